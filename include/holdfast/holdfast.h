@@ -1,0 +1,315 @@
+/*
+ * Holdfast: "only one of us at a time", for the processes of one host and for many hosts.
+ *
+ * A program connects to its own host's agent (hf_connect), opens a lock by name (hf_open), and
+ * takes it (hf_acquire). Once a host has a lock, taking and releasing it is two atomic operations
+ * in memory that the processes of the host share: no message, no system call.
+ *
+ * A hold is a lease. The agent renews it; nobody has to call anything. It is never trusted beyond
+ * its deadline: hf_remaining_ns() says how long it still counts, without a system call. A process
+ * that was stopped past its deadline cannot know it until it asks. That is why every hold has a
+ * fencing token, which rises from one exclusive hold to the next for ever: hand it (or the
+ * sequencer made from it) to the resource that you write to, and let the resource refuse older
+ * ones.
+ *
+ * Rules that hold for every call, unless its comment says otherwise:
+ *  - 0 is success; a failure is one of the negative HF_E... below. Nothing prints, nothing aborts.
+ *  - A client and its locks may be used from many threads at once. hf_disconnect and hf_close are
+ *    the exceptions: no other call on the same object may be running or follow.
+ *  - Durations and deadlines are nanoseconds. Deadlines are readings of CLOCK_BOOTTIME.
+ *  - After fork() the child owns nothing: every call on an object of its parent is HF_EFORKED
+ *    (hf_close and hf_disconnect then only free the child's memory). The child connects anew.
+ *    After execve() the new program owns nothing either: what was held ends as if the process had
+ *    died.
+ *  - A signal handler that runs during a call does not end it: waits go on after EINTR until their
+ *    own timeout. To end a wait from a handler, let it wake a thread that calls hf_cancel. None of
+ *    these functions is async-signal-safe except hf_remaining_ns.
+ *  - The library starts no thread, keeps no global state and handles no signal.
+ */
+#ifndef HOLDFAST_HOLDFAST_H
+#define HOLDFAST_HOLDFAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A connection to the agent of this host, and what it opened. */
+typedef struct hf_client hf_client;
+/* A handle on one lock: at most one hold at a time, by whichever thread. */
+typedef struct hf_lock hf_lock;
+
+/* Failures. The numbers never change. */
+enum hf_error {
+    HF_EBUSY = -1,        /* a try: held, awaited by others, closed, or not known within 1 s */
+    HF_ETIMEDOUT = -2,    /* the timeout passed first */
+    HF_ECANCELED = -3,    /* another thread called hf_cancel */
+    HF_ELOST = -4,        /* the hold ended before this call: its lease, its limit, or a break */
+    HF_ENOTHELD = -5,     /* this handle holds nothing */
+    HF_EALREADY = -6,     /* this handle holds already (see HF_REENTRANT) */
+    HF_EDEADLK = -7,      /* waiting could never end */
+    HF_EFORKED = -8,      /* the object belongs to the parent of this process */
+    HF_ENOAGENT = -9,     /* no agent answers at the socket */
+    HF_EACCES = -10,      /* the agent's configuration does not allow it to this user */
+    HF_EINVAL = -11,      /* an argument is out of its range */
+    HF_ENAMETOOLONG = -12, /* a lock name of more than 255 bytes */
+    HF_EFULL = -13,       /* a table of the agent is full; nothing was changed */
+    HF_EVERSION = -14,    /* library and agent speak different versions */
+    HF_EPROTO = -15,      /* the agent answered something that makes no sense */
+    HF_ENOMEM = -16,      /* no memory, or no file descriptor */
+    HF_ESTALE = -17,      /* a sequencer that is not held now */
+    HF_EUNKNOWN = -18,    /* cannot be known now */
+};
+
+enum hf_mode {
+    HF_EXCLUSIVE = 0, /* one holder */
+    HF_SHARED = 1,    /* many holders, none of them exclusive */
+};
+
+/* hf_lock_options.flags */
+enum {
+    HF_REENTRANT = 1, /* a handle that holds may acquire again; as many releases end the hold */
+    HF_BARGING = 2,   /* faster under contention: whoever comes first takes it, no queue order */
+};
+
+/* The size of a buffer that any sequencer fits into, its final zero included. */
+enum { HF_SEQUENCER_MAX = 1024 };
+
+/* For hf_connect. Zeroed fields mean their defaults; size is sizeof(struct hf_options). */
+struct hf_options {
+    size_t size;
+    const char *socket;         /* default: $HOLDFAST_SOCKET, $XDG_RUNTIME_DIR/holdfast/agent.sock,
+                                   /run/holdfast/agent.sock: the first that is set */
+    int64_t connect_timeout_ns; /* default 5 s; negative: for ever */
+};
+
+/* For hf_open. Zeroed fields mean their defaults; size is sizeof(struct hf_lock_options). */
+struct hf_lock_options {
+    size_t size;
+    uint32_t flags;        /* HF_REENTRANT, HF_BARGING */
+    uint32_t permits;      /* 0 or 1; more (semaphores) is HF_EINVAL in this version */
+    int64_t lock_delay_ns; /* how long the lock stays closed when this handle's holder vanished;
+                              default 1 s, at most 60 s, negative: none */
+    int64_t lease_ns;      /* a hold ends by itself this long after it began; default: renewed */
+    int64_t max_stall_ns;  /* a hold ends when hf_progress was not called for so long; default: no
+                              limit */
+};
+
+/* What hf_acquire tells of a new hold. */
+struct hf_hold {
+    uint64_t token;      /* the fencing token; a shared hold has that of the last exclusive one */
+    int64_t deadline_ns; /* CLOCK_BOOTTIME; as known now, renewal moves it on */
+};
+
+enum hf_event_kind {
+    HF_EVENT_GRANTED = 1, /* a wait ended with a hold */
+    HF_EVENT_JEOPARDY,    /* the hold is past its deadline: it does not count, it may come back */
+    HF_EVENT_SAFE,        /* it counts again */
+    HF_EVENT_LOST,        /* it is over; lock says which, hf_release frees the handle */
+    HF_EVENT_CHANGED,     /* a lock under a watched prefix changed; name says which, lock is NULL */
+};
+
+struct hf_event {
+    enum hf_event_kind kind;
+    hf_lock *lock;
+    uint64_t token;
+    char name[256];
+};
+
+/*
+ * Connects to this host's agent. options may be NULL.
+ * *out is the caller's, to be given to hf_disconnect.
+ * HF_ENOAGENT: none answered within connect_timeout_ns; HF_EVERSION; HF_EACCES; HF_EFULL;
+ * HF_ENOMEM; HF_EINVAL.
+ */
+int hf_connect(const struct hf_options *options, hf_client **out);
+
+/* Releases what is held, closes every lock, frees the client. NULL is allowed. */
+void hf_disconnect(hf_client *client);
+
+/*
+ * Opens a handle on the lock of that name, which need not exist: 1 to 255 bytes of UTF-8 without
+ * control characters. options may be NULL. *out is the caller's, to be given to hf_close or left
+ * to hf_disconnect. The first opening of a name never used costs one durable write of the agent.
+ * HF_EINVAL, HF_ENAMETOOLONG, HF_EACCES, HF_EFULL, HF_ENOAGENT, HF_ENOMEM.
+ */
+int hf_open(hf_client *client, const char *name, const struct hf_lock_options *options,
+            hf_lock **out);
+
+/* Releases the handle's hold if it has one, and frees the handle. NULL is allowed. */
+void hf_close(hf_lock *lock);
+
+/*
+ * Takes the lock. timeout_ns: negative waits for ever, 0 tries only. out may be NULL.
+ * HF_EBUSY (a try), HF_ETIMEDOUT, HF_ECANCELED, HF_EALREADY, HF_EDEADLK (a handle with
+ * HF_REENTRANT holds shared, asks for exclusive, and another holder already waits for it),
+ * HF_ELOST (the handle's last hold was lost: hf_release first), HF_ENOAGENT (a try only; a wait
+ * goes on until an agent is back), HF_EFULL.
+ */
+int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out);
+
+/*
+ * Ends the hold. Whoever waits longest gets the lock at once.
+ * HF_ENOTHELD; HF_ELOST: the hold had ended before; the handle is free for the next acquire.
+ */
+int hf_release(hf_lock *lock);
+
+/* Turns an exclusive hold into a shared one; no writer comes between. HF_ENOTHELD, HF_ELOST. */
+int hf_downgrade(hf_lock *lock);
+
+/* Reports progress of a hold opened with max_stall_ns. HF_ENOTHELD, HF_ELOST. */
+int hf_progress(hf_lock *lock);
+
+/* Ends the waits of other threads on this handle with HF_ECANCELED; from any thread. */
+int hf_cancel(hf_lock *lock);
+
+/*
+ * Takes all of the locks or none. They are taken in byte order of their names, whatever order
+ * they are given in, so that two callers never wait for each other. out may be NULL, else it has
+ * count elements in the caller's order. HF_EINVAL for a repeated name or locks of two clients;
+ * else as hf_acquire.
+ */
+int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode, int64_t timeout_ns,
+                   struct hf_hold *out);
+
+/*
+ * How long the hold still counts, by what is known now. At most 0: it does not (any more). No
+ * system call, no lock; may be called from a signal handler.
+ */
+int64_t hf_remaining_ns(const hf_lock *lock);
+
+/*
+ * Writes the hold's sequencer, a zero-terminated word of [A-Za-z0-9._~%:/-], into buf. Give it to
+ * the resource that this hold protects. HF_EINVAL: buf is too short (HF_SEQUENCER_MAX is enough).
+ * HF_ENOTHELD, HF_ELOST.
+ */
+int hf_sequencer(hf_lock *lock, char *buf, size_t size);
+
+/*
+ * Asks the agent whether the sequencer's hold is held now. 0 yes, HF_ESTALE no, HF_EUNKNOWN it
+ * cannot be known now, HF_EINVAL it is no sequencer of this cell, HF_EACCES, HF_ENOAGENT.
+ * "Now" ends when the answer leaves the agent: a resource that must never accept an old holder
+ * remembers the highest token that it has accepted and refuses lower ones.
+ */
+int hf_check_sequencer(hf_client *client, const char *sequencer);
+
+/*
+ * HF_ESTALE if this host has seen a higher token of that lock, else 0. Promises only that. No
+ * message and no system call once this client has used the lock's namespace (the first use asks
+ * the agent for it). HF_EINVAL, HF_EACCES, HF_ENOAGENT.
+ */
+int hf_check_sequencer_local(hf_client *client, const char *sequencer);
+
+/* Asks for HF_EVENT_CHANGED whenever a lock whose name begins with prefix ("" is every lock that
+ * this user may see) changes. HF_EINVAL, HF_EACCES, HF_EFULL, HF_ENOAGENT. */
+int hf_watch(hf_client *client, const char *prefix);
+
+/*
+ * A descriptor that polls readable when hf_next_event may have something. It stays the client's:
+ * do not read or close it. The events of a hold are reported from the first call on. Negative:
+ * HF_ENOMEM, HF_EFORKED.
+ */
+int hf_event_fd(hf_client *client);
+
+/*
+ * Takes the next event. 1: *out is filled in; 0: there is none now, poll again (the descriptor
+ * may become readable without an event behind it); negative: an error. JEOPARDY, SAFE and LOST
+ * come at most once for a hold. JEOPARDY and LOST come by the client's own timer, agent alive or
+ * not.
+ */
+int hf_next_event(hf_client *client, struct hf_event *out);
+
+/* A short English text for a code. Never NULL; static. */
+const char *hf_strerror(int error);
+
+/* "0.1.0": the version of the library. Static. */
+const char *hf_version(void);
+
+/* -------------------------------------------------------------------------------------------
+ * Looking at the cell, and the administrator's break.
+ * ---------------------------------------------------------------------------------------- */
+
+/* How a lock is held as a whole. */
+enum hf_state { HF_STATE_FREE = 0, HF_STATE_EXCLUSIVE = 1, HF_STATE_SHARED = 2 };
+
+/* One holder or waiter. What is unknown is -1, or NULL. The strings live as long as the call. */
+struct hf_party {
+    const char *agent;
+    int64_t pid;
+    int64_t uid;
+    const char *command;  /* the holder's command line, words joined by spaces; waiters: NULL */
+    enum hf_mode mode;
+    uint64_t token;       /* holders */
+    int64_t elapsed_ns;   /* held for, or waited for */
+    int64_t remaining_ns; /* holders: how long the hold still counts */
+};
+
+struct hf_lock_info {
+    const char *name;
+    enum hf_state state;
+    int64_t closed_ns;       /* how long the lock-delay still keeps it closed; 0: it is open */
+    const char *coordinator; /* the agent that decides about this lock; NULL: unknown */
+    int64_t age_ns;          /* how old this information is */
+    const struct hf_party *holders;
+    size_t holder_count;
+    const struct hf_party *waiters; /* in the order in which they will be served */
+    size_t waiter_count;
+};
+
+/* Called once a lock; all of info is valid during the call only. Not 0 ends the listing, and is
+ * what hf_list returns. Must not call into the same client. */
+typedef int hf_list_fn(const struct hf_lock_info *info, void *arg);
+
+/* Lists the locks whose name begins with prefix ("" is all) and that this user may see, in byte
+ * order of their names. HF_EINVAL, HF_EACCES, HF_ENOAGENT. */
+int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg);
+
+/* Calls fn once with the lock of exactly that name; a name never used is HF_STATE_FREE. */
+int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg);
+
+enum hf_session_state { HF_SESSION_SAFE = 0, HF_SESSION_JEOPARDY = 1, HF_SESSION_LOST = 2 };
+enum hf_voter_state { HF_VOTER_UP = 0, HF_VOTER_DOWN = 1, HF_VOTER_REFUSED = 2 };
+
+struct hf_voter_info {
+    const char *name;
+    const char *address; /* NULL: it has none (a one-host cell) */
+    enum hf_voter_state state;
+};
+
+/* The strings and the voters live as long as the callback that is given them. */
+struct hf_status {
+    const char *agent;
+    const char *cell;
+    const char *role; /* "voter" or "observer" */
+    const char *version;
+    enum hf_session_state session_state;
+    uint64_t session_epoch;
+    int64_t session_remaining_ns;
+    const struct hf_voter_info *voters;
+    size_t voter_count;
+    uint64_t clients;
+    uint64_t locks_held;
+    uint64_t waiters;
+};
+
+typedef void hf_status_fn(const struct hf_status *status, void *arg);
+
+/* Calls fn once with the agent's status. HF_ENOAGENT. */
+int hf_status(hf_client *client, hf_status_fn *fn, void *arg);
+
+enum { HF_BREAK_NOW = 1 }; /* hf_break flags: without the lock-delay */
+
+/*
+ * Ends every hold of a lock. Only root and the lock's administrators may. The lock then stays
+ * closed for the holders' lock-delay, so that they can notice, unless flags has HF_BREAK_NOW.
+ * A lock that nobody holds stays as it is. HF_EACCES, HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT.
+ */
+int hf_break(hf_client *client, const char *name, unsigned flags);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
