@@ -1,0 +1,41 @@
+# What the project links, found through pkg-config. Targets to link:
+#   PkgConfig::MSGPACK PkgConfig::UV PkgConfig::INIH PkgConfig::SQLITE, PkgConfig::CHECK (tests),
+#   PkgConfig::SYSTEMD (only where HF_HAVE_SYSTEMD is set).
+find_package(PkgConfig)
+set(hf_missing "")
+if(NOT PKG_CONFIG_FOUND)
+    list(APPEND hf_missing pkg-config)
+endif()
+
+# hf_need(PREFIX MODULE...): the first of the modules that exists becomes PkgConfig::PREFIX.
+macro(hf_need prefix)
+    if(PKG_CONFIG_FOUND)
+        pkg_search_module(${prefix} QUIET IMPORTED_TARGET ${ARGN})
+    endif()
+    if(NOT ${prefix}_FOUND)
+        string(REPLACE ";" " or " hf_names "${ARGN}")
+        list(APPEND hf_missing "${hf_names}")
+    endif()
+endmacro()
+
+hf_need(MSGPACK msgpack-c msgpack) # Debian 13 calls it msgpack-c, Debian 12 msgpack
+hf_need(UV libuv)
+hf_need(INIH inih)
+hf_need(SQLITE sqlite3)
+if(HF_TESTS)
+    hf_need(CHECK check)
+endif()
+
+if(hf_missing)
+    list(JOIN hf_missing "\n    " hf_missing)
+    message(FATAL_ERROR "Needed to build Holdfast, and not found:\n    ${hf_missing}\n"
+            "./dev build installs all of it (the file `packages` lists the Debian packages), "
+            "then configures and builds.")
+endif()
+
+# Readiness and watchdog messages to systemd; the agent runs without.
+pkg_search_module(SYSTEMD QUIET IMPORTED_TARGET libsystemd)
+set(HF_HAVE_SYSTEMD ${SYSTEMD_FOUND})
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)

@@ -1,0 +1,36 @@
+# How every target is compiled. Link `hf_flags` PRIVATE to everything that is written here.
+include(CheckCCompilerFlag)
+
+add_library(hf_flags INTERFACE)
+target_compile_definitions(hf_flags INTERFACE _GNU_SOURCE HF_VERSION="${PROJECT_VERSION}")
+target_compile_options(hf_flags INTERFACE
+    -Wall -Wextra -Werror -Wvla -Wpointer-arith -Wwrite-strings -Wimplicit-fallthrough
+    -Wformat=2 -Wno-format-nonliteral
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
+    -fvisibility=hidden -fno-common)
+if(HF_HAVE_SYSTEMD)
+    target_compile_definitions(hf_flags INTERFACE HF_HAVE_SYSTEMD=1)
+endif()
+
+# Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more.
+target_compile_options(hf_flags INTERFACE -fstack-protector-strong)
+check_c_compiler_flag(-fstack-clash-protection HF_STACK_CLASH)
+if(HF_STACK_CLASH)
+    target_compile_options(hf_flags INTERFACE -fstack-clash-protection)
+endif()
+check_c_compiler_flag(-fcf-protection HF_CF_PROTECTION)
+if(HF_CF_PROTECTION)
+    target_compile_options(hf_flags INTERFACE -fcf-protection)
+endif()
+if(NOT HF_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(hf_flags INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+endif()
+target_link_options(hf_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+
+# The sanitizers go to every target at once: their runtimes do not mix with uninstrumented code.
+if(HF_SANITIZE)
+    add_compile_options(-fsanitize=${HF_SANITIZE} -fno-sanitize-recover=all
+                        -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${HF_SANITIZE})
+    add_compile_definitions(HF_SANITIZED=1)
+endif()
