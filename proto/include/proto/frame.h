@@ -1,0 +1,292 @@
+/*
+ * What a client and its agent say to each other over the Unix socket (SOCK_SEQPACKET): one
+ * msgpack array a packet, at most HFI_FRAME_MAX bytes. SCHEMA.md has every field.
+ *
+ * A frame is [kind, request, field...]. Every request of a client carries a number that its
+ * answer repeats (0 in what the agent says unasked). Requests are answered in order. Descriptors
+ * travel as SCM_RIGHTS with the packet that the table names.
+ *
+ *   client                                agent
+ *   HELLO       + its own pidfd           WELCOME  + its lifeline file, read-only
+ *   OPEN                                  OPENED, before it REGION + region, bell (once each)
+ *   SEAT (a place to wait or read)        SEATED
+ *   CLOSE                                 -
+ *   MAP (a namespace's region)            REGION + region, bell; DONE
+ *   CHECK (a sequencer)                   DONE (0, HF_ESTALE, HF_EUNKNOWN, ...)
+ *   LIST, SHOW                            LISTED: a page of locks
+ *   STATUS                                STATED
+ *   BREAK, RECALL                         DONE
+ *   WATCH                                 DONE, then CHANGED ... (unasked)
+ *   EVENTS (wants POKE)                   DONE, then POKE (unasked): look at your holds
+ *   any                                   DONE with an error, instead of the answer
+ *
+ * The lifeline is a file of the client's own. The client keeps a POSIX read lock on its first
+ * byte for as long as it lives; the kernel drops it at its death, in any pid namespace, agent up or
+ * down. The bell is a FIFO: a byte in it makes the agent look at the region's dirty bits.
+ *
+ * Decoding checks everything: kinds, counts, types, ranges, name lengths. The decoder never
+ * allocates; strings in a decoded frame point into the packet and are not zero-terminated.
+ */
+#ifndef PROTO_FRAME_H
+#define PROTO_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HFI_PROTOCOL_VERSION = 1,
+    HFI_FRAME_MAX = 16384,
+    HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
+    HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock that a page tells */
+    HFI_FRAME_VOTERS_MAX = 7,
+    HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; longer ones are cut */
+};
+
+enum hfi_frame_kind {
+    HFI_FRAME_HELLO = 1,
+    HFI_FRAME_OPEN,
+    HFI_FRAME_SEAT,
+    HFI_FRAME_CLOSE,
+    HFI_FRAME_MAP,
+    HFI_FRAME_CHECK,
+    HFI_FRAME_LIST,
+    HFI_FRAME_SHOW,
+    HFI_FRAME_STATUS,
+    HFI_FRAME_BREAK,
+    HFI_FRAME_RECALL,
+    HFI_FRAME_WATCH,
+    HFI_FRAME_EVENTS,
+
+    HFI_FRAME_WELCOME = 64,
+    HFI_FRAME_REGION,
+    HFI_FRAME_OPENED,
+    HFI_FRAME_SEATED,
+    HFI_FRAME_LISTED,
+    HFI_FRAME_STATED,
+    HFI_FRAME_DONE,
+    HFI_FRAME_CHANGED,
+    HFI_FRAME_POKE,
+};
+
+struct hfi_text {
+    const char *bytes;
+    uint32_t size;
+};
+
+/* OPEN flags and SEAT flags */
+enum {
+    HFI_OPEN_BARGING = 1,
+    HFI_OPEN_SEAT = 2,   /* with a seat at once: the handle has a limit */
+    HFI_OPEN_RESUME = 4, /* the client had this handle before its agent went away: holder is it */
+    HFI_SEAT_SHARED = 1, /* will read: the word's cells bit is to be set */
+    HFI_BREAK_FRAME_NOW = 1,
+};
+
+struct hfi_hello {
+    uint32_t version;   /* HFI_PROTOCOL_VERSION */
+    int64_t pid;        /* in the client's own pid namespace; to be shown only */
+    uint32_t client;    /* holder id that it has from before, 0: none */
+    uint64_t nonce;     /* with client: as the WELCOME gave it */
+    struct hfi_text library; /* its version */
+};
+
+struct hfi_welcome {
+    uint32_t version;
+    uint32_t client;    /* its first holder id */
+    uint64_t nonce;
+    bool resumed;       /* it is the client of HELLO, and what it held it holds */
+    uint64_t boottime_ns; /* the agent's reading: a client of another time namespace is refused */
+    int64_t session_ttl_ns;
+    int64_t grace_ns;
+    struct hfi_text cell;
+    struct hfi_text agent;
+    struct hfi_text store; /* store id, 32 hex digits */
+};
+
+struct hfi_open {
+    uint32_t flags;
+    int64_t lock_delay_ns; /* 0 .. 60 s */
+    int64_t lease_ns;      /* 0: none */
+    int64_t max_stall_ns;  /* 0: none */
+    uint32_t holder;       /* with RESUME: its holder id, slot and seat */
+    uint32_t slot;
+    uint32_t seat;
+    uint64_t incarnation;  /* with RESUME: of the region */
+    struct hfi_text name;
+};
+
+struct hfi_region_frame {
+    uint32_t region;      /* number of the namespace's region with this agent */
+    uint64_t incarnation; /* another one is another region */
+    struct hfi_text namespace_name;
+};
+
+struct hfi_opened {
+    uint32_t handle;  /* the agent's number for the handle, for SEAT and CLOSE */
+    uint32_t region;
+    uint32_t slot;
+    uint32_t holder;  /* unique among the handles of this lock */
+    uint32_t seat;    /* HFI_SEAT_NONE: none */
+};
+
+struct hfi_seat_frame {
+    uint32_t handle;
+    uint32_t flags;
+};
+
+struct hfi_list {
+    struct hfi_text prefix;
+    struct hfi_text after; /* the last name of the page before; empty: from the start */
+};
+
+struct hfi_party_frame {
+    int64_t pid; /* -1: unknown, as below */
+    int64_t uid;
+    int64_t elapsed_ns;
+    int64_t remaining_ns;
+    uint64_t token;
+    uint32_t mode; /* enum hf_mode */
+    struct hfi_text agent;
+    struct hfi_text command; /* empty: unknown */
+};
+
+/* One lock of a page. Its parties follow it in the frame; more_parties: they were cut. */
+struct hfi_lock_frame {
+    struct hfi_text name;
+    uint32_t state; /* enum hf_state */
+    int64_t closed_ns;
+    int64_t age_ns;
+    struct hfi_text coordinator;
+    uint32_t holder_count;
+    uint32_t waiter_count;
+    bool more_parties;
+};
+
+struct hfi_voter_frame {
+    struct hfi_text name;
+    struct hfi_text address;
+    uint32_t state;
+};
+
+struct hfi_stated {
+    struct hfi_text agent;
+    struct hfi_text cell;
+    struct hfi_text role;
+    struct hfi_text version;
+    uint32_t session_state;
+    uint64_t session_epoch;
+    int64_t session_remaining_ns;
+    uint64_t clients;
+    uint64_t locks_held;
+    uint64_t waiters;
+    uint32_t voter_count;
+    struct hfi_voter_frame voters[HFI_FRAME_VOTERS_MAX];
+};
+
+/*
+ * A decoded frame. kind says which member of the union counts. LISTED is read with a cursor
+ * (hfi_listed_next_lock, hfi_listed_next_party) since a page has many parts.
+ */
+struct hfi_frame {
+    enum hfi_frame_kind kind;
+    uint64_t request;
+    union {
+        struct hfi_hello hello;
+        struct hfi_welcome welcome;
+        struct hfi_open open;
+        struct hfi_region_frame region;
+        struct hfi_opened opened;
+        struct hfi_seat_frame seat;  /* SEAT */
+        uint32_t handle;             /* CLOSE */
+        uint32_t seated;             /* SEATED: the seat's number */
+        struct hfi_text text;        /* MAP: namespace; CHECK: sequencer; SHOW, RECALL: name;
+                                        WATCH: prefix; CHANGED: name */
+        struct {
+            struct hfi_text name;
+            uint32_t flags;
+        } break_lock;                /* BREAK */
+        struct hfi_list list;
+        struct {
+            uint32_t lock_count;
+            bool more; /* another page follows: ask with after = the last name */
+        } listed;
+        struct hfi_stated stated;
+        int32_t error; /* DONE: 0 or HF_E... */
+    };
+};
+
+/* ---- decoding ---- */
+
+/* What was wrong with a packet: what, where, what was expected. */
+struct hfi_frame_error {
+    char text[160];
+};
+
+/* The locks and parties of a LISTED frame, in order. Opaque; on the caller's storage. */
+struct hfi_listed_cursor {
+    const unsigned char *at;
+    const unsigned char *end;
+    uint32_t locks_left;
+    uint32_t parties_left;
+};
+
+/*
+ * Decodes size bytes at packet. 0, or -1 with *error filled in. For LISTED *cursor (may be NULL
+ * otherwise) is set to the first lock; the whole frame has been checked then.
+ */
+int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
+                     struct hfi_listed_cursor *cursor, struct hfi_frame_error *error)
+    __attribute__((warn_unused_result));
+
+/* The next lock / the next party of the lock (holders first, then waiters). false: no more. */
+bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
+bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
+
+/* ---- encoding: into the caller's buffer; returns the size, or 0 if it does not fit ---- */
+
+size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
+    __attribute__((warn_unused_result)); /* every kind but LISTED */
+
+/* LISTED is built step by step; a lock that does not fit whole is left out and true returned for
+ * "more". Begin, add locks with their parties (holders first), finish. */
+struct hfi_listed_builder {
+    unsigned char *buffer;
+    size_t size;
+    size_t used;
+    uint64_t request;
+    uint32_t lock_count;
+};
+void hfi_listed_begin(struct hfi_listed_builder *builder, void *buffer, size_t size,
+                      uint64_t request);
+/* false: it does not fit any more, nothing was added. parties: holders, then waiters. */
+bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_frame *lock,
+                    const struct hfi_party_frame *parties) __attribute__((warn_unused_result));
+size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more);
+
+/* 0, or HF_EINVAL / HF_ENAMETOOLONG: 1..255 bytes of UTF-8 without control characters. */
+int hfi_name_check(const char *name, size_t size);
+
+/* ---- sequencers: "hf1/CELL/MODE/TOKEN/EPOCH.HOLDER/NAME", NAME percent-encoded ---- */
+
+struct hfi_sequencer {
+    char cell[33];
+    bool shared;
+    uint64_t token;
+    char agent[33];
+    uint32_t epoch;
+    uint32_t holder;
+    uint64_t cell_word; /* a shared hold's reader cell; 0 exclusive */
+    uint32_t seat;
+    char name[256];
+    uint32_t name_size;
+};
+
+/* The size written without the final zero, or 0: it does not fit. */
+size_t hfi_sequencer_format(const struct hfi_sequencer *sequencer, char *buffer, size_t size)
+    __attribute__((warn_unused_result));
+/* 0, or -1: not a sequencer. */
+int hfi_sequencer_parse(const char *text, size_t size, struct hfi_sequencer *out)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * The lock word's protocol: how the processes of one host take, queue for, hand over and release a
+ * lock in the region. libholdfast and the agent run the same code; so does the simulator. It makes
+ * no system call of its own: the kernel is injected (struct hfi_kernel).
+ *
+ * Rules (DESIGN's "Same host: the region"; the model is tests/model/lockword.pml):
+ *
+ *  1. Who the word names is the holder, nobody else. Taking and handing over is one swap that
+ *     installs holder and token together.
+ *  2. A hold counts only while the header's epoch is the one read after the swap, its deadline is
+ *     ahead, and the word (a reader: its cell) still shows it.
+ *  3. The waiters bit is cleared only by a holder, who then scans the queue once more before the
+ *     lock is freed. A waiter stores its cell, then makes sure of the bit: either it sees the bit
+ *     cleared and sets it again, or the scan sees its cell (both sides seq_cst).
+ *  4. Who leaves the queue looks at the word afterwards: named, it passes the lock on; free with
+ *     waiters, it serves them.
+ *  5. Who names a waiter first says so in its own holder record (handing_to) and looks at the cell
+ *     again; afterwards it looks whether the cell became DEAD and then passes the lock on. The
+ *     agent gives a dead client's holder id and seats to nobody while a record names that id.
+ *  6. A reader stores its cell, then loads the word; a writer takes the word, then scans the cells
+ *     (all seq_cst): one of them sees the other, and the reader backs out.
+ *  7. Undoing a take is a release: the token stays used, waiters are served.
+ *  8. Readers enter past the waiters bit if their ticket is at most slot.admit. A run of readers
+ *     at the head of the queue is admitted together; the last of them to enter finds the writer
+ *     behind them at the head and names it.
+ */
+#ifndef PROTO_LOCKWORD_H
+#define PROTO_LOCKWORD_H
+
+#include "proto/region.h"
+
+/* What the protocol needs of the kernel. arg is the first argument of each. */
+struct hfi_kernel {
+    /* Sleeps while *word == expected, at most timeout_ns (negative: no limit). May wake early. */
+    void (*sleep)(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
+    /* Wakes at most count sleepers on word. */
+    void (*wake)(void *arg, _Atomic uint32_t *word, int count);
+    /* CLOCK_BOOTTIME, ns. */
+    int64_t (*now_ns)(void *arg);
+    /* Tells the agent to look at the slot; its dirty bit is set already. */
+    void (*bell)(void *arg);
+    void *arg;
+};
+
+/* Who acts: a holder id in a region. */
+struct hfi_actor {
+    struct hfi_region *region;
+    const struct hfi_kernel *kernel;
+    uint32_t holder;
+};
+
+/* What a step of the protocol came to. */
+enum hfi_outcome {
+    HFI_HELD = 0,     /* taken; the hold counts */
+    HFI_RELEASED,     /* released */
+    HFI_OCCUPIED,     /* held by another or awaited by others */
+    HFI_DRAINING,     /* the word is ours, readers are still inside */
+    HFI_CLOSED,       /* closed by a lock-delay */
+    HFI_UNGRANTED,    /* the grant is not here, or is being recalled, or its tokens are used up */
+    HFI_NO_LEASE,     /* the session is past its deadline */
+    HFI_RETIRED,      /* the slot is used up: open the name again */
+    HFI_GONE,         /* the word (the cell) no longer shows this hold */
+    HFI_CANCELED,
+    HFI_TIMED_OUT,
+    HFI_DEADLOCK,     /* an upgrade that another upgrade or writer already waits for */
+};
+
+/* A hold as its holder remembers it. */
+struct hfi_held {
+    uint64_t token;      /* full 63 bits */
+    uint64_t cell;       /* a shared hold: the reader's cell as stored; exclusive: 0 */
+    uint32_t epoch;
+    int64_t deadline_ns; /* the earlier of the lease's and its own, as last known */
+};
+
+/* What a handle brings to a take. */
+struct hfi_request {
+    uint32_t slot;
+    uint32_t seat;       /* HFI_SEAT_NONE: none; needed to wait, to share, and for a limit */
+    int64_t limit_ns;    /* the hold ends by itself after this long, 0: it does not */
+    bool barging;
+};
+
+/* Bounds what a wait may do. */
+struct hfi_patience {
+    int64_t deadline_ns;            /* BOOTTIME; INT64_MAX: for ever */
+    const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
+    uint32_t cancel_seen;
+};
+
+/*
+ * Tries to take the lock exclusively, without waiting. HFI_HELD and *held filled in, or why not.
+ * HFI_DRAINING: the word is ours: go on with hfi_wait_exclusive or undo with hfi_release.
+ */
+enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
+                                   const struct hfi_request *request, struct hfi_held *held);
+
+/* The same for a shared hold; needs a seat and the word's cells bit. */
+enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
+                                struct hfi_held *held);
+
+/*
+ * Waits in the queue and takes the lock. HFI_HELD; or HFI_CANCELED, HFI_TIMED_OUT, HFI_RETIRED,
+ * HFI_NO_LEASE (the lease ran out or the region was abandoned: see to the agent, then call again;
+ * the place in the queue is kept in *place, which the caller sets to 0 before the first
+ * call and gives to hfi_leave if it does not call again). Then nothing is held.
+ */
+enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
+                                    const struct hfi_request *request,
+                                    const struct hfi_patience *patience, uint64_t *place,
+                                    struct hfi_held *held);
+enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi_request *request,
+                                 const struct hfi_patience *patience, uint64_t *place,
+                                 struct hfi_held *held);
+
+/* Leaves the queue and passes on what was given meanwhile. */
+void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place);
+
+/* Releases an exclusive hold, or undoes a take. HFI_RELEASED, or HFI_GONE. */
+enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
+
+/* Releases a shared hold. HFI_RELEASED, or HFI_GONE: the cell was taken from it. */
+enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot, uint32_t seat,
+                                    uint64_t cell);
+
+/* Exclusive to shared, atomically. *held is changed. HFI_HELD or HFI_GONE. */
+enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                               struct hfi_held *held);
+
+/*
+ * Shared to exclusive: HFI_HELD, HFI_DRAINING (go on with hfi_upgrade_wait), HFI_DEADLOCK,
+ * HFI_GONE, or why it cannot be taken now. The shared hold stays until HFI_HELD.
+ */
+enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                             const struct hfi_patience *patience, struct hfi_held *held);
+
+/*
+ * How long the hold still counts at now_ns; at most 0: it does not. No system call.
+ * *gone, if not NULL, says whether that is for good (another epoch, holder or cell).
+ */
+int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
+                         uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
+
+/*
+ * Gives a free lock to whom its queue says, wakes readers that may enter. Anybody may call it at
+ * any time; the agent does after every death, opening and grant.
+ */
+void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
+
+/* Rings the bell for a slot. */
+void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
+
+/* The queue of a slot in order, for showing it: seat numbers into seats[], their count returned. */
+size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
+
+/* Whether any reader's cell of the slot counts, except that of seat `except`. */
+bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
+
+/* What only the agent does. Each is one step that the agent may be killed after. */
+
+/*
+ * Takes an exclusive hold or a dead holder's word away: closes the lock until closed_until_ns
+ * (now or earlier: does not close it but passes it on). false: the word did not name it.
+ */
+bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
+               int64_t closed_until_ns);
+
+/* The same for a reader's cell. false: nobody read there. */
+bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat,
+                      int64_t closed_until_ns);
+
+/* Opens a closed lock and serves it. */
+void hfi_open(const struct hfi_actor *agent, uint32_t slot);
+
+/* Marks a dead client's place in the queue. */
+void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
+
+/* Wakes everybody who sleeps on the slot: after a death, who was to be woken may not have been. */
+void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
+
+/* Sets the recall bit; at most handovers local hand-overs go first. */
+void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
+
+/* Takes an idle, recalled lock out of use: mode none. false: it is in use, or closed. */
+bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
+
+/*
+ * Puts a grant in force: mode, and tokens first .. last of the same 2^40 block. The word's token
+ * becomes first - 1 unless it is higher already.
+ */
+void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
+               uint64_t token_first, uint64_t token_last);
+
+/* Takes the lock out of use whoever holds it: its session is over. Waiters stay. */
+void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
+
+/* Publishes the lease and wakes who sleeps on it. Words are changed before. */
+void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch);
+
+#endif
