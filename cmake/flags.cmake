@@ -34,3 +34,9 @@ if(HF_SANITIZE)
     add_link_options(-fsanitize=${HF_SANITIZE})
     add_compile_definitions(HF_SANITIZED=1)
 endif()
+
+# With HF_FUZZ a target fuzz_X (tests/fuzz/) is linked with -fsanitize=fuzzer; all others only carry
+# what it counts. Without, it is linked with a main that replays its corpus.
+if(HF_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

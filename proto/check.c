@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-__attribute__((weak)) void hfi_check_failed(const char *what, const char *file, int line) {
+__attribute__((weak)) void hfi_check_failed(const char *what, const char *file, int line)
+{
     char text[512];
     int size = snprintf(text, sizeof text, "holdfast: bug: %s is false at %s:%d\n", what, file,
                         line);

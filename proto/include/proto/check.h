@@ -17,14 +17,13 @@ extern "C" {
 #endif
 
 /* what: the text of the condition. From any thread. Must not return. */
-__attribute__((noreturn, cold)) void hfi_check_failed(const char *what, const char *file,
-                                                      int line);
+__attribute__((noreturn, cold)) void hfi_check_failed(const char *what, const char *file, int line);
 
-#define HF_CHECK(cond)                                                                            \
-    do {                                                                                          \
-        if (__builtin_expect(!(cond), 0)) {                                                       \
-            hfi_check_failed(#cond, __FILE__, __LINE__);                                          \
-        }                                                                                         \
+#define HF_CHECK(cond)                                                                             \
+    do {                                                                                           \
+        if (__builtin_expect(!(cond), 0)) {                                                        \
+            hfi_check_failed(#cond, __FILE__, __LINE__);                                           \
+        }                                                                                          \
     } while (0)
 
 #ifdef __cplusplus
