@@ -1,0 +1,372 @@
+/*
+ * Starting and stopping the bench's own agent, and reading /proc about it.
+ *
+ * Processor time is the sum of the threads' schedstat, which counts nanoseconds; where the kernel
+ * lacks it, it is the process's stat, in clock ticks. A thread that ended between two readings is
+ * missing from the second: an idle agent ends none.
+ */
+#include "agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <holdfast/holdfast.h>
+
+static const char shm_directory[] = "/dev/shm";
+static const char region_prefix[] = "/dev/shm/holdfast.";
+static const int64_t millisecond_ns = 1000000;
+
+/* The regions of one agent, by path. */
+struct regions {
+    char paths[AGENT_REGIONS_MAX][NAME_MAX + sizeof(shm_directory) + 1];
+    size_t count;
+};
+
+static void regions_add(struct regions *regions, const char *path)
+{
+    for (size_t i = 0; i < regions->count; i++) {
+        if (strcmp(regions->paths[i], path) == 0) {
+            return;
+        }
+    }
+    if (regions->count < AGENT_REGIONS_MAX) {
+        snprintf(regions->paths[regions->count], sizeof(regions->paths[0]), "%s", path);
+        regions->count++;
+    }
+}
+
+/* Adds the regions that the agent has open, whether mapped or not. */
+static void regions_find_open(const struct agent *agent, struct regions *regions)
+{
+    char directory[64];
+    snprintf(directory, sizeof(directory), "/proc/%d/fd", (int)agent->pid);
+    DIR *open_files = opendir(directory);
+    if (open_files == NULL) {
+        return;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(open_files)) != NULL) {
+        char target[PATH_MAX];
+        ssize_t length = readlinkat(dirfd(open_files), entry->d_name, target, sizeof(target) - 1);
+        if (length <= 0) {
+            continue;
+        }
+        target[length] = '\0';
+        if (strncmp(target, region_prefix, sizeof(region_prefix) - 1) == 0) {
+            regions_add(regions, target);
+        }
+    }
+    closedir(open_files);
+}
+
+/* Where a mapping of /proc/PID/smaps has its memory from. */
+enum backing { BACKING_MEMORY, BACKING_FILE, BACKING_REGION };
+
+/* Reads "start-end perms offset device inode [path]"; false if the line is no such line. */
+static bool parse_mapping(char *line, enum backing *out, char **out_path)
+{
+    uint64_t start;
+    uint64_t end;
+    int path_at = 0;
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %*s %*s %n", &start, &end, &path_at) != 2) {
+        return false;
+    }
+    char *path = line + path_at;
+    path[strcspn(path, "\n")] = '\0';
+    *out_path = path;
+    bool no_file = path[0] != '/' || strncmp(path, "/memfd:", 7) == 0 ||
+                   strncmp(path, "/dev/zero", 9) == 0 || strncmp(path, "/SYSV", 5) == 0;
+    bool region = strncmp(path, region_prefix, sizeof(region_prefix) - 1) == 0;
+    *out = no_file ? BACKING_MEMORY : region ? BACKING_REGION : BACKING_FILE;
+    return true;
+}
+
+static const char *field_value(const char *line, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(line, name, length) == 0 ? line + length : NULL;
+}
+
+/*
+ * Sums the mappings. Memory without a file counts with its Pss; of a file's mapping only what the
+ * process changed for itself (Anonymous) counts: the rest is the page cache's. Swap counts.
+ */
+static int read_mappings(const struct agent *agent, struct agent_memory *out,
+                         struct regions *regions)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/smaps", (int)agent->pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return complain("%s: %s", path, strerror(errno));
+    }
+    char line[PATH_MAX + 128];
+    enum backing backing = BACKING_FILE;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        char *mapped;
+        if (parse_mapping(line, &backing, &mapped)) {
+            if (backing == BACKING_REGION) {
+                regions_add(regions, mapped);
+            }
+            continue;
+        }
+        const char *value;
+        if ((value = field_value(line, "Rss:")) != NULL) {
+            out->rss += strtod(value, NULL) * 1024;
+        } else if ((value = field_value(line, "Pss:")) != NULL) {
+            out->pss += strtod(value, NULL) * 1024;
+            out->own += backing == BACKING_MEMORY ? strtod(value, NULL) * 1024 : 0;
+        } else if ((value = field_value(line, "Anonymous:")) != NULL) {
+            out->own += backing == BACKING_FILE ? strtod(value, NULL) * 1024 : 0;
+        } else if ((value = field_value(line, "SwapPss:")) != NULL) {
+            out->own += backing != BACKING_REGION ? strtod(value, NULL) * 1024 : 0;
+        }
+    }
+    fclose(file);
+    return 0;
+}
+
+int agent_memory_read(const struct agent *agent, struct agent_memory *out)
+{
+    struct regions regions = {.count = 0};
+    *out = (struct agent_memory){0};
+    regions_find_open(agent, &regions);
+    if (read_mappings(agent, out, &regions) != 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < regions.count; i++) {
+        struct stat status;
+        if (stat(regions.paths[i], &status) != 0) {
+            return complain("%s: %s", regions.paths[i], strerror(errno));
+        }
+        out->regions += (double)status.st_blocks * 512;
+    }
+    return 0;
+}
+
+/* One line of a file of /proc; -1 if it cannot be read. */
+static int read_line(const char *path, char *line, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return -1;
+    }
+    bool got = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    return got ? 0 : -1;
+}
+
+static int cpu_of_stat(const struct agent *agent, int64_t *out, int64_t *out_resolution_ns)
+{
+    char path[64];
+    char line[1024];
+    uint64_t user_ticks = 0;
+    uint64_t system_ticks = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)agent->pid);
+    if (read_line(path, line, sizeof(line)) != 0) {
+        return complain("%s cannot be read", path);
+    }
+    const char *after_name = strrchr(line, ')');
+    if (after_name == NULL ||
+        sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
+               &user_ticks, &system_ticks) != 2) {
+        return complain("%s: fields 14 and 15 expected", path);
+    }
+    *out_resolution_ns = INT64_C(1000000000) / sysconf(_SC_CLK_TCK);
+    *out = (int64_t)(user_ticks + system_ticks) * *out_resolution_ns;
+    return 0;
+}
+
+int agent_cpu_ns(const struct agent *agent, int64_t *out, int64_t *out_resolution_ns)
+{
+    char directory[64];
+    snprintf(directory, sizeof(directory), "/proc/%d/task", (int)agent->pid);
+    DIR *threads = opendir(directory);
+    if (threads == NULL) {
+        return complain("%s: %s", directory, strerror(errno));
+    }
+    int64_t sum_ns = 0;
+    bool complete = true;
+    const struct dirent *entry;
+    while ((entry = readdir(threads)) != NULL) {
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        char path[sizeof(directory) + NAME_MAX + 16];
+        char line[128];
+        int64_t ran_ns = 0;
+        snprintf(path, sizeof(path), "%s/%s/schedstat", directory, entry->d_name);
+        complete = complete && read_line(path, line, sizeof(line)) == 0 &&
+                   sscanf(line, "%" SCNd64, &ran_ns) == 1;
+        sum_ns += ran_ns;
+    }
+    closedir(threads);
+    if (!complete || sum_ns == 0) {
+        return cpu_of_stat(agent, out, out_resolution_ns);
+    }
+    *out = sum_ns;
+    *out_resolution_ns = 1;
+    return 0;
+}
+
+/* The path of holdfastd: beside this program. */
+static int daemon_path(char *path, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length < 0) {
+        return complain("/proc/self/exe: %s", strerror(errno));
+    }
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    int needed = snprintf(path, size, "%s/holdfastd", self);
+    if (needed < 0 || (size_t)needed >= size || access(path, X_OK) != 0) {
+        return complain("%s: %s (build it first)", path, strerror(errno));
+    }
+    return 0;
+}
+
+/* In the child: becomes the agent, in a process group of its own, so that the terminal's ^C
+ * reaches only the bench, and dies with the bench. Does not return. */
+static _Noreturn void become_daemon(const char *program, const char *directory, pid_t parent)
+{
+    char log_path[AGENT_PATH_MAX + 16];
+    snprintf(log_path, sizeof(log_path), "%s/agent.log", directory);
+    int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_fd < 0 || dup2(log_fd, STDERR_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
+        setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) {
+        _exit(127);
+    }
+    close(log_fd);
+    execl(program, "holdfastd", "--dev", "--state-dir", directory, (char *)NULL);
+    _exit(127);
+}
+
+/* Prints what the agent logged last, so that a failed start explains itself. */
+static void show_log(const struct agent *agent)
+{
+    char path[AGENT_PATH_MAX + 16];
+    char line[512];
+    snprintf(path, sizeof(path), "%s/agent.log", agent->directory);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return;
+    }
+    for (int lines = 0; lines < 20 && fgets(line, sizeof(line), file) != NULL; lines++) {
+        fprintf(stderr, "  %s", line);
+    }
+    fclose(file);
+}
+
+/* Connects once to see that the agent answers. */
+static int await_answer(struct agent *agent)
+{
+    const int64_t give_up_ns = now_ns() + 10000 * millisecond_ns;
+    int error = HF_ENOAGENT;
+    while (now_ns() < give_up_ns && !interrupted()) {
+        hf_client *client = NULL;
+        struct hf_options options = {.size = sizeof(options),
+                                     .socket = agent->socket,
+                                     .connect_timeout_ns = 100 * millisecond_ns};
+        error = hf_connect(&options, &client);
+        if (error == 0) {
+            hf_disconnect(client);
+            return 0;
+        }
+        int status;
+        if (waitpid(agent->pid, &status, WNOHANG) == agent->pid) {
+            agent->pid = 0;
+            show_log(agent);
+            return complain("holdfastd ended at once (wait status 0x%x)", (unsigned)status);
+        }
+        pause_ns(10 * millisecond_ns);
+    }
+    show_log(agent);
+    return complain("no answer at %s: %s", agent->socket, hf_strerror(error));
+}
+
+int agent_start(struct agent *agent, const char *below)
+{
+    *agent = (struct agent){.pid = 0};
+    char program[PATH_MAX];
+    if (daemon_path(program, sizeof(program)) != 0) {
+        return -1;
+    }
+    int needed = snprintf(agent->directory, sizeof(agent->directory), "%s/hfbench.XXXXXX", below);
+    if (needed < 0 || needed > 90) { /* an address of a Unix socket has 108 bytes */
+        agent->directory[0] = '\0';
+        return complain("%s: too long for a Unix socket below it; choose another --dir", below);
+    }
+    if (mkdtemp(agent->directory) == NULL) {
+        int error = errno;
+        agent->directory[0] = '\0';
+        return complain("%s: %s", below, strerror(error));
+    }
+    snprintf(agent->socket, sizeof(agent->socket), "%s/agent.sock", agent->directory);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        return complain("fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        become_daemon(program, agent->directory, parent);
+    }
+    agent->pid = pid;
+    return await_answer(agent);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    return remove(path);
+}
+
+static void end_process(pid_t pid)
+{
+    kill(pid, SIGTERM);
+    for (int waited_ms = 0; waited_ms < 10000; waited_ms += 10) {
+        if (waitpid(pid, NULL, WNOHANG) == pid) {
+            return;
+        }
+        usleep(10000);
+    }
+    complain("holdfastd did not end 10 s after SIGTERM: killing it");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+void agent_stop(struct agent *agent)
+{
+    if (agent->pid != 0) {
+        struct regions regions = {.count = 0};
+        struct agent_memory ignored = {0};
+        regions_find_open(agent, &regions);
+        if (read_mappings(agent, &ignored, &regions) != 0) {
+            complain("regions of this agent may stay in %s", shm_directory);
+        }
+        end_process(agent->pid);
+        for (size_t i = 0; i < regions.count; i++) {
+            shm_unlink(regions.paths[i] + sizeof(shm_directory) - 1);
+        }
+    }
+    if (agent->directory[0] != '\0' &&
+        nftw(agent->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) {
+        complain("%s cannot be removed: %s", agent->directory, strerror(errno));
+    }
+    *agent = (struct agent){.pid = 0};
+}

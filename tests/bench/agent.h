@@ -1,0 +1,42 @@
+/*
+ * An agent of the bench's own: a one-host cell (`holdfastd --dev`) with its state below a given
+ * directory, started for one figure and stopped by its process id; and what /proc says about it.
+ *
+ * The program is the holdfastd beside the bench's own executable. An agent leaves its regions for
+ * the next start when it is ended; as there is none here, agent_stop removes them by name.
+ */
+#ifndef BENCH_AGENT_H
+#define BENCH_AGENT_H
+
+#include <sys/types.h>
+
+#include "measure.h"
+
+enum { AGENT_PATH_MAX = 512, AGENT_REGIONS_MAX = 16 };
+
+struct agent {
+    pid_t pid; /* 0: none runs */
+    char directory[AGENT_PATH_MAX];
+    char socket[AGENT_PATH_MAX + 16];
+};
+
+/* Starts an agent and returns when it answers. To be given to agent_stop after a failure, too. */
+int agent_start(struct agent *agent, const char *below) MUST_CHECK;
+
+/* SIGTERM, and SIGKILL if it has not ended 10 s later; then removes all that it left. */
+void agent_stop(struct agent *agent);
+
+/* What an agent takes, in bytes. */
+struct agent_memory {
+    double rss;     /* as the kernel counts it, the shared part of its region included */
+    double pss;     /* as the kernel counts it */
+    double own;     /* memory of the process that no file holds; its regions not */
+    double regions; /* the blocks of its regions in /dev/shm, mapped or not */
+};
+
+int agent_memory_read(const struct agent *agent, struct agent_memory *out) MUST_CHECK;
+
+/* Processor time of all of its threads until now, in ns; *out_resolution_ns is how exact it is. */
+int agent_cpu_ns(const struct agent *agent, int64_t *out, int64_t *out_resolution_ns) MUST_CHECK;
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * Several processes take and release one lock in the order of their coming, with nothing to do
+ * under it: Holdfast's default against the bare queue of ticket_queue.h.
+ *
+ * What is counted is hand-overs: an acquisition whose predecessor was another process. Who finds
+ * nobody waiting and takes the lock again does not count, on either side. Under each lock stands
+ * the number of its last holder, which only the holder writes, and a plain sum that would come out
+ * wrong if two processes were ever inside at once.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent.h"
+#include "crew.h"
+#include "figures.h"
+#include "subject.h"
+#include "ticket_queue.h"
+
+/* etcd's own lock benchmark: mutual exclusions a second of one contended lock. */
+static const double etcd_handovers_per_s = 95.0;
+
+/* What the lock protects. */
+struct guarded {
+    alignas(64) uint32_t last_holder; /* worker + 1 */
+    uint64_t acquisitions;
+    /* the same sum and the hand-overs, added up by the workers outside the lock */
+    alignas(64) _Atomic uint64_t counted_acquisitions;
+    _Atomic uint64_t counted_handovers;
+};
+
+struct arena {
+    struct ticket_queue queue;
+    struct guarded by_holdfast;
+    struct guarded by_queue;
+};
+
+struct shared_setup {
+    const struct agent *agent;
+    struct arena *arena;
+};
+
+struct fighter {
+    struct subject subject;
+    struct arena *arena;
+    uint32_t self; /* worker + 1 */
+};
+
+/* Inside the lock. 1 if it came from another process. */
+static int64_t enter_guarded(struct guarded *inside, uint32_t self)
+{
+    int64_t handed_over = inside->last_holder != self ? 1 : 0;
+    inside->last_holder = self;
+    inside->acquisitions++;
+    return handed_over;
+}
+
+/* Outside the lock, at the end of a round; returns the hand-overs. */
+static int64_t count_round(struct guarded *inside, int64_t acquisitions, int64_t handovers)
+{
+    /* relaxed, both: read when all workers have ended */
+    atomic_fetch_add_explicit(&inside->counted_acquisitions, (uint64_t)acquisitions,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&inside->counted_handovers, (uint64_t)handovers,
+                              memory_order_relaxed);
+    return handovers;
+}
+
+static int fighter_setup(const void *arg, uint32_t worker, void **state)
+{
+    const struct shared_setup *setup = arg;
+    struct fighter *fighter = calloc(1, sizeof(*fighter));
+    if (fighter == NULL) {
+        return complain("no memory");
+    }
+    fighter->arena = setup->arena;
+    fighter->self = worker + 1;
+    *state = fighter;
+    return 0;
+}
+
+static int holdfast_setup(const void *arg, uint32_t worker, void **state)
+{
+    const struct shared_setup *setup = arg;
+    if (fighter_setup(arg, worker, state) != 0) {
+        return -1;
+    }
+    struct fighter *fighter = *state;
+    return subject_open(&fighter->subject, setup->agent->socket, "bench-fcfs", HF_EXCLUSIVE, 0);
+}
+
+static int64_t holdfast_work(void *state, crew_stop *stop)
+{
+    struct fighter *fighter = state;
+    int64_t handovers = 0;
+    int64_t acquisitions = 0;
+    /* relaxed: see run_rounds in crew.c */
+    while (atomic_load_explicit(stop, memory_order_relaxed) == 0) {
+        if (subject_acquire(&fighter->subject) != 0) {
+            return -1;
+        }
+        handovers += enter_guarded(&fighter->arena->by_holdfast, fighter->self);
+        if (subject_release(&fighter->subject) != 0) {
+            return -1;
+        }
+        acquisitions++;
+    }
+    return count_round(&fighter->arena->by_holdfast, acquisitions, handovers);
+}
+
+static int64_t queue_work(void *state, crew_stop *stop)
+{
+    struct fighter *fighter = state;
+    int64_t handovers = 0;
+    int64_t acquisitions = 0;
+    /* relaxed: see run_rounds in crew.c */
+    while (atomic_load_explicit(stop, memory_order_relaxed) == 0) {
+        uint32_t ticket = ticket_queue_enter(&fighter->arena->queue);
+        handovers += enter_guarded(&fighter->arena->by_queue, fighter->self);
+        ticket_queue_leave(&fighter->arena->queue, ticket);
+        acquisitions++;
+    }
+    return count_round(&fighter->arena->by_queue, acquisitions, handovers);
+}
+
+/* A lock that let two in at once has a sum that is too low: its figure is worth nothing. */
+static int check_exclusion(const struct guarded *inside, const char *who)
+{
+    /* relaxed: all workers have ended */
+    uint64_t counted = atomic_load_explicit(&inside->counted_acquisitions, memory_order_relaxed);
+    if (inside->acquisitions != counted) {
+        return complain("%s let two processes in at once: %llu acquisitions, a sum of %llu", who,
+                        (unsigned long long)counted, (unsigned long long)inside->acquisitions);
+    }
+    return 0;
+}
+
+/* The percentage of acquisitions that came from another process. */
+static double handover_share(const struct guarded *inside)
+{
+    /* relaxed: all workers have ended */
+    uint64_t handovers = atomic_load_explicit(&inside->counted_handovers, memory_order_relaxed);
+    return 100.0 * (double)handovers / (double)inside->acquisitions;
+}
+
+static int measure_fcfs(const struct bench *bench, struct figure *figure, uint32_t workers)
+{
+    struct agent agent = {.pid = 0};
+    struct side *ours = figure_side(figure, "holdfast, first come first served", "handovers/s", 0);
+    struct side *peer = figure_side(figure, "bare ticket-and-futex queue", "handovers/s", 0);
+    struct arena *arena = crew_memory(sizeof(*arena));
+    const struct shared_setup setup = {&agent, arena};
+    const struct crew_job jobs[2] = {
+        {holdfast_setup, holdfast_work, &setup, &ours->series},
+        {fighter_setup, queue_work, &setup, &peer->series},
+    };
+
+    int result = arena != NULL ? agent_start(&agent, bench->directory) : -1;
+    if (result == 0) {
+        result = crew_run(workers, jobs, bench->effort);
+    }
+    if (result == 0) {
+        result = check_exclusion(&arena->by_holdfast, "holdfast");
+    }
+    if (result == 0) {
+        result = check_exclusion(&arena->by_queue, "the ticket queue");
+    }
+    agent_stop(&agent);
+    if (result == 0) {
+        snprintf(figure->note, sizeof(figure->note),
+                 "hand-overs from process to process; they are %.1f %% of holdfast's acquisitions "
+                 "and %.1f %% of the queue's, the rest found nobody waiting",
+                 handover_share(&arena->by_holdfast), handover_share(&arena->by_queue));
+    }
+    crew_memory_free(arena, sizeof(*arena));
+    figure_verdict(figure, "holdfast / ticket queue",
+                   series_median(&ours->series) / series_median(&peer->series), BOUND_AT_LEAST,
+                   0.5);
+    figure_verdict(figure, "holdfast / etcd's 95 a second",
+                   series_median(&ours->series) / etcd_handovers_per_s, BOUND_AT_LEAST, 50.0);
+    return result;
+}
+
+int figure_fcfs_2(const struct bench *bench, struct figure *figure)
+{
+    return measure_fcfs(bench, figure, 2);
+}
+
+int figure_fcfs_8(const struct bench *bench, struct figure *figure)
+{
+    return measure_fcfs(bench, figure, 8);
+}

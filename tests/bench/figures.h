@@ -1,0 +1,24 @@
+/*
+ * The comparisons, one a file. Each starts an agent of its own under bench->directory, measures,
+ * stops it, and fills in a figure whose name and text are set already. 0, or -1 after complain().
+ */
+#ifndef BENCH_FIGURES_H
+#define BENCH_FIGURES_H
+
+#include "measure.h"
+
+typedef int figure_fn(const struct bench *bench, struct figure *figure) MUST_CHECK;
+
+figure_fn figure_exclusive; /* uncontended.c */
+figure_fn figure_shared;    /* uncontended.c */
+figure_fn figure_flock;     /* against_flock.c */
+figure_fn figure_barging_2; /* barging.c */
+figure_fn figure_barging_8;
+figure_fn figure_fcfs_2; /* fcfs.c */
+figure_fn figure_fcfs_8;
+figure_fn figure_first;         /* first.c */
+figure_fn figure_idle;          /* idle.c */
+figure_fn figure_memory_closed; /* memory.c */
+figure_fn figure_memory_open;
+
+#endif
