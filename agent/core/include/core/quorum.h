@@ -1,0 +1,187 @@
+/*
+ * The quorum core of a voter: acceptor, coordinator and the voters' side of sessions, as one pure
+ * state machine.
+ *
+ *   quorum_step(state, event) -> actions
+ *
+ * Time (CLOCK_BOOTTIME) and randomness come with the event; nothing else comes from outside, and
+ * the only effects are the actions. An action to persist stands before every action to send that
+ * depends on it. So the driver may take the actions of many steps together, if it
+ *
+ *   1. makes everything to be persisted durable, in order, in one transaction,
+ *   2. only then sends what is to be sent, in order;
+ *   3. gives a message to itself to the next step (or to the host core, if
+ *      message_is_for_host()); such messages are neither lost nor reordered. All others may be
+ *      lost, repeated and reordered.
+ *
+ * If persisting fails, nothing of that batch may be sent, and the process must end: the state here
+ * is ahead of the disk.
+ *
+ * A cell of one host is a quorum of one: it runs through the same code.
+ *
+ * Memory is one block of the caller's. A full table is an answer (MESSAGE_REFUSED_FULL).
+ *
+ * Registers instead of a log: D. Rystsov, "CASPaxos: Replicated State Machines without logs"
+ * (2018). Leases: M. Trencseni et al., "PaxosLease" (2012).
+ */
+#ifndef CORE_QUORUM_H
+#define CORE_QUORUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/names.h"
+#include "proto/message.h"
+
+struct quorum;
+
+enum {
+    /* The room that must be left in struct actions before each step. */
+    QUORUM_STEP_ACTIONS = 64,
+    /* An agent is a u16 index inside the core. */
+    QUORUM_AGENTS_MAX = 65000,
+};
+
+struct quorum_limits {
+    uint32_t registers; /* lock names with a value */
+    uint32_t agents;    /* agents ever heard of, at most QUORUM_AGENTS_MAX */
+    uint32_t requests;  /* requests of hosts that are not answered yet */
+};
+
+struct quorum_config {
+    struct quorum_limits limits;
+    uint32_t membership;
+    uint32_t voter_count; /* 1, 3, 5 or 7 */
+    uint32_t self;        /* index in voters; voter ids in ballots are index + 1 */
+    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
+    uint64_t store_id[2];
+    int64_t session_ttl_ns;
+    uint32_t max_drift_percent; /* at most 50 */
+};
+
+/* What is durable. Gets written as the actions say and read back at the next start. */
+struct quorum_promise {
+    struct message_partitions partitions;
+    uint64_t ballot;
+};
+
+struct quorum_register {
+    struct message_name name;
+    struct message_order accepted;
+    struct message_value value;
+};
+
+enum action_kind {
+    ACTION_PERSIST_ROUND = 1, /* the highest round that this coordinator has used */
+    ACTION_PERSIST_PROMISE,   /* one row for each partition of the set */
+    ACTION_PERSIST_REGISTER,  /* one row, replaces that name's */
+    ACTION_PERSIST_MARK,      /* one row, replaces that agent's; epochs only rise */
+    ACTION_SEND,
+};
+
+struct action_send {
+    uint32_t to; /* an agent: quorum_agent_name() says which; below voter_count: that voter */
+    struct message message;
+};
+
+struct action {
+    enum action_kind kind;
+    union {
+        uint32_t round;
+        struct quorum_promise promise;
+        struct quorum_register reg;
+        struct message_session mark;
+        struct action_send send;
+    } as;
+};
+
+/* The driver's list. It empties it (count = 0) when all is done. */
+struct actions {
+    struct action *items;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+enum quorum_event_kind {
+    QUORUM_START = 1, /* first, once, after everything durable was loaded */
+    QUORUM_MESSAGE,   /* one arrived that is not for the host core */
+    QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
+    QUORUM_STALLED,   /* this process stood still for a while, until now */
+    QUORUM_OWN,       /* from now on coordinate these partitions and no others (START: those that
+                         rendezvous hashing gives this voter while all voters are alive) */
+};
+
+struct quorum_event {
+    enum quorum_event_kind kind;
+    int64_t now_ns;  /* CLOCK_BOOTTIME, never less than in the event before */
+    uint64_t random; /* fresh for each event */
+    union {
+        const struct message *message;        /* borrowed for the step */
+        struct message_partitions partitions; /* OWN */
+    } as;
+};
+
+/* Bytes of memory for these limits. Most of it is not touched before it is used. */
+size_t quorum_size(const struct quorum_limits *limits);
+
+/* NULL if the configuration makes sense, else what is wrong with it (static). */
+const char *quorum_config_error(const struct quorum_config *config)
+    __attribute__((warn_unused_result));
+
+/*
+ * Makes the state in memory (zeroed, quorum_size() bytes, aligned to 8; borrowed until the end) from
+ * a configuration that has no error. names is borrowed, and shared with the host core.
+ */
+struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
+
+/* What was durable, before START. false: it does not fit the limits, or makes no sense (a value
+ * that no quorum core writes). */
+bool quorum_load_round(struct quorum *quorum, uint32_t round) __attribute__((warn_unused_result));
+bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *promise)
+    __attribute__((warn_unused_result));
+bool quorum_load_register(struct quorum *quorum, const struct quorum_register *reg)
+    __attribute__((warn_unused_result));
+bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
+    __attribute__((warn_unused_result));
+
+/* One step. Appends at most QUORUM_STEP_ACTIONS actions; that much room must be there. A message
+ * that makes no sense changes nothing. */
+void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
+
+/* When the next TICK is wanted; INT64_MAX: never. */
+int64_t quorum_next_tick_ns(const struct quorum *quorum);
+
+/* The voter that coordinates this name while all voters are alive. */
+uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
+
+/* Whether all partitions that this voter coordinates are prepared. */
+bool quorum_ready(const struct quorum *quorum);
+
+/* The index of an agent, made if it is new. false: the table is full. */
+bool quorum_agent(struct quorum *quorum, const struct message_agent *agent, uint32_t *index)
+    __attribute__((warn_unused_result));
+const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index);
+
+/* What this voter's acceptor has for a name; false: nothing. It need not be what was chosen. */
+bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
+
+/* Ready-made header fields for messages of this agent (the host core's): from, membership,
+ * store_id, commit. The rest of *message is zeroed. */
+void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
+
+/* The last commit that the driver knows durable; goes out in every message. */
+void quorum_set_commit(struct quorum *quorum, uint64_t commit);
+
+/* Whether a message from a stranger has only values that the core knows. Every event's message is
+ * checked with it; the driver may ask too, to log who sends rubbish. */
+bool message_valid(const struct message *message) __attribute__((warn_unused_result));
+
+/* Names a lock or an agent in a message. length is within their limits (a bug otherwise). */
+void message_name_set(struct message_name *name, const void *bytes, size_t length);
+void message_agent_set(struct message_agent *agent, const void *text, size_t length);
+
+/* Walks the whole state; HF_CHECK fails if it contradicts itself. For tests and the simulator. */
+void quorum_check_invariants(const struct quorum *quorum);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * The host's side of its session: renews with every voter, and knows until when the lease counts.
+ *
+ * A renewal goes to every voter each ttl/3, with the echo of that voter's last acknowledgement. The
+ * lease runs from the moment of sending, of the latest renewal that a majority acknowledged as
+ * extended (for each voter its latest counts; the lease is what a majority of them reaches), and is
+ * counted short by max_drift. A voter that does not know the echo answers "not extended"; then the
+ * next renewal follows at once. So a start takes two.
+ *
+ * Pure, as quorum.h says: the same struct actions, of which it uses SEND to a voter's index. Time
+ * is CLOCK_BOOTTIME. No memory beyond struct renewal.
+ */
+#ifndef CORE_RENEWAL_H
+#define CORE_RENEWAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/quorum.h"
+#include "proto/message.h"
+
+enum renewal_state {
+    RENEWAL_SAFE = 0, /* the lease counts until renewal_deadline_ns() */
+    RENEWAL_JEOPARDY, /* it does not count now (or not yet); it may again */
+    RENEWAL_LOST,     /* it never will: a majority marked it, or the grace period is over */
+};
+
+struct renewal_config {
+    uint32_t voter_count;
+    struct message_agent voters[MESSAGE_VOTERS_MAX];
+    int64_t session_ttl_ns;
+    int64_t grace_period_ns;
+    uint32_t max_drift_percent;
+    char advertise[MESSAGE_ADDRESS_MAX];
+};
+
+enum { RENEWAL_REMEMBERED = 8, RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
+
+struct renewal_sent {
+    uint64_t id;
+    int64_t sent_ns;
+};
+
+struct renewal_voter {
+    struct message_echo echo;
+    int64_t extended_sent_ns; /* sending time of the latest renewal that it extended; else 0 */
+    int64_t answered_ns;      /* when it last answered; 0: never */
+    uint64_t answered_id;     /* the latest renewal that it answered */
+    uint32_t dead_epoch;
+    bool hurried; /* was sent one out of turn since the last round */
+};
+
+/* Use the functions below; the fields are theirs. */
+struct renewal {
+    struct renewal_config config;
+    struct message header; /* what every message carries */
+    uint32_t epoch;        /* 0: not started */
+    bool adopted;
+    bool lost;
+    int64_t started_ns;
+    int64_t next_round_ns;
+    int64_t deadline_ns; /* 0: never safe yet */
+    uint64_t last_id;
+    struct renewal_sent sent[RENEWAL_REMEMBERED];
+    struct renewal_voter voters[MESSAGE_VOTERS_MAX];
+};
+
+/* header: what quorum_header() gave (kind is ignored). */
+void renewal_init(struct renewal *renewal, const struct renewal_config *config,
+                  const struct message *header);
+
+/*
+ * Starts session epoch (durable already, from 1; higher than any that this agent had, unless
+ * adopted: the same as before) and sends the first renewals. random keeps answers to an earlier
+ * process apart. An adopted session that no majority renews within ttl + grace is lost; a new one
+ * has nothing to lose and waits for ever. Needs RENEWAL_ACTIONS of room, as all below.
+ */
+void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
+                   uint64_t random, struct actions *actions);
+
+/* A MESSAGE_RENEW_ACK arrived. */
+void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
+                   struct actions *actions);
+
+/* At renewal_next_tick_ns() or later: sends what is due. */
+void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
+
+/* When the next tick is due: a renewal, or a change of state by time alone. INT64_MAX: never. */
+int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);
+
+enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
+
+/* Until when the lease counts; 0: it was never safe. May lie in the past. Never falls while the
+ * epoch is the same. */
+int64_t renewal_deadline_ns(const struct renewal *renewal);
+
+uint32_t renewal_epoch(const struct renewal *renewal);
+
+/* Whether that voter answered within the last ttl. */
+bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns);
+
+#endif

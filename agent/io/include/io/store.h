@@ -1,0 +1,107 @@
+/*
+ * The store: what an agent must not forget, in one SQLite database that anyone can open with
+ * `sqlite3 holdfast.db`.
+ *
+ * WAL mode, synchronous=FULL: a commit is one write and one flush of the log. The whole database is
+ * locked for as long as it is open, so a second agent on the same state_dir is refused. What is put
+ * or deleted between store_begin and store_commit becomes durable together, or not at all.
+ *
+ * Whatever fails leaves one line of text (what, where, what was expected) in store_error(). After a
+ * failed store_put, store_del or store_commit nothing of the batch is durable for sure and
+ * the process must not act on it: the agent ends.
+ *
+ * One thread.
+ */
+#ifndef IO_STORE_H
+#define IO_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/quorum.h"
+
+struct store;
+
+enum { STORE_ERROR_MAX = 512, STORE_FORMAT = 1 };
+
+/* What the database belongs to. A store of another cell or agent is refused. */
+struct store_identity {
+    struct message_agent cell; /* same rules as an agent name */
+    struct message_agent agent;
+};
+
+struct store_meta {
+    uint64_t store_id[2];   /* drawn at random and durable before store_open returns */
+    uint32_t membership;    /* 1 in a new store */
+    uint32_t session_epoch; /* of the agent's last session; 0: none yet */
+    uint32_t round;         /* the coordinator's last; 0: none yet */
+    uint64_t commit;        /* number of the last commit; every store_commit adds 1 */
+    bool created;           /* this open made it */
+};
+
+struct store_slot {
+    const char *space; /* the namespace, terminated */
+    uint32_t slot;
+    const uint8_t *name;
+    size_t length;
+};
+
+/* Each is called once a row, in the order promise, register, mark, region, slot. NULL skips. false
+ * ends the load, which then fails with "...: does not fit". Strings live as long as the call. */
+struct store_reader {
+    void *arg;
+    bool (*promise)(void *arg, const struct quorum_promise *promise);
+    bool (*reg)(void *arg, const struct quorum_register *reg);
+    bool (*mark)(void *arg, const struct message_session *mark);
+    bool (*region)(void *arg, const char *space, const char *shm_name);
+    bool (*slot)(void *arg, const struct store_slot *slot);
+};
+
+/*
+ * Opens or makes the database at path (made 0600; its folder exists) and locks it. NULL: error (of
+ * STORE_ERROR_MAX bytes) says why: in use by another agent, another cell's or agent's, of a newer
+ * format, damaged, or what the system said. The result is the caller's, for store_close.
+ */
+struct store *store_open(const char *path, const struct store_identity *identity,
+                         struct store_meta *meta, char *error) __attribute__((warn_unused_result));
+
+/* NULL is allowed. An open batch is rolled back. */
+void store_close(struct store *store);
+
+/* The text of the last failure; lives until the next call. */
+const char *store_error(const struct store *store);
+
+/* Hands over everything. A value that this program would never have written fails it: what, which
+ * table, what was expected. */
+bool store_load(struct store *store, const struct store_reader *reader)
+    __attribute__((warn_unused_result));
+
+bool store_begin(struct store *store) __attribute__((warn_unused_result));
+/* Makes the batch durable; *commit is its number. */
+bool store_commit(struct store *store, uint64_t *commit) __attribute__((warn_unused_result));
+
+/* The actions of the quorum core; an ACTION_SEND is a bug. */
+bool store_put_action(struct store *store, const struct action *action)
+    __attribute__((warn_unused_result));
+
+bool store_put_session_epoch(struct store *store, uint32_t epoch)
+    __attribute__((warn_unused_result));
+bool store_put_membership(struct store *store, uint32_t membership)
+    __attribute__((warn_unused_result));
+
+/* The regions of this agent, and which slot of a region a lock has. Putting replaces. */
+bool store_put_region(struct store *store, const char *space, const char *shm_name)
+    __attribute__((warn_unused_result));
+/* Its slots go with it. */
+bool store_del_region(struct store *store, const char *space) __attribute__((warn_unused_result));
+bool store_put_slot(struct store *store, const struct store_slot *slot)
+    __attribute__((warn_unused_result));
+bool store_del_slot(struct store *store, const char *space, uint32_t slot)
+    __attribute__((warn_unused_result));
+
+/* Moves what the log has into the database file, when the agent has nothing better to do: keeps the
+ * checkpoint out of the commits. Cheap if there is little. */
+bool store_idle(struct store *store) __attribute__((warn_unused_result));
+
+#endif
