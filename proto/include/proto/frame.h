@@ -11,7 +11,7 @@
  *   OPEN                                  OPENED, before it REGION + region, bell (once each)
  *   SEAT (a place to wait or read)        SEATED
  *   CLOSE                                 -
- *   MAP (a namespace's region)            REGION + region, bell; DONE
+ *   MAP (the region of a lock name)       REGION + region, bell; DONE
  *   CHECK (a sequencer)                   DONE (0, HF_ESTALE, HF_EUNKNOWN, ...)
  *   LIST, SHOW                            LISTED: a page of locks
  *   STATUS                                STATED
@@ -200,8 +200,8 @@ struct hfi_frame {
         struct hfi_seat_frame seat;  /* SEAT */
         uint32_t handle;             /* CLOSE */
         uint32_t seated;             /* SEATED: the seat's number */
-        struct hfi_text text;        /* MAP: namespace; CHECK: sequencer; SHOW, RECALL: name;
-                                        WATCH: prefix; CHANGED: name */
+        struct hfi_text text;        /* MAP, SHOW, RECALL, CHANGED: lock name; CHECK: sequencer;
+                                        WATCH: prefix */
         struct {
             struct hfi_text name;
             uint32_t flags;
@@ -218,7 +218,10 @@ struct hfi_frame {
 
 /* ---- decoding ---- */
 
-/* What was wrong with a packet: what, where, what was expected. */
+/*
+ * What was wrong with a packet: what, where, what was expected. Fields are counted from 0, which is
+ * the kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer 0..60000000000".
+ */
 struct hfi_frame_error {
     char text[160];
 };
@@ -232,8 +235,12 @@ struct hfi_listed_cursor {
 };
 
 /*
- * Decodes size bytes at packet. 0, or -1 with *error filled in. For LISTED *cursor (may be NULL
- * otherwise) is set to the first lock; the whole frame has been checked then.
+ * Decodes size bytes at packet. 0, or -1 with *error filled in; then out->kind and out->request are
+ * what could be read of them, else 0, so that a DONE can name the request. For LISTED *cursor (may
+ * be NULL otherwise) is set to the first lock; the whole frame has been checked then.
+ *
+ * A HELLO or WELCOME of another protocol version is decoded up to its version and no further: look
+ * at that first. Everything behind it is then zero.
  */
 int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
                      struct hfi_listed_cursor *cursor, struct hfi_frame_error *error)
@@ -243,13 +250,22 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
 
-/* ---- encoding: into the caller's buffer; returns the size, or 0 if it does not fit ---- */
+/*
+ * ---- encoding: into the caller's buffer; returns the size, or 0 if it does not fit, or if a field
+ * is out of the range that the decoder allows ----
+ */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
     __attribute__((warn_unused_result)); /* every kind but LISTED */
 
-/* LISTED is built step by step; a lock that does not fit whole is left out and true returned for
- * "more". Begin, add locks with their parties (holders first), finish. */
+/*
+ * LISTED is built step by step: begin, add locks with their parties (holders first) until one does
+ * not fit any more, finish, saying whether any was left out. The first lock of a page always fits:
+ * parties that find no room are cut and more_parties is set, as it is for more than
+ * HFI_FRAME_PARTIES_MAX holders or waiters. Times below -1 are sent as 0; commands are cut to
+ * HFI_FRAME_COMMAND_MAX bytes, and '?' stands for what is not UTF-8 or is a control character. The
+ * buffer has at least 1 KiB; the request is not 0.
+ */
 struct hfi_listed_builder {
     unsigned char *buffer;
     size_t size;
@@ -264,28 +280,47 @@ bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_fr
                     const struct hfi_party_frame *parties) __attribute__((warn_unused_result));
 size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more);
 
+/* "HELLO", "OPEN", ...; "unknown". Static. */
+const char *hfi_frame_name(enum hfi_frame_kind kind);
+
+/* ---- names ---- */
+
 /* 0, or HF_EINVAL / HF_ENAMETOOLONG: 1..255 bytes of UTF-8 without control characters. */
 int hfi_name_check(const char *name, size_t size);
+/* The same for a prefix of names, which may be empty. It ends where a character ends. */
+int hfi_prefix_check(const char *prefix, size_t size);
+/* Whether it may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
+bool hfi_label_check(const char *label, size_t size);
 
-/* ---- sequencers: "hf1/CELL/MODE/TOKEN/EPOCH.HOLDER/NAME", NAME percent-encoded ---- */
-
+/*
+ * ---- sequencers: one word that tells everything about a hold ----
+ *
+ *   exclusive  hf1/CELL/x/TOKEN/AGENT.EPOCH.HOLDER/NAME
+ *   shared     hf1/CELL/s/TOKEN/AGENT.EPOCH.HOLDER.SEAT.CELLWORD/NAME
+ *
+ * Numbers are decimal. NAME comes last; what is not in [A-Za-z0-9._~:/-] is %XX. A hold has exactly
+ * one spelling: leading zeros, lower-case escapes and needless ones are no sequencers.
+ */
 struct hfi_sequencer {
     char cell[33];
     bool shared;
-    uint64_t token;
+    uint64_t token; /* below 2^63; exclusive: not 0 */
     char agent[33];
     uint32_t epoch;
-    uint32_t holder;
+    uint32_t holder;    /* 1 .. HFI_HOLDER_MAX */
     uint64_t cell_word; /* a shared hold's reader cell; 0 exclusive */
-    uint32_t seat;
-    char name[256];
+    uint32_t seat;      /* a shared hold's; exclusive: not told, HFI_SEAT_NONE when parsed */
+    char name[256];     /* zero-terminated */
     uint32_t name_size;
 };
 
-/* The size written without the final zero, or 0: it does not fit. */
+/*
+ * Writes the sequencer and a final zero. The size without the zero, or 0: it does not fit into
+ * size bytes (HF_SEQUENCER_MAX always do), or a member is out of its range.
+ */
 size_t hfi_sequencer_format(const struct hfi_sequencer *sequencer, char *buffer, size_t size)
     __attribute__((warn_unused_result));
-/* 0, or -1: not a sequencer. */
+/* 0, or -1: not a sequencer (*out is all zero then). */
 int hfi_sequencer_parse(const char *text, size_t size, struct hfi_sequencer *out)
     __attribute__((warn_unused_result));
 

@@ -1,0 +1,137 @@
+/*
+ * Reading and writing the fields of a frame by tables. Private to proto/.
+ *
+ * A table says for each field: its name, where it is in a struct, what it may be. One table serves
+ * both directions, so that nothing can be sent that the other side refuses. Writing is msgpack-c's
+ * packer on a bounded buffer. Reading is a cursor of our own over the few msgpack types that frames
+ * are made of: every step is checked against the end of the packet, nothing is allocated, counts
+ * that a packet claims are compared with what is allowed before anything is done with them.
+ */
+#ifndef PROTO_FIELDS_H
+#define PROTO_FIELDS_H
+
+#include "proto/frame.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a text must be. */
+enum hfi_text_rule {
+    HFI_TEXT_NAME,          /* a lock name */
+    HFI_TEXT_PREFIX,        /* of lock names; may be empty */
+    HFI_TEXT_LABEL,         /* a cell, an agent, a namespace */
+    HFI_TEXT_LABEL_OR_NONE, /* the same, or empty: unknown */
+    HFI_TEXT_STORE,         /* 32 lower-case hex digits */
+    HFI_TEXT_WORD,          /* a version, a role */
+    HFI_TEXT_ADDRESS,       /* where an agent listens; may be empty: nowhere */
+    HFI_TEXT_SEQUENCER,
+    HFI_TEXT_COMMAND,
+    HFI_TEXT_RULES,
+};
+
+enum hfi_field_type {
+    HFI_FIELD_INTEGER,
+    HFI_FIELD_SEAT, /* an integer of the range, or HFI_SEAT_NONE */
+    HFI_FIELD_BOOL,
+    HFI_FIELD_TEXT,
+};
+
+struct hfi_field {
+    const char *name;
+    enum hfi_field_type type;
+    enum hfi_text_rule rule; /* a text's */
+    uint32_t offset;         /* of the member, in the struct that the table is about */
+    uint32_t size;           /* of the member: 4 or 8 for an integer; signed if min < 0 */
+    int64_t min;
+    uint64_t max;
+};
+
+/* Table entries: s is the struct, m the member. */
+#define HFI_INTEGER(s, m, low, high)                                                               \
+    {                                                                                              \
+        .name = #m, .type = HFI_FIELD_INTEGER, .offset = offsetof(struct s, m),                    \
+        .size = sizeof(((struct s *)0)->m), .min = (low), .max = (high),                           \
+    }
+#define HFI_SEAT(s, m)                                                                             \
+    {                                                                                              \
+        .name = #m, .type = HFI_FIELD_SEAT, .offset = offsetof(struct s, m),                       \
+        .size = sizeof(((struct s *)0)->m), .min = 0, .max = HFI_FIELD_SEAT_MAX,                   \
+    }
+#define HFI_BOOL(s, m)                                                                             \
+    {                                                                                              \
+        .name = #m, .type = HFI_FIELD_BOOL, .offset = offsetof(struct s, m),                       \
+    }
+#define HFI_TEXT(s, m, what)                                                                       \
+    {                                                                                              \
+        .name = #m, .type = HFI_FIELD_TEXT, .rule = (what), .offset = offsetof(struct s, m),       \
+    }
+
+enum {
+    HFI_FIELD_SLOT_MAX = (1 << 22) - 1,
+    HFI_FIELD_SEAT_MAX = (1 << 20) * 7 - 1, /* blocks of a region times seats of a block */
+    HFI_FIELD_WORD_MAX = 64,
+    HFI_FIELD_ADDRESS_MAX = 127,
+    HFI_FIELD_STORE_SIZE = 32,
+};
+
+/* ---- reading ---- */
+
+/* A place in a packet. Where it is is told in errors: frame, then "item N" and "party N" of it. */
+struct hfi_reader {
+    const unsigned char *at;
+    const unsigned char *end;
+    const char *frame;
+    const char *item; /* what the items of the frame's array are called, NULL: not in one */
+    uint32_t item_index;
+    uint32_t party_index;          /* of the item; UINT32_MAX: not in one */
+    struct hfi_frame_error *error; /* NULL: nobody wants to know */
+};
+
+/* Fills in reader->error: "FRAME: WHERE: found FOUND, expected EXPECTED". field may be NULL. */
+void hfi_reader_fail(const struct hfi_reader *reader, uint32_t field_index, const char *field,
+                     const char *found, const char *expected);
+
+/* Reads the head of an array of low .. high elements, the count into *count. */
+bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char *field,
+                    uint32_t low, uint32_t high, uint32_t *count)
+    __attribute__((warn_unused_result));
+
+/* Reads count fields into base; index_first is the place of the first one in its array. */
+bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, uint32_t count,
+                     uint32_t index_first, void *base) __attribute__((warn_unused_result));
+
+/* ---- writing ---- */
+
+/* Once anything did not fit or was out of its range, failed is set and stays. */
+struct hfi_writer {
+    unsigned char *bytes; /* NULL: only counts */
+    size_t size;
+    size_t used;
+    bool failed;
+};
+
+void hfi_write_array(struct hfi_writer *writer, uint32_t count);
+void hfi_write_unsigned(struct hfi_writer *writer, uint64_t value);
+void hfi_write_bool(struct hfi_writer *writer, bool value);
+void hfi_write_raw(struct hfi_writer *writer, const void *bytes, size_t size);
+void hfi_write_fields(struct hfi_writer *writer, const struct hfi_field *fields, uint32_t count,
+                      const void *base);
+
+/* ---- texts ---- */
+
+bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text);
+
+/* The size of the UTF-8 character at bytes, at most size bytes; 0: it is none, or a control
+ * character. */
+size_t hfi_utf8_size(const char *bytes, size_t size);
+
+/* ---- the table of LISTED, which frame.c needs to check a page ---- */
+
+/* Reads one lock of a page; *parties is the number of parties that follow it. */
+bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties)
+    __attribute__((warn_unused_result));
+bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,283 @@
+/*
+ * A page of LISTED: building it lock by lock, reading it with a cursor.
+ *
+ *   [kind, request, more, [lock...]]
+ *   lock  = [name, state, closed_ns, age_ns, coordinator, holder_count, more_parties, [party...]]
+ *   party = [pid, uid, elapsed_ns, remaining_ns, token, mode, agent, command]
+ *
+ * The parties of a lock are its holders, then its waiters in order. How many locks there are is
+ * known at the end only, so the head of their array always has the form with a 16-bit count, and
+ * the page's head is written again with the same size.
+ *
+ * What the agent shows comes from regions and from /proc, where others can write what they like.
+ * So the builder makes it fit rather than refuse it: times below -1 become 0, a pid or uid that
+ * cannot be one becomes -1, commands are cut and cleaned of what is not text (a command line must
+ * not reach into the terminal of who looks at it).
+ */
+#include "fields.h"
+
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+
+#include <string.h>
+
+enum {
+    PAGE_FIELDS = 4,
+    LOCK_ELEMENTS = 8, /* with its parties */
+    PARTY_ELEMENTS = 8,
+    PAGE_SIZE_MIN = 1024, /* the page's head, 15 bytes, and any lock without parties, 320 */
+};
+
+static const struct hfi_field lock_fields[] = {
+    HFI_TEXT(hfi_lock_frame, name, HFI_TEXT_NAME),
+    HFI_INTEGER(hfi_lock_frame, state, HF_STATE_FREE, HF_STATE_SHARED),
+    HFI_INTEGER(hfi_lock_frame, closed_ns, -1, INT64_MAX),
+    HFI_INTEGER(hfi_lock_frame, age_ns, -1, INT64_MAX),
+    HFI_TEXT(hfi_lock_frame, coordinator, HFI_TEXT_LABEL_OR_NONE),
+    HFI_INTEGER(hfi_lock_frame, holder_count, 0, HFI_FRAME_PARTIES_MAX),
+    HFI_BOOL(hfi_lock_frame, more_parties),
+};
+
+static const struct hfi_field party_fields[] = {
+    HFI_INTEGER(hfi_party_frame, pid, -1, INT32_MAX),
+    HFI_INTEGER(hfi_party_frame, uid, -1, UINT32_MAX),
+    HFI_INTEGER(hfi_party_frame, elapsed_ns, -1, INT64_MAX),
+    HFI_INTEGER(hfi_party_frame, remaining_ns, -1, INT64_MAX),
+    HFI_INTEGER(hfi_party_frame, token, 0, UINT64_MAX),
+    HFI_INTEGER(hfi_party_frame, mode, HF_EXCLUSIVE, HF_SHARED),
+    HFI_TEXT(hfi_party_frame, agent, HFI_TEXT_LABEL_OR_NONE),
+    HFI_TEXT(hfi_party_frame, command, HFI_TEXT_COMMAND),
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+_Static_assert(COUNT(lock_fields) + 1 == LOCK_ELEMENTS, "a lock's fields and its parties");
+_Static_assert(COUNT(party_fields) == PARTY_ELEMENTS, "a party's fields");
+
+/* ---- reading ---- */
+
+bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties)
+{
+    uint32_t length;
+
+    if (!hfi_read_array(reader, 0, NULL, LOCK_ELEMENTS, LOCK_ELEMENTS, &length) ||
+        !hfi_read_fields(reader, lock_fields, COUNT(lock_fields), 0, out) ||
+        !hfi_read_array(reader, COUNT(lock_fields), "parties", out->holder_count,
+                        out->holder_count + HFI_FRAME_PARTIES_MAX, parties)) {
+        return false;
+    }
+    out->waiter_count = *parties - out->holder_count;
+    return true;
+}
+
+bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
+{
+    uint32_t length;
+
+    return hfi_read_array(reader, 0, NULL, PARTY_ELEMENTS, PARTY_ELEMENTS, &length) &&
+           hfi_read_fields(reader, party_fields, COUNT(party_fields), 0, out);
+}
+
+static struct hfi_reader reader_of(const struct hfi_listed_cursor *cursor)
+{
+    return (struct hfi_reader){.at = cursor->at, .end = cursor->end, .party_index = UINT32_MAX};
+}
+
+bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out)
+{
+    struct hfi_reader reader = reader_of(cursor);
+
+    if (cursor->parties_left == 0) {
+        return false;
+    }
+    if (!hfi_read_party(&reader, out)) {
+        memset(cursor, 0, sizeof *cursor); /* the packet was changed since it was decoded */
+        return false;
+    }
+    cursor->at = reader.at;
+    cursor->parties_left--;
+    return true;
+}
+
+bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out)
+{
+    struct hfi_party_frame skipped;
+    struct hfi_reader reader;
+
+    while (hfi_listed_next_party(cursor, &skipped)) {
+        /* parties of the lock before that nobody asked for; at most a page of them */
+    }
+    if (cursor->locks_left == 0) {
+        return false;
+    }
+    reader = reader_of(cursor);
+    if (!hfi_read_lock(&reader, out, &cursor->parties_left)) {
+        memset(cursor, 0, sizeof *cursor);
+        return false;
+    }
+    cursor->at = reader.at;
+    cursor->locks_left--;
+    return true;
+}
+
+/* ---- building ---- */
+
+static void write_head(struct hfi_writer *writer, uint64_t request, bool more, uint32_t lock_count)
+{
+    const unsigned char locks[] = {0xdc, (unsigned char)(lock_count >> 8),
+                                   (unsigned char)lock_count};
+
+    hfi_write_array(writer, PAGE_FIELDS);
+    hfi_write_unsigned(writer, HFI_FRAME_LISTED);
+    hfi_write_unsigned(writer, request);
+    hfi_write_bool(writer, more);
+    hfi_write_raw(writer, locks, sizeof locks);
+}
+
+void hfi_listed_begin(struct hfi_listed_builder *builder, void *buffer, size_t size,
+                      uint64_t request)
+{
+    struct hfi_writer writer = {.bytes = buffer,
+                                .size = size < HFI_FRAME_MAX ? size : HFI_FRAME_MAX};
+
+    HF_CHECK(size >= PAGE_SIZE_MIN);
+    HF_CHECK(request > 0);
+    write_head(&writer, request, false, 0);
+    HF_CHECK(!writer.failed);
+    *builder = (struct hfi_listed_builder){
+        .buffer = buffer, .size = writer.size, .used = writer.used, .request = request};
+}
+
+static int64_t time_shown(int64_t time_ns)
+{
+    return time_ns < -1 ? 0 : time_ns;
+}
+
+/* Cuts a command line at a character, puts '?' for what is not text. cleaned has room. */
+static struct hfi_text command_shown(struct hfi_text command, char *cleaned)
+{
+    size_t used = 0;
+    size_t at = 0;
+
+    while (at < command.size) {
+        size_t size = hfi_utf8_size(command.bytes + at, command.size - at);
+        size_t shown = size > 0 ? size : 1;
+
+        if (used + shown > HFI_FRAME_COMMAND_MAX) {
+            break;
+        }
+        if (size > 0) {
+            memcpy(cleaned + used, command.bytes + at, size);
+        } else {
+            cleaned[used] = '?';
+        }
+        used += shown;
+        at += shown;
+    }
+    return (struct hfi_text){.bytes = cleaned, .size = (uint32_t)used};
+}
+
+static void write_party(struct hfi_writer *writer, const struct hfi_party_frame *party)
+{
+    char cleaned[HFI_FRAME_COMMAND_MAX];
+    struct hfi_party_frame shown = *party;
+
+    HF_CHECK(party->mode <= HF_SHARED && hfi_text_fits(HFI_TEXT_LABEL_OR_NONE, party->agent));
+    shown.pid = party->pid < -1 || party->pid > INT32_MAX ? -1 : party->pid;
+    shown.uid = party->uid < -1 || party->uid > UINT32_MAX ? -1 : party->uid;
+    shown.elapsed_ns = time_shown(party->elapsed_ns);
+    shown.remaining_ns = time_shown(party->remaining_ns);
+    shown.command = command_shown(party->command, cleaned);
+    hfi_write_array(writer, PARTY_ELEMENTS);
+    hfi_write_fields(writer, party_fields, COUNT(party_fields), &shown);
+}
+
+/* The lock without its parties, but with the head of their array. */
+static void write_lock(struct hfi_writer *writer, const struct hfi_lock_frame *lock)
+{
+    struct hfi_lock_frame shown = *lock;
+
+    shown.closed_ns = time_shown(lock->closed_ns);
+    shown.age_ns = time_shown(lock->age_ns);
+    hfi_write_array(writer, LOCK_ELEMENTS);
+    hfi_write_fields(writer, lock_fields, COUNT(lock_fields), &shown);
+    hfi_write_array(writer, shown.holder_count + shown.waiter_count);
+}
+
+/* Leaves out the parties that do not fit into room bytes: the last waiters, then holders. */
+static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *holders,
+                     const struct hfi_party_frame *waiters, size_t room)
+{
+    struct hfi_writer counter = {.size = room};
+    uint32_t holder_count = 0;
+    uint32_t waiter_count = 0;
+
+    write_lock(&counter, lock); /* as large as the head with fewer parties, or larger */
+    while (holder_count < lock->holder_count) {
+        write_party(&counter, &holders[holder_count]);
+        if (counter.failed) {
+            break;
+        }
+        holder_count++;
+    }
+    while (!counter.failed && waiter_count < lock->waiter_count) {
+        write_party(&counter, &waiters[waiter_count]);
+        if (counter.failed) {
+            break;
+        }
+        waiter_count++;
+    }
+    lock->more_parties = lock->more_parties || counter.failed;
+    lock->holder_count = holder_count;
+    lock->waiter_count = waiter_count;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_frame *lock,
+                    const struct hfi_party_frame *parties)
+{
+    struct hfi_writer writer = {
+        .bytes = builder->buffer, .size = builder->size, .used = builder->used};
+    const struct hfi_party_frame *waiters = lock->waiter_count > 0 ? parties + lock->holder_count
+                                                                   : NULL;
+    struct hfi_lock_frame shown = *lock;
+
+    HF_CHECK(hfi_text_fits(HFI_TEXT_NAME, lock->name) && lock->state <= HF_STATE_SHARED);
+    HF_CHECK(hfi_text_fits(HFI_TEXT_LABEL_OR_NONE, lock->coordinator));
+    if (builder->lock_count == HFI_FRAME_LOCKS_MAX) {
+        return false;
+    }
+    shown.holder_count = least(lock->holder_count, HFI_FRAME_PARTIES_MAX);
+    shown.waiter_count = least(lock->waiter_count, HFI_FRAME_PARTIES_MAX);
+    shown.more_parties = lock->more_parties || shown.holder_count < lock->holder_count ||
+                         shown.waiter_count < lock->waiter_count;
+    if (builder->lock_count == 0) {
+        lock_cut(&shown, parties, waiters, builder->size - builder->used);
+    }
+    write_lock(&writer, &shown);
+    for (uint32_t i = 0; i < shown.holder_count; i++) {
+        write_party(&writer, &parties[i]);
+    }
+    for (uint32_t i = 0; i < shown.waiter_count; i++) {
+        write_party(&writer, &waiters[i]);
+    }
+    if (writer.failed) {
+        return false;
+    }
+    builder->used = writer.used;
+    builder->lock_count++;
+    return true;
+}
+
+size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more)
+{
+    struct hfi_writer writer = {.bytes = builder->buffer, .size = builder->size};
+
+    write_head(&writer, builder->request, more, builder->lock_count);
+    HF_CHECK(!writer.failed);
+    return builder->used;
+}

@@ -1,0 +1,145 @@
+/*
+ * What names may be: lock names, prefixes of them, labels (cells, agents, namespaces).
+ *
+ * UTF-8 is checked as RFC 3629 has it (section 4): the shortest form only, no surrogates, nothing
+ * above U+10FFFF. Control characters (C0, DEL, C1) are refused since names end up on terminals and
+ * in logs. A zero byte is one of them, so a name is a C string too.
+ */
+#include "fields.h"
+
+#include "holdfast/holdfast.h"
+#include "proto/region.h"
+
+size_t hfi_utf8_size(const char *bytes, size_t size)
+{
+    const unsigned char *text = (const unsigned char *)bytes;
+    uint32_t character;
+    size_t length;
+    /* The smallest character of each length: anything below it has a shorter form. */
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+
+    if (size == 0) {
+        return 0;
+    }
+    if (text[0] < 0x80) {
+        return text[0] < 0x20 || text[0] == 0x7f ? 0 : 1;
+    }
+    if (text[0] >= 0xc0 && text[0] < 0xe0) {
+        length = 2;
+        character = text[0] & 0x1fu;
+    } else if (text[0] >= 0xe0 && text[0] < 0xf0) {
+        length = 3;
+        character = text[0] & 0x0fu;
+    } else if (text[0] >= 0xf0 && text[0] < 0xf8) {
+        length = 4;
+        character = text[0] & 0x07u;
+    } else {
+        return 0;
+    }
+    if (length > size) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        character = character << 6 | (text[i] & 0x3fu);
+    }
+    if (character < smallest[length] || character > 0x10ffff ||
+        (character >= 0xd800 && character <= 0xdfff) || character < 0xa0) {
+        return 0; /* below U+00A0 there are only C1 controls here */
+    }
+    return length;
+}
+
+static bool is_clean_utf8(const char *bytes, size_t size)
+{
+    size_t at = 0;
+
+    while (at < size) {
+        size_t step = hfi_utf8_size(bytes + at, size - at);
+
+        if (step == 0) {
+            return false;
+        }
+        at += step;
+    }
+    return true;
+}
+
+int hfi_prefix_check(const char *prefix, size_t size)
+{
+    if (size > HFI_NAME_MAX) {
+        return HF_ENAMETOOLONG;
+    }
+    return is_clean_utf8(prefix, size) ? 0 : HF_EINVAL;
+}
+
+int hfi_name_check(const char *name, size_t size)
+{
+    return size == 0 ? HF_EINVAL : hfi_prefix_check(name, size);
+}
+
+bool hfi_label_check(const char *label, size_t size)
+{
+    if (size == 0 || size > HFI_LABEL_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        char c = label[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_hex(const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (!((bytes[i] >= '0' && bytes[i] <= '9') || (bytes[i] >= 'a' && bytes[i] <= 'f'))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ASCII that can be seen, no space. */
+static bool is_visible(const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] < 0x21 || bytes[i] > 0x7e) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text)
+{
+    switch (rule) {
+    case HFI_TEXT_NAME:
+        return hfi_name_check(text.bytes, text.size) == 0;
+    case HFI_TEXT_PREFIX:
+        return hfi_prefix_check(text.bytes, text.size) == 0;
+    case HFI_TEXT_LABEL:
+        return hfi_label_check(text.bytes, text.size);
+    case HFI_TEXT_LABEL_OR_NONE:
+        return text.size == 0 || hfi_label_check(text.bytes, text.size);
+    case HFI_TEXT_STORE:
+        return text.size == HFI_FIELD_STORE_SIZE && is_hex(text.bytes, text.size);
+    case HFI_TEXT_WORD:
+        return text.size > 0 && text.size <= HFI_FIELD_WORD_MAX &&
+               is_visible(text.bytes, text.size);
+    case HFI_TEXT_ADDRESS:
+        return text.size <= HFI_FIELD_ADDRESS_MAX && is_visible(text.bytes, text.size);
+    case HFI_TEXT_SEQUENCER:
+        return text.size > 0 && text.size < HF_SEQUENCER_MAX && is_visible(text.bytes, text.size);
+    case HFI_TEXT_COMMAND:
+        return text.size <= HFI_FRAME_COMMAND_MAX && is_clean_utf8(text.bytes, text.size);
+    case HFI_TEXT_RULES:
+        break;
+    }
+    return false;
+}
