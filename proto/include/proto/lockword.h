@@ -12,11 +12,15 @@
  *  3. The waiters bit is cleared only by a holder, who then scans the queue once more before the
  *     lock is freed. A waiter stores its cell, then makes sure of the bit: either it sees the bit
  *     cleared and sets it again, or the scan sees its cell (both sides seq_cst).
- *  4. Who leaves the queue looks at the word afterwards: named, it passes the lock on; free with
- *     waiters, it serves them.
+ *  4. Who leaves the queue without the lock marks its cell LEFT, then looks at the word: named, it
+ *     passes the lock on; free with waiters, it serves them. Who accepts the lock clears its cell.
+ *     A handle whose cell is not clear takes the lock exclusively only through the queue. So a
+ *     word that names a handle whose cell says LEFT or PASSED is nobody's.
  *  5. Who names a waiter first says so in its own holder record (handing_to) and looks at the cell
- *     again; afterwards it looks whether the cell became DEAD and then passes the lock on. The
- *     agent gives a dead client's holder id and seats to nobody while a record names that id.
+ *     again; after the swap it looks once more: if it says LEFT it is changed to PASSED by a swap,
+ *     and whoever made that swap passes the lock on. A waiter that joins again finds LEFT (then
+ *     nobody will pass on what names it: it is its own) or PASSED (then what names it is not).
+ *     The agent gives a dead client's holder id and seats to nobody while a record names that id.
  *  6. A reader stores its cell, then loads the word; a writer takes the word, then scans the cells
  *     (all seq_cst): one of them sees the other, and the reader backs out.
  *  7. Undoing a take is a release: the token stays used, waiters are served.
@@ -103,7 +107,8 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  * Waits in the queue and takes the lock. HFI_HELD; or HFI_CANCELED, HFI_TIMED_OUT, HFI_RETIRED,
  * HFI_NO_LEASE (the lease ran out or the region was abandoned: see to the agent, then call again;
  * the place in the queue is kept in *place, which the caller sets to 0 before the first
- * call and gives to hfi_leave if it does not call again). Then nothing is held.
+ * call and gives to hfi_leave if it does not call again); HFI_GONE: the agent took the place away,
+ * see to the agent. Then nothing is held.
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
@@ -172,8 +177,12 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
 /* Opens a closed lock and serves it. */
 void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
-/* Marks a dead client's place in the queue. */
+/* Takes a dead client's place in the queue away: marks it LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
+
+/* Passes the lock on if its word names this holder although its cell says that it has left: the
+ * process that was handing it over died at that moment. false: nothing to do. */
+bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
 /* Wakes everybody who sleeps on the slot: after a death, who was to be woken may not have been. */
 void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);

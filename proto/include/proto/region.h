@@ -93,9 +93,10 @@ enum { HFI_CELL_COUNT_BITS = 16, HFI_CELL_SEQUENCE_SHIFT = 16, HFI_CELL_EPOCH_SH
 enum {
     HFI_WAIT_JOINING = 1, /* has its ticket; the waiters bit may not be set yet */
     HFI_WAIT_WAITING = 2, /* nobody overtakes it */
-    HFI_WAIT_DEAD = 4,    /* its process died; whoever named it meanwhile passes the lock on */
-    HFI_WAIT_SHARED = 8,
-    HFI_WAIT_BARGING = 16, /* is not handed the lock, sleeps on slot.wake */
+    HFI_WAIT_LEFT = 4,    /* gave up, or died: a word that names it is nobody's and is passed on */
+    HFI_WAIT_PASSED = 8,  /* left, and somebody is passing on a word that named it */
+    HFI_WAIT_SHARED = 16,
+    HFI_WAIT_BARGING = 32, /* is not handed the lock, sleeps on slot.wake */
     HFI_WAIT_TICKET_SHIFT = 32,
 };
 

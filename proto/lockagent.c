@@ -1,0 +1,217 @@
+/*
+ * What only the agent does to a region. Each function is a few atomic steps in an order that lets
+ * the next agent finish what a killed one began: closed_until before the closed bit, the closed
+ * bit before a cell or a holder goes, words before the header.
+ *
+ * The region is hostile here: no loop waits for a word to take a certain value.
+ */
+#include "lockword_private.h"
+
+/* Stores the later of what stands there and until_ns. */
+static void close_until(const struct hfi_actor *agent, uint32_t slot, uint64_t word,
+                        int64_t until_ns) {
+    _Atomic uint64_t *closed = &agent->region->slots[slot].closed_until_ns;
+    uint64_t before = (word & HFI_W_CLOSED) ? atomic_load(closed) : 0;
+    if ((uint64_t)until_ns > before) {
+        atomic_store(closed, (uint64_t)until_ns); /* seq_cst: before the closed bit */
+    }
+}
+
+bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
+               int64_t closed_until_ns) {
+    _Atomic uint64_t *word = word_of(agent, slot);
+    if (closed_until_ns <= agent->kernel->now_ns(agent->kernel->arg)) {
+        return release_as(agent, slot, holder, token) == HFI_RELEASED;
+    }
+    for (unsigned tries = 0; may_retry(agent, &tries);) {
+        uint64_t seen = atomic_load(word);
+        if (!hfi_word_names(seen, holder, token)) {
+            return false;
+        }
+        close_until(agent, slot, seen, closed_until_ns);
+        /* seq_cst: by holder and token, so it is this hold that ends and no other */
+        if (atomic_compare_exchange_strong(word, &seen, (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat,
+                      int64_t closed_until_ns) {
+    struct hfi_seat *cell = hfi_seat(agent->region, seat);
+    _Atomic uint64_t *word = word_of(agent, slot);
+    uint64_t reader = atomic_load(&cell->reader);
+    if (!(reader & HFI_CELL_COUNT)) {
+        return false;
+    }
+    if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
+        close_until(agent, slot, atomic_load(word), closed_until_ns);
+        atomic_fetch_or(word, HFI_W_CLOSED); /* before the cell goes: a draining writer sees it */
+    }
+    bool cleared = clear_cell(cell, reader);
+    wake_slot(agent, slot, INT32_MAX);
+    return cleared;
+}
+
+void hfi_open(const struct hfi_actor *agent, uint32_t slot) {
+    uint64_t before = atomic_fetch_and(word_of(agent, slot), ~HFI_W_CLOSED);
+    if (before & HFI_W_HOLDER) {
+        wake_slot(agent, slot, INT32_MAX); /* a writer that the readers have left to */
+        return;
+    }
+    if (before & HFI_W_BARGERS) {
+        wake_slot(agent, slot, INT32_MAX);
+    }
+    hfi_serve(agent, slot);
+}
+
+void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat) {
+    _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
+    uint64_t value = atomic_load(wait);
+    for (unsigned tries = 0; wait_counts(value) && may_retry(agent, &tries);) {
+        uint64_t left = (value & ~(uint64_t)(HFI_WAIT_JOINING | HFI_WAIT_WAITING)) | HFI_WAIT_LEFT;
+        /* seq_cst: before the looks at the words that follow a death (rule 5) */
+        if (atomic_compare_exchange_strong(wait, &value, left)) {
+            return;
+        }
+    }
+}
+
+bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat) {
+    _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
+    uint64_t word = atomic_load(word_of(agent, slot));
+    if (hfi_word_holder(word) != holder) {
+        return false;
+    }
+    if (!pass_claimed(wait) && !(atomic_load(wait) & HFI_WAIT_PASSED)) {
+        return false;
+    }
+    return release_as(agent, slot, holder, hfi_token(0, word)) == HFI_RELEASED;
+}
+
+void hfi_rouse(const struct hfi_actor *agent, uint32_t slot) {
+    const struct hfi_region *region = agent->region;
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            if (wait_counts(atomic_load(&region->blocks[block - 1].wait[place]))) {
+                wake_seat(agent, (block - 1) * HFI_BLOCK_SEATS + place);
+            }
+        }
+        block = next_block(region, block - 1);
+    }
+    wake_slot(agent, slot, INT32_MAX);
+}
+
+void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers) {
+    atomic_store(&agent->region->slots[slot].handovers_left, handovers);
+    atomic_fetch_or(word_of(agent, slot), HFI_W_RECALL); /* seq_cst: after the count */
+}
+
+bool hfi_retract(const struct hfi_actor *agent, uint32_t slot) {
+    _Atomic uint64_t *word = word_of(agent, slot);
+    for (unsigned tries = 0; may_retry(agent, &tries);) {
+        uint64_t seen = atomic_load(word);
+        if (!(seen & HFI_W_RECALL) || (seen & (HFI_W_HOLDER | HFI_W_CLOSED))) {
+            return false;
+        }
+        /* The recall bit stands: a reader that is not seen here sees it and backs out (rule 6). */
+        if ((seen & HFI_W_CELLS) && hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
+            return false;
+        }
+        if (atomic_compare_exchange_strong(word, &seen, seen & ~(HFI_W_MODE | HFI_W_RECALL))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
+               uint64_t token_first, uint64_t token_last) {
+    _Atomic uint64_t *word = word_of(agent, slot);
+    /* seq_cst: the range before the mode that lets tokens be taken from it */
+    atomic_store(&agent->region->slots[slot].token_top, token_last);
+    uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
+    for (unsigned tries = 0; may_retry(agent, &tries);) {
+        uint64_t seen = atomic_load(word);
+        uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
+        uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN | HFI_W_RECALL)) | token |
+                        (uint64_t)mode << HFI_W_MODE_SHIFT;
+        if (seen & HFI_W_HOLDER) { /* adopted: its holder's token is what it is */
+            next = (next & ~HFI_W_TOKEN) | (seen & HFI_W_TOKEN);
+        }
+        if (atomic_compare_exchange_strong(word, &seen, next)) {
+            break;
+        }
+    }
+    if (atomic_load(word) & HFI_W_BARGERS) {
+        wake_slot(agent, slot, INT32_MAX);
+    }
+    hfi_serve(agent, slot);
+}
+
+void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode) {
+    const struct hfi_region *region = agent->region;
+    _Atomic uint64_t *word = word_of(agent, slot);
+    for (unsigned tries = 0; may_retry(agent, &tries);) {
+        uint64_t seen = atomic_load(word);
+        uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_HOLDER | HFI_W_RECALL | HFI_W_CLOSED)) |
+                        (uint64_t)mode << HFI_W_MODE_SHIFT;
+        if (atomic_compare_exchange_strong(word, &seen, next)) {
+            break;
+        }
+    }
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            struct hfi_seat *seat = &region->blocks[block - 1].seats[place];
+            clear_cell(seat, atomic_load(&seat->reader));
+        }
+        block = next_block(region, block - 1);
+    }
+    hfi_rouse(agent, slot);
+}
+
+void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch) {
+    struct hfi_header *header = agent->region->header;
+    /* seq_cst: after the changes of the words; pairs with the loads that follow a swap (rule 2) */
+    atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
+    atomic_fetch_add(&header->lease_wake, 1);
+    if (atomic_load(&header->lease_sleepers)) {
+        agent->kernel->wake(agent->kernel->arg, &header->lease_wake, INT32_MAX);
+    }
+}
+
+size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size) {
+    size_t count = 0;
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
+        if (steps > region->block_count) {
+            break;
+        }
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
+            if (!wait_counts(value)) {
+                continue;
+            }
+            uint32_t ticket = wait_ticket(value);
+            size_t at = count < size ? count : size; /* insertion: the earliest `size` stay */
+            for (; at > 0; at--) {
+                uint32_t other = wait_ticket(atomic_load(hfi_seat_wait(region, seats[at - 1])));
+                if (!ticket_before(ticket, other)) {
+                    break;
+                }
+                if (at < size) {
+                    seats[at] = seats[at - 1];
+                }
+            }
+            if (at < size) {
+                seats[at] = (block - 1) * HFI_BLOCK_SEATS + place;
+            }
+            count++;
+        }
+        block = next_block(region, block - 1);
+    }
+    return count;
+}

@@ -1,0 +1,384 @@
+/*
+ * Waiting for a lock: the queue, sleeping, draining readers, leaving; downgrade and upgrade.
+ *
+ * A waiter holds if and only if the word names it. Its place in the queue stays until it has
+ * seen to everything that a hold needs (readers gone, lease in force), so that a waiter whose word
+ * was revoked in between still has its turn.
+ */
+#include "lockword_private.h"
+
+/* How often a waiter looks before it sleeps: about as long as a hand-over between two running
+ * processes takes; docs/BENCHMARKS.md has what was measured. */
+enum { SPINS = 100 };
+
+static inline void spin_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Makes sure that a bit of the word is set. */
+static void ensure_bit(_Atomic uint64_t *word, uint64_t bit) {
+    /* seq_cst: after the wait cell; pairs with clear_waiters_bit() (rule 3) */
+    if (!(atomic_load(word) & bit)) {
+        atomic_fetch_or(word, bit);
+    }
+}
+
+/* Takes a place in the queue. From the moment the cell says WAITING nobody overtakes it. */
+static void queue_join(const struct hfi_actor *actor, const struct hfi_request *request,
+                       bool shared, uint64_t *place) {
+    struct hfi_region *region = actor->region;
+    struct hfi_slot *slot = &region->slots[request->slot];
+    struct hfi_seat *seat = hfi_seat(region, request->seat);
+    _Atomic uint64_t *wait = hfi_seat_wait(region, request->seat);
+    atomic_store_explicit(&seat->limit_ns, (uint64_t)request->limit_ns, memory_order_relaxed);
+    atomic_store_explicit(&seat->since, since_now(actor->kernel->now_ns(actor->kernel->arg)),
+                          memory_order_relaxed); /* both are published by the cell below */
+    /* seq_cst: tickets are the order of the queue */
+    uint64_t ticket = atomic_fetch_add(&slot->ticket_next, 1);
+    uint64_t value = ticket << HFI_WAIT_TICKET_SHIFT | (shared ? HFI_WAIT_SHARED : 0) |
+                     (request->barging ? HFI_WAIT_BARGING : 0);
+    /* seq_cst: the cell before the looks at the waiters bit (rule 3) and at the word (rule 5) */
+    uint64_t before = atomic_exchange(wait, value | HFI_WAIT_JOINING);
+    if (before & HFI_WAIT_PASSED) { /* what names us now is being passed on: help */
+        uint64_t word = atomic_load(word_of(actor, request->slot));
+        if (hfi_word_holder(word) == actor->holder) {
+            hfi_release(actor, request->slot, hfi_token(0, word));
+        }
+    }
+    ensure_bit(word_of(actor, request->slot),
+               request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);
+    *place = value | HFI_WAIT_WAITING;
+    atomic_store(wait, *place);
+}
+
+void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place) {
+    if (!*place) {
+        return;
+    }
+    bool barging = *place & HFI_WAIT_BARGING; /* never handed the lock: its cell is just cleared */
+    uint64_t left = barging ? 0
+                            : (*place & ~(uint64_t)(HFI_WAIT_WAITING | HFI_WAIT_JOINING)) |
+                                  HFI_WAIT_LEFT;
+    *place = 0;
+    /* seq_cst: the cell before the look at the word (rule 4) */
+    atomic_store(hfi_seat_wait(actor->region, request->seat), left);
+    uint64_t word = atomic_load(word_of(actor, request->slot));
+    if (hfi_word_holder(word) == actor->holder) {
+        hfi_release(actor, request->slot, hfi_token(0, word));
+    } else if (word & HFI_W_WAITERS) {
+        hfi_serve(actor, request->slot);
+    }
+    if (barging) { /* the wake-up that we were given may have been meant for another */
+        wake_slot(actor, request->slot, 1);
+    }
+}
+
+/* Why a wait has to end now, or HFI_HELD if it may go on. */
+static enum hfi_outcome impatience(const struct hfi_patience *patience, int64_t now_ns) {
+    if (patience->cancel && atomic_load(patience->cancel) != patience->cancel_seen) {
+        return HFI_CANCELED;
+    }
+    return now_ns >= patience->deadline_ns ? HFI_TIMED_OUT : HFI_HELD;
+}
+
+/* Whether the region is in force: not abandoned, its lease ahead. *left_ns: for how long. */
+static bool in_force(const struct hfi_region *region, int64_t now_ns, int64_t *left_ns) {
+    *left_ns = hfi_lease_deadline_ns(atomic_load(&region->header->lease)) - now_ns;
+    return *left_ns > 0 && !atomic_load(&region->header->abandoned);
+}
+
+static int64_t shorter(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Sleeps on the seat unless it was woken since `seen`; spins first. */
+static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, uint32_t seen,
+                          int64_t timeout_ns) {
+    for (unsigned spin = 0; spin < SPINS; spin++) {
+        if (atomic_load_explicit(&seat->wake, memory_order_relaxed) >> 1 != seen >> 1) {
+            return; /* relaxed: the caller looks at the word again, seq_cst */
+        }
+        spin_pause();
+    }
+    /* seq_cst: pairs with the fetch_add in wake_seat(): it sees our bit or we see its count */
+    uint32_t before = atomic_fetch_or(&seat->wake, 1);
+    if (before >> 1 == seen >> 1) {
+        actor->kernel->sleep(actor->kernel->arg, &seat->wake, before | 1, timeout_ns);
+    }
+    atomic_fetch_and(&seat->wake, ~UINT32_C(1));
+}
+
+static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, uint32_t seen,
+                          int64_t timeout_ns) {
+    for (unsigned spin = 0; spin < SPINS; spin++) {
+        if (atomic_load_explicit(&slot->wake, memory_order_relaxed) != seen) {
+            return;
+        }
+        spin_pause();
+    }
+    actor->kernel->sleep(actor->kernel->arg, &slot->wake, seen, timeout_ns);
+}
+
+/*
+ * The word names us: waits until the readers are gone and the lock is open, and takes the hold.
+ * `except` is our own reader's cell when upgrading. HFI_GONE: the word was taken from us.
+ */
+static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_request *request,
+                              const struct hfi_patience *patience, uint32_t except,
+                              struct hfi_held *held) {
+    struct hfi_region *region = actor->region;
+    struct hfi_slot *slot = &region->slots[request->slot];
+    uint64_t first = atomic_load(word_of(actor, request->slot));
+    uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
+    for (;;) { /* ends by HELD, GONE, patience or lease */
+        uint32_t seen = atomic_load(&slot->wake); /* seq_cst: before the looks below */
+        bool readers = (first & HFI_W_CELLS) && hfi_has_readers(region, request->slot, except);
+        /* seq_cst: the lease and the word after the readers have gone (rule 2) */
+        uint64_t lease = atomic_load(&region->header->lease);
+        uint64_t word = atomic_load(word_of(actor, request->slot));
+        if (hfi_word_holder(word) != actor->holder || !hfi_word_names(word, actor->holder, first)) {
+            return HFI_GONE;
+        }
+        int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+        int64_t left_ns = 0;
+        if (!in_force(region, now_ns, &left_ns)) {
+            return HFI_NO_LEASE;
+        }
+        if (!readers && !(word & HFI_W_CLOSED)) {
+            held->token = hfi_token(top, word);
+            held->cell = 0;
+            held->epoch = hfi_lease_epoch(lease);
+            held->deadline_ns = hfi_lease_deadline_ns(lease);
+            if (request->limit_ns) {
+                int64_t own_ns =
+                    (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
+                held->deadline_ns = shorter(held->deadline_ns, own_ns);
+            }
+            return HFI_HELD;
+        }
+        enum hfi_outcome why = impatience(patience, now_ns);
+        if (why != HFI_HELD) {
+            return why;
+        }
+        sleep_on_slot(actor, slot, seen, shorter(left_ns, patience->deadline_ns - now_ns));
+    }
+}
+
+/* Named by the word: makes a hold of it. Leaves the queue if it is one, or if patience ended. */
+static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_request *request,
+                               const struct hfi_patience *patience, uint64_t *place,
+                               struct hfi_held *held) {
+    enum hfi_outcome outcome = drain(actor, request, patience, HFI_SEAT_NONE, held);
+    if (outcome == HFI_HELD) {
+        *place = 0;
+        atomic_store(hfi_seat_wait(actor->region, request->seat), 0);
+        bool gone = false;
+        int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+        if (hfi_remaining_ns(actor->region, request, actor->holder, held, now_ns, &gone) <= 0) {
+            hfi_release(actor, request->slot, held->token); /* it ended while we woke up */
+            return HFI_GONE;
+        }
+    } else if (outcome == HFI_CANCELED || outcome == HFI_TIMED_OUT) {
+        hfi_leave(actor, request, place);
+    }
+    return outcome;
+}
+
+/* A barging waiter takes a free word itself; others may sleep on, so the bargers bit stays. */
+static bool barge(const struct hfi_actor *actor, const struct hfi_request *request,
+                  uint64_t seen) {
+    if (request->limit_ns) {
+        int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
+        atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
+    }
+    uint64_t mine = (seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT)) | HFI_W_BARGERS;
+    /* seq_cst (acquire: pairs with the release of the last holder's swap) */
+    return !(seen & HFI_W_WAITERS) &&
+           atomic_compare_exchange_strong(word_of(actor, request->slot), &seen, mine);
+}
+
+/*
+ * What every waiter does when it cannot go on: sees to the bit that others look at, to the agent,
+ * and to its own patience; then sleeps. HFI_HELD: look again.
+ */
+static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
+                                  const struct hfi_patience *patience, enum hfi_outcome obstacle,
+                                  uint32_t seat_seen, uint32_t slot_seen, uint64_t *rung) {
+    struct hfi_region *region = actor->region;
+    _Atomic uint64_t *word = word_of(actor, request->slot);
+    int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+    int64_t left_ns = 0;
+    if (!in_force(region, now_ns, &left_ns)) {
+        return HFI_NO_LEASE;
+    }
+    enum hfi_outcome why = impatience(patience, now_ns);
+    if (why != HFI_HELD) {
+        return why;
+    }
+    uint64_t bit = request->barging ? HFI_W_BARGERS : HFI_W_WAITERS;
+    uint64_t seen = atomic_load(word);
+    if (!(seen & bit)) {
+        atomic_fetch_or(word, bit); /* somebody cleared it; the word may be free: look again */
+        return HFI_HELD;
+    }
+    if (obstacle == HFI_UNGRANTED && *rung != seen) {
+        *rung = seen;
+        hfi_ring(actor, request->slot);
+    }
+    int64_t timeout_ns = shorter(left_ns, patience->deadline_ns - now_ns);
+    if (request->barging) {
+        sleep_on_slot(actor, &region->slots[request->slot], slot_seen, timeout_ns);
+    } else {
+        sleep_on_seat(actor, hfi_seat(region, request->seat), seat_seen, timeout_ns);
+    }
+    return HFI_HELD;
+}
+
+enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
+                                    const struct hfi_request *request,
+                                    const struct hfi_patience *patience, uint64_t *place,
+                                    struct hfi_held *held) {
+    struct hfi_region *region = actor->region;
+    _Atomic uint64_t *word = word_of(actor, request->slot);
+    struct hfi_seat *seat = hfi_seat(region, request->seat);
+    uint64_t rung = 0;
+    for (;;) { /* ends by HELD, RETIRED, patience or lease */
+        if (!*place) {
+            queue_join(actor, request, false, place);
+        } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
+            *place = 0; /* the agent took our place away: it thought us dead */
+            return HFI_GONE;
+        }
+        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
+        uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
+        uint64_t seen = atomic_load(word);
+        if (hfi_word_holder(seen) == actor->holder) {
+            enum hfi_outcome outcome = settle(actor, request, patience, place, held);
+            if (outcome != HFI_GONE) {
+                return outcome;
+            }
+            continue;
+        }
+        enum hfi_outcome why = obstacle(region, request->slot, seen, false);
+        if (why == HFI_HELD && request->barging && !(seen & HFI_W_WAITERS)) {
+            barge(actor, request, seen);
+            continue;
+        }
+        if (why == HFI_HELD && (seen & HFI_W_WAITERS)) {
+            hfi_serve(actor, request->slot); /* whoever is first; it may be us */
+            if (atomic_load(word) != seen) {
+                continue;
+            } /* else readers were let in before us: the last of them to enter serves on */
+        }
+        if (why == HFI_RETIRED) {
+            hfi_leave(actor, request, place);
+            return HFI_RETIRED;
+        }
+        why = wait_once(actor, request, patience, why, seat_seen, slot_seen, &rung);
+        if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
+            hfi_leave(actor, request, place);
+            return why;
+        }
+        if (why == HFI_NO_LEASE) {
+            return why;
+        }
+    }
+}
+
+enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi_request *request,
+                                 const struct hfi_patience *patience, uint64_t *place,
+                                 struct hfi_held *held) {
+    struct hfi_region *region = actor->region;
+    _Atomic uint64_t *word = word_of(actor, request->slot);
+    struct hfi_seat *seat = hfi_seat(region, request->seat);
+    uint64_t rung = 0;
+    for (;;) { /* ends by HELD, RETIRED, patience or lease */
+        if (!*place) {
+            queue_join(actor, request, true, place);
+        } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
+            *place = 0; /* the agent took our place away: it thought us dead */
+            return HFI_GONE;
+        }
+        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
+        uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
+        if (hfi_word_holder(atomic_load(word)) == actor->holder) {
+            /* meant for an earlier, exclusive wait of this handle (rule 5) */
+            hfi_release(actor, request->slot, hfi_token(0, atomic_load(word)));
+        }
+        enum hfi_outcome why = try_shared_from(actor, request, *place, held);
+        if (why == HFI_HELD) {
+            hfi_leave(actor, request, place); /* and lets the next in, if it is their turn */
+            return HFI_HELD;
+        }
+        if (why == HFI_RETIRED) {
+            hfi_leave(actor, request, place);
+            return HFI_RETIRED;
+        }
+        if (why == HFI_OCCUPIED && !request->barging) {
+            hfi_serve(actor, request->slot); /* free but not our turn yet: see that it comes */
+            if (admitted(region, request->slot, atomic_load(word), *place) &&
+                !(atomic_load(word) & HFI_W_HOLDER)) {
+                continue;
+            }
+        }
+        why = wait_once(actor, request, patience, why, seat_seen, slot_seen, &rung);
+        if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
+            hfi_leave(actor, request, place);
+            return why;
+        }
+        if (why == HFI_NO_LEASE) {
+            return why;
+        }
+    }
+}
+
+enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                               struct hfi_held *held) {
+    struct hfi_seat *seat = hfi_seat(actor->region, request->seat);
+    uint64_t old = atomic_load(&seat->reader);
+    uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
+    uint64_t cell = (uint64_t)held->epoch << HFI_CELL_EPOCH_SHIFT |
+                    sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
+    int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
+    /* seq_cst: the cell stands before the word is free, so no writer comes between */
+    if ((old & HFI_CELL_COUNT) || !atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
+        return HFI_GONE;
+    }
+    if (hfi_release(actor, request->slot, held->token) != HFI_RELEASED) {
+        hfi_release_shared(actor, request->slot, request->seat, cell);
+        return HFI_GONE;
+    }
+    held->cell = cell;
+    return HFI_HELD;
+}
+
+enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                             const struct hfi_patience *patience, struct hfi_held *held) {
+    _Atomic uint64_t *word = word_of(actor, request->slot);
+    for (;;) { /* ends when the word is ours or is not free */
+        uint64_t seen = atomic_load(word);
+        enum hfi_outcome why = obstacle(actor->region, request->slot, seen, false);
+        if (why != HFI_HELD) {
+            /* Whoever has the word waits for our cell to go: neither would ever get on. */
+            return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
+        }
+        uint64_t mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
+        if (atomic_compare_exchange_strong(word, &seen, mine)) {
+            break;
+        }
+    }
+    uint64_t cell = held->cell;
+    struct hfi_held taken = {0};
+    uint64_t mine = atomic_load(word);
+    enum hfi_outcome outcome = drain(actor, request, patience, request->seat, &taken);
+    if (outcome != HFI_HELD) {
+        hfi_release(actor, request->slot, hfi_token(0, mine));
+        return outcome;
+    }
+    clear_cell(hfi_seat(actor->region, request->seat), cell);
+    *held = taken;
+    return HFI_HELD;
+}

@@ -1,0 +1,493 @@
+/*
+ * The lock word's protocol: taking without waiting, handing over, releasing. Waiting is in
+ * lockwait.c, what only the agent does in lockagent.c; the rules are in lockword.h.
+ *
+ * Every operation on a lock word, a wait cell and a reader's cell is seq_cst: rules 3 to 6 are
+ * store-then-load on both sides, which nothing weaker orders. On x86-64 a seq_cst load is a plain
+ * one and every compare-and-swap is a full barrier anyway, so this costs nothing on the fast path.
+ * docs/MEMORY_ORDER.md has the table of pairs.
+ */
+#include "lockword_private.h"
+
+struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only) {
+    struct pick best = {0};
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
+        if (steps > region->block_count) {
+            break; /* a chain that loops: somebody wrote over the region */
+        }
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            /* seq_cst: pairs with the store of the cell in queue_join() (rule 3) */
+            uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
+            if (!wait_counts(value) || (value & HFI_WAIT_BARGING) ||
+                (writers_only && (value & HFI_WAIT_SHARED))) {
+                continue;
+            }
+            if (!best.found || ticket_before(wait_ticket(value), wait_ticket(best.value))) {
+                best = (struct pick){true, (block - 1) * HFI_BLOCK_SEATS + place, value};
+            }
+        }
+        block = next_block(region, block - 1);
+    }
+    return best;
+}
+
+bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except) {
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
+        if (steps > region->block_count) {
+            break;
+        }
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            /* seq_cst: pairs with the reader's store of its cell (rule 6) */
+            if (seat != except &&
+                (atomic_load(&hfi_seat(region, seat)->reader) & HFI_CELL_COUNT)) {
+                return true;
+            }
+        }
+        block = next_block(region, block - 1);
+    }
+    return false;
+}
+
+void wake_seat(const struct hfi_actor *actor, uint32_t seat) {
+    _Atomic uint32_t *wake = &hfi_seat(actor->region, seat)->wake;
+    /* seq_cst: pairs with the sleeper's fetch_or in sleep_on_seat(): one of them sees the other */
+    if (atomic_fetch_add(wake, 2) & 1) {
+        actor->kernel->wake(actor->kernel->arg, wake, 1);
+    }
+}
+
+void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count) {
+    _Atomic uint32_t *wake = &actor->region->slots[slot].wake;
+    /* seq_cst: pairs with the load before the sleeper's last look at the word */
+    atomic_fetch_add(wake, 1);
+    actor->kernel->wake(actor->kernel->arg, wake, count);
+}
+
+void hfi_ring(const struct hfi_actor *actor, uint32_t slot) {
+    /* seq_cst: the change that the agent is to see comes before; pairs with its exchange */
+    atomic_fetch_or(&actor->region->dirty[slot / 64], UINT64_C(1) << (slot % 64));
+    actor->kernel->bell(actor->kernel->arg);
+}
+
+static void ring_if_watched(const struct hfi_actor *actor, uint32_t slot, uint64_t word) {
+    if (word & HFI_W_WATCHED) {
+        hfi_ring(actor, slot);
+    }
+}
+
+/* A handle that left the queue may still be handed the lock: it has to join again (rule 4). */
+static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
+                                          const struct hfi_request *request,
+                                          struct hfi_held *held) {
+    const struct hfi_patience none = {0};
+    uint64_t place = 0;
+    enum hfi_outcome outcome = hfi_wait_exclusive(actor, request, &none, &place, held);
+    hfi_leave(actor, request, &place);
+    return outcome == HFI_TIMED_OUT || outcome == HFI_GONE ? HFI_OCCUPIED : outcome;
+}
+
+enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
+                                   const struct hfi_request *request, struct hfi_held *held) {
+    struct hfi_region *region = actor->region;
+    uint32_t slot = request->slot;
+    _Atomic uint64_t *word = word_of(actor, slot);
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
+    if (request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat))) {
+        return try_through_queue(actor, request, held);
+    }
+    enum hfi_outcome why = obstacle(region, slot, seen, false);
+    if (why != HFI_HELD) {
+        return why;
+    }
+    if (seen & HFI_W_WAITERS) {
+        return HFI_OCCUPIED;
+    }
+    if (request->limit_ns) { /* stored before the swap: the agent can end the hold from then on */
+        int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
+        atomic_store(&hfi_seat(region, request->seat)->deadline_ns, (uint64_t)end);
+    }
+    uint64_t mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
+    /* seq_cst (at least acquire: pairs with the release of the last holder's swap) */
+    if (!atomic_compare_exchange_strong(word, &seen, mine)) {
+        why = obstacle(region, slot, seen, false);
+        return why == HFI_HELD ? HFI_OCCUPIED : why;
+    }
+    /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
+    uint64_t lease = atomic_load(&region->header->lease);
+    int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+    uint64_t again = atomic_load(word);
+    held->token = hfi_token(
+        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), mine);
+    held->cell = 0;
+    held->epoch = hfi_lease_epoch(lease);
+    held->deadline_ns = hfi_lease_deadline_ns(lease);
+    if (!hfi_word_names(again, actor->holder, held->token)) {
+        return HFI_OCCUPIED; /* taken from us again, by the agent */
+    }
+    if (now_ns >= held->deadline_ns) {
+        hfi_release(actor, slot, held->token);
+        return HFI_NO_LEASE;
+    }
+    /* relaxed: shown to people, decides nothing */
+    atomic_store_explicit(&region->slots[slot].since, since_now(now_ns), memory_order_relaxed);
+    ring_if_watched(actor, slot, mine);
+    if (request->limit_ns && now_ns + request->limit_ns < held->deadline_ns) {
+        held->deadline_ns = now_ns + request->limit_ns;
+    }
+    if ((again & (HFI_W_CELLS | HFI_W_CLOSED)) &&
+        ((again & HFI_W_CLOSED) || hfi_has_readers(region, slot, HFI_SEAT_NONE))) {
+        return HFI_DRAINING;
+    }
+    return HFI_HELD;
+}
+
+bool clear_cell(struct hfi_seat *seat, uint64_t cell) {
+    uint64_t cleared = cell & ~(HFI_CELL_COUNT | HFI_CELL_SEQUENCE << HFI_CELL_SEQUENCE_SHIFT);
+    uint64_t sequence = (cell >> HFI_CELL_SEQUENCE_SHIFT) + 1;
+    cleared |= (sequence & HFI_CELL_SEQUENCE) << HFI_CELL_SEQUENCE_SHIFT;
+    /* seq_cst: the reader is out before it looks at the word (rule 6) */
+    return (cell & HFI_CELL_COUNT) && atomic_compare_exchange_strong(&seat->reader, &cell, cleared);
+}
+
+enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot, uint32_t seat,
+                                    uint64_t cell) {
+    if (!clear_cell(hfi_seat(actor->region, seat), cell)) {
+        return HFI_GONE;
+    }
+    /* seq_cst: after the cell; a writer that took the word before has scanned or is woken */
+    uint64_t word = atomic_load(word_of(actor, slot));
+    if (word & HFI_W_HOLDER) {
+        wake_slot(actor, slot, INT32_MAX);
+    }
+    if (word & (HFI_W_RECALL | HFI_W_WATCHED)) {
+        hfi_ring(actor, slot);
+    }
+    return HFI_RELEASED;
+}
+
+/* Whether the queue lets this reader past: nobody waits, or its run has been admitted. */
+bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word,
+              uint64_t place) {
+    if (!(word & HFI_W_WAITERS)) {
+        return true;
+    }
+    if (!place || (place & HFI_WAIT_BARGING)) {
+        return false;
+    }
+    /* seq_cst: pairs with the raise in admit_readers() */
+    uint32_t admit = atomic_load(&region->slots[slot].admit);
+    return !ticket_before(admit, wait_ticket(place));
+}
+
+enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
+                                 uint64_t place, struct hfi_held *held) {
+    struct hfi_region *region = actor->region;
+    uint32_t slot = request->slot;
+    struct hfi_seat *seat = hfi_seat(region, request->seat);
+    _Atomic uint64_t *word = word_of(actor, slot);
+    uint64_t before = atomic_load_explicit(word, memory_order_relaxed); /* looked at again below */
+    enum hfi_outcome why = obstacle(region, slot, before, true);
+    if (why != HFI_HELD || !admitted(region, slot, before, place)) {
+        return why == HFI_HELD ? HFI_OCCUPIED : why;
+    }
+    uint64_t old = atomic_load_explicit(&seat->reader, memory_order_relaxed);
+    if ((old & HFI_CELL_COUNT) || !(before & HFI_W_CELLS)) {
+        return HFI_UNGRANTED; /* the agent sets the bit before it gives a seat to a reader */
+    }
+    uint64_t lease = atomic_load(&region->header->lease);
+    if (request->limit_ns) {
+        int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
+        atomic_store(&seat->deadline_ns, (uint64_t)end);
+    }
+    uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
+    uint64_t cell = (uint64_t)hfi_lease_epoch(lease) << HFI_CELL_EPOCH_SHIFT |
+                    sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
+    /* seq_cst: the cell before the word; pairs with a writer's scan after its swap (rule 6) */
+    if (!atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
+        return HFI_OCCUPIED;
+    }
+    uint64_t after = atomic_load(word);
+    why = obstacle(region, slot, after, true);
+    if (why == HFI_HELD && !admitted(region, slot, after, place)) {
+        why = HFI_OCCUPIED;
+    }
+    uint64_t lease_after = atomic_load(&region->header->lease);
+    int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+    if (why == HFI_HELD && (hfi_lease_epoch(lease_after) != hfi_lease_epoch(lease) ||
+                            now_ns >= hfi_lease_deadline_ns(lease_after))) {
+        why = HFI_NO_LEASE;
+    }
+    if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {
+        return HFI_OCCUPIED; /* taken from us again, by the agent */
+    }
+    if (why != HFI_HELD) {
+        hfi_release_shared(actor, slot, request->seat, cell);
+        return why;
+    }
+    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
+    held->token = hfi_token(
+        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), after);
+    held->cell = cell;
+    held->epoch = hfi_lease_epoch(lease_after);
+    held->deadline_ns = hfi_lease_deadline_ns(lease_after);
+    if (request->limit_ns && now_ns + request->limit_ns < held->deadline_ns) {
+        held->deadline_ns = now_ns + request->limit_ns;
+    }
+    ring_if_watched(actor, slot, after);
+    return HFI_HELD;
+}
+
+enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
+                                struct hfi_held *held) {
+    return try_shared_from(actor, request, 0, held);
+}
+
+/* Lets the run of readers at the head of the queue in and wakes them. */
+static void admit_readers(const struct hfi_actor *actor, uint32_t slot) {
+    struct hfi_region *region = actor->region;
+    struct pick writer = queue_first(region, slot, true);
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
+        if (steps > region->block_count) {
+            break;
+        }
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
+            uint32_t ticket = wait_ticket(value);
+            if (!wait_counts(value) || !(value & HFI_WAIT_SHARED) || (value & HFI_WAIT_BARGING) ||
+                (writer.found && !ticket_before(ticket, wait_ticket(writer.value)))) {
+                continue;
+            }
+            uint32_t admit = atomic_load(&region->slots[slot].admit);
+            while (ticket_before(admit, ticket) && /* ends: admit only rises */
+                   !atomic_compare_exchange_weak(&region->slots[slot].admit, &admit, ticket)) {
+            }
+            wake_seat(actor, (block - 1) * HFI_BLOCK_SEATS + place);
+        }
+        block = next_block(region, block - 1);
+    }
+}
+
+/* What came of an attempt to hand a lock to a waiter. */
+enum handing { HANDED, NOT_HANDED, HANDED_TO_NOBODY };
+
+bool pass_claimed(_Atomic uint64_t *wait) {
+    /* seq_cst: after the swap of the word; pairs with the store of LEFT in hfi_leave() and with
+     * the exchange in queue_join() (rules 4, 5) */
+    uint64_t value = atomic_load(wait);
+    return (value & HFI_WAIT_LEFT) &&
+           atomic_compare_exchange_strong(wait, &value,
+                                          (value & ~(uint64_t)HFI_WAIT_LEFT) | HFI_WAIT_PASSED);
+}
+
+/*
+ * One swap of the word, from `seen` (free, or naming who gives it away) to the waiter, with the
+ * next token. The order of the five steps is rule 5.
+ */
+static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
+                            const struct pick *pick, uint64_t *next) {
+    struct hfi_region *region = actor->region;
+    uint32_t target = seat_holder(region, pick->seat);
+    struct hfi_seat *seat = hfi_seat(region, pick->seat);
+    _Atomic uint64_t *wait = hfi_seat_wait(region, pick->seat);
+    /* The agent needs no record: it alone gives holder ids away, and not meanwhile. */
+    _Atomic uint32_t *record = actor->holder < region->holder_count
+                                   ? &region->holders[actor->holder].handing_to
+                                   : NULL;
+    if (target == 0) {
+        return NOT_HANDED;
+    }
+    if (record) {
+        atomic_store(record, target); /* seq_cst: before the look at the cell (rule 5) */
+    }
+    enum handing result = NOT_HANDED;
+    if ((atomic_load(wait) | HFI_WAIT_JOINING | HFI_WAIT_WAITING) ==
+        (pick->value | HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
+        int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
+        uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
+        if (limit_ns) { /* before the swap: the hold can be ended from its first moment */
+            atomic_store(&seat->deadline_ns, (uint64_t)now_ns + limit_ns);
+        }
+        *next = ((seen & ~HFI_W_HOLDER) + 1) | (uint64_t)target << HFI_W_HOLDER_SHIFT |
+                HFI_W_WAITERS;
+        /* seq_cst (release: the next holder sees what we did; pairs with its load of the word) */
+        if (atomic_compare_exchange_strong(word_of(actor, slot), &seen, *next)) {
+            result = HANDED;
+            atomic_store_explicit(&region->slots[slot].since, since_now(now_ns),
+                                  memory_order_relaxed); /* shown only */
+            if (pass_claimed(wait)) {
+                result = HANDED_TO_NOBODY;
+            } else {
+                wake_seat(actor, pick->seat);
+            }
+        }
+    }
+    if (record) {
+        /* release: the swap and the look at the cell come before; pairs with the agent's load */
+        atomic_store_explicit(record, 0, memory_order_release);
+    }
+    return result;
+}
+
+/*
+ * The holder found nobody in the queue: clears the waiters bit while it still holds, and looks
+ * once more (rule 3). The word changed, one way or another: the caller looks at it again.
+ */
+static void clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen) {
+    _Atomic uint64_t *word = word_of(actor, slot);
+    if (!atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_WAITERS)) {
+        return;
+    }
+    if (queue_first(actor->region, slot, false).found) {
+        atomic_fetch_or(word, HFI_W_WAITERS); /* we still hold it: nobody got past */
+    }
+}
+
+/* Whether a recalled lock may be handed to one more local waiter. */
+static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word) {
+    if (!(word & HFI_W_RECALL)) {
+        return true;
+    }
+    _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;
+    uint32_t count = atomic_load_explicit(left, memory_order_relaxed); /* only the holder counts */
+    if (count == 0) {
+        return false;
+    }
+    atomic_store_explicit(left, count - 1, memory_order_relaxed);
+    return true;
+}
+
+enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
+                            uint64_t token) {
+    _Atomic uint64_t *word = word_of(actor, slot);
+    uint64_t top =
+        atomic_load_explicit(&actor->region->slots[slot].token_top, memory_order_relaxed);
+    uint64_t seen = atomic_load(word);
+    uint64_t watched = seen;
+    enum hfi_outcome result = HFI_GONE;
+    for (unsigned tries = 0; may_retry(actor, &tries); seen = atomic_load(word)) {
+        if (!hfi_word_names(seen, holder, token)) {
+            break;
+        }
+        bool usable = !(seen & HFI_W_CLOSED) && (seen & HFI_W_TOKEN) < (top & HFI_W_TOKEN);
+        struct pick pick = {0};
+        if (seen & HFI_W_WAITERS) {
+            pick = queue_first(actor->region, slot, false);
+            if (!pick.found) {
+                clear_waiters_bit(actor, slot, seen);
+                continue;
+            }
+        }
+        if (pick.found && usable && !(pick.value & HFI_WAIT_SHARED) &&
+            may_hand_over(actor, slot, seen)) {
+            uint64_t next = 0;
+            enum handing handing = hand_to(actor, slot, seen, &pick, &next);
+            if (handing == NOT_HANDED) {
+                continue;
+            }
+            result = HFI_RELEASED;
+            if (handing == HANDED) {
+                break;
+            }
+            holder = hfi_word_holder(next); /* it had left: pass the lock on in its stead */
+            token = hfi_token(top, next);
+            continue;
+        }
+        /* Free it: nobody waits, or readers do, or the agent has to act first. */
+        uint64_t freed = seen & ~(HFI_W_HOLDER | HFI_W_BARGERS);
+        /* seq_cst (release: pairs with the acquire of who takes it next) */
+        if (!atomic_compare_exchange_strong(word, &seen, freed)) {
+            continue;
+        }
+        result = HFI_RELEASED;
+        if (seen & HFI_W_BARGERS) {
+            wake_slot(actor, slot, 1);
+        }
+        if (pick.found && usable && !(seen & HFI_W_RECALL)) {
+            hfi_serve(actor, slot); /* lets the readers in, now that the word is free */
+        } else if (pick.found || (seen & HFI_W_RECALL)) {
+            hfi_ring(actor, slot);
+        }
+        break;
+    }
+    ring_if_watched(actor, slot, watched);
+    return result;
+}
+
+enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token) {
+    _Atomic uint64_t *word = word_of(actor, slot);
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
+    if (hfi_word_names(seen, actor->holder, token) &&
+        !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED))) {
+        /* seq_cst (release: pairs with the acquire of who takes it next) */
+        if (atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER)) {
+            return HFI_RELEASED;
+        }
+    }
+    return release_as(actor, slot, actor->holder, token);
+}
+
+void hfi_serve(const struct hfi_actor *actor, uint32_t slot) {
+    struct hfi_region *region = actor->region;
+    _Atomic uint64_t *word = word_of(actor, slot);
+    for (unsigned tries = 0; may_retry(actor, &tries);) {
+        uint64_t seen = atomic_load(word);
+        if (obstacle(region, slot, seen, true) != HFI_HELD) {
+            return;
+        }
+        bool writable = obstacle(region, slot, seen, false) == HFI_HELD;
+        struct pick pick = queue_first(region, slot, false);
+        if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
+            admit_readers(actor, slot);
+            return;
+        }
+        if (!pick.found && !(seen & HFI_W_WAITERS)) {
+            return;
+        }
+        if (!writable) { /* a shared grant, or the tokens are used up: the agent's turn */
+            hfi_ring(actor, slot);
+            return;
+        }
+        uint64_t next = 0;
+        if (!pick.found) { /* nobody waits: hold it for a moment to clear the bit (rule 3) */
+            next = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
+            if (atomic_compare_exchange_strong(word, &seen, next)) {
+                release_as(actor, slot, actor->holder, hfi_token(0, next));
+                return;
+            }
+            continue;
+        }
+        enum handing handing = hand_to(actor, slot, seen, &pick, &next);
+        if (handing == HANDED) {
+            return;
+        }
+        if (handing == HANDED_TO_NOBODY) {
+            release_as(actor, slot, hfi_word_holder(next), hfi_token(0, next));
+            return;
+        }
+    }
+}
+
+int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
+                         uint32_t holder, const struct hfi_held *held, int64_t now_ns,
+                         bool *gone) {
+    uint64_t lease = atomic_load(&region->header->lease);
+    uint64_t cell = held->cell ? atomic_load(&hfi_seat(region, request->seat)->reader) : 0;
+    uint64_t word = atomic_load(&region->words[request->slot].word);
+    int64_t deadline_ns = hfi_lease_deadline_ns(lease);
+    bool over = hfi_lease_epoch(lease) != held->epoch || cell != held->cell ||
+                (!held->cell && !hfi_word_names(word, holder, held->token));
+    if (!over && request->limit_ns) {
+        int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
+        over = own_ns <= now_ns;
+        deadline_ns = own_ns < deadline_ns ? own_ns : deadline_ns;
+    }
+    if (gone) {
+        *gone = over;
+    }
+    int64_t left_ns = deadline_ns - now_ns;
+    return over && left_ns > 0 ? 0 : left_ns;
+}

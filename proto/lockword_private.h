@@ -1,0 +1,121 @@
+/* What the files of the lock word's protocol share with each other and with nobody else. */
+#ifndef LOCKWORD_PRIVATE_H
+#define LOCKWORD_PRIVATE_H
+
+#include "proto/lockword.h"
+
+/* A waiter that a scan of the queue found. */
+struct pick {
+    bool found;
+    uint32_t seat;
+    uint64_t value; /* of its wait cell when it was seen */
+};
+
+static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot) {
+    return &actor->region->words[slot].word;
+}
+
+/*
+ * Bounds the compare-and-swap loops of the agent, which must not be kept busy by a hostile client.
+ * A client may go on: somebody else's progress made its swap fail.
+ */
+static inline bool may_retry(const struct hfi_actor *actor, unsigned *tries) {
+    return ++*tries < 1000 || actor->holder != HFI_HOLDER_AGENT;
+}
+
+/* The chain of a slot's blocks and the owner of a seat: the agent's own copies if it has them. */
+static inline uint32_t first_block(const struct hfi_region *region, uint32_t slot) {
+    if (region->own_slot_blocks) {
+        return region->own_slot_blocks[slot];
+    }
+    /* acquire: pairs with the agent's release when it chains a block; its slot is set */
+    return atomic_load_explicit(&region->slots[slot].blocks, memory_order_acquire);
+}
+
+static inline uint32_t next_block(const struct hfi_region *region, uint32_t block) {
+    if (region->own_block_next) {
+        return region->own_block_next[block];
+    }
+    return atomic_load_explicit(&region->blocks[block].next, memory_order_acquire);
+}
+
+static inline uint32_t seat_holder(const struct hfi_region *region, uint32_t seat) {
+    if (region->own_seat_holder) {
+        return region->own_seat_holder[seat];
+    }
+    return atomic_load_explicit(&hfi_seat(region, seat)->holder, memory_order_acquire);
+}
+
+/* The waiter that is to be served first; `writers_only`: the first that wants it exclusively. */
+struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only);
+
+/* Wakes the sleeper of a seat, if it sleeps. */
+void wake_seat(const struct hfi_actor *actor, uint32_t seat);
+
+/* Wakes sleepers on slot.wake. */
+void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count);
+
+/* Releases the word that names `holder` with this token, whoever `actor` is. */
+enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
+                            uint64_t token);
+
+/* hfi_try_shared() for a reader that may have a place in the queue (0: none). */
+enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
+                                 uint64_t place, struct hfi_held *held);
+
+/* Whether the queue lets a reader with this place past: nobody waits, or its run was admitted. */
+bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word, uint64_t place);
+
+/* After a swap that named a waiter: whether it had left, and it is on us to pass the lock on. */
+bool pass_claimed(_Atomic uint64_t *wait);
+
+/* Takes a counted reader's cell away. false: it was not counted. */
+bool clear_cell(struct hfi_seat *seat, uint64_t cell);
+
+/* Whether a ticket comes before another; they wrap. */
+static inline bool ticket_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
+
+static inline uint32_t wait_ticket(uint64_t value) {
+    return (uint32_t)(value >> HFI_WAIT_TICKET_SHIFT);
+}
+
+/* Whether a wait cell is a place in the queue that can be served. */
+static inline bool wait_counts(uint64_t value) {
+    return value & (HFI_WAIT_JOINING | HFI_WAIT_WAITING);
+}
+
+static inline uint32_t since_now(int64_t now_ns) {
+    return (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
+}
+
+/*
+ * Why a word cannot be taken exclusively, or HFI_HELD if it can. The waiters bit is not looked
+ * at: whether it stands in the way is the caller's matter.
+ */
+static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
+                                        uint64_t word, bool shared) {
+    enum hfi_grant mode = hfi_word_mode(word);
+    if (mode == HFI_GRANT_RETIRED) {
+        return HFI_RETIRED;
+    }
+    if (word & HFI_W_CLOSED) {
+        return HFI_CLOSED;
+    }
+    if (mode == HFI_GRANT_NONE || (word & HFI_W_RECALL) ||
+        (mode == HFI_GRANT_SHARED && !shared)) {
+        return HFI_UNGRANTED;
+    }
+    if (word & HFI_W_HOLDER) {
+        return HFI_OCCUPIED;
+    }
+    if (!shared) {
+        /* relaxed: it only rises in a slot's life; an old value sends us the slow way */
+        uint64_t top = atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed);
+        if ((word & HFI_W_TOKEN) >= (top & HFI_W_TOKEN)) {
+            return HFI_UNGRANTED;
+        }
+    }
+    return HFI_HELD;
+}
+
+#endif
