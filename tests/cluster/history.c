@@ -1,0 +1,540 @@
+/*
+ * The log of history.h and its check.
+ *
+ * An append reserves a record by one addition, fills it and publishes it by storing its kind last.
+ * The check copies the published records, sorts them by actor and time, walks each actor's events
+ * into holds with a certain beginning and a certain end, and then looks at each lock's holds in
+ * the order of their beginnings.
+ *
+ * Two moments at which two different holds certainly held tell which of the holds was first. So a
+ * hold takes part in the order (overlap and rising tokens) only if it certainly still held when
+ * its ACQUIRED was logged: it was released while held, or its deadline was still ahead. That a
+ * token was given twice is wrong whatever the order.
+ */
+#include "history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct record {
+    _Atomic uint32_t published; /* 0, or the event's kind */
+    struct history_event event;
+};
+
+struct history {
+    uint64_t capacity;
+    _Atomic uint64_t next; /* may pass the capacity: what is above was dropped */
+    struct record records[];
+};
+
+static size_t history_size(size_t capacity)
+{
+    return sizeof(struct history) + capacity * sizeof(struct record);
+}
+
+static struct history *map_log(int fd, size_t size)
+{
+    int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+struct history *history_create(const char *path, size_t capacity)
+{
+    struct history *history = NULL;
+    int fd = -1;
+    if (path != NULL) {
+        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0) {
+            return NULL;
+        }
+    }
+    if (fd < 0 || ftruncate(fd, (off_t)history_size(capacity)) == 0) {
+        history = map_log(fd, history_size(capacity));
+    }
+    if (history != NULL) {
+        history->capacity = capacity;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return history;
+}
+
+struct history *history_attach(const char *path)
+{
+    struct history *history = NULL;
+    struct stat status;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return NULL;
+    }
+    if (fstat(fd, &status) == 0 && (size_t)status.st_size >= sizeof(*history)) {
+        history = map_log(fd, (size_t)status.st_size);
+    }
+    if (history != NULL && (size_t)status.st_size != history_size(history->capacity)) {
+        munmap(history, (size_t)status.st_size);
+        history = NULL;
+        errno = EINVAL;
+    }
+    close(fd);
+    return history;
+}
+
+void history_destroy(struct history *history)
+{
+    if (history != NULL) {
+        munmap(history, history_size(history->capacity));
+    }
+}
+
+void history_add(struct history *history, struct history_event event)
+{
+    if (event.time_ns == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_BOOTTIME, &now);
+        event.time_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    }
+    /* relaxed: it only hands out places */
+    uint64_t place = atomic_fetch_add_explicit(&history->next, 1, memory_order_relaxed);
+    if (place >= history->capacity) {
+        return;
+    }
+    struct record *record = &history->records[place];
+    record->event = event;
+    /* release: pairs with the acquire in copy_events; publishes the event */
+    atomic_store_explicit(&record->published, (uint32_t)event.kind, memory_order_release);
+}
+
+size_t history_count(const struct history *history)
+{
+    /* relaxed: a count of what was reserved, nothing is read by it */
+    uint64_t next = atomic_load_explicit(&history->next, memory_order_relaxed);
+    return next < history->capacity ? next : history->capacity;
+}
+
+/* ---- From events to holds ------------------------------------------------------------------ */
+
+enum { OPEN_MAX = 64 };
+
+/* An event and its place in the log, which orders events of one nanosecond. */
+struct step {
+    struct history_event event;
+    size_t place;
+};
+
+struct hold {
+    uint32_t lock;
+    uint32_t pid;
+    enum history_mode mode;
+    uint64_t token;
+    int64_t begin_ns; /* when ACQUIRED was logged */
+    int64_t end_ns;   /* it certainly lasted until then */
+    bool ordered;     /* it certainly held at begin_ns */
+};
+
+enum stage { STAGE_NONE, STAGE_WAITING, STAGE_HOLDING, STAGE_RELEASED };
+
+/* What one actor does with one lock. */
+struct relation {
+    uint32_t lock;
+    enum stage stage;
+    int64_t attempt_ns;
+    int64_t sure_ns;     /* the last moment at which it certainly held, without its end's help */
+    int64_t deadline_ns; /* 0: not known */
+    struct hold hold;
+};
+
+struct actor {
+    uint32_t pid;
+    bool kill_sent;
+    int64_t kill_sent_ns;
+    struct relation relations[OPEN_MAX];
+    size_t relation_count;
+};
+
+struct check {
+    struct history_report *report;
+    struct hold *holds;
+    size_t hold_count;
+    struct actor actor;
+};
+
+__attribute__((format(printf, 3, 4))) static void found(struct history_report *report,
+                                                        size_t *counter, const char *format, ...)
+{
+    ++*counter;
+    if (report->first[0] == '\0') {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(report->first, sizeof(report->first), format, args);
+        va_end(args);
+    }
+}
+
+static void emit_hold(struct check *check, struct relation *relation, int64_t end_ns, bool released)
+{
+    struct hold *hold = &relation->hold;
+    hold->end_ns = end_ns;
+    hold->ordered = released || relation->deadline_ns == 0 ||
+                    hold->begin_ns < relation->deadline_ns;
+    check->holds[check->hold_count++] = *hold;
+    relation->stage = STAGE_NONE;
+}
+
+/* A release that no LOST contradicted is a clean one. */
+static void settle_release(struct check *check, struct relation *relation)
+{
+    if (relation->stage == STAGE_RELEASED) {
+        emit_hold(check, relation, relation->hold.end_ns, true);
+    }
+}
+
+/* The relation of the current actor to that lock; NULL if it has too many. */
+static struct relation *find_relation(struct check *check, uint32_t lock)
+{
+    struct actor *actor = &check->actor;
+    for (size_t i = 0; i < actor->relation_count; i++) {
+        if (actor->relations[i].lock == lock) {
+            return &actor->relations[i];
+        }
+    }
+    struct relation *relation = NULL;
+    if (actor->relation_count < OPEN_MAX) {
+        relation = &actor->relations[actor->relation_count++];
+    }
+    for (size_t i = 0; i < OPEN_MAX && relation == NULL; i++) {
+        struct relation *old = &actor->relations[i];
+        settle_release(check, old); /* no LOST came until many other locks were used */
+        relation = old->stage == STAGE_NONE ? old : NULL;
+    }
+    if (relation != NULL) {
+        *relation = (struct relation){.lock = lock};
+    }
+    return relation;
+}
+
+static void on_acquired(struct check *check, struct relation *relation,
+                        const struct history_event *event)
+{
+    int64_t waited_ns = event->time_ns - relation->attempt_ns;
+    if (waited_ns > check->report->longest_wait_ns) {
+        check->report->longest_wait_ns = waited_ns;
+    }
+    relation->stage = STAGE_HOLDING;
+    relation->sure_ns = event->time_ns;
+    relation->deadline_ns = event->deadline_ns;
+    relation->hold = (struct hold){
+        .lock = event->lock,
+        .pid = event->pid,
+        .mode = event->mode,
+        .token = event->token,
+        .begin_ns = event->time_ns,
+    };
+}
+
+/*
+ * The actor was killed: its waits are over, its holds lasted at least until the kill was sent. A
+ * release that it may have died in, or before it could log LOST, proves nothing.
+ */
+static void on_killed(struct check *check)
+{
+    struct actor *actor = &check->actor;
+    for (size_t i = 0; i < actor->relation_count; i++) {
+        struct relation *relation = &actor->relations[i];
+        if (relation->stage == STAGE_RELEASED) {
+            emit_hold(check, relation, relation->sure_ns, false);
+        } else if (relation->stage == STAGE_HOLDING) {
+            int64_t end_ns = actor->kill_sent ? actor->kill_sent_ns : relation->sure_ns;
+            if (relation->deadline_ns != 0 && relation->deadline_ns < end_ns) {
+                end_ns = relation->deadline_ns;
+            }
+            emit_hold(check, relation, end_ns > relation->sure_ns ? end_ns : relation->sure_ns,
+                      false);
+        }
+    }
+    actor->relation_count = 0;
+    actor->kill_sent = false;
+}
+
+/* What an event demands of the actor's relation to the lock. */
+static bool may_follow(enum stage stage, enum history_kind kind)
+{
+    switch (kind) {
+    case HISTORY_ATTEMPT:
+        return stage == STAGE_NONE || stage == STAGE_RELEASED;
+    case HISTORY_ACQUIRED:
+    case HISTORY_GAVE_UP:
+        return stage == STAGE_WAITING;
+    case HISTORY_HELD:
+    case HISTORY_RELEASED:
+        return stage == STAGE_HOLDING;
+    case HISTORY_LOST:
+        return stage == STAGE_HOLDING || stage == STAGE_RELEASED;
+    case HISTORY_KILL_SENT:
+    case HISTORY_KILLED:
+        return true;
+    }
+    return false;
+}
+
+static void on_lock_event(struct check *check, const struct history_event *event)
+{
+    struct relation *relation = find_relation(check, event->lock);
+    if (relation == NULL || !may_follow(relation->stage, event->kind)) {
+        found(check->report, &check->report->malformed,
+              "malformed: pid %u, lock %u, event %d at %" PRId64 " cannot follow what was before",
+              event->pid, event->lock, (int)event->kind, event->time_ns);
+        return;
+    }
+    switch (event->kind) {
+    case HISTORY_ATTEMPT:
+        settle_release(check, relation);
+        relation->stage = STAGE_WAITING;
+        relation->attempt_ns = event->time_ns;
+        break;
+    case HISTORY_ACQUIRED:
+        on_acquired(check, relation, event);
+        break;
+    case HISTORY_HELD:
+        relation->sure_ns = event->time_ns;
+        relation->deadline_ns = event->deadline_ns;
+        break;
+    case HISTORY_RELEASED:
+        relation->stage = STAGE_RELEASED;
+        relation->hold.end_ns = event->time_ns;
+        break;
+    case HISTORY_LOST:
+        emit_hold(check, relation, relation->sure_ns, false);
+        break;
+    case HISTORY_GAVE_UP:
+        relation->stage = STAGE_NONE;
+        break;
+    case HISTORY_KILL_SENT:
+    case HISTORY_KILLED:
+        break; /* not about a lock: on_event has dealt with them */
+    }
+}
+
+static void on_event(struct check *check, const struct history_event *event)
+{
+    if (event->kind == HISTORY_KILL_SENT) {
+        check->actor.kill_sent = true;
+        check->actor.kill_sent_ns = event->time_ns;
+    } else if (event->kind == HISTORY_KILLED) {
+        on_killed(check);
+    } else {
+        on_lock_event(check, event);
+    }
+}
+
+static void end_actor(struct check *check)
+{
+    struct actor *actor = &check->actor;
+    for (size_t i = 0; i < actor->relation_count; i++) {
+        struct relation *relation = &actor->relations[i];
+        settle_release(check, relation);
+        if (relation->stage == STAGE_HOLDING) {
+            emit_hold(check, relation, relation->sure_ns, false);
+        } else if (relation->stage == STAGE_WAITING) {
+            found(check->report, &check->report->unserved,
+                  "never served: pid %u waits for lock %u since %" PRId64, actor->pid,
+                  relation->lock, relation->attempt_ns);
+        }
+    }
+    *actor = (struct actor){.pid = 0};
+}
+
+static int compare(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
+static int compare_times(int64_t left_ns, int64_t right_ns)
+{
+    return (left_ns > right_ns) - (left_ns < right_ns);
+}
+
+static int compare_steps(const void *left, const void *right)
+{
+    const struct step *a = left;
+    const struct step *b = right;
+    int order = compare(a->event.pid, b->event.pid);
+    order = order != 0 ? order : compare_times(a->event.time_ns, b->event.time_ns);
+    return order != 0 ? order : compare(a->place, b->place);
+}
+
+/* ---- From holds to violations -------------------------------------------------------------- */
+
+static int compare_holds_by_time(const void *left, const void *right)
+{
+    const struct hold *a = left;
+    const struct hold *b = right;
+    int order = compare(a->lock, b->lock);
+    order = order != 0 ? order : compare_times(a->begin_ns, b->begin_ns);
+    return order != 0 ? order : compare(a->token, b->token);
+}
+
+static int compare_holds_by_token(const void *left, const void *right)
+{
+    const struct hold *a = left;
+    const struct hold *b = right;
+    int order = compare(a->lock, b->lock);
+    order = order != 0 ? order : compare(a->mode, b->mode);
+    return order != 0 ? order : compare(a->token, b->token);
+}
+
+static void report_overlap(struct check *check, const struct hold *first, const struct hold *second)
+{
+    if (second->begin_ns < first->end_ns) {
+        found(check->report, &check->report->overlaps,
+              "overlap: lock %u, pid %u (token %" PRIu64 ") until %" PRId64
+              ", pid %u (token %" PRIu64 ") from %" PRId64,
+              first->lock, first->pid, first->token, first->end_ns, second->pid, second->token,
+              second->begin_ns);
+    }
+}
+
+static void report_token(struct check *check, const struct hold *first, const struct hold *second)
+{
+    found(check->report, &check->report->token_faults,
+          "token: lock %u, pid %u had %" PRIu64 " at %" PRId64 ", later pid %u had %" PRIu64
+          " at %" PRId64,
+          first->lock, first->pid, first->token, first->begin_ns, second->pid, second->token,
+          second->begin_ns);
+}
+
+/* What came before, in the order of beginnings, on one lock. */
+struct sweep {
+    const struct hold *last_exclusive; /* that ends last */
+    const struct hold *last_shared;    /* that ends last */
+    const struct hold *top_exclusive;  /* with the highest token */
+    const struct hold *top_any;        /* with the highest token */
+};
+
+static void sweep_hold(struct check *check, struct sweep *sweep, const struct hold *hold)
+{
+    const struct hold *below = hold->mode == HISTORY_EXCLUSIVE ? sweep->top_any
+                                                               : sweep->top_exclusive;
+    if (sweep->last_exclusive != NULL) {
+        report_overlap(check, sweep->last_exclusive, hold);
+    }
+    if (sweep->last_shared != NULL && hold->mode == HISTORY_EXCLUSIVE) {
+        report_overlap(check, sweep->last_shared, hold);
+    }
+    /* a shared hold has the token of the last exclusive one before it; an exclusive one a new one */
+    if (below != NULL && (hold->mode == HISTORY_EXCLUSIVE ? hold->token <= below->token
+                                                          : hold->token < below->token)) {
+        report_token(check, below, hold);
+    }
+    const struct hold **last = hold->mode == HISTORY_EXCLUSIVE ? &sweep->last_exclusive
+                                                               : &sweep->last_shared;
+    if (*last == NULL || hold->end_ns > (*last)->end_ns) {
+        *last = hold;
+    }
+    if (hold->mode == HISTORY_EXCLUSIVE &&
+        (sweep->top_exclusive == NULL || hold->token > sweep->top_exclusive->token)) {
+        sweep->top_exclusive = hold;
+    }
+    if (sweep->top_any == NULL || hold->token > sweep->top_any->token) {
+        sweep->top_any = hold;
+    }
+}
+
+static void check_order(struct check *check)
+{
+    struct sweep sweep = {.last_exclusive = NULL};
+    qsort(check->holds, check->hold_count, sizeof(check->holds[0]), compare_holds_by_time);
+    for (size_t i = 0; i < check->hold_count; i++) {
+        const struct hold *hold = &check->holds[i];
+        if (i > 0 && hold->lock != check->holds[i - 1].lock) {
+            sweep = (struct sweep){.last_exclusive = NULL};
+        }
+        if (hold->ordered) {
+            sweep_hold(check, &sweep, hold);
+        }
+    }
+}
+
+/* No order is needed for this one: it sees what check_order must leave out. */
+static void check_given_twice(struct check *check)
+{
+    qsort(check->holds, check->hold_count, sizeof(check->holds[0]), compare_holds_by_token);
+    for (size_t i = 1; i < check->hold_count; i++) {
+        const struct hold *first = &check->holds[i - 1];
+        const struct hold *second = &check->holds[i];
+        bool both_ordered = first->ordered && second->ordered; /* reported by check_order */
+        if (first->lock == second->lock && first->mode == HISTORY_EXCLUSIVE &&
+            second->mode == HISTORY_EXCLUSIVE && first->token == second->token && !both_ordered) {
+            report_token(check, first, second);
+        }
+    }
+}
+
+/* Copies what was published; returns how many. */
+static size_t copy_events(const struct history *history, struct step *steps)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < history_count(history); i++) {
+        const struct record *record = &history->records[i];
+        /* acquire: pairs with the release in history_add; the event is complete */
+        if (atomic_load_explicit(&record->published, memory_order_acquire) != 0) {
+            steps[count++] = (struct step){.event = record->event, .place = i};
+        }
+    }
+    return count;
+}
+
+static void walk(struct check *check, const struct step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && steps[i].event.pid != steps[i - 1].event.pid) {
+            end_actor(check);
+        }
+        check->actor.pid = steps[i].event.pid;
+        on_event(check, &steps[i].event);
+    }
+    end_actor(check);
+}
+
+int history_check(const struct history *history, struct history_report *report)
+{
+    int result = -1;
+    size_t room = history_count(history) + 1;
+    struct check check = {.report = report};
+    struct step *steps = calloc(room, sizeof(*steps));
+    check.holds = calloc(room, sizeof(*check.holds)); /* at most one an event */
+    *report = (struct history_report){.overlaps = 0};
+    if (steps != NULL && check.holds != NULL) {
+        size_t count = copy_events(history, steps);
+        qsort(steps, count, sizeof(*steps), compare_steps);
+        walk(&check, steps, count);
+        check_order(&check);
+        check_given_twice(&check);
+        report->holds = check.hold_count;
+        for (size_t i = 0; i < check.hold_count; i++) {
+            report->exclusive_holds += check.holds[i].mode == HISTORY_EXCLUSIVE ? 1 : 0;
+        }
+        /* relaxed: nobody appends any more */
+        uint64_t next = atomic_load_explicit(&history->next, memory_order_relaxed);
+        report->dropped = next - history_count(history);
+        if (report->dropped > 0 && report->first[0] == '\0') {
+            snprintf(report->first, sizeof(report->first), "full: %zu events were dropped",
+                     report->dropped);
+        }
+        result = report->first[0] == '\0' ? 0 : 1;
+    }
+    free(steps);
+    free(check.holds);
+    return result;
+}

@@ -1,0 +1,90 @@
+/*
+ * What many processes did with locks, written down as it happened, and a check of it afterwards.
+ *
+ * The log lies in shared memory (anonymous, or a file that programs started with exec map too) and
+ * only grows. Every process appends without a lock; one that is killed in the middle of an append
+ * leaves a record that does not count. The check runs when everything has ended and says what is
+ * certainly wrong; what could also be explained by a late record is not reported.
+ *
+ * What is certain rests on when each event is logged:
+ *
+ *   ATTEMPT    before hf_acquire
+ *   ACQUIRED   after hf_acquire returned 0; with token, mode, and the hold's deadline if known
+ *   HELD       after hf_remaining_ns said more than 0; with the deadline if known. Optional
+ *   RELEASED   just before hf_release
+ *   LOST       after a call or an event said so, hf_release's HF_ELOST too
+ *   GAVE_UP    after hf_acquire returned an error
+ *   KILL_SENT  by the killer just before kill(); pid is the victim's
+ *   KILLED     by whoever waited for it, just after waitpid(); pid is the victim's
+ *
+ * So a hold that ended by a release which found it held lasted at least from ACQUIRED to RELEASED.
+ * One that ended with LOST lasted at least to the last HELD. One whose holder was killed lasted at
+ * least to KILL_SENT, but not beyond the last deadline that its holder knew (and may have ended
+ * any time until KILLED). One that is still there at the end lasted at least to the last HELD.
+ */
+#ifndef TESTS_CLUSTER_HISTORY_H
+#define TESTS_CLUSTER_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum history_kind {
+    HISTORY_ATTEMPT = 1,
+    HISTORY_ACQUIRED,
+    HISTORY_HELD,
+    HISTORY_RELEASED,
+    HISTORY_LOST,
+    HISTORY_GAVE_UP,
+    HISTORY_KILL_SENT,
+    HISTORY_KILLED,
+};
+
+enum history_mode { HISTORY_EXCLUSIVE = 0, HISTORY_SHARED = 1 }; /* the values of hf_mode */
+
+struct history_event {
+    int64_t time_ns; /* CLOCK_BOOTTIME; 0: history_add reads the clock */
+    enum history_kind kind;
+    uint32_t pid;  /* who: a process or a thread, unique among the living */
+    uint32_t lock; /* which: the test's own numbers */
+    enum history_mode mode;
+    uint64_t token;
+    int64_t deadline_ns; /* ACQUIRED, HELD: how long it counts by what is known; 0: not known */
+};
+
+/* What the check found. A violation is a defect of what was tested. */
+struct history_report {
+    size_t overlaps;     /* holds that certainly overlapped and are not both shared */
+    size_t token_faults; /* tokens not rising from one exclusive hold to the next, or given twice */
+    size_t unserved;     /* attempts that neither ended nor died */
+    size_t malformed;    /* events that cannot follow each other: a defect of the test */
+    size_t dropped;      /* events that found the log full: the check is worth nothing */
+    size_t holds;        /* seen in all */
+    size_t exclusive_holds;
+    int64_t longest_wait_ns; /* from ATTEMPT to ACQUIRED */
+    char first[256];         /* the first thing that was found, for people; "" is nothing */
+};
+
+struct history;
+
+/*
+ * Makes an empty log of that capacity: in a new file at path, or anonymous if path is NULL; the
+ * children of fork share it either way. The caller destroys it; the file stays. NULL with errno.
+ */
+struct history *history_create(const char *path, size_t capacity);
+
+/* Maps the log that another process made at path. NULL with errno. */
+struct history *history_attach(const char *path);
+void history_destroy(struct history *history);
+
+/* Appends; from any process and thread that maps the log. Full: counted and dropped. */
+void history_add(struct history *history, struct history_event event);
+
+/* How many events there are, those that a kill cut short included. */
+size_t history_count(const struct history *history);
+
+/* Checks it all, when nobody appends any more. 0: nothing found; 1: see *report; -1: no memory. */
+int history_check(const struct history *history, struct history_report *report)
+    __attribute__((warn_unused_result));
+
+#endif
