@@ -1,0 +1,63 @@
+/*
+ * What every command of `holdfast` leans on: see cli.h.
+ */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int cli_exit_code(int error)
+{
+    switch (error) {
+    case 0:
+        return CLI_OK;
+    case HF_EBUSY:
+    case HF_ETIMEDOUT:
+        return CLI_NOT_NOW;
+    case HF_ELOST:
+        return CLI_LOST;
+    case HF_ENOAGENT:
+        return CLI_NO_AGENT;
+    case HF_EACCES:
+        return CLI_NOT_ALLOWED;
+    case HF_EINVAL:
+    case HF_ENAMETOOLONG:
+        return CLI_USAGE;
+    default:
+        return CLI_FAILED;
+    }
+}
+
+int cli_fail(const char *where, const char *what, int error)
+{
+    fprintf(stderr, "holdfast %s: %s: %s\n", where, what, hf_strerror(error));
+    return cli_exit_code(error);
+}
+
+int cli_usage_error(const char *where, const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "holdfast%s%s: ", where == NULL ? "" : " ", where == NULL ? "" : where);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
+{
+    struct hf_options options = {
+        .size = sizeof(options),
+        .socket = cli->socket,
+        .connect_timeout_ns = timeout_ns,
+    };
+    int error = hf_connect(&options, out);
+
+    if (error != 0) {
+        return cli_fail(where, cli->socket != NULL ? cli->socket : "connecting to the agent",
+                        error);
+    }
+    return 0;
+}

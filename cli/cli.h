@@ -1,0 +1,68 @@
+/*
+ * What the commands of `holdfast` share: the exit codes that scripts rely on, the settings that
+ * every command has, the way of connecting, and the way of saying that something failed.
+ *
+ * The program uses libholdfast's public header alone. It is single-threaded but for one thread that
+ * listens for signals while `lock` waits (see taking.h).
+ */
+#ifndef HOLDFAST_CLI_CLI_H
+#define HOLDFAST_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <holdfast/holdfast.h>
+
+enum {
+    CLI_OK = 0,
+    CLI_NOT_HELD = 1,         /* check: the sequencer's hold is over */
+    CLI_USAGE = 64,           /* bad usage or name */
+    CLI_NO_AGENT = 69,        /* no agent answers */
+    CLI_FAILED = 70,          /* anything else */
+    CLI_NOT_NOW = 75,         /* not had in time, session not safe, cannot be known now */
+    CLI_LOST = 76,            /* the hold ended while CMD ran */
+    CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow it */
+    CLI_NOT_EXECUTABLE = 126, /* CMD was found but could not be run */
+    CLI_NOT_FOUND = 127,      /* CMD was not found */
+    CLI_SIGNAL_BASE = 128,    /* + n: signal n ended CMD, or ended the waiting */
+};
+
+/* What stands before or after every command word. */
+struct cli {
+    const char *socket; /* -s; NULL: the library's default */
+    bool json;          /* --json */
+    bool help;          /* --help */
+    bool version;       /* --version */
+};
+
+/* The exit code that tells of a library error. */
+int cli_exit_code(int error);
+
+/*
+ * Says on stderr, in one line, that `what` failed in command `where` with the library's error, and
+ * returns the exit code for it.
+ */
+int cli_fail(const char *where, const char *what, int error);
+
+/* Says why the command line is wrong, in one line on stderr, and returns CLI_USAGE. `where` is the
+ * command word, or NULL for the program itself. */
+int cli_usage_error(const char *where, const char *format, ...)
+    __attribute__((format(printf, 2, 3), warn_unused_result));
+
+/* Connects; on failure says so and returns the exit code, else 0. timeout_ns as in hf_options. */
+int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
+    __attribute__((warn_unused_result));
+
+/* The whole program, for main() and for tests. Returns the exit status. */
+int cli_run(int argc, char **argv);
+
+/* The commands: argv holds what follows the command word. Each returns the exit status. */
+int command_lock(struct cli *cli, int argc, char **argv);
+int command_ls(struct cli *cli, int argc, char **argv);
+int command_show(struct cli *cli, int argc, char **argv);
+int command_watch(struct cli *cli, int argc, char **argv);
+int command_check(struct cli *cli, int argc, char **argv);
+int command_status(struct cli *cli, int argc, char **argv);
+int command_break(struct cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * A lock as a JSON object: see describe.h.
+ */
+#include "describe.h"
+
+#include "text.h"
+
+static void describe_holder(struct json *json, const struct hf_party *holder)
+{
+    json_open_object(json, NULL);
+    json_text(json, "agent", holder->agent);
+    json_signed_or_null(json, "pid", holder->pid);
+    json_signed_or_null(json, "uid", holder->uid);
+    json_text(json, "command", holder->command);
+    json_unsigned(json, "token", holder->token);
+    json_ms_or_null(json, "held_ms", holder->elapsed_ns);
+    json_ms_or_null(json, "remaining_ms", holder->remaining_ns);
+    json_close_object(json);
+}
+
+static void describe_waiter(struct json *json, const struct hf_party *waiter)
+{
+    json_open_object(json, NULL);
+    json_text(json, "agent", waiter->agent);
+    json_signed_or_null(json, "pid", waiter->pid);
+    json_text(json, "mode", text_mode(waiter->mode));
+    json_ms_or_null(json, "waited_ms", waiter->elapsed_ns);
+    json_close_object(json);
+}
+
+void describe_lock(struct json *json, const struct hf_lock_info *info)
+{
+    json_open_object(json, NULL);
+    json_text(json, "name", info->name);
+    json_text(json, "mode", text_state(info->state));
+    json_open_array(json, "holders");
+    for (size_t index = 0; index < info->holder_count; index++) {
+        describe_holder(json, &info->holders[index]);
+    }
+    json_close_array(json);
+    json_open_array(json, "waiters");
+    for (size_t index = 0; index < info->waiter_count; index++) {
+        describe_waiter(json, &info->waiters[index]);
+    }
+    json_close_array(json);
+    if (info->closed_ns == -1) {
+        json_null(json, "closed_ms");
+    } else {
+        /* Rounded up: 0 says that the lock is open. */
+        json_unsigned(json, "closed_ms",
+                      info->closed_ns <= 0 ? 0 : ((uint64_t)info->closed_ns + 999999) / 1000000);
+    }
+    json_text(json, "coordinator", info->coordinator);
+    json_ms_or_null(json, "age_ms", info->age_ns);
+    json_close_object(json);
+}

@@ -1,0 +1,14 @@
+/*
+ * A lock as a JSON object, with the field names that scripts rely on.
+ */
+#ifndef HOLDFAST_CLI_DESCRIBE_H
+#define HOLDFAST_CLI_DESCRIBE_H
+
+#include <holdfast/holdfast.h>
+
+#include "json.h"
+
+/* Writes the object {name, mode, holders, waiters, closed_ms, coordinator, age_ms}. */
+void describe_lock(struct json *json, const struct hf_lock_info *info);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * What CMD learns about its holds: HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SEQUENCER.
+ */
+#ifndef HOLDFAST_CLI_ENVIRONMENT_H
+#define HOLDFAST_CLI_ENVIRONMENT_H
+
+#include <stddef.h>
+
+#include <holdfast/holdfast.h>
+
+/* What is held: arrays of count elements, in the order of the arguments. */
+struct held {
+    hf_client *client;
+    hf_lock **locks;
+    struct hf_hold *holds;
+    char **names;
+    size_t count;
+};
+
+/* Sets the three variables in this process, for CMD to inherit. 0 or HF_E... (HF_ELOST: a hold
+ * ended in the meantime). */
+int environment_set(const struct held *held) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,432 @@
+/*
+ * Watching over CMD while it runs under its holds: see guard.h.
+ */
+#include "guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cli.h"
+#include "terminal.h"
+
+enum { EVENTS_A_TURN = 64, CHILDREN_A_TURN = 1024, PROGRESS_BYTES = 4096 };
+
+enum { FD_SIGNAL, FD_TIMER, FD_EVENT, FD_PROGRESS, FD_COUNT };
+
+struct guard {
+    const struct guard_options *options;
+    struct terminal terminal;
+    struct pollfd fds[FD_COUNT];
+    int event_fd;        /* the library's; not ours to close */
+    pid_t pid;           /* CMD, and its process group */
+    int status;          /* CMD's exit status, once it is reaped */
+    bool reaped;         /* CMD has ended and its status was taken */
+    bool stop_asked;     /* a SIGTSTP was passed on: stop with CMD */
+    bool lost;           /* a hold has ended; SIGTERM was sent */
+    bool killed;         /* SIGKILL was sent */
+    int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of the holds, as last known */
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t sum_ns(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+static void timer_set(struct guard *guard, int64_t at_ns)
+{
+    struct itimerspec when = {
+        .it_value = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000},
+    };
+
+    if (at_ns <= 0) {
+        when.it_value = (struct timespec){.tv_nsec = 1}; /* long past; 0 would disarm it */
+    }
+    (void)timerfd_settime(guard->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void timer_stop(struct guard *guard)
+{
+    const struct itimerspec never = {.it_value = {0, 0}};
+
+    (void)timerfd_settime(guard->fds[FD_TIMER].fd, 0, &never, NULL);
+}
+
+static void group_signal(const struct guard *guard, int signal_number)
+{
+    (void)kill(-guard->pid, signal_number);
+}
+
+/* True while any process of CMD's group is left, CMD itself or what it started. */
+static bool group_exists(const struct guard *guard)
+{
+    return kill(-guard->pid, 0) == 0 || errno == EPERM;
+}
+
+static void group_kill(struct guard *guard)
+{
+    group_signal(guard, SIGKILL);
+    guard->killed = true;
+    timer_stop(guard);
+}
+
+static void say_lost(const struct guard *guard)
+{
+    const char *names = getenv("HOLDFAST_LOCK");
+
+    fprintf(stderr, "holdfast lock: the hold of %s ended%s: ending the command\n",
+            names == NULL ? "the lock" : names,
+            guard->options->has_lease ? " (--lease is over, or it was lost)" : "");
+}
+
+/*
+ * A hold has ended. When exactly is not always known: at the earliest at the last known deadline,
+ * and not after now. The time to the kill counts from the earliest.
+ */
+static void guard_lose(struct guard *guard)
+{
+    const struct guard_options *options = guard->options;
+    int64_t now = now_ns();
+    int64_t ended = guard->deadline_ns < now ? guard->deadline_ns : now;
+    int64_t kill_by = ended + (options->lock_delay_ns - options->lock_delay_ns / 10);
+    int64_t kill_at = sum_ns(now, options->kill_after_ns);
+
+    if (guard->lost) {
+        return;
+    }
+    guard->lost = true;
+    /* What CMD leaves behind when it dies becomes ours, so that its end is told to us. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    group_signal(guard, SIGTERM);
+    group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
+    kill_at = kill_at < kill_by ? kill_at : kill_by;
+    if (kill_at <= now) {
+        group_kill(guard);
+    } else {
+        timer_set(guard, kill_at);
+    }
+    say_lost(guard);
+}
+
+/* Looks at the holds; sets the timer to their deadline, or ends CMD. */
+static void guard_look(struct guard *guard)
+{
+    const struct held *held = guard->options->held;
+    int64_t remaining = INT64_MAX;
+
+    if (guard->lost) {
+        return;
+    }
+    for (size_t index = 0; index < held->count; index++) {
+        int64_t one = hf_remaining_ns(held->locks[index]);
+
+        remaining = one < remaining ? one : remaining;
+    }
+    if (remaining <= 0) {
+        guard_lose(guard);
+        return;
+    }
+    guard->deadline_ns = sum_ns(now_ns(), remaining);
+    timer_set(guard, guard->deadline_ns);
+}
+
+static void on_timer(struct guard *guard)
+{
+    uint64_t count;
+
+    if (read(guard->fds[FD_TIMER].fd, &count, sizeof(count)) < 0) {
+        return; /* it was set anew in the meantime */
+    }
+    if (guard->lost) {
+        group_kill(guard);
+        return;
+    }
+    guard->fds[FD_EVENT].fd = guard->event_fd;
+    guard_look(guard);
+}
+
+static void on_event(struct guard *guard)
+{
+    struct hf_event event;
+    int got = 1;
+
+    for (unsigned turn = 0; turn < EVENTS_A_TURN && got == 1; turn++) {
+        got = hf_next_event(guard->options->held->client, &event);
+        if (got == 1 && event.kind == HF_EVENT_LOST) {
+            guard_lose(guard);
+        }
+    }
+    if (got < 0 || (guard->fds[FD_EVENT].revents & (POLLERR | POLLNVAL)) != 0) {
+        guard->fds[FD_EVENT].fd = -1; /* until the timer's next turn; the timer is enough */
+    }
+    guard_look(guard);
+}
+
+static void on_progress(struct guard *guard)
+{
+    const struct held *held = guard->options->held;
+    char bytes[PROGRESS_BYTES];
+    ssize_t size = read(guard->fds[FD_PROGRESS].fd, bytes, sizeof(bytes));
+
+    if (size > 0) {
+        for (size_t index = 0; index < held->count; index++) {
+            (void)hf_progress(held->locks[index]); /* a loss is seen by guard_look */
+        }
+        guard_look(guard);
+    } else if (size == 0 || (errno != EAGAIN && errno != EINTR)) {
+        (void)close(guard->fds[FD_PROGRESS].fd); /* nobody is left who could write */
+        guard->fds[FD_PROGRESS].fd = -1;
+    }
+}
+
+/*
+ * Stops holdfast (and, on a terminal, the pipeline that it is part of), now that CMD is stopped.
+ * Returns once it is continued. False: it was not stopped, for no shell is there that could
+ * continue it (the kernel then ignores the signal).
+ */
+static bool stop_self(const struct guard *guard)
+{
+    sigset_t stop;
+    sigset_t pending;
+
+    (void)kill(guard->terminal.fd >= 0 ? 0 : getpid(), SIGTSTP);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* we are stopped within this call */
+    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    sigemptyset(&pending);
+    (void)sigpending(&pending);
+    return sigismember(&pending, SIGCONT) == 1;
+}
+
+static void on_continued(struct guard *guard)
+{
+    guard_look(guard); /* first: CMD must not go on under a hold that has ended */
+    if (!guard->lost) {
+        if (guard->terminal.from_start) {
+            (void)terminal_give(&guard->terminal, guard->pid);
+        }
+        group_signal(guard, SIGCONT);
+    }
+}
+
+static void on_child_stopped(struct guard *guard, int signal_number)
+{
+    bool wants_terminal = signal_number == SIGTTIN || signal_number == SIGTTOU;
+    bool has_terminal = guard->terminal.fd >= 0;
+
+    if (guard->lost) {
+        group_signal(guard, SIGCONT);
+        return;
+    }
+    if (wants_terminal && terminal_give(&guard->terminal, guard->pid)) {
+        group_signal(guard, SIGCONT);
+        return;
+    }
+    if (signal_number == SIGSTOP || (!has_terminal && !guard->stop_asked)) {
+        return; /* somebody stopped CMD, not us: go on watching over it */
+    }
+    guard->stop_asked = false;
+    terminal_take_back(&guard->terminal, guard->pid);
+    if (!stop_self(guard) && !wants_terminal) {
+        on_continued(guard);
+    }
+    /* Else the SIGCONT that continued us is pending, and on_signal acts on it. */
+}
+
+static void on_children(struct guard *guard)
+{
+    for (unsigned turn = 0; turn < CHILDREN_A_TURN; turn++) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+
+        if (pid <= 0) {
+            return;
+        }
+        if (pid != guard->pid) {
+            continue; /* an orphan of CMD's, taken in by guard_lose */
+        }
+        if (WIFSTOPPED(status)) {
+            on_child_stopped(guard, WSTOPSIG(status));
+        } else {
+            guard->reaped = true;
+            guard->status = WIFSIGNALED(status) ? CLI_SIGNAL_BASE + WTERMSIG(status)
+                                                : WEXITSTATUS(status);
+        }
+    }
+}
+
+static void on_signal(struct guard *guard)
+{
+    struct signalfd_siginfo info;
+
+    if (read(guard->fds[FD_SIGNAL].fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+        return;
+    }
+    switch ((int)info.ssi_signo) {
+    case SIGCHLD:
+        on_children(guard);
+        break;
+    case SIGCONT:
+        on_continued(guard);
+        break;
+    case SIGTSTP:
+        guard->stop_asked = true;
+        group_signal(guard, SIGTSTP);
+        break;
+    default:
+        group_signal(guard, (int)info.ssi_signo);
+        break;
+    }
+}
+
+/*
+ * CMD's end is enough while the hold is good. After a loss its whole group must have ended, and
+ * after SIGKILL nothing of it can act any more.
+ */
+static bool guard_done(struct guard *guard)
+{
+    if (guard->reaped && !guard->lost) {
+        guard_look(guard); /* the hold must have lasted until CMD's end */
+    }
+    return guard->reaped && (!guard->lost || guard->killed || !group_exists(guard));
+}
+
+void guard_signals(sigset_t *out)
+{
+    static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+                                  SIGUSR2, SIGALRM, SIGCHLD, SIGTTOU};
+
+    sigemptyset(out);
+    for (size_t index = 0; index < sizeof(signals) / sizeof(signals[0]); index++) {
+        sigaddset(out, signals[index]);
+    }
+    for (int number = SIGRTMIN; number <= SIGRTMAX; number++) {
+        sigaddset(out, number);
+    }
+}
+
+/* Blocks what is only held back while CMD runs, and opens what the loop waits for. */
+static bool guard_open(struct guard *guard)
+{
+    sigset_t signals;
+
+    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, CMD's status would be thrown away */
+    guard_signals(&signals);
+    sigaddset(&signals, SIGCONT);
+    sigaddset(&signals, SIGTSTP);
+    sigaddset(&signals, SIGWINCH);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    sigdelset(&signals, SIGTTOU); /* blocked for tcsetpgrp alone */
+    guard->event_fd = hf_event_fd(guard->options->held->client);
+    guard->fds[FD_SIGNAL].fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    guard->fds[FD_TIMER].fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    guard->fds[FD_EVENT].fd = guard->event_fd;
+    guard->fds[FD_PROGRESS].fd = -1;
+    for (size_t index = 0; index < FD_COUNT; index++) {
+        guard->fds[index].events = POLLIN;
+    }
+    return guard->fds[FD_SIGNAL].fd >= 0 && guard->fds[FD_TIMER].fd >= 0 && guard->event_fd >= 0;
+}
+
+static void guard_close(struct guard *guard)
+{
+    static const size_t ours[] = {FD_SIGNAL, FD_TIMER, FD_PROGRESS};
+
+    for (size_t index = 0; index < sizeof(ours) / sizeof(ours[0]); index++) {
+        if (guard->fds[ours[index]].fd >= 0) {
+            (void)close(guard->fds[ours[index]].fd);
+        }
+    }
+    terminal_close(&guard->terminal, guard->pid);
+}
+
+static int guard_start(struct guard *guard)
+{
+    struct child_options child = {
+        .argv = guard->options->argv,
+        .mask = guard->options->mask,
+        .terminal = &guard->terminal,
+        .progress_fd = -1,
+    };
+    int progress[2] = {-1, -1};
+    char number[16];
+    int status;
+
+    if (guard->options->has_max_stall) {
+        if (pipe2(progress, O_CLOEXEC) != 0 || fcntl(progress[0], F_SETFL, O_NONBLOCK) != 0) {
+            return cli_fail("lock", "opening what progress is reported to", HF_ENOMEM);
+        }
+        guard->fds[FD_PROGRESS].fd = progress[0];
+        child.progress_fd = progress[1];
+        snprintf(number, sizeof(number), "%d", progress[1]);
+        if (setenv("HOLDFAST_PROGRESS_FD", number, 1) != 0) {
+            return cli_fail("lock", "HOLDFAST_PROGRESS_FD", HF_ENOMEM);
+        }
+    }
+    status = child_start(&child, &guard->pid);
+    if (progress[1] >= 0) {
+        (void)close(progress[1]);
+    }
+    return status;
+}
+
+static void guard_loop(struct guard *guard)
+{
+    guard_look(guard);
+    while (!guard_done(guard)) {
+        if (poll(guard->fds, FD_COUNT, -1) < 0) {
+            continue; /* EINTR: after a stop */
+        }
+        if (guard->fds[FD_TIMER].revents != 0) {
+            on_timer(guard); /* first: the deadline matters most */
+        }
+        if (guard->fds[FD_EVENT].revents != 0) {
+            on_event(guard);
+        }
+        if (guard->fds[FD_PROGRESS].revents != 0) {
+            on_progress(guard);
+        }
+        if (guard->fds[FD_SIGNAL].revents != 0) {
+            on_signal(guard);
+        }
+    }
+}
+
+int guard_run(const struct guard_options *options)
+{
+    struct guard guard = {.options = options, .deadline_ns = INT64_MAX};
+    int status;
+
+    terminal_open(&guard.terminal);
+    if (!guard_open(&guard)) {
+        status = cli_fail("lock", "watching over the command", HF_ENOMEM);
+    } else {
+        status = guard_start(&guard);
+        if (status == 0) {
+            guard_loop(&guard);
+            status = guard.lost ? CLI_LOST : guard.status;
+        }
+    }
+    guard_close(&guard);
+    return status;
+}

@@ -1,0 +1,36 @@
+/*
+ * Writing JSON (RFC 8259) to a stream, one value after the other; the commas come by themselves.
+ * Text passes through as UTF-8; what is not UTF-8 becomes U+FFFD, so that the output is always
+ * valid. Control characters are escaped, so that it is also safe to show on a terminal.
+ */
+#ifndef HOLDFAST_CLI_JSON_H
+#define HOLDFAST_CLI_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+    FILE *out;
+    unsigned depth;    /* at most 31 */
+    uint32_t nonempty; /* bit n: the object or array at depth n has a member already */
+};
+
+void json_init(struct json *json, FILE *out);
+
+/* key is NULL inside an array and at the top. */
+void json_open_object(struct json *json, const char *key);
+void json_close_object(struct json *json);
+void json_open_array(struct json *json, const char *key);
+void json_close_array(struct json *json);
+void json_text(struct json *json, const char *key, const char *text); /* NULL: null */
+void json_unsigned(struct json *json, const char *key, uint64_t value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_null(struct json *json, const char *key);
+/* -1, "unknown" in libholdfast, becomes null. */
+void json_signed_or_null(struct json *json, const char *key, int64_t value);
+/* Nanoseconds as whole milliseconds: -1 is null, everything else below 0 is 0. Rounded down, so
+ * that no hold looks longer than it is. */
+void json_ms_or_null(struct json *json, const char *key, int64_t value_ns);
+
+#endif

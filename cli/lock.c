@@ -1,0 +1,237 @@
+/*
+ * `holdfast lock`: take the locks, run CMD, release.
+ *
+ * The order is what makes it safe: signals are blocked before anything is taken, so that none can
+ * come between; the events of a hold are asked for before it begins; CMD is started only under a
+ * hold that counts; and the release comes after CMD was reaped.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "guard.h"
+#include "help.h"
+#include "options.h"
+#include "taking.h"
+
+static const int64_t unset_ns = INT64_MIN;
+static const int64_t kill_after_default_ns = INT64_C(5) * 1000000000;
+static const int64_t lock_delay_default_ns = 1000000000;
+static const int64_t lock_delay_max_ns = INT64_C(60) * 1000000000;
+
+struct lock_arguments {
+    bool shared;
+    bool no_wait;
+    int64_t wait_ns;
+    int64_t lease_ns;
+    int64_t lock_delay_ns;
+    int64_t max_stall_ns;
+    int64_t kill_after_ns;
+    int not_now_status;
+    struct words words; /* plain: the names; after: CMD */
+};
+
+static int arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
+{
+    const struct option_spec specs[] = {
+        {"shared", '\0', OPTION_FLAG, &out->shared},
+        {"no-wait", '\0', OPTION_FLAG, &out->no_wait},
+        {"wait", '\0', OPTION_DURATION, &out->wait_ns},
+        {"lease", '\0', OPTION_DURATION, &out->lease_ns},
+        {"lock-delay", '\0', OPTION_DURATION, &out->lock_delay_ns},
+        {"max-stall", '\0', OPTION_DURATION, &out->max_stall_ns},
+        {"kill-after", '\0', OPTION_DURATION, &out->kill_after_ns},
+        {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
+    };
+
+    *out = (struct lock_arguments){
+        .wait_ns = unset_ns,
+        .lease_ns = unset_ns,
+        .lock_delay_ns = lock_delay_default_ns,
+        .max_stall_ns = unset_ns,
+        .kill_after_ns = kill_after_default_ns,
+        .not_now_status = CLI_NOT_NOW,
+    };
+    return options_parse(cli, "lock", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
+                         &out->words);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* 0, or CLI_USAGE with a line on stderr. */
+static int names_check(const struct words *words)
+{
+    char **sorted;
+    int status = 0;
+
+    for (size_t index = 0; index < words->plain_count && status == 0; index++) {
+        status = name_check("lock", words->plain[index]);
+    }
+    if (status != 0) {
+        return status;
+    }
+    sorted = calloc(words->plain_count, sizeof(*sorted));
+    if (sorted == NULL) {
+        return cli_fail("lock", "names", HF_ENOMEM);
+    }
+    memcpy(sorted, words->plain, words->plain_count * sizeof(*sorted));
+    qsort(sorted, words->plain_count, sizeof(*sorted), compare_names);
+    for (size_t index = 1; index < words->plain_count && status == 0; index++) {
+        if (strcmp(sorted[index - 1], sorted[index]) == 0) {
+            status = cli_usage_error("lock", "lock name \"%s\" given twice: expected each once",
+                                     sorted[index]);
+        }
+    }
+    free(sorted);
+    return status;
+}
+
+static int arguments_check(const struct lock_arguments *arguments)
+{
+    if (arguments->words.after == NULL) {
+        return cli_usage_error("lock", "no -- found: expected NAME [NAME...] -- CMD [ARG...]");
+    }
+    if (arguments->words.plain_count == 0) {
+        return cli_usage_error("lock", "no lock name before --: expected at least one NAME");
+    }
+    if (arguments->words.after_count == 0) {
+        return cli_usage_error("lock", "nothing after --: expected CMD [ARG...]");
+    }
+    if (arguments->no_wait && arguments->wait_ns != unset_ns) {
+        return cli_usage_error("lock", "--wait beside --no-wait: expected one of them");
+    }
+    if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
+        return cli_usage_error("lock", "%s: expected more than 0",
+                               arguments->lease_ns == 0 ? "--lease" : "--max-stall");
+    }
+    if (arguments->lock_delay_ns > lock_delay_max_ns) {
+        return cli_usage_error("lock", "--lock-delay: expected at most 60s");
+    }
+    return names_check(&arguments->words);
+}
+
+static int locks_open(const struct lock_arguments *arguments, struct held *held)
+{
+    const struct hf_lock_options options = {
+        .size = sizeof(options),
+        .lock_delay_ns = arguments->lock_delay_ns == 0 ? -1 : arguments->lock_delay_ns,
+        .lease_ns = arguments->lease_ns == unset_ns ? 0 : arguments->lease_ns,
+        .max_stall_ns = arguments->max_stall_ns == unset_ns ? 0 : arguments->max_stall_ns,
+    };
+
+    for (size_t index = 0; index < held->count; index++) {
+        int error = hf_open(held->client, held->names[index], &options, &held->locks[index]);
+
+        if (error != 0) {
+            return cli_fail("lock", held->names[index], error);
+        }
+    }
+    if (hf_event_fd(held->client) < 0) {
+        return cli_fail("lock", "events", HF_ENOMEM);
+    }
+    return 0;
+}
+
+/* What could not be taken, in a line on stderr, and the exit status for it. */
+static int not_taken(const struct lock_arguments *arguments, const struct held *held, int error,
+                     int signal_number)
+{
+    const char *what = held->count == 1 ? held->names[0] : "taking all of the locks";
+
+    if (signal_number != 0) {
+        return CLI_SIGNAL_BASE + signal_number;
+    }
+    if (error == HF_EBUSY || error == HF_ETIMEDOUT) {
+        (void)cli_fail("lock", what, error);
+        return arguments->not_now_status;
+    }
+    if (error == HF_ELOST) {
+        (void)cli_fail("lock", what, error);
+        return CLI_FAILED; /* the first hold ended before the last began: CMD never ran */
+    }
+    return cli_fail("lock", what, error);
+}
+
+/* With the locks open: take, run, release. */
+static int run_holding(const struct lock_arguments *arguments, struct held *held,
+                       const sigset_t *mask)
+{
+    const struct guard_options options = {
+        .held = held,
+        .argv = arguments->words.after,
+        .mask = mask,
+        .kill_after_ns = arguments->kill_after_ns,
+        .lock_delay_ns = arguments->lock_delay_ns,
+        .has_lease = arguments->lease_ns != unset_ns,
+        .has_max_stall = arguments->max_stall_ns != unset_ns,
+    };
+    int64_t timeout_ns = arguments->wait_ns == unset_ns ? -1 : arguments->wait_ns;
+    int signal_number;
+    int error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
+                           arguments->no_wait ? 0 : timeout_ns, &signal_number);
+    int status;
+
+    if (error != 0) {
+        return not_taken(arguments, held, error, signal_number);
+    }
+    error = environment_set(held);
+    if (error != 0) {
+        status = cli_fail("lock", "the environment of the command", error);
+    } else {
+        status = guard_run(&options);
+    }
+    error = taking_undo(held);
+    if (error == HF_ELOST && status != CLI_LOST) {
+        fputs("holdfast lock: the hold ended before the command did\n", stderr);
+        status = CLI_LOST;
+    }
+    return status;
+}
+
+static int run_connected(const struct lock_arguments *arguments, struct held *held)
+{
+    sigset_t signals;
+    sigset_t mask;
+    int status;
+
+    held->locks = calloc(held->count, sizeof(hf_lock *));
+    held->holds = calloc(held->count, sizeof(struct hf_hold));
+    if (held->locks == NULL || held->holds == NULL) {
+        return cli_fail("lock", "names", HF_ENOMEM);
+    }
+    status = locks_open(arguments, held);
+    if (status != 0) {
+        return status;
+    }
+    guard_signals(&signals);
+    (void)sigprocmask(SIG_BLOCK, &signals, &mask);
+    return run_holding(arguments, held, &mask);
+}
+
+int command_lock(struct cli *cli, int argc, char **argv)
+{
+    struct lock_arguments arguments;
+    struct held held = {.client = NULL};
+    int status = arguments_read(cli, argc, argv, &arguments);
+
+    if (status == 0 && cli->help) {
+        return help_show("lock");
+    }
+    status = status != 0 ? status : arguments_check(&arguments);
+    status = status != 0 ? status : cli_connect(cli, "lock", 0, &held.client);
+    if (status != 0) {
+        return status;
+    }
+    held.names = arguments.words.plain;
+    held.count = arguments.words.plain_count;
+    status = run_connected(&arguments, &held);
+    hf_disconnect(held.client);
+    free(held.locks);
+    free(held.holds);
+    return status;
+}

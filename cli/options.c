@@ -1,0 +1,266 @@
+/*
+ * The command line, word by word: see options.h.
+ */
+#include "options.h"
+
+#include <string.h>
+
+#include "utf8.h"
+
+enum { NAME_SIZE_MAX = 255, COMMON_COUNT = 4 };
+
+/* One line of argv that is being read. */
+struct cursor {
+    const char *where;
+    char **argv;
+    int argc;
+    int index;
+};
+
+bool duration_parse(const char *text, int64_t *out_ns)
+{
+    static const struct {
+        const char *unit;
+        int64_t scale_ns;
+    } units[] = {
+        {"ms", 1000000},
+        {"s", 1000000000},
+        {"m", INT64_C(60) * 1000000000},
+        {"h", INT64_C(3600) * 1000000000},
+    };
+    const char *at = text;
+    int64_t value = 0;
+
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *at - '0', &value)) {
+            return false;
+        }
+    }
+    if (at == text) {
+        return false;
+    }
+    for (size_t index = 0; index < sizeof(units) / sizeof(units[0]); index++) {
+        if (strcmp(at, units[index].unit) == 0) {
+            return !__builtin_mul_overflow(value, units[index].scale_ns, out_ns);
+        }
+    }
+    return false;
+}
+
+static bool status_parse(const char *text, int *out)
+{
+    int value = 0;
+
+    if (text[0] == '\0') {
+        return false;
+    }
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at < '0' || *at > '9') {
+            return false;
+        }
+        value = value * 10 + (*at - '0');
+        if (value > 255) {
+            return false;
+        }
+    }
+    *out = value;
+    return true;
+}
+
+static int option_store(const struct cursor *cursor, const struct option_spec *spec,
+                        const char *given, const char *text)
+{
+    switch (spec->kind) {
+    case OPTION_FLAG:
+        *(bool *)spec->value = true;
+        return 0;
+    case OPTION_TEXT:
+        *(const char **)spec->value = text;
+        return 0;
+    case OPTION_DURATION:
+        if (!duration_parse(text, spec->value)) {
+            return cli_usage_error(cursor->where,
+                                   "%s: \"%s\" is not a duration: expected a decimal integer and "
+                                   "ms, s, m or h, such as 30s",
+                                   given, text);
+        }
+        return 0;
+    case OPTION_STATUS:
+        if (!status_parse(text, spec->value)) {
+            return cli_usage_error(
+                cursor->where, "%s: \"%s\" is not an exit status: expected 0 to 255", given, text);
+        }
+        return 0;
+    }
+    return CLI_FAILED;
+}
+
+/* Finds the option that the word names; *value is what the word itself carries, or NULL. */
+static const struct option_spec *option_find(const struct option_spec *specs, size_t count,
+                                             const char *word, const char **value)
+{
+    const char *equals = strchr(word, '=');
+    size_t name_size = equals != NULL ? (size_t)(equals - word) : strlen(word);
+
+    for (size_t index = 0; index < count; index++) {
+        const struct option_spec *spec = &specs[index];
+
+        if (word[1] == '-') {
+            if (strlen(spec->name) == name_size - 2 &&
+                memcmp(spec->name, word + 2, name_size - 2) == 0) {
+                *value = equals != NULL ? equals + 1 : NULL;
+                return spec;
+            }
+        } else if (spec->letter != '\0' && spec->letter == word[1]) {
+            *value = word[2] != '\0' ? word + 2 : NULL;
+            return spec;
+        }
+    }
+    return NULL;
+}
+
+/* Reads the option at the cursor and moves the cursor behind it. */
+static int option_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
+                       const struct option_spec *common)
+{
+    const char *word = cursor->argv[cursor->index];
+    const char *value = NULL;
+    const struct option_spec *spec = option_find(specs, spec_count, word, &value);
+
+    if (spec == NULL) {
+        spec = option_find(common, COMMON_COUNT, word, &value);
+    }
+    if (spec == NULL) {
+        return cli_usage_error(cursor->where,
+                               "unknown option %s: expected one that `holdfast %s%s"
+                               "--help` shows",
+                               word, cursor->where == NULL ? "" : cursor->where,
+                               cursor->where == NULL ? "" : " ");
+    }
+    cursor->index++;
+    if (spec->kind == OPTION_FLAG) {
+        if (value != NULL) {
+            return cli_usage_error(cursor->where, "%s: expected no value after --%s", word,
+                                   spec->name);
+        }
+    } else if (value == NULL) {
+        if (cursor->index >= cursor->argc || strcmp(cursor->argv[cursor->index], "--") == 0) {
+            return cli_usage_error(cursor->where, "%s: expected a value after it", word);
+        }
+        value = cursor->argv[cursor->index++];
+    }
+    return option_store(cursor, spec, word, value);
+}
+
+static bool is_option(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0';
+}
+
+static void common_fill(struct cli *cli, struct option_spec out[COMMON_COUNT])
+{
+    out[0] = (struct option_spec){"socket", 's', OPTION_TEXT, &cli->socket};
+    out[1] = (struct option_spec){"json", '\0', OPTION_FLAG, &cli->json};
+    out[2] = (struct option_spec){"help", 'h', OPTION_FLAG, &cli->help};
+    out[3] = (struct option_spec){"version", 'V', OPTION_FLAG, &cli->version};
+}
+
+int options_parse(struct cli *cli, const char *where, const struct option_spec *specs,
+                  size_t spec_count, int argc, char **argv, struct words *out)
+{
+    struct cursor cursor = {.where = where, .argv = argv, .argc = argc};
+    struct option_spec common[COMMON_COUNT];
+
+    common_fill(cli, common);
+    *out = (struct words){.plain = argv};
+    while (cursor.index < argc) {
+        char *word = argv[cursor.index];
+        int status;
+
+        if (strcmp(word, "--") == 0) {
+            out->after = argv + cursor.index + 1;
+            out->after_count = (size_t)(argc - cursor.index - 1);
+            return 0;
+        }
+        if (!is_option(word)) {
+            argv[out->plain_count++] = word;
+            cursor.index++;
+            continue;
+        }
+        status = option_take(&cursor, specs, spec_count, common);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
+{
+    struct cursor cursor = {.argv = argv, .argc = argc, .index = *index};
+    struct option_spec common[COMMON_COUNT];
+
+    common_fill(cli, common);
+    while (cursor.index < argc && is_option(argv[cursor.index])) {
+        int status = option_take(&cursor, NULL, 0, common);
+
+        if (status != 0) {
+            return status;
+        }
+    }
+    *index = cursor.index;
+    return 0;
+}
+
+/* True if the text is UTF-8 without control characters. */
+static bool is_clean(const char *text)
+{
+    struct utf8_unit unit = utf8_next(text);
+
+    for (; unit.size > 0; unit = utf8_next(text)) {
+        if (!unit.valid || utf8_is_control(unit.code_point)) {
+            return false;
+        }
+        text += unit.size;
+    }
+    return true;
+}
+
+int prefix_check(const char *where, const char *prefix)
+{
+    if (strlen(prefix) > NAME_SIZE_MAX) {
+        return cli_usage_error(where, "lock name of %zu bytes: expected at most %d", strlen(prefix),
+                               NAME_SIZE_MAX);
+    }
+    if (!is_clean(prefix)) {
+        return cli_usage_error(where, "malformed lock name: expected UTF-8 without control "
+                                      "characters");
+    }
+    return 0;
+}
+
+int name_check(const char *where, const char *name)
+{
+    if (name[0] == '\0') {
+        return cli_usage_error(where, "empty lock name: expected 1 to %d bytes", NAME_SIZE_MAX);
+    }
+    return prefix_check(where, name);
+}
+
+int words_expect(const char *where, struct words *words, size_t least, size_t most,
+                 const char *expected)
+{
+    for (size_t index = 0; index < words->after_count; index++) {
+        words->plain[words->plain_count++] = words->after[index];
+    }
+    words->after_count = 0;
+    if (words->plain_count < least) {
+        return cli_usage_error(where, "too few arguments: expected %s", expected);
+    }
+    if (words->plain_count > most) {
+        return cli_usage_error(where, "too many arguments, from \"%s\" on: expected %s",
+                               words->plain[most], expected);
+    }
+    return 0;
+}

@@ -1,0 +1,80 @@
+/*
+ * From the command line to the command: the options before the command word, then the command.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "help.h"
+#include "json.h"
+#include "options.h"
+
+static int show_version(const struct cli *cli)
+{
+    struct json json;
+
+    if (!cli->json) {
+        printf("holdfast %s\n", hf_version());
+        return CLI_OK;
+    }
+    json_init(&json, stdout);
+    json_open_object(&json, NULL);
+    json_text(&json, "version", hf_version());
+    json_close_object(&json);
+    putchar('\n');
+    return CLI_OK;
+}
+
+static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
+{
+    static const struct {
+        const char *word;
+        int (*run)(struct cli *cli, int argc, char **argv);
+    } commands[] = {
+        {"lock", command_lock},   {"ls", command_ls},       {"show", command_show},
+        {"watch", command_watch}, {"check", command_check}, {"status", command_status},
+        {"break", command_break},
+    };
+
+    if (strcmp(word, "help") == 0) {
+        return help_show(argc > 0 ? argv[0] : NULL);
+    }
+    for (size_t index = 0; index < sizeof(commands) / sizeof(commands[0]); index++) {
+        if (strcmp(word, commands[index].word) == 0) {
+            if (cli->help) {
+                return help_show(word);
+            }
+            return commands[index].run(cli, argc, argv);
+        }
+    }
+    return cli_usage_error(NULL,
+                           "unknown command \"%s\": expected lock, ls, show, watch, check, "
+                           "status or break; `holdfast --help` explains",
+                           word);
+}
+
+int cli_run(int argc, char **argv)
+{
+    struct cli cli = {.socket = NULL};
+    int index = 1;
+    int status = options_parse_leading(&cli, argc, argv, &index);
+
+    if (status != 0) {
+        return status;
+    }
+    if (cli.version) {
+        status = show_version(&cli);
+    } else if (index < argc) {
+        status = dispatch(&cli, argv[index], argc - index - 1, argv + index + 1);
+    } else if (cli.help) {
+        status = help_show(NULL);
+    } else {
+        status = cli_usage_error(NULL, "no command: expected lock, ls, show, watch, check, status "
+                                       "or break; `holdfast --help` explains");
+    }
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK) {
+        fputs("holdfast: standard output could not be written\n", stderr);
+        return CLI_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,220 @@
+/*
+ * `holdfast status`, `holdfast check` and `holdfast break`: one question, one answer.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli.h"
+#include "help.h"
+#include "json.h"
+#include "options.h"
+#include "text.h"
+
+/* Who asks for the status wants to know it now: an agent that is absent is not waited for long. */
+static const int64_t status_timeout_ns = 1000000000;
+
+static const char *session_state_text(enum hf_session_state state)
+{
+    switch (state) {
+    case HF_SESSION_SAFE:
+        return "safe";
+    case HF_SESSION_JEOPARDY:
+        return "jeopardy";
+    case HF_SESSION_LOST:
+        break;
+    }
+    return "lost";
+}
+
+static const char *voter_state_text(enum hf_voter_state state)
+{
+    switch (state) {
+    case HF_VOTER_UP:
+        return "up";
+    case HF_VOTER_REFUSED:
+        return "refused";
+    case HF_VOTER_DOWN:
+        break;
+    }
+    return "down";
+}
+
+static void status_json(const struct hf_status *status)
+{
+    struct json json;
+
+    json_init(&json, stdout);
+    json_open_object(&json, NULL);
+    json_text(&json, "agent", status->agent);
+    json_text(&json, "cell", status->cell);
+    json_text(&json, "role", status->role);
+    json_text(&json, "version", status->version);
+    json_open_object(&json, "session");
+    json_text(&json, "state", session_state_text(status->session_state));
+    json_unsigned(&json, "epoch", status->session_epoch);
+    json_ms_or_null(&json, "remaining_ms", status->session_remaining_ns);
+    json_close_object(&json);
+    json_open_array(&json, "voters");
+    for (size_t index = 0; index < status->voter_count; index++) {
+        const struct hf_voter_info *voter = &status->voters[index];
+
+        json_open_object(&json, NULL);
+        json_text(&json, "name", voter->name);
+        json_text(&json, "address", voter->address);
+        json_text(&json, "state", voter_state_text(voter->state));
+        json_close_object(&json);
+    }
+    json_close_array(&json);
+    json_unsigned(&json, "clients", status->clients);
+    json_unsigned(&json, "locks_held", status->locks_held);
+    json_unsigned(&json, "waiters", status->waiters);
+    json_close_object(&json);
+    putchar('\n');
+}
+
+static const char *text_or_unknown(const char *text)
+{
+    return text != NULL ? text : "?";
+}
+
+static void status_text(const struct hf_status *status)
+{
+    char left[TEXT_DURATION_SIZE];
+
+    printf("agent    %s (%s) of cell %s, version %s\n", text_or_unknown(status->agent),
+           text_or_unknown(status->role), text_or_unknown(status->cell),
+           text_or_unknown(status->version));
+    printf("session  %s, epoch %" PRIu64 ", %s left\n", session_state_text(status->session_state),
+           status->session_epoch, text_duration(left, status->session_remaining_ns));
+    for (size_t index = 0; index < status->voter_count; index++) {
+        const struct hf_voter_info *voter = &status->voters[index];
+
+        printf("voter    %s %s%s%s\n", text_or_unknown(voter->name), voter_state_text(voter->state),
+               voter->address != NULL ? " at " : "", voter->address != NULL ? voter->address : "");
+    }
+    printf("clients  %" PRIu64 "\nheld     %" PRIu64 "\nwaiters  %" PRIu64 "\n", status->clients,
+           status->locks_held, status->waiters);
+}
+
+struct status_answer {
+    bool json;
+    bool safe;
+};
+
+static void status_show(const struct hf_status *status, void *arg)
+{
+    struct status_answer *answer = arg;
+
+    answer->safe = status->session_state == HF_SESSION_SAFE;
+    if (answer->json) {
+        status_json(status);
+    } else {
+        status_text(status);
+    }
+}
+
+int command_status(struct cli *cli, int argc, char **argv)
+{
+    struct status_answer answer = {false, false};
+    struct words words;
+    hf_client *client = NULL;
+    int error;
+    int status = options_parse(cli, "status", NULL, 0, argc, argv, &words);
+
+    if (status == 0 && cli->help) {
+        return help_show("status");
+    }
+    status = status != 0 ? status : words_expect("status", &words, 0, 0, "no argument");
+    status = status != 0 ? status : cli_connect(cli, "status", status_timeout_ns, &client);
+    if (status != 0) {
+        return status;
+    }
+    answer.json = cli->json;
+    error = hf_status(client, status_show, &answer);
+    hf_disconnect(client);
+    if (error != 0) {
+        return cli_fail("status", "asking the agent", error);
+    }
+    return answer.safe ? CLI_OK : CLI_NOT_NOW;
+}
+
+int command_check(struct cli *cli, int argc, char **argv)
+{
+    struct words words;
+    hf_client *client = NULL;
+    const char *answer;
+    int error;
+    int status = options_parse(cli, "check", NULL, 0, argc, argv, &words);
+
+    if (status == 0 && cli->help) {
+        return help_show("check");
+    }
+    status = status != 0 ? status : words_expect("check", &words, 1, 1, "one SEQUENCER");
+    status = status != 0 ? status : cli_connect(cli, "check", 0, &client);
+    if (status != 0) {
+        return status;
+    }
+    error = hf_check_sequencer(client, words.plain[0]);
+    hf_disconnect(client);
+    if (error == 0) {
+        status = CLI_OK;
+        answer = "held";
+    } else if (error == HF_ESTALE) {
+        status = CLI_NOT_HELD;
+        answer = "stale";
+    } else if (error == HF_EUNKNOWN) {
+        status = CLI_NOT_NOW;
+        answer = "unknown";
+    } else {
+        return cli_fail("check", words.plain[0], error);
+    }
+    if (cli->json) {
+        struct json json;
+
+        json_init(&json, stdout);
+        json_open_object(&json, NULL);
+        json_text(&json, "sequencer", words.plain[0]);
+        json_text(&json, "state", answer);
+        json_close_object(&json);
+        putchar('\n');
+    } else {
+        puts(answer);
+    }
+    return status;
+}
+
+int command_break(struct cli *cli, int argc, char **argv)
+{
+    bool now = false;
+    const struct option_spec specs[] = {{"now", '\0', OPTION_FLAG, &now}};
+    struct words words;
+    hf_client *client = NULL;
+    int error;
+    int status = options_parse(cli, "break", specs, 1, argc, argv, &words);
+
+    if (status == 0 && cli->help) {
+        return help_show("break");
+    }
+    status = status != 0 ? status : words_expect("break", &words, 1, 1, "one NAME");
+    status = status != 0 ? status : name_check("break", words.plain[0]);
+    status = status != 0 ? status : cli_connect(cli, "break", 0, &client);
+    if (status != 0) {
+        return status;
+    }
+    error = hf_break(client, words.plain[0], now ? HF_BREAK_NOW : 0);
+    hf_disconnect(client);
+    if (error != 0) {
+        return cli_fail("break", words.plain[0], error);
+    }
+    if (cli->json) {
+        struct json json;
+
+        json_init(&json, stdout);
+        json_open_object(&json, NULL);
+        json_text(&json, "name", words.plain[0]);
+        json_bool(&json, "now", now);
+        json_close_object(&json);
+        putchar('\n');
+    }
+    return CLI_OK;
+}

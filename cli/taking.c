@@ -1,0 +1,113 @@
+/*
+ * Taking the locks: see taking.h.
+ *
+ * hf_acquire goes on waiting after a signal, by its contract. So a second thread listens: when a
+ * signal arrives it cancels. A cancel ends only the waits that have begun, and hf_acquire_all waits
+ * for one lock after the other, so the thread repeats it until the taking has come back.
+ */
+#include "taking.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { CANCEL_REPEAT_MS = 10 };
+
+struct listener {
+    const struct held *held;
+    int signal_fd;
+    int stop_fd;       /* readable: the taking has come back */
+    int signal_number; /* written by the thread, read after it was joined */
+};
+
+void taking_signals(sigset_t *out)
+{
+    sigemptyset(out);
+    sigaddset(out, SIGHUP);
+    sigaddset(out, SIGINT);
+    sigaddset(out, SIGQUIT);
+    sigaddset(out, SIGTERM);
+}
+
+static void *listener_run(void *arg)
+{
+    struct listener *listener = arg;
+    struct pollfd fds[2] = {
+        {.fd = listener->stop_fd, .events = POLLIN},
+        {.fd = listener->signal_fd, .events = POLLIN},
+    };
+    struct signalfd_siginfo info;
+
+    while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+    }
+    if ((fds[1].revents & POLLIN) == 0 ||
+        read(listener->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+        return NULL;
+    }
+    listener->signal_number = (int)info.ssi_signo;
+    do {
+        for (size_t index = 0; index < listener->held->count; index++) {
+            (void)hf_cancel(listener->held->locks[index]);
+        }
+    } while (poll(fds, 1, CANCEL_REPEAT_MS) <= 0);
+    return NULL;
+}
+
+static int take(struct held *held, enum hf_mode mode, int64_t timeout_ns)
+{
+    if (held->count == 1) {
+        return hf_acquire(held->locks[0], mode, timeout_ns, held->holds);
+    }
+    return hf_acquire_all(held->locks, held->count, mode, timeout_ns, held->holds);
+}
+
+int taking_undo(struct held *held)
+{
+    int error = 0;
+
+    for (size_t index = held->count; index > 0; index--) {
+        if (hf_release(held->locks[index - 1]) == HF_ELOST) {
+            error = HF_ELOST;
+        }
+    }
+    return error;
+}
+
+int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *signal_number)
+{
+    struct listener listener = {.held = held, .signal_fd = -1, .stop_fd = -1};
+    uint64_t one = 1;
+    pthread_t thread;
+    sigset_t signals;
+    int error = HF_ENOMEM;
+
+    *signal_number = 0;
+    taking_signals(&signals);
+    listener.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    listener.stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (listener.signal_fd < 0 || listener.stop_fd < 0 ||
+        pthread_create(&thread, NULL, listener_run, &listener) != 0) {
+        goto out;
+    }
+    error = take(held, mode, timeout_ns);
+    if (write(listener.stop_fd, &one, sizeof(one)) != (ssize_t)sizeof(one)) {
+        (void)pthread_cancel(thread); /* cannot be: the counter of a new eventfd has room */
+    }
+    (void)pthread_join(thread, NULL);
+    *signal_number = listener.signal_number;
+    if (error == 0 && *signal_number != 0) {
+        (void)taking_undo(held);
+        error = HF_ECANCELED;
+    }
+out:
+    if (listener.signal_fd >= 0) {
+        (void)close(listener.signal_fd);
+    }
+    if (listener.stop_fd >= 0) {
+        (void)close(listener.stop_fd);
+    }
+    return error;
+}

@@ -1,0 +1,26 @@
+/*
+ * Taking the locks, in such a way that a signal ends the waiting at once.
+ */
+#ifndef HOLDFAST_CLI_TAKING_H
+#define HOLDFAST_CLI_TAKING_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "environment.h"
+
+/* The signals that end the waiting: SIGHUP, SIGINT, SIGQUIT, SIGTERM. */
+void taking_signals(sigset_t *out);
+
+/*
+ * Takes all of held->locks in the mode; fills in held->holds. The signals of taking_signals() must
+ * be blocked. If one arrives, nothing is held and *signal_number says which; else it is 0.
+ * Returns 0 or HF_E...
+ */
+int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *signal_number)
+    __attribute__((warn_unused_result));
+
+/* Releases everything. HF_ELOST if any hold had ended before; else 0. */
+int taking_undo(struct held *held);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * What a person reads: see text.h. The wall clock appears here only, to say since when: nothing is
+ * decided by it.
+ */
+#include "text.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <time.h>
+
+#include "utf8.h"
+
+enum { LINE_COMMAND_COLUMNS = 60 };
+
+const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns)
+{
+    int64_t ms = value_ns / 1000000;
+    int64_t seconds = ms / 1000;
+
+    if (value_ns == -1) {
+        snprintf(out, TEXT_DURATION_SIZE, "?");
+    } else if (value_ns <= 0) {
+        snprintf(out, TEXT_DURATION_SIZE, "0 s");
+    } else if (ms == 0) {
+        snprintf(out, TEXT_DURATION_SIZE, "<1 ms");
+    } else if (ms < 1000) {
+        snprintf(out, TEXT_DURATION_SIZE, "%" PRId64 " ms", ms);
+    } else if (seconds < 60) {
+        snprintf(out, TEXT_DURATION_SIZE, "%" PRId64 ".%" PRId64 " s", seconds, ms % 1000 / 100);
+    } else if (seconds < 3600) {
+        snprintf(out, TEXT_DURATION_SIZE, "%" PRId64 " m %02" PRId64 " s", seconds / 60,
+                 seconds % 60);
+    } else if (seconds < 86400) {
+        snprintf(out, TEXT_DURATION_SIZE, "%" PRId64 " h %02" PRId64 " m", seconds / 3600,
+                 seconds % 3600 / 60);
+    } else {
+        snprintf(out, TEXT_DURATION_SIZE, "%" PRId64 " d %02" PRId64 " h", seconds / 86400,
+                 seconds % 86400 / 3600);
+    }
+    return out;
+}
+
+size_t text_write_clean(FILE *out, const char *text, size_t columns_max)
+{
+    struct utf8_unit unit = utf8_next(text);
+    size_t columns = 0;
+
+    for (; unit.size > 0; unit = utf8_next(text)) {
+        if (columns_max > 0 && columns == columns_max) {
+            fputs("...", out);
+            return columns + 3;
+        }
+        if (!unit.valid || utf8_is_control(unit.code_point)) {
+            fputc('?', out);
+        } else {
+            fwrite(text, 1, unit.size, out);
+        }
+        text += unit.size;
+        columns++;
+    }
+    return columns;
+}
+
+const char *text_mode(enum hf_mode mode)
+{
+    return mode == HF_SHARED ? "shared" : "exclusive";
+}
+
+const char *text_state(enum hf_state state)
+{
+    switch (state) {
+    case HF_STATE_EXCLUSIVE:
+        return "exclusive";
+    case HF_STATE_SHARED:
+        return "shared";
+    case HF_STATE_FREE:
+        break;
+    }
+    return "free";
+}
+
+/* "pid 4242, user app" */
+static void write_process(FILE *out, const struct hf_party *party)
+{
+    if (party->pid >= 0) {
+        fprintf(out, "pid %" PRId64, party->pid);
+    } else {
+        fputs("pid ?", out);
+    }
+    if (party->uid >= 0) {
+        const struct passwd *user = getpwuid((uid_t)party->uid);
+
+        fputs(", user ", out);
+        if (user != NULL) {
+            text_write_clean(out, user->pw_name, 0);
+        } else {
+            fprintf(out, "%" PRId64, party->uid);
+        }
+    }
+    if (party->agent != NULL) {
+        fputs(", agent ", out);
+        text_write_clean(out, party->agent, 0);
+    }
+}
+
+/* "since 2026-01-31 13:05:59 (12.3 s)" */
+static void write_since(FILE *out, int64_t elapsed_ns)
+{
+    char duration[TEXT_DURATION_SIZE];
+    char when[64];
+    time_t start;
+    struct tm local;
+
+    if (elapsed_ns < 0) {
+        fputs("since ?", out);
+        return;
+    }
+    start = time(NULL) - (time_t)(elapsed_ns / 1000000000);
+    if (localtime_r(&start, &local) == NULL ||
+        strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local) == 0) {
+        fprintf(out, "for %s", text_duration(duration, elapsed_ns));
+        return;
+    }
+    fprintf(out, "since %s (%s)", when, text_duration(duration, elapsed_ns));
+}
+
+static void write_holder(FILE *out, const struct hf_party *holder)
+{
+    char left[TEXT_DURATION_SIZE];
+
+    fputs("holder       ", out);
+    write_process(out, holder);
+    if (holder->command != NULL) {
+        fputs("\n  command    ", out);
+        text_write_clean(out, holder->command, 0);
+    }
+    fputs("\n  held       ", out);
+    write_since(out, holder->elapsed_ns);
+    fprintf(out, "\n  token      %" PRIu64 "\n  lease left %s\n", holder->token,
+            text_duration(left, holder->remaining_ns));
+}
+
+void text_write_lock(FILE *out, const struct hf_lock_info *info)
+{
+    char duration[TEXT_DURATION_SIZE];
+
+    fputs("name         ", out);
+    text_write_clean(out, info->name, 0);
+    fprintf(out, "\nmode         %s\n", text_state(info->state));
+    if (info->closed_ns > 0) {
+        fprintf(out, "closed       for %s more: a holder vanished (lock-delay)\n",
+                text_duration(duration, info->closed_ns));
+    }
+    for (size_t index = 0; index < info->holder_count; index++) {
+        write_holder(out, &info->holders[index]);
+    }
+    for (size_t index = 0; index < info->waiter_count; index++) {
+        const struct hf_party *waiter = &info->waiters[index];
+
+        fprintf(out, "waiter %-5zu ", index + 1);
+        write_process(out, waiter);
+        fprintf(out, ", %s, waits %s\n", text_mode(waiter->mode),
+                text_duration(duration, waiter->elapsed_ns));
+    }
+    if (info->coordinator != NULL) {
+        fputs("coordinator  ", out);
+        text_write_clean(out, info->coordinator, 0);
+        fputc('\n', out);
+    }
+}
+
+void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
+{
+    char duration[TEXT_DURATION_SIZE];
+
+    text_write_clean(out, info->name, 0);
+    fprintf(out, ": %s", text_state(info->state));
+    if (info->holder_count == 1) {
+        const struct hf_party *holder = &info->holders[0];
+
+        fputs(", held by ", out);
+        write_process(out, holder);
+        fprintf(out, ", token %" PRIu64, holder->token);
+        if (holder->command != NULL) {
+            fputs(": ", out);
+            text_write_clean(out, holder->command, LINE_COMMAND_COLUMNS);
+        }
+    } else if (info->holder_count > 1) {
+        fprintf(out, ", %zu holders", info->holder_count);
+    }
+    if (info->waiter_count > 0) {
+        fprintf(out, "; %zu waiting", info->waiter_count);
+    }
+    if (info->closed_ns > 0) {
+        fprintf(out, "; closed for %s", text_duration(duration, info->closed_ns));
+    }
+    fputc('\n', out);
+}

@@ -1,0 +1,32 @@
+/*
+ * What a person reads: durations, clean text, users, and a lock described in lines or in one line.
+ */
+#ifndef HOLDFAST_CLI_TEXT_H
+#define HOLDFAST_CLI_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <holdfast/holdfast.h>
+
+enum { TEXT_DURATION_SIZE = 32 };
+
+/* "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m", "3 d 04 h"; "?" for -1 (unknown). */
+const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
+
+/* Writes text so that it cannot steer a terminal: what is a control character or no UTF-8 becomes
+ * `?`. At most columns_max characters, then "..." (0: all). Returns the columns used, every
+ * character counted as one. */
+size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
+
+const char *text_mode(enum hf_mode mode);
+const char *text_state(enum hf_state state);
+
+/* `holdfast show`: several lines. */
+void text_write_lock(FILE *out, const struct hf_lock_info *info);
+
+/* `holdfast watch`: one line. */
+void text_write_lock_line(FILE *out, const struct hf_lock_info *info);
+
+#endif

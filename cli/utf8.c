@@ -1,0 +1,60 @@
+/*
+ * Reading UTF-8 that may be wrong: see utf8.h. RFC 3629, section 4.
+ */
+#include "utf8.h"
+
+/* The length that a first byte announces, and the bits of the code point that it carries. */
+static size_t sequence_size(unsigned char first, uint32_t *bits)
+{
+    if (first < 0x80) {
+        *bits = first;
+        return 1;
+    }
+    if (first >= 0xC2 && first <= 0xDF) {
+        *bits = first & 0x1FU;
+        return 2;
+    }
+    if (first >= 0xE0 && first <= 0xEF) {
+        *bits = first & 0x0FU;
+        return 3;
+    }
+    if (first >= 0xF0 && first <= 0xF4) {
+        *bits = first & 0x07U;
+        return 4;
+    }
+    return 0;
+}
+
+struct utf8_unit utf8_next(const char *text)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const struct utf8_unit broken = {.code_point = 0xFFFD, .size = 1, .valid = false};
+    uint32_t code_point = 0;
+    size_t size;
+
+    if (text[0] == '\0') {
+        return (struct utf8_unit){.valid = true};
+    }
+    size = sequence_size((unsigned char)text[0], &code_point);
+    if (size == 0) {
+        return broken;
+    }
+    for (size_t index = 1; index < size; index++) {
+        unsigned char byte = (unsigned char)text[index];
+
+        if ((byte & 0xC0U) != 0x80U) {
+            return broken;
+        }
+        code_point = (code_point << 6) | (byte & 0x3FU);
+    }
+    if (code_point < smallest[size] || code_point > 0x10FFFF ||
+        (code_point >= 0xD800 && code_point <= 0xDFFF)) {
+        return broken;
+    }
+    return (struct utf8_unit){.code_point = code_point, .size = size, .valid = true};
+}
+
+bool utf8_is_control(uint32_t code_point)
+{
+    return code_point < 0x20 || (code_point >= 0x7F && code_point <= 0x9F);
+}

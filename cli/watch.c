@@ -1,0 +1,170 @@
+/*
+ * `holdfast watch`: what is, then what changes.
+ *
+ * The watch is asked for before the first listing, so that no change falls between. Each event only
+ * names a lock; what is printed is how the lock is when it is asked about, so events that queued up
+ * for one lock become one line. While the agent is away it is asked again once a second: there is
+ * nobody who could send an event. When it is back everything is listed anew, for changes may have
+ * been missed.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "describe.h"
+#include "help.h"
+#include "options.h"
+#include "text.h"
+
+enum { NAMES_A_TURN = 64, NAME_SIZE = 256, RETRY_MS = 1000 };
+
+struct watch {
+    hf_client *client;
+    const char *prefix;
+    bool json;
+    bool away;        /* the agent does not answer: list everything when it does */
+    bool output_gone; /* nobody reads stdout any more */
+    size_t name_count;
+    char names[NAMES_A_TURN][NAME_SIZE];
+};
+
+static int print_lock(const struct hf_lock_info *info, void *arg)
+{
+    struct watch *watch = arg;
+
+    if (watch->json) {
+        struct json json;
+
+        json_init(&json, stdout);
+        describe_lock(&json, info);
+        putchar('\n');
+    } else {
+        text_write_lock_line(stdout, info);
+    }
+    if (fflush(stdout) != 0) {
+        watch->output_gone = true;
+        return 1;
+    }
+    return 0;
+}
+
+/* An error that the next try can mend: the agent is away, or was just now. */
+static bool is_passing(int error)
+{
+    return error == HF_ENOAGENT || error == HF_EPROTO;
+}
+
+static int list_all(struct watch *watch)
+{
+    int error = hf_list(watch->client, watch->prefix, print_lock, watch);
+
+    watch->away = is_passing(error);
+    return watch->away || error == 1 ? 0 : error;
+}
+
+static void names_add(struct watch *watch, const char *name)
+{
+    for (size_t index = 0; index < watch->name_count; index++) {
+        if (strcmp(watch->names[index], name) == 0) {
+            return;
+        }
+    }
+    snprintf(watch->names[watch->name_count++], NAME_SIZE, "%s", name);
+}
+
+/* Takes the events that are there, at most so many different names, and prints those locks. */
+static int print_changes(struct watch *watch)
+{
+    struct hf_event event;
+    int got = 1;
+
+    watch->name_count = 0;
+    while (watch->name_count < NAMES_A_TURN && got == 1) {
+        got = hf_next_event(watch->client, &event);
+        if (got == 1 && event.kind == HF_EVENT_CHANGED) {
+            names_add(watch, event.name);
+        }
+    }
+    if (got < 0) {
+        watch->away = is_passing(got);
+        return watch->away ? 0 : got;
+    }
+    for (size_t index = 0; index < watch->name_count && !watch->away; index++) {
+        int error = hf_show(watch->client, watch->names[index], print_lock, watch);
+
+        watch->away = is_passing(error);
+        if (error < 0 && !watch->away) {
+            return error;
+        }
+    }
+    return 0;
+}
+
+static int watch_loop(struct watch *watch)
+{
+    int event_fd = hf_event_fd(watch->client);
+    int error = event_fd < 0 ? event_fd : hf_watch(watch->client, watch->prefix);
+
+    error = error != 0 ? error : list_all(watch);
+    while (error == 0 && !watch->output_gone) {
+        struct pollfd fds[2] = {
+            {.fd = watch->away ? -1 : event_fd, .events = POLLIN},
+            {.fd = STDOUT_FILENO}, /* POLLERR: the reader of the pipe has gone */
+        };
+        int ready = poll(fds, 2, watch->away ? RETRY_MS : -1);
+
+        if (ready < 0 && errno != EINTR) {
+            return HF_ENOMEM;
+        }
+        if (ready > 0 && fds[1].revents != 0) {
+            watch->output_gone = true;
+        } else if (ready == 0) {
+            error = list_all(watch);
+        } else if (ready > 0) {
+            error = print_changes(watch);
+        }
+    }
+    return error;
+}
+
+int command_watch(struct cli *cli, int argc, char **argv)
+{
+    struct watch watch = {.prefix = ""};
+    struct words words;
+    int error;
+    int status = options_parse(cli, "watch", NULL, 0, argc, argv, &words);
+
+    if (status == 0 && cli->help) {
+        return help_show("watch");
+    }
+    status = status != 0 ? status : words_expect("watch", &words, 0, 1, "at most one PREFIX");
+    if (status != 0) {
+        return status;
+    }
+    watch.json = cli->json;
+    if (words.plain_count > 0) {
+        watch.prefix = words.plain[0];
+    }
+    status = prefix_check("watch", watch.prefix);
+    status = status != 0 ? status : cli_connect(cli, "watch", 0, &watch.client);
+    if (status != 0) {
+        return status;
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is the usual end here */
+    error = watch_loop(&watch);
+    hf_disconnect(watch.client);
+    if (watch.output_gone) {
+        __fpurge(stdout); /* what could not be written is no error */
+        clearerr(stdout);
+        return CLI_OK;
+    }
+    return error != 0
+               ? cli_fail("watch", watch.prefix[0] == '\0' ? "watching" : watch.prefix, error)
+               : CLI_OK;
+}
