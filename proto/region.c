@@ -60,6 +60,7 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
     }
     header->header_size = HFI_HEADER_SIZE;
     header->grace_ns = identity->grace_ns;
+    header->incarnation = identity->incarnation;
     memcpy(header->store_id, identity->store_id, sizeof(header->store_id));
     memcpy(header->boot_id, identity->boot_id, sizeof(header->boot_id));
     memcpy(header->cell, identity->cell, sizeof(header->cell));

@@ -115,7 +115,8 @@ struct hfi_header {
     uint64_t dirty_offset;
     uint64_t holders_offset;
     uint64_t blocks_offset;
-    uint64_t grace_ns; /* past the deadline, until a hold is lost for good */
+    uint64_t grace_ns;    /* past the deadline, until a hold is lost for good */
+    uint64_t incarnation; /* drawn at random when the region was made */
     uint8_t store_id[16];
     uint8_t boot_id[16];
     char cell[HFI_LABEL_MAX + 1];
@@ -221,6 +222,7 @@ struct hfi_region_identity {
     char agent[HFI_LABEL_MAX + 1];
     char namespace_name[HFI_LABEL_MAX + 1];
     uint64_t grace_ns;
+    uint64_t incarnation;
 };
 
 /* Writes the header of a new region into size zeroed bytes at memory. */

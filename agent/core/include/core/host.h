@@ -1,0 +1,225 @@
+/*
+ * The host core: what this agent decides for the processes of its own host.
+ *
+ * It knows the clients, their handles and seats, the locks that have a slot in a region, the grants
+ * that the quorum gave to this host, and who is to be told what. It changes lock words through
+ * proto/lockword.h (memory, not I/O; the futex call is injected), asks the quorum for grants and
+ * gives them back, closes a lock behind a holder that vanished and opens it again in time, ends
+ * holds past their own limit, and adopts the regions of the agent before it.
+ *
+ *   host_step(host, event) -> actions, answers
+ *
+ * Like the quorum core it has no I/O, no clock, no allocation after start and no globals: now_ns
+ * comes with each event. What it wants done goes into two lists, which the driver works off in this
+ * order: HOST_PERSIST_... in one durable transaction (together with the quorum core's), then all
+ * others in order. An action that depends on something durable stands behind it.
+ *
+ * What it answers to clients is already encoded frames (HOST_REPLY).
+ */
+#ifndef CORE_HOST_H
+#define CORE_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/names.h"
+#include "proto/frame.h"
+#include "proto/lockword.h"
+#include "proto/message.h"
+
+struct host;
+
+enum {
+    HOST_NAMESPACES_MAX = 64,
+    HOST_STEP_ACTIONS = 192, /* the room that must be left before each step */
+    HOST_CLIENT_NONE = 0,
+};
+
+struct host_limits {
+    uint32_t locks;   /* slots of each region */
+    uint32_t clients; /* connected at once */
+    uint32_t handles; /* open at once, all clients together */
+    uint32_t blocks;  /* blocks of seven seats in each region */
+    uint32_t watches; /* prefixes watched at once */
+};
+
+struct host_config {
+    struct host_limits limits;
+    struct message_agent cell;
+    struct message_agent agent;
+    const char *role;           /* "voter", "observer"; borrowed */
+    const char *version;        /* borrowed */
+    uint64_t store_id[2];
+    uint8_t boot_id[16];
+    int64_t session_ttl_ns;
+    int64_t grace_ns;
+    uint32_t max_drift_percent;
+    uint32_t voter_count;
+    struct message_agent voters[MESSAGE_VOTERS_MAX];
+    const char *addresses[MESSAGE_VOTERS_MAX]; /* NULL: none; borrowed */
+    uint32_t namespace_count;   /* [0] is "default" */
+    char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
+};
+
+/* What a client may do in a namespace; the driver finds out from its credentials. */
+enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
+
+struct host_peer {
+    int64_t pid; /* in the agent's pid namespace; 0: in none that it can see */
+    int64_t uid;
+    char command[HFI_FRAME_COMMAND_MAX + 1];
+    uint8_t rights[HOST_NAMESPACES_MAX];
+};
+
+enum host_event_kind {
+    /* First, once: the regions are known (host_region), the quorum loaded, the clients of before
+     * announced (host_survivor). epoch: of the session, durable; adopted: whether it continues. */
+    HOST_START = 1,
+    HOST_CONNECTED, /* a HELLO that the driver let in: peer, hello; client is the driver's number */
+    HOST_FRAME,     /* any other frame of a client that said HELLO */
+    HOST_HANGUP,    /* its socket is closed; its process may live on */
+    HOST_DIED,      /* its process is dead (pidfd, or its lifeline's lock is gone) */
+    HOST_DRAINED,   /* its socket takes frames again after unasked ones were dropped */
+    HOST_BELL,      /* the region's bell rang */
+    HOST_MESSAGE,   /* of the quorum, message_is_for_host() */
+    HOST_LEASE,     /* the session's state or deadline changed */
+    HOST_TICK,
+};
+
+/* The session as the renewal code sees it. */
+struct host_lease {
+    int64_t deadline_ns;
+    uint32_t epoch;
+    bool lost; /* this epoch is over for good: its grants are gone */
+};
+
+struct host_event {
+    enum host_event_kind kind;
+    int64_t now_ns;
+    uint64_t random;
+    uint32_t client; /* FRAME .. DRAINED: the client's first holder id, as WELCOMED told it */
+    union {
+        struct {
+            const struct host_peer *peer;
+            const struct hfi_hello *hello;
+            uint64_t request;
+            uint32_t connection; /* the driver's own number, echoed in the actions */
+            bool resumed;        /* hello.client is alive and its nonce is right */
+        } connected;
+        struct {
+            const struct hfi_frame *frame;
+        } frame;
+        uint32_t region; /* BELL */
+        const struct message *message;
+        struct host_lease lease; /* LEASE, START */
+    } as;
+};
+
+enum host_action_kind {
+    HOST_PERSIST_SLOT = 1, /* slot of region <-> name */
+    HOST_PERSIST_NO_SLOT,
+    HOST_SEND,     /* a message to the quorum (coordinator of its name) */
+    HOST_REPLY,    /* a frame for a client; fds: which descriptors go with it */
+    HOST_WELCOMED, /* before its WELCOME: connection is now client; make or find its lifeline */
+    HOST_HANG_UP,  /* close the client's socket: it broke the rules (text says how) */
+    HOST_FORGET,   /* the client is gone and nothing names it any more: remove its lifeline */
+    HOST_ALIAS,    /* the client has one more holder id: note it in its lifeline */
+    HOST_LOG,      /* one line about what happened, for people */
+};
+
+enum { HOST_FD_NONE = 0, HOST_FD_LIFELINE, HOST_FD_REGION };
+
+struct host_action {
+    enum host_action_kind kind;
+    uint32_t client;
+    uint32_t connection;
+    union {
+        struct {
+            uint32_t region;
+            uint32_t slot;
+            struct message_name name;
+        } slot;
+        struct message send; /* header not filled in: kind and as only */
+        struct {
+            uint32_t fds;    /* HOST_FD_... */
+            uint32_t region; /* with HOST_FD_REGION: the region and its bell, in this order */
+            uint32_t offset; /* of the frame in host_actions.output */
+            uint32_t size;
+            bool unasked;    /* may be dropped if the client does not read (see HOST_DRAINED) */
+        } reply;
+        struct {
+            uint32_t holder;
+            uint64_t nonce;
+            bool resumed;
+        } identity; /* WELCOMED, ALIAS, FORGET */
+        struct {
+            const char *event; /* static: "lock_closed" */
+            uint32_t region;
+            uint32_t slot; /* UINT32_MAX: none */
+            uint64_t token;
+            int64_t number;    /* what it counts: see docs/LOG.md */
+            struct message_name name; /* length 0: none */
+        } log;
+        const char *text; /* HANG_UP: static */
+    } as;
+};
+
+/* The driver's lists. Before every step there must be room for HOST_STEP_ACTIONS actions and
+ * HOST_STEP_OUTPUT bytes; the driver empties both when all is done. */
+enum { HOST_STEP_OUTPUT = 4 * HFI_FRAME_MAX };
+
+struct host_actions {
+    struct host_action *items;
+    uint32_t count;
+    uint32_t capacity;
+    unsigned char *output;
+    size_t output_used;
+    size_t output_size;
+};
+
+/* Bytes of memory for this configuration; most of it is not touched before it is used. */
+size_t host_size(const struct host_config *config);
+
+/*
+ * Makes the state in memory (zeroed, host_size() bytes, aligned to 64; borrowed until the end).
+ * names is borrowed and shared with the quorum core; kernel is borrowed (wake and now_ns are
+ * used; sleep and bell never).
+ */
+struct host *host_init(void *memory, const struct host_config *config, struct names *names,
+                       const struct hfi_kernel *kernel);
+
+/*
+ * Before START, for each namespace that is in use. base is the mapped region (borrowed for ever;
+ * own_... are filled in by the host). adopted: it is the region of the agent before this one, else
+ * it is fresh. NULL, or what is wrong with it: then it is not used, and the driver makes a fresh
+ * one under a new epoch.
+ */
+const char *host_add_region(struct host *host, uint32_t space, const struct hfi_region *base,
+                            bool adopted) __attribute__((warn_unused_result));
+
+/* Before START: a row of the store. false: it does not fit. */
+bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint8_t *name,
+                    size_t length) __attribute__((warn_unused_result));
+
+/* Before START, when the session is continued: what this agent's own acceptor has for a name. */
+void host_load_grant(struct host *host, const struct message_name *name,
+                     const struct message_value *value);
+
+/* Before START: a client of the agent before this one whose process still lives, with one of its
+ * holder ids (first: its own). The driver tells HOST_DIED with that id when it dies. false: full. */
+bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
+                        const struct host_peer *peer) __attribute__((warn_unused_result));
+
+void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
+
+/* When the next TICK is wanted; INT64_MAX: never. At or before now_ns: at once. */
+int64_t host_next_tick_ns(const struct host *host);
+
+/* The namespace index of a lock name (0 is default), as the configuration decides it. */
+uint32_t host_namespace(const struct host_config *config, const char *name, size_t size);
+
+/* For tests and the simulator: HF_CHECK fails if the private state contradicts itself. */
+void host_check_invariants(const struct host *host);
+
+#endif
