@@ -53,9 +53,9 @@ static const char help[] =
     "  --quick      fewer and shorter rounds: a look, not a result\n"
     "  --json       one JSON object on standard output instead of the tables\n"
     "  --only NAME  only the figures whose name begins with NAME\n"
-    "  --dir DIR    where the agents keep their state: the disk that is measured. Default: ./build\n"
-    "               if there is one, else $TMPDIR, else /var/tmp. On a tmpfs a flush is free and\n"
-    "               the figure `first` says nothing.\n"
+    "  --dir DIR    where the agents keep their state: the disk that is measured. Default:\n"
+    "               ./build if there is one, else $TMPDIR, else /var/tmp. On a tmpfs a flush is\n"
+    "               free and the figure `first` has no verdict.\n"
     "  --help       this\n"
     "\n"
     "Figures:\n";
@@ -223,7 +223,7 @@ static int find_surroundings(const char *asked, struct surroundings *out)
         snprintf(out->kernel, sizeof(out->kernel), "%s %s", system.sysname, system.release);
     }
     if (strcmp(out->filesystem, "tmpfs") == 0) {
-        complain("%s is a tmpfs, where a flush is free: `first` says nothing there",
+        complain("%s is a tmpfs, where a flush is free: `first` has no verdict there",
                  out->directory);
     }
     return 0;

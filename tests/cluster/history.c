@@ -432,7 +432,8 @@ static void sweep_hold(struct check *check, struct sweep *sweep, const struct ho
     if (sweep->last_shared != NULL && hold->mode == HISTORY_EXCLUSIVE) {
         report_overlap(check, sweep->last_shared, hold);
     }
-    /* a shared hold has the token of the last exclusive one before it; an exclusive one a new one */
+    /* a shared hold has the token of the last exclusive one before it; an exclusive one has a
+     * higher one than all before it */
     if (below != NULL && (hold->mode == HISTORY_EXCLUSIVE ? hold->token <= below->token
                                                           : hold->token < below->token)) {
         report_token(check, below, hold);
