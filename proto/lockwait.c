@@ -195,8 +195,12 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
     }
     uint64_t mine = (seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT)) | HFI_W_BARGERS;
     /* seq_cst (acquire: pairs with the release of the last holder's swap) */
-    return !(seen & HFI_W_WAITERS) &&
-           atomic_compare_exchange_strong(word_of(actor, request->slot), &seen, mine);
+    bool taken = !(seen & HFI_W_WAITERS) &&
+                 atomic_compare_exchange_strong(word_of(actor, request->slot), &seen, mine);
+    if (taken && request->limit_ns) {
+        hfi_ring(actor, request->slot); /* the agent is to end it in time */
+    }
+    return taken;
 }
 
 /*

@@ -119,6 +119,9 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
     uint64_t lease = atomic_load(&region->header->lease);
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
     uint64_t again = atomic_load(word);
+    if (request->limit_ns) {
+        hfi_ring(actor, slot); /* the agent is to end it in time */
+    }
     held->token = hfi_token(
         atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), mine);
     held->cell = 0;
@@ -131,12 +134,17 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
         hfi_release(actor, slot, held->token);
         return HFI_NO_LEASE;
     }
+    if (request->limit_ns) {
+        int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
+        held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
+        if (now_ns >= own_ns) { /* we stood still for longer than the hold was to last */
+            hfi_release(actor, slot, held->token);
+            return HFI_OCCUPIED;
+        }
+    }
     /* relaxed: shown to people, decides nothing */
     atomic_store_explicit(&region->slots[slot].since, since_now(now_ns), memory_order_relaxed);
     ring_if_watched(actor, slot, mine);
-    if (request->limit_ns && now_ns + request->limit_ns < held->deadline_ns) {
-        held->deadline_ns = now_ns + request->limit_ns;
-    }
     if ((again & (HFI_W_CELLS | HFI_W_CLOSED)) &&
         ((again & HFI_W_CLOSED) || hfi_has_readers(region, slot, HFI_SEAT_NONE))) {
         return HFI_DRAINING;
@@ -233,8 +241,10 @@ enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi
     held->cell = cell;
     held->epoch = hfi_lease_epoch(lease_after);
     held->deadline_ns = hfi_lease_deadline_ns(lease_after);
-    if (request->limit_ns && now_ns + request->limit_ns < held->deadline_ns) {
-        held->deadline_ns = now_ns + request->limit_ns;
+    if (request->limit_ns) {
+        int64_t own_ns = (int64_t)atomic_load(&seat->deadline_ns);
+        held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
+        hfi_ring(actor, slot); /* the agent is to end it in time */
     }
     ring_if_watched(actor, slot, after);
     return HFI_HELD;
@@ -322,6 +332,9 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
                 result = HANDED_TO_NOBODY;
             } else {
                 wake_seat(actor, pick->seat);
+                if (limit_ns) {
+                    hfi_ring(actor, slot); /* the agent is to end it in time */
+                }
             }
         }
     }
