@@ -1,0 +1,29 @@
+# The command: its parts, and the whole of it as a process, on a library of a few lines.
+find_package(Threads REQUIRED)
+add_library(cli_fake OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_fake.c)
+target_include_directories(cli_fake PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(cli_fake PRIVATE hf_flags)
+
+add_executable(holdfast_cli_fake ${PROJECT_SOURCE_DIR}/cli/main.c)
+target_link_libraries(holdfast_cli_fake
+    PRIVATE hf_flags holdfast_cli_objects cli_fake Threads::Threads)
+
+add_executable(test_cli_parts ${CMAKE_CURRENT_LIST_DIR}/cli_parts.c)
+target_link_libraries(test_cli_parts
+    PRIVATE hf_flags holdfast_cli_objects cli_fake PkgConfig::CHECK Threads::Threads)
+
+foreach(part show lock)
+    add_executable(test_cli_${part} ${CMAKE_CURRENT_LIST_DIR}/cli_${part}.c
+        ${CMAKE_CURRENT_LIST_DIR}/cli_run.c)
+    target_compile_definitions(test_cli_${part}
+        PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
+    target_link_libraries(test_cli_${part} PRIVATE hf_flags PkgConfig::CHECK util)
+    add_dependencies(test_cli_${part} holdfast_cli_fake)
+endforeach()
+
+set_target_properties(holdfast_cli_fake test_cli_parts test_cli_show test_cli_lock
+    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+foreach(part parts show lock)
+    add_test(NAME cli_${part} COMMAND test_cli_${part})
+    set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 180)
+endforeach()

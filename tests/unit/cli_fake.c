@@ -1,0 +1,427 @@
+/*
+ * A libholdfast of a few lines, in memory, without an agent, for the tests of the command. What it
+ * does is set by the environment variable HOLDFAST_FAKE, words separated by commas:
+ *
+ *   connect=E open=E acquire=E check=E break=E list=E   the call fails with that number
+ *   block           hf_acquire waits until its timeout or hf_cancel
+ *   lease_ms=N      a hold counts for N ms, then no more; nothing is said about it
+ *   lost_ms=N       an event LOST after N ms
+ *   stall           lease_ms starts again at each hf_progress
+ *   release=E       hf_release fails with that number
+ *   session=N       enum hf_session_state
+ *   changes=N       watch: N events at once, all for the lock "a"
+ *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
+ *   empty           nothing to list
+ *   log=PATH        every call is appended there, one a line
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <holdfast/holdfast.h>
+
+enum { LOCKS_MAX = 16 };
+
+struct hf_lock {
+    hf_client *client;
+    char name[256];
+    struct hf_lock_options options;
+    bool held;
+    bool canceled;
+    uint64_t token;
+    int64_t end_ns; /* CLOCK_BOOTTIME */
+};
+
+struct hf_client {
+    pthread_mutex_t mutex;
+    pthread_cond_t canceled;
+    int event_fd;
+    int64_t changes;
+    int64_t away;
+    bool lost_told;
+    size_t lock_count;
+    hf_lock locks[LOCKS_MAX];
+};
+
+static const char *setting(const char *key, char *buffer, size_t size)
+{
+    const char *text = getenv("HOLDFAST_FAKE");
+    size_t key_size = strlen(key);
+
+    while (text != NULL && *text != '\0') {
+        size_t word_size = strcspn(text, ",");
+
+        if (word_size >= key_size && strncmp(text, key, key_size) == 0 &&
+            (text[key_size] == '=' || word_size == key_size)) {
+            const char *value = text + key_size + (text[key_size] == '=');
+
+            snprintf(buffer, size, "%.*s", (int)(text + word_size - value), value);
+            return buffer;
+        }
+        text += word_size + (text[word_size] == ',');
+    }
+    return NULL;
+}
+
+static int64_t number(const char *key)
+{
+    char buffer[256];
+    const char *text = setting(key, buffer, sizeof(buffer));
+
+    return text == NULL ? 0 : strtoll(text, NULL, 10);
+}
+
+static bool is_set(const char *key)
+{
+    char buffer[256];
+
+    return setting(key, buffer, sizeof(buffer)) != NULL;
+}
+
+static void log_call(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void log_call(const char *format, ...)
+{
+    char path[256];
+    char line[600];
+    va_list arguments;
+    int fd;
+
+    if (setting("log", path, sizeof(path)) == NULL) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        dprintf(fd, "%s\n", line);
+        close(fd);
+    }
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void timer_in(int fd, int64_t delay_ms)
+{
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000 + 1},
+    };
+
+    timerfd_settime(fd, 0, &when, NULL);
+}
+
+int hf_connect(const struct hf_options *options, hf_client **out)
+{
+    hf_client *client;
+
+    log_call("connect %s", options->socket == NULL ? "-" : options->socket);
+    if (number("connect") != 0) {
+        return (int)number("connect");
+    }
+    client = calloc(1, sizeof(*client));
+    if (client == NULL) {
+        return HF_ENOMEM;
+    }
+    pthread_mutex_init(&client->mutex, NULL);
+    pthread_cond_init(&client->canceled, NULL);
+    client->event_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    client->changes = number("changes");
+    client->away = number("away");
+    *out = client;
+    return 0;
+}
+
+void hf_disconnect(hf_client *client)
+{
+    log_call("disconnect");
+    close(client->event_fd);
+    free(client);
+}
+
+int hf_open(hf_client *client, const char *name, const struct hf_lock_options *options,
+            hf_lock **out)
+{
+    hf_lock *lock = &client->locks[client->lock_count];
+
+    log_call("open %s delay=%" PRId64 " lease=%" PRId64 " stall=%" PRId64, name,
+             options->lock_delay_ns, options->lease_ns, options->max_stall_ns);
+    if (number("open") != 0) {
+        return (int)number("open");
+    }
+    if (client->lock_count == LOCKS_MAX) {
+        return HF_EFULL;
+    }
+    client->lock_count++;
+    lock->client = client;
+    lock->options = *options;
+    lock->token = 40 + client->lock_count;
+    snprintf(lock->name, sizeof(lock->name), "%s", name);
+    *out = lock;
+    return 0;
+}
+
+void hf_close(hf_lock *lock)
+{
+    (void)lock;
+}
+
+/* Waits until the lock is cancelled or the time is over. */
+static int block(hf_lock *lock, int64_t timeout_ns)
+{
+    hf_client *client = lock->client;
+    struct timespec end;
+    int problem = 0;
+
+    if (timeout_ns == 0) {
+        return HF_EBUSY;
+    }
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += timeout_ns < 0 ? 3600 : timeout_ns / 1000000000;
+    end.tv_nsec += timeout_ns < 0 ? 0 : timeout_ns % 1000000000;
+    if (end.tv_nsec >= 1000000000) {
+        end.tv_sec++;
+        end.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&client->mutex);
+    lock->canceled = false; /* a cancel ends only waits that have begun */
+    while (!lock->canceled && problem == 0) {
+        problem = pthread_cond_timedwait(&client->canceled, &client->mutex, &end);
+    }
+    problem = lock->canceled ? HF_ECANCELED : HF_ETIMEDOUT;
+    pthread_mutex_unlock(&client->mutex);
+    return problem;
+}
+
+static void begin(hf_lock *lock, struct hf_hold *out)
+{
+    int64_t lease_ms = number("lease_ms");
+
+    lock->held = true;
+    lock->end_ns = now_ns() + (lease_ms > 0 ? lease_ms : 3600000) * 1000000;
+    if (out != NULL) {
+        *out = (struct hf_hold){.token = lock->token, .deadline_ns = lock->end_ns};
+    }
+    if (number("lost_ms") > 0) {
+        timer_in(lock->client->event_fd, number("lost_ms"));
+    }
+}
+
+int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
+{
+    log_call("acquire %s mode=%d timeout=%" PRId64, lock->name, (int)mode, timeout_ns);
+    if (number("acquire") != 0) {
+        return (int)number("acquire");
+    }
+    if (is_set("block")) {
+        return block(lock, timeout_ns);
+    }
+    begin(lock, out);
+    return 0;
+}
+
+int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode, int64_t timeout_ns,
+                   struct hf_hold *out)
+{
+    log_call("acquire_all %zu", count);
+    for (size_t index = 0; index < count; index++) {
+        int error = hf_acquire(locks[index], mode, timeout_ns, &out[index]);
+
+        if (error != 0) {
+            return error;
+        }
+    }
+    return 0;
+}
+
+int hf_release(hf_lock *lock)
+{
+    log_call("release %s", lock->name);
+    lock->held = false;
+    if (number("release") != 0) {
+        return (int)number("release");
+    }
+    return lock->end_ns <= now_ns() ? HF_ELOST : 0;
+}
+
+int hf_progress(hf_lock *lock)
+{
+    log_call("progress %s", lock->name);
+    if (is_set("stall")) {
+        lock->end_ns = now_ns() + number("lease_ms") * 1000000;
+    }
+    return 0;
+}
+
+int hf_cancel(hf_lock *lock)
+{
+    pthread_mutex_lock(&lock->client->mutex);
+    lock->canceled = true;
+    pthread_cond_broadcast(&lock->client->canceled);
+    pthread_mutex_unlock(&lock->client->mutex);
+    return 0;
+}
+
+int64_t hf_remaining_ns(const hf_lock *lock)
+{
+    return lock->held ? lock->end_ns - now_ns() : 0;
+}
+
+int hf_sequencer(hf_lock *lock, char *buf, size_t size)
+{
+    snprintf(buf, size, "dev:%s:%" PRIu64, strcmp(lock->name, "a b%") == 0 ? "ab" : lock->name,
+             lock->token);
+    return 0;
+}
+
+int hf_check_sequencer(hf_client *client, const char *sequencer)
+{
+    (void)client;
+    log_call("check %s", sequencer);
+    return (int)number("check");
+}
+
+int hf_watch(hf_client *client, const char *prefix)
+{
+    log_call("watch %s", prefix);
+    if (client->changes > 0) {
+        timer_in(client->event_fd, 50);
+    }
+    return 0;
+}
+
+int hf_event_fd(hf_client *client)
+{
+    return client->event_fd;
+}
+
+int hf_next_event(hf_client *client, struct hf_event *out)
+{
+    uint64_t count;
+
+    *out = (struct hf_event){.kind = HF_EVENT_LOST};
+    if (client->changes > 0) {
+        client->changes--;
+        *out = (struct hf_event){.kind = HF_EVENT_CHANGED, .name = "a"};
+        return 1;
+    }
+    if (read(client->event_fd, &count, sizeof(count)) < 0) {
+        return 0;
+    }
+    if (number("lost_ms") == 0 || client->lost_told) {
+        return 0;
+    }
+    client->lost_told = true;
+    out->lock = &client->locks[0];
+    return 1;
+}
+
+const char *hf_strerror(int error)
+{
+    static char text[32];
+
+    snprintf(text, sizeof(text), "fake error %d", error);
+    return text;
+}
+
+const char *hf_version(void)
+{
+    return "9.8.7";
+}
+
+static const struct hf_party holders[] = {
+    {"dev", 4242, 0, "job \"x\"\n\x1b[31m\xff end", HF_EXCLUSIVE, UINT64_MAX, 1234567890, 4999999},
+};
+static const struct hf_party readers[] = {
+    {"dev", 1, 0, "r1", HF_SHARED, 7, 0, 1},
+    {NULL, -1, -1, NULL, HF_SHARED, 7, -1, -1},
+};
+static const struct hf_party waiters[] = {
+    {"dev", 77, 0, NULL, HF_SHARED, 0, 2000000000, 0},
+    {NULL, -1, -1, NULL, HF_EXCLUSIVE, 0, -1, 0},
+};
+static const struct hf_lock_info infos[] = {
+    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holders, 1, waiters, 2},
+    {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0},
+    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, readers, 2, NULL, 0},
+};
+
+int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
+{
+    log_call("list %s", prefix);
+    if (client->away > 0) {
+        client->away--;
+        return HF_ENOAGENT;
+    }
+    if (number("list") != 0) {
+        return (int)number("list");
+    }
+    for (size_t index = 0; index < 3 && !is_set("empty"); index++) {
+        int stop = fn(&infos[index], arg);
+
+        if (stop != 0) {
+            return stop;
+        }
+    }
+    return 0;
+}
+
+int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
+{
+    (void)client;
+    log_call("show %s", name);
+    for (size_t index = 0; index < 3; index++) {
+        if (strcmp(infos[index].name, name) == 0) {
+            return fn(&infos[index], arg);
+        }
+    }
+    return HF_EACCES;
+}
+
+int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
+{
+    static const struct hf_voter_info voters[] = {
+        {"dev", NULL, HF_VOTER_UP},
+        {"b", "tcp://10.0.0.2:7411", HF_VOTER_REFUSED},
+    };
+    const struct hf_status status = {
+        .agent = "dev",
+        .cell = "dev",
+        .role = "voter",
+        .version = "9.8.7",
+        .session_state = (enum hf_session_state)number("session"),
+        .session_epoch = 3,
+        .session_remaining_ns = 4200000000,
+        .voters = voters,
+        .voter_count = 2,
+        .clients = 1,
+        .locks_held = 2,
+        .waiters = 3,
+    };
+
+    (void)client;
+    fn(&status, arg);
+    return 0;
+}
+
+int hf_break(hf_client *client, const char *name, unsigned flags)
+{
+    (void)client;
+    log_call("break %s %u", name, flags);
+    return (int)number("break");
+}

@@ -1,0 +1,529 @@
+/*
+ * `holdfast lock` as a process: what CMD sees, exit status, signals, the end of a hold, the
+ * terminal, kill -9. The library behind it is the one of cli_fake.c; every time limit has room for
+ * a machine that is busy.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli_run.h"
+
+static const struct {
+    const char *fake;
+    const char *line;
+    int status;
+} statuses[] = {
+    {"", "lock a -- true", 0},
+    {"", "lock a -- sh -c 'exit 7'", 7},
+    {"", "lock a -- sh -c 'kill -9 $$'", 137},
+    {"", "lock a -- /nonexistent/command", 127},
+    {"", "lock a -- /etc", 126},
+    {"acquire=-1", "lock --no-wait a -- true", 75},
+    {"acquire=-2", "lock --wait 1s a -- true", 75},
+    {"acquire=-1", "lock --no-wait -E 0 a -- true", 0},
+    {"acquire=-2", "lock --wait 1s -E 9 a -- true", 9},
+    {"block", "lock --wait 100ms a -- true", 75},
+    {"block", "lock --wait 0s a -- true", 75},
+    {"acquire=-9", "lock --no-wait a -- true", 69},
+    {"acquire=-13", "lock a -- true", 70},
+    {"acquire=-4", "lock a -- true", 70},
+    {"connect=-9", "lock a -- true", 69},
+    {"connect=-14", "lock a -- true", 70},
+    {"open=-10", "lock a -- true", 77},
+    {"open=-12", "lock a -- true", 64},
+    {"open=-13", "lock a -- true", 70},
+    {"release=-4", "lock a -- true", 76}, /* it had ended before CMD did: nobody may trust CMD */
+};
+
+START_TEST(test_status)
+{
+    struct ran ran;
+
+    run_command(statuses[_i].fake, statuses[_i].line, &ran);
+    ck_assert_int_eq(ran.status, statuses[_i].status);
+    ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
+START_TEST(test_environment)
+{
+    struct ran ran;
+
+    run_command("",
+                "lock b 'a b%' c -- sh -c 'echo $HOLDFAST_LOCK/$HOLDFAST_TOKEN/"
+                "$HOLDFAST_SEQUENCER/${HOLDFAST_PROGRESS_FD-none}'",
+                &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "b a%20b%25 c/41 42 43/dev:b:41 dev:ab:42 dev:c:43/none\n");
+}
+END_TEST
+
+START_TEST(test_options_reach_library)
+{
+    struct ran ran;
+
+    run_command("", "lock a --shared -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "open a delay=1000000000 lease=0 stall=0\n"));
+    ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=1 timeout=-1\n"));
+    run_command("", "lock --wait 2s --lease 3s --lock-delay 0s --max-stall 4s a -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "open a delay=-1 lease=3000000000 stall=4000000000\n"));
+    ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=0 timeout=2000000000\n"));
+    run_command("", "lock --no-wait a b -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "acquire_all 2\n"));
+    ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=0 timeout=0\n"));
+    ck_assert_ptr_nonnull(strstr(ran.log, "release b\nrelease a\n"));
+}
+END_TEST
+
+START_TEST(test_release_after_end)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "", "lock a -- sh -c 'echo up; read x; exit 3'");
+    run_await_out(&run, "up");
+    kill(run.pid, SIGTERM);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 128 + SIGTERM);
+
+    run_start(&run, "", "lock a -- sh -c 'sleep 0.2; L=${HOLDFAST_FAKE##*log=}; echo end >>$L'");
+    run_finish(&run, &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "end\nrelease a\n"));
+}
+END_TEST
+
+static const int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+
+START_TEST(test_signals_passed_on)
+{
+    char line[256];
+    struct run run;
+    struct ran ran;
+
+    snprintf(
+        line, sizeof(line),
+        "lock a -- sh -c 'trap \"echo got; exit 5\" %d; echo up; while :; do sleep 0.05; done'",
+        passed_on[_i]);
+    run_start(&run, "", line);
+    run_await_out(&run, "up");
+    kill(run.pid, passed_on[_i]);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 5);
+    ck_assert_str_eq(ran.out, "got\n");
+    ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
+}
+END_TEST
+
+START_TEST(test_signal_reaches_group)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "",
+              "lock a -- sh -c '(trap \"echo inner; exit\" TERM; echo up; "
+              "while :; do sleep 0.05; done) & wait'");
+    run_await_out(&run, "up");
+    kill(run.pid, SIGTERM);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 128 + SIGTERM);
+    ck_assert_str_eq(ran.out, "inner\n");
+}
+END_TEST
+
+START_TEST(test_ignored_stays_ignored)
+{
+    struct ran ran;
+    void (*before)(int) = signal(SIGHUP, SIG_IGN);
+    void (*child_before)(int) = signal(SIGCHLD, SIG_IGN);
+    struct run run;
+
+    run_start(&run, "", "lock a -- sh -c 'kill -HUP $PPID; kill -HUP $$; sleep 0.1; exit 4'");
+    signal(SIGHUP, before);
+    signal(SIGCHLD, child_before);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 4);
+}
+END_TEST
+
+START_TEST(test_mask_restored)
+{
+    struct ran ran;
+
+    run_command("", "lock a -- grep SigBlk /proc/self/status", &ran);
+    ck_assert_str_eq(ran.out, "SigBlk:\t0000000000000000\n");
+}
+END_TEST
+
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+START_TEST(test_signal_while_waiting)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "block", _i % 2 == 0 ? "lock a -- echo ran" : "lock a b -- echo ran");
+    run_await_log(&run, "acquire a");
+    kill(run.pid, ending[_i / 2]);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 128 + ending[_i / 2]);
+    ck_assert_str_eq(ran.out, "");
+    ck_assert_int_lt(ran.took_ms, 2000);
+    ck_assert_ptr_nonnull(strstr(ran.log, "disconnect\n"));
+}
+END_TEST
+
+START_TEST(test_lease_end)
+{
+    struct ran ran;
+
+    run_command("lease_ms=300",
+                "lock --lease 300ms a -- sh -c 'trap \"echo term; exit\" TERM; "
+                "while :; do sleep 0.02; done'",
+                &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_str_eq(ran.out, "term\n");
+    ck_assert_int_ge(ran.took_ms, 290);
+    ck_assert_int_lt(ran.took_ms, 1300);
+    ck_assert_ptr_nonnull(strstr(ran.err, "the hold of a ended"));
+    ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
+}
+END_TEST
+
+static const char stubborn[] = "trap \"\" TERM; while :; do sleep 0.05; done";
+
+START_TEST(test_kill_before_lock_delay)
+{
+    char line[256];
+    struct ran ran;
+
+    snprintf(line, sizeof(line), "lock --lock-delay 1s a -- sh -c '%s'", stubborn);
+    run_command("lease_ms=200", line, &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_ge(ran.took_ms, 1050); /* 200 + 900: not sooner than needed */
+    ck_assert_int_lt(ran.took_ms, 1200); /* and before anybody else can have the lock */
+}
+END_TEST
+
+START_TEST(test_kill_after)
+{
+    char line[256];
+    struct ran ran;
+
+    snprintf(line, sizeof(line), "lock --lock-delay 20s --kill-after 300ms a -- sh -c '%s'",
+             stubborn);
+    run_command("lease_ms=200", line, &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_ge(ran.took_ms, 480);
+    ck_assert_int_lt(ran.took_ms, 3000);
+}
+END_TEST
+
+START_TEST(test_no_lock_delay_kills_at_once)
+{
+    char line[256];
+    struct ran ran;
+
+    snprintf(line, sizeof(line), "lock --lock-delay 0s a -- sh -c '%s'", stubborn);
+    run_command("lease_ms=200", line, &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_lt(ran.took_ms, 1500);
+}
+END_TEST
+
+START_TEST(test_lost_event)
+{
+    struct ran ran;
+
+    run_command("lost_ms=200", "lock a b -- sleep 15", &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_lt(ran.took_ms, 3000);
+}
+END_TEST
+
+START_TEST(test_lost_group_gets_its_time)
+{
+    struct ran ran;
+
+    /* The shell dies of SIGTERM at once; what it started needs 300 ms to clean up. */
+    run_command("lease_ms=200",
+                "lock --lock-delay 10s a -- sh -c '(trap \"sleep 0.3; echo clean; "
+                "exit\" TERM; while :; do sleep 0.02; done) & wait'",
+                &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_str_eq(ran.out, "clean\n");
+    ck_assert_int_lt(ran.took_ms, 3000); /* its end is noticed, not waited out */
+}
+END_TEST
+
+START_TEST(test_lost_stubborn_orphan)
+{
+    char line[256];
+    struct ran ran;
+
+    snprintf(line, sizeof(line), "lock --kill-after 300ms a -- sh -c '(%s) & wait'", stubborn);
+    run_command("lease_ms=200", line, &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_ge(ran.took_ms, 480); /* the orphan held stdout open until it was killed */
+    ck_assert_int_lt(ran.took_ms, 3000);
+}
+END_TEST
+
+START_TEST(test_lost_while_stopped)
+{
+    struct ran ran;
+
+    run_command("lease_ms=300", "lock --lock-delay 20s --kill-after 20s a -- sh -c 'kill -STOP $$'",
+                &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_lt(ran.took_ms, 3000);
+}
+END_TEST
+
+START_TEST(test_stalled_holdfast)
+{
+    struct run run;
+    struct ran ran;
+
+    /* Stopped past the lease: on waking it ends CMD before anything else. */
+    run_start(&run, "lease_ms=500", "lock a -- sh -c 'echo up; sleep 10'");
+    run_await_out(&run, "up");
+    kill(run.pid, SIGSTOP);
+    run_sleep_ms(2000);
+    kill(run.pid, SIGCONT);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_lt(ran.took_ms, 1000);
+}
+END_TEST
+
+START_TEST(test_progress)
+{
+    struct ran ran;
+
+    run_command("lease_ms=600,stall",
+                "lock --max-stall 600ms a -- sh -c 'for i in 1 2 3 4 5 6; do sleep 0.2; "
+                "echo >&$HOLDFAST_PROGRESS_FD; done; exit 8'",
+                &ran);
+    ck_assert_int_eq(ran.status, 8);
+    ck_assert_ptr_nonnull(strstr(ran.log, "progress a\n"));
+    run_command("lease_ms=400,stall",
+                "lock --max-stall 400ms a -- sh -c 'echo >&$HOLDFAST_PROGRESS_FD; sleep 10'", &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_int_lt(ran.took_ms, 3000);
+    run_command("lease_ms=300,stall",
+                "lock --max-stall 300ms a -- sh -c 'exec 9>&-; eval "
+                "\"exec $HOLDFAST_PROGRESS_FD>&-\"; sleep 10'",
+                &ran);
+    ck_assert_int_eq(ran.status, 76); /* closing it is no progress, and no endless loop */
+}
+END_TEST
+
+/* The process with this number is gone, or soon will be. */
+static void await_gone(pid_t pid)
+{
+    int64_t start = run_now_ms();
+
+    while (kill(pid, 0) == 0) {
+        char path[64];
+        char state[256] = "";
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            ssize_t size = read(fd, state, sizeof(state) - 1);
+
+            close(fd);
+            if (size > 0 && strstr(state, ") Z ") != NULL) {
+                return;
+            }
+        }
+        ck_assert_int_lt(run_now_ms() - start, 5000);
+        run_sleep_ms(5);
+    }
+}
+
+START_TEST(test_dies_with_holdfast)
+{
+    char text[64] = "";
+    struct run run;
+    struct ran ran;
+    pid_t child;
+
+    run_start(&run, "", "lock a -- sh -c 'echo $$; exec sleep 19'");
+    ck_assert_int_gt(read(run.out_fd, text, sizeof(text) - 1), 0);
+    child = (pid_t)atoi(text);
+    ck_assert_int_gt(child, 1);
+    ck_assert_int_eq(getpgid(child), child);
+    kill(run.pid, SIGKILL);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 1000 + SIGKILL);
+    await_gone(child);
+}
+END_TEST
+
+START_TEST(test_background_does_not_hold)
+{
+    struct ran ran;
+
+    run_command("", "lock a -- sh -c 'sleep 1 >/dev/null 2>&1 & echo done'", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_int_lt(ran.took_ms, 900);
+}
+END_TEST
+
+/* Reads from a terminal until the part was seen. */
+static void await_terminal(int fd, const char *part)
+{
+    char text[RUN_TEXT_SIZE] = "";
+    size_t size = 0;
+
+    while (strstr(text, part) == NULL) {
+        ssize_t got = read(fd, text + size, sizeof(text) - 1 - size);
+
+        if (got <= 0) {
+            ck_abort_msg("never seen on the terminal: %s; but: %s", part, text);
+        }
+        size += (size_t)got;
+        text[size] = '\0';
+    }
+}
+
+/* Runs a shell line on a terminal of its own. The shell does job control if interactive. */
+static pid_t on_terminal(const char *line, int *fd)
+{
+    pid_t pid = forkpty(fd, NULL, NULL, NULL);
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        setenv("HOLDFAST", CLI_FAKE, 1);
+        setenv("HOLDFAST_FAKE", "", 1);
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(99);
+    }
+    return pid;
+}
+
+static int finish_terminal(pid_t pid, int fd)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    close(fd);
+    return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void type(int fd, const char *text)
+{
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+START_TEST(test_terminal_read_and_interrupt)
+{
+    int fd;
+    pid_t pid = on_terminal("exec $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x; "
+                            "sleep 10'",
+                            &fd);
+
+    await_terminal(fd, "up");
+    type(fd, "word\n");
+    await_terminal(fd, "got-word");
+    type(fd, "\x03");
+    ck_assert_int_eq(finish_terminal(pid, fd), 128 + SIGINT);
+}
+END_TEST
+
+START_TEST(test_terminal_in_pipeline)
+{
+    int fd;
+    /* stdout is a pipe: CMD gets the terminal only when it reads from it. */
+    pid_t pid = on_terminal("$HOLDFAST lock a -- sh -c 'read x; echo got-$x; exit 6' | cat; "
+                            "read y; echo then-$y",
+                            &fd);
+
+    type(fd, "one\n");
+    await_terminal(fd, "got-one");
+    type(fd, "two\n"); /* and the terminal came back */
+    await_terminal(fd, "then-two");
+    ck_assert_int_eq(finish_terminal(pid, fd), 0);
+}
+END_TEST
+
+START_TEST(test_terminal_stop_without_shell)
+{
+    int fd;
+    pid_t pid = on_terminal("exec $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x'", &fd);
+
+    await_terminal(fd, "up");
+    type(fd, "\x1a"); /* nobody could continue us: CMD goes on */
+    type(fd, "word\n");
+    await_terminal(fd, "got-word");
+    ck_assert_int_eq(finish_terminal(pid, fd), 0);
+}
+END_TEST
+
+START_TEST(test_terminal_stop_and_continue)
+{
+    int fd;
+    pid_t pid = on_terminal("set -m; $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x; "
+                            "exit 6'; echo stopped-$?; fg; echo ended-$?",
+                            &fd);
+
+    await_terminal(fd, "up");
+    type(fd, "\x1a");
+    await_terminal(fd, "stopped-1"); /* 128 + a stop signal: the shell saw it stop */
+    type(fd, "word\n");
+    await_terminal(fd, "got-word");
+    await_terminal(fd, "ended-6");
+    ck_assert_int_eq(finish_terminal(pid, fd), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli_lock");
+    TCase *lock = tcase_create("lock");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(lock, 60);
+    tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
+    tcase_add_test(lock, test_environment);
+    tcase_add_test(lock, test_options_reach_library);
+    tcase_add_test(lock, test_release_after_end);
+    tcase_add_loop_test(lock, test_signals_passed_on, 0, sizeof(passed_on) / sizeof(passed_on[0]));
+    tcase_add_test(lock, test_signal_reaches_group);
+    tcase_add_test(lock, test_ignored_stays_ignored);
+    tcase_add_test(lock, test_mask_restored);
+    tcase_add_loop_test(lock, test_signal_while_waiting, 0, 8);
+    tcase_add_test(lock, test_lease_end);
+    tcase_add_test(lock, test_kill_before_lock_delay);
+    tcase_add_test(lock, test_kill_after);
+    tcase_add_test(lock, test_no_lock_delay_kills_at_once);
+    tcase_add_test(lock, test_lost_event);
+    tcase_add_test(lock, test_lost_group_gets_its_time);
+    tcase_add_test(lock, test_lost_stubborn_orphan);
+    tcase_add_test(lock, test_lost_while_stopped);
+    tcase_add_test(lock, test_stalled_holdfast);
+    tcase_add_test(lock, test_progress);
+    tcase_add_test(lock, test_dies_with_holdfast);
+    tcase_add_test(lock, test_background_does_not_hold);
+    tcase_add_test(lock, test_terminal_read_and_interrupt);
+    tcase_add_test(lock, test_terminal_in_pipeline);
+    tcase_add_test(lock, test_terminal_stop_without_shell);
+    tcase_add_test(lock, test_terminal_stop_and_continue);
+    suite_add_tcase(suite, lock);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

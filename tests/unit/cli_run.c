@@ -1,0 +1,188 @@
+/*
+ * Running the command as a process of its own: see cli_run.h.
+ */
+#include "cli_run.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FINISH_MS_MAX = 20000, AWAIT_MS_MAX = 10000 };
+
+int64_t run_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void run_sleep_ms(int64_t ms)
+{
+    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* Splits in place. */
+static void split(char *line, char **words)
+{
+    size_t count = 1;
+
+    words[0] = (char *)CLI_FAKE;
+    while (*line != '\0') {
+        char end = *line == '\'' ? '\'' : ' ';
+
+        line += end == '\'';
+        ck_assert_uint_lt(count, RUN_WORDS_MAX - 1);
+        words[count++] = line;
+        line += strcspn(line, end == '\'' ? "'" : " ");
+        if (*line != '\0') {
+            *line++ = '\0';
+        }
+        line += strspn(line, " ");
+    }
+    words[count] = NULL;
+}
+
+void run_start(struct run *run, const char *fake, const char *line)
+{
+    char *words[RUN_WORDS_MAX];
+    char text[1024];
+    char setting[512];
+    int out[2];
+    int err[2];
+    int log_fd;
+
+    snprintf(run->log, sizeof(run->log), "/tmp/holdfast-cli-test.XXXXXX");
+    log_fd = mkostemp(run->log, O_CLOEXEC);
+    ck_assert_int_ge(log_fd, 0);
+    close(log_fd);
+    snprintf(setting, sizeof(setting), "%s,log=%s", fake, run->log);
+    snprintf(text, sizeof(text), "%s", line);
+    split(text, words);
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(err, O_CLOEXEC), 0);
+    run->pid = fork();
+    ck_assert_int_ge(run->pid, 0);
+    if (run->pid == 0) {
+        setpgid(0, 0);
+        setenv("HOLDFAST_FAKE", setting, 1);
+        if (dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) {
+            _exit(99);
+        }
+        execv(words[0], words);
+        _exit(99);
+    }
+    close(out[1]);
+    close(err[1]);
+    run->out_fd = out[0];
+    run->err_fd = err[0];
+}
+
+/* Appends what there is; false at the end of the file. */
+static bool take(int fd, char *text)
+{
+    size_t size = strlen(text);
+    ssize_t got;
+
+    ck_assert_uint_lt(size, RUN_TEXT_SIZE - 1);
+    got = read(fd, text + size, RUN_TEXT_SIZE - 1 - size);
+    if (got > 0) {
+        text[size + (size_t)got] = '\0';
+    }
+    return got > 0;
+}
+
+static void read_log(const struct run *run, char *text)
+{
+    int fd = open(run->log, O_RDONLY | O_CLOEXEC);
+
+    ck_assert_int_ge(fd, 0);
+    text[0] = '\0';
+    while (take(fd, text)) {
+    }
+    close(fd);
+}
+
+void run_finish(struct run *run, struct ran *out)
+{
+    int64_t start = run_now_ms();
+    struct pollfd fds[2] = {
+        {.fd = run->out_fd, .events = POLLIN},
+        {.fd = run->err_fd, .events = POLLIN},
+    };
+    int status;
+
+    memset(out, 0, sizeof(*out));
+    while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+        if (poll(fds, 2, 1000) < 0) {
+            ck_assert_int_eq(errno, EINTR);
+        }
+        if (run_now_ms() - start > FINISH_MS_MAX) {
+            kill(-run->pid, SIGKILL);
+            ck_abort_msg("the command did not end: %s%s", out->out, out->err);
+        }
+        if (fds[0].revents != 0 && !take(run->out_fd, out->out)) {
+            fds[0].fd = -1;
+        }
+        if (fds[1].revents != 0 && !take(run->err_fd, out->err)) {
+            fds[1].fd = -1;
+        }
+    }
+    ck_assert_int_eq(waitpid(run->pid, &status, 0), run->pid);
+    out->took_ms = run_now_ms() - start;
+    out->status = WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+    close(run->out_fd);
+    close(run->err_fd);
+    read_log(run, out->log);
+    unlink(run->log);
+}
+
+void run_command(const char *fake, const char *line, struct ran *out)
+{
+    struct run run;
+
+    run_start(&run, fake, line);
+    run_finish(&run, out);
+}
+
+void run_await_log(const struct run *run, const char *part)
+{
+    char text[RUN_TEXT_SIZE] = "";
+    int64_t start = run_now_ms();
+
+    while (strstr(text, part) == NULL) {
+        if (run_now_ms() - start > AWAIT_MS_MAX) {
+            kill(-run->pid, SIGKILL);
+            ck_abort_msg("never called: %s", part);
+        }
+        run_sleep_ms(5);
+        read_log(run, text);
+    }
+}
+
+void run_await_out(const struct run *run, const char *part)
+{
+    char text[RUN_TEXT_SIZE] = "";
+    int64_t start = run_now_ms();
+
+    while (strstr(text, part) == NULL) {
+        struct pollfd fd = {.fd = run->out_fd, .events = POLLIN};
+
+        poll(&fd, 1, 100);
+        if (run_now_ms() - start > AWAIT_MS_MAX || (fd.revents != 0 && !take(run->out_fd, text))) {
+            kill(-run->pid, SIGKILL);
+            ck_abort_msg("never written: %s", part);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+/*
+ * The commands that look: usage, help, what they print and their exit status.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli_run.h"
+
+static const struct {
+    const char *line;
+    const char *error; /* must be in the one line on stderr */
+} bad_lines[] = {
+    {"", "expected lock"},
+    {"nope", "unknown command"},
+    {"--nope ls", "--nope"},
+    {"ls a b", "expected at most one PREFIX"},
+    {"show", "expected one NAME"},
+    {"show a\x01", "control"},
+    {"check", "expected one SEQUENCER"},
+    {"break", "expected one NAME"},
+    {"status x", "expected no argument"},
+    {"watch a b", "expected at most one PREFIX"},
+    {"ls --socket", "expected a value"},
+    {"lock a", "--"},
+    {"lock -- true", "NAME"},
+    {"lock a --", "CMD"},
+    {"lock a b a -- true", "twice"},
+    {"lock --wait 1s --no-wait a -- true", "--no-wait"},
+    {"lock --wait 5 a -- true", "expected a decimal integer"},
+    {"lock --lease 0s a -- true", "--lease"},
+    {"lock --max-stall 0s a -- true", "--max-stall"},
+    {"lock --lock-delay 61s a -- true", "at most 60s"},
+    {"lock -E 256 a -- true", "0 to 255"},
+    {"lock --bogus a -- true", "--bogus"},
+};
+
+START_TEST(test_usage)
+{
+    struct ran ran;
+
+    run_command("", bad_lines[_i].line, &ran);
+    ck_assert_int_eq(ran.status, 64);
+    ck_assert_str_eq(ran.out, "");
+    ck_assert_str_eq(ran.log, ""); /* the agent was not even asked */
+    ck_assert_ptr_nonnull(strstr(ran.err, bad_lines[_i].error));
+    ck_assert_ptr_eq(strchr(ran.err, '\n'), ran.err + strlen(ran.err) - 1);
+    ck_assert_int_eq(strncmp(ran.err, "holdfast", 8), 0);
+}
+END_TEST
+
+static const char *const helps[] = {
+    "--help",       "lock --help", "ls --help",    "show --help", "watch --help",
+    "check --help", "status -h",   "break --help", "--help lock", "lock --wait 1s --help"};
+
+START_TEST(test_help)
+{
+    struct ran ran;
+
+    run_command("", helps[_i], &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.err, "");
+    ck_assert_ptr_nonnull(strstr(ran.out, "Exit status"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "xample") == NULL ? strstr(ran.out, "Try it") : ran.out);
+}
+END_TEST
+
+START_TEST(test_version)
+{
+    struct ran ran;
+
+    run_command("", "--version", &ran);
+    ck_assert_str_eq(ran.out, "holdfast 9.8.7\n");
+    run_command("", "--json --version", &ran);
+    ck_assert_str_eq(ran.out, "{\"version\":\"9.8.7\"}\n");
+}
+END_TEST
+
+static const char lock_a[] =
+    "{\"name\":\"a\",\"mode\":\"exclusive\",\"holders\":[{\"agent\":\"dev\",\"pid\":4242,"
+    "\"uid\":0,\"command\":\"job \\\"x\\\"\\u000a\\u001b[31m\xef\xbf\xbd end\","
+    "\"token\":18446744073709551615,\"held_ms\":1234,\"remaining_ms\":4}],\"waiters\":["
+    "{\"agent\":\"dev\",\"pid\":77,\"mode\":\"shared\",\"waited_ms\":2000},"
+    "{\"agent\":null,\"pid\":null,\"mode\":\"exclusive\",\"waited_ms\":null}],"
+    "\"closed_ms\":0,\"coordinator\":\"dev\",\"age_ms\":0}";
+static const char lock_free[] =
+    "{\"name\":\"free/\xc3\xbc\",\"mode\":\"free\",\"holders\":[],\"waiters\":[],"
+    "\"closed_ms\":1,\"coordinator\":null,\"age_ms\":null}";
+static const char lock_many[] =
+    "{\"name\":\"many\",\"mode\":\"shared\",\"holders\":[{\"agent\":\"dev\",\"pid\":1,\"uid\":0,"
+    "\"command\":\"r1\",\"token\":7,\"held_ms\":0,\"remaining_ms\":0},{\"agent\":null,"
+    "\"pid\":null,\"uid\":null,\"command\":null,\"token\":7,\"held_ms\":null,"
+    "\"remaining_ms\":null}],\"waiters\":[],\"closed_ms\":2500,\"coordinator\":\"dev\","
+    "\"age_ms\":3}";
+
+START_TEST(test_ls)
+{
+    char expected[4096];
+    struct ran ran;
+
+    snprintf(expected, sizeof(expected), "[%s,%s,%s]\n", lock_a, lock_free, lock_many);
+    run_command("", "ls --json -s /x pre", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, expected);
+    ck_assert_str_eq(ran.log, "connect /x\nlist pre\ndisconnect\n");
+    run_command("empty", "--json ls", &ran);
+    ck_assert_str_eq(ran.out, "[]\n");
+    run_command("list=-10", "--json ls", &ran);
+    ck_assert_int_eq(ran.status, 77);
+    ck_assert_str_eq(ran.out, "");
+    run_command("", "ls", &ran);
+    ck_assert_str_eq(ran.out, "NAME    MODE       HOLDER                   WAITERS  CLOSED\n"
+                              "a       exclusive  4242 job \"x\"??[31m? end  2        -\n"
+                              "free/\xc3\xbc  free       -                        0        <1 ms\n"
+                              "many    shared     2 holders                0        2.5 s\n");
+    run_command("empty", "ls", &ran);
+    ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
+START_TEST(test_show)
+{
+    struct ran ran;
+
+    run_command("", "show a --json", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_int_eq(strncmp(ran.out, lock_a, sizeof(lock_a) - 1), 0);
+    ck_assert_str_eq(ran.out + sizeof(lock_a) - 1, "\n");
+    run_command("", "show a", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "pid 4242, user root, agent dev\n"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "token      18446744073709551615\n"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "lease left 4 ms\n"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "since 20"));
+    ck_assert(strstr(ran.out, "waiter 1 ") < strstr(ran.out, "waiter 2 "));
+    ck_assert_ptr_null(strchr(ran.out, '\x1b'));
+    run_command("", "show -- -other", &ran);
+    ck_assert_int_eq(ran.status, 77);
+    ck_assert_ptr_nonnull(strstr(ran.log, "show -other\n"));
+    run_command("connect=-9", "show a", &ran);
+    ck_assert_int_eq(ran.status, 69);
+}
+END_TEST
+
+START_TEST(test_status)
+{
+    struct ran ran;
+
+    run_command("", "status --json", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(
+        ran.out, "{\"agent\":\"dev\",\"cell\":\"dev\",\"role\":\"voter\",\"version\":\"9.8.7\","
+                 "\"session\":{\"state\":\"safe\",\"epoch\":3,\"remaining_ms\":4200},\"voters\":["
+                 "{\"name\":\"dev\",\"address\":null,\"state\":\"up\"},{\"name\":\"b\",\"address\":"
+                 "\"tcp://10.0.0.2:7411\",\"state\":\"refused\"}],\"clients\":1,\"locks_held\":2,"
+                 "\"waiters\":3}\n");
+    run_command("session=1", "status", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    ck_assert_ptr_nonnull(strstr(ran.out, "jeopardy"));
+    run_command("session=2", "status --json", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    ck_assert_ptr_nonnull(strstr(ran.out, "\"lost\""));
+    run_command("connect=-9", "status", &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
+START_TEST(test_check)
+{
+    struct ran ran;
+
+    run_command("", "check dev:a:1", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "held\n");
+    run_command("check=-17", "check dev:a:1 --json", &ran);
+    ck_assert_int_eq(ran.status, 1);
+    ck_assert_str_eq(ran.out, "{\"sequencer\":\"dev:a:1\",\"state\":\"stale\"}\n");
+    run_command("check=-18", "check x", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    run_command("check=-11", "check x", &ran);
+    ck_assert_int_eq(ran.status, 64);
+    run_command("check=-9", "check x", &ran);
+    ck_assert_int_eq(ran.status, 69);
+}
+END_TEST
+
+START_TEST(test_break)
+{
+    struct ran ran;
+
+    run_command("", "break a", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_nonnull(strstr(ran.log, "break a 0\n"));
+    run_command("", "break --now a --json", &ran);
+    ck_assert_str_eq(ran.out, "{\"name\":\"a\",\"now\":true}\n");
+    ck_assert_ptr_nonnull(strstr(ran.log, "break a 1\n"));
+    run_command("break=-10", "break a", &ran);
+    ck_assert_int_eq(ran.status, 77);
+}
+END_TEST
+
+static size_t lines_of(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text != '\0'; text++) {
+        count += *text == '\n';
+    }
+    return count;
+}
+
+START_TEST(test_watch)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "changes=5", "watch --json");
+    run_await_log(&run, "show a");
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 1000 + SIGINT);
+    ck_assert_uint_eq(lines_of(ran.out), 4); /* what is; then five changes at once, one line */
+    ck_assert(strstr(ran.log, "watch \n") < strstr(ran.log, "list \n"));
+}
+END_TEST
+
+START_TEST(test_watch_outlives_agent)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "away=2", "watch");
+    run_await_log(&run, "list \nlist \nlist \n");
+    run_sleep_ms(100);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    ck_assert_uint_eq(lines_of(ran.out), 3);
+}
+END_TEST
+
+START_TEST(test_watch_closed_output)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "", "watch");
+    run_await_log(&run, "list");
+    close(run.out_fd); /* nothing is written any more: only poll can tell */
+    run.out_fd = dup(run.err_fd);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.err, "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli_show");
+    TCase *show = tcase_create("show");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(show, 60);
+    tcase_add_loop_test(show, test_usage, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
+    tcase_add_loop_test(show, test_help, 0, sizeof(helps) / sizeof(helps[0]));
+    tcase_add_test(show, test_version);
+    tcase_add_test(show, test_ls);
+    tcase_add_test(show, test_show);
+    tcase_add_test(show, test_status);
+    tcase_add_test(show, test_check);
+    tcase_add_test(show, test_break);
+    tcase_add_test(show, test_watch);
+    tcase_add_test(show, test_watch_outlives_agent);
+    tcase_add_test(show, test_watch_closed_output);
+    suite_add_tcase(suite, show);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
