@@ -1,31 +1,40 @@
-# How every target is compiled. Link `hf_flags` PRIVATE to everything that is written here.
+# How every target is compiled. Link `hf_flags` PRIVATE to everything that is written here, except
+# agent/core, which links `hf_flags_core`: the same without the hardening that makes the compiler
+# call functions which the source does not (__stack_chk_fail, __memcpy_chk). A test asserts that the
+# core calls nothing but mem* and the assertion's hook.
 include(CheckCCompilerFlag)
 
+add_library(hf_flags_common INTERFACE)
 add_library(hf_flags INTERFACE)
-target_compile_definitions(hf_flags INTERFACE _GNU_SOURCE HF_VERSION="${PROJECT_VERSION}")
-target_compile_options(hf_flags INTERFACE
+add_library(hf_flags_core INTERFACE)
+target_link_libraries(hf_flags INTERFACE hf_flags_common)
+target_link_libraries(hf_flags_core INTERFACE hf_flags_common)
+target_compile_definitions(hf_flags_common INTERFACE _GNU_SOURCE HF_VERSION="${PROJECT_VERSION}")
+target_compile_options(hf_flags_common INTERFACE
     -Wall -Wextra -Werror -Wvla -Wpointer-arith -Wwrite-strings -Wimplicit-fallthrough
     -Wformat=2 -Wno-format-nonliteral
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
     -fvisibility=hidden -fno-common)
 if(HF_HAVE_SYSTEMD)
-    target_compile_definitions(hf_flags INTERFACE HF_HAVE_SYSTEMD=1)
+    target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_SYSTEMD=1)
 endif()
 
-# Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more.
+# Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more. Some
+# distributions' gcc has the stack protector on by default, hence the explicit "no".
+target_compile_options(hf_flags_core INTERFACE -fno-stack-protector)
 target_compile_options(hf_flags INTERFACE -fstack-protector-strong)
 check_c_compiler_flag(-fstack-clash-protection HF_STACK_CLASH)
 if(HF_STACK_CLASH)
-    target_compile_options(hf_flags INTERFACE -fstack-clash-protection)
+    target_compile_options(hf_flags_common INTERFACE -fstack-clash-protection)
 endif()
 check_c_compiler_flag(-fcf-protection HF_CF_PROTECTION)
 if(HF_CF_PROTECTION)
-    target_compile_options(hf_flags INTERFACE -fcf-protection)
+    target_compile_options(hf_flags_common INTERFACE -fcf-protection)
 endif()
 if(NOT HF_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_compile_options(hf_flags INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 endif()
-target_link_options(hf_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+target_link_options(hf_flags_common INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
 
 # The sanitizers go to every target at once: their runtimes do not mix with uninstrumented code.
 if(HF_SANITIZE)
@@ -33,6 +42,8 @@ if(HF_SANITIZE)
                         -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${HF_SANITIZE})
     add_compile_definitions(HF_SANITIZED=1)
+    # gcc sees paths that its own instrumentation made; the release build has the warning.
+    add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
 # With HF_FUZZ a target fuzz_X (tests/fuzz/) is linked with -fsanitize=fuzzer; all others only carry
