@@ -48,8 +48,8 @@ struct host_config {
     struct host_limits limits;
     struct message_agent cell;
     struct message_agent agent;
-    const char *role;           /* "voter", "observer"; borrowed */
-    const char *version;        /* borrowed */
+    const char *role;    /* "voter", "observer"; borrowed */
+    const char *version; /* borrowed */
     uint64_t store_id[2];
     uint8_t boot_id[16];
     int64_t session_ttl_ns;
@@ -58,7 +58,7 @@ struct host_config {
     uint32_t voter_count;
     struct message_agent voters[MESSAGE_VOTERS_MAX];
     const char *addresses[MESSAGE_VOTERS_MAX]; /* NULL: none; borrowed */
-    uint32_t namespace_count;   /* [0] is "default" */
+    uint32_t namespace_count;                  /* [0] is "default" */
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
 
@@ -146,7 +146,7 @@ struct host_action {
             uint32_t region; /* with HOST_FD_REGION: the region and its bell, in this order */
             uint32_t offset; /* of the frame in host_actions.output */
             uint32_t size;
-            bool unasked;    /* may be dropped if the client does not read (see HOST_DRAINED) */
+            bool unasked; /* may be dropped if the client does not read (see HOST_DRAINED) */
         } reply;
         struct {
             uint32_t holder;
@@ -158,7 +158,7 @@ struct host_action {
             uint32_t region;
             uint32_t slot; /* UINT32_MAX: none */
             uint64_t token;
-            int64_t number;    /* what it counts: see docs/LOG.md */
+            int64_t number;           /* what it counts: see docs/LOG.md */
             struct message_name name; /* length 0: none */
         } log;
         const char *text; /* HANG_UP: static */

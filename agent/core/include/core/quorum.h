@@ -41,6 +41,9 @@ enum {
     QUORUM_STEP_ACTIONS = 64,
     /* An agent is a u16 index inside the core. */
     QUORUM_AGENTS_MAX = 65000,
+    /* Where to send to an agent that the table has no room for: the one that the message is for
+     * (as.refused.agent). */
+    QUORUM_STRANGER = 0x7fffffff,
 };
 
 struct quorum_limits {

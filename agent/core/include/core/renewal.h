@@ -8,7 +8,7 @@
  * next renewal follows at once. So a start takes two.
  *
  * Pure, as quorum.h says: the same struct actions, of which it uses SEND to a voter's index. Time
- * is CLOCK_BOOTTIME. No memory beyond struct renewal.
+ * is CLOCK_BOOTTIME, never 0. No memory beyond struct renewal.
  */
 #ifndef CORE_RENEWAL_H
 #define CORE_RENEWAL_H
@@ -34,7 +34,7 @@ struct renewal_config {
     char advertise[MESSAGE_ADDRESS_MAX];
 };
 
-enum { RENEWAL_REMEMBERED = 8, RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
+enum { RENEWAL_REMEMBERED = 32, RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
 
 struct renewal_sent {
     uint64_t id;

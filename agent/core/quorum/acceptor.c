@@ -1,0 +1,269 @@
+/*
+ * The acceptor: one promise for each partition, one register for each name.
+ *
+ * It refuses every ballot below the promised one and says which that is; it keeps the value with
+ * the highest (ballot, sequence). An accept under a higher ballot than the promised one is a
+ * promise too. Whatever changes is persisted before the answer. Registers hang on their names
+ * (core/names.h), each holds one reference.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "state.h"
+
+static uint64_t ballot_of(uint32_t round, uint16_t voter)
+{
+    return (uint64_t)round << 16 | voter;
+}
+
+struct message_order record_accepted(const struct record *record)
+{
+    return (struct message_order){
+        .ballot = ballot_of(record->round, record->voter),
+        .sequence = (uint64_t)record->sequence_high << 32 | record->sequence_low,
+    };
+}
+
+struct message_order record_version(const struct record *record)
+{
+    return (struct message_order){
+        .ballot = ballot_of(record->version_round, record->version_voter),
+        .sequence = (uint64_t)record->version_sequence_high << 32 | record->version_sequence_low,
+    };
+}
+
+void record_set_accepted(struct record *record, struct message_order order)
+{
+    HF_CHECK(order.ballot < MESSAGE_BALLOT_LIMIT && order.sequence < MESSAGE_SEQUENCE_LIMIT);
+    record->round = (uint32_t)(order.ballot >> 16);
+    record->voter = (uint16_t)(order.ballot & 0xffff);
+    record->sequence_low = (uint32_t)order.sequence;
+    record->sequence_high = (uint8_t)(order.sequence >> 32);
+}
+
+void record_set_version(struct record *record, struct message_order order)
+{
+    HF_CHECK(order.ballot < MESSAGE_BALLOT_LIMIT && order.sequence < MESSAGE_SEQUENCE_LIMIT);
+    record->version_round = (uint32_t)(order.ballot >> 16);
+    record->version_voter = (uint16_t)(order.ballot & 0xffff);
+    record->version_sequence_low = (uint32_t)order.sequence;
+    record->version_sequence_high = (uint8_t)(order.sequence >> 32);
+}
+
+void record_blank(struct record *record)
+{
+    memset(record, 0, sizeof(*record));
+    record->token_first = 1;
+    record->owner = NOBODY;
+    record->successor = NOBODY;
+    record->permits = 1;
+}
+
+void record_to_value(const struct quorum *quorum, const struct record *record,
+                     struct message_value *value)
+{
+    memset(value, 0, sizeof(*value));
+    value->version = record_version(record);
+    value->token_first = record->token_first;
+    value->epoch = record->epoch;
+    value->lock_delay_ms = record->lock_delay_ms;
+    value->permits = record->permits;
+    value->mode = record->mode;
+    value->closing = record->closing;
+    if (record->mode != MESSAGE_MODE_NONE) {
+        value->token_last = record->token_first + record->token_extra;
+        value->owner = quorum->agents[record->owner].name;
+    }
+}
+
+bool record_from_value(struct quorum *quorum, const struct message_value *value,
+                       struct record *record)
+{
+    record_blank(record);
+    record_set_version(record, value->version);
+    record->token_first = value->token_first;
+    record->epoch = value->epoch;
+    record->lock_delay_ms = value->lock_delay_ms;
+    record->permits = value->permits;
+    record->mode = value->mode;
+    record->closing = value->closing;
+    if (value->mode != MESSAGE_MODE_NONE) {
+        uint32_t owner = NOBODY;
+        if (!quorum_agent(quorum, &value->owner, &owner)) {
+            return false;
+        }
+        record->owner = (uint16_t)owner;
+        record->token_extra = (uint32_t)(value->token_last - value->token_first);
+    }
+    return true;
+}
+
+struct record *acceptor_find(const struct quorum *quorum, uint32_t name)
+{
+    uint32_t index = names_register(quorum->names, name);
+    HF_CHECK(index <= quorum->register_count);
+    return index == NONE ? NULL : &quorum->registers[index];
+}
+
+bool acceptor_has_room(const struct quorum *quorum, uint32_t name)
+{
+    return names_register(quorum->names, name) != NONE ||
+           quorum->register_count < quorum->config.limits.registers;
+}
+
+bool acceptor_store(struct quorum *quorum, const struct message_name *name,
+                    struct message_order order, const struct message_value *value)
+{
+    struct record record;
+    if (!record_from_value(quorum, value, &record)) {
+        return false;
+    }
+    uint32_t id = names_hold(quorum->names, name->bytes, name->length);
+    if (id == NAMES_NONE) {
+        return false;
+    }
+    uint32_t index = names_register(quorum->names, id);
+    if (index != NONE) {
+        names_drop(quorum->names, id); /* the register holds it already */
+    } else if (quorum->register_count >= quorum->config.limits.registers) {
+        names_drop(quorum->names, id);
+        return false;
+    } else {
+        index = ++quorum->register_count;
+        names_set_register(quorum->names, id, index);
+    }
+    record_set_accepted(&record, order);
+    quorum->registers[index] = record;
+    return true;
+}
+
+static void promise(struct quorum *quorum, const struct message_partitions *partitions,
+                    uint64_t ballot)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (message_partition_has(partitions, p)) {
+            HF_CHECK(ballot > quorum->partitions[p].promised);
+            quorum->partitions[p].promised = ballot;
+        }
+    }
+    struct action *action = quorum_emit(quorum, ACTION_PERSIST_PROMISE);
+    action->as.promise.partitions = *partitions;
+    action->as.promise.ballot = ballot;
+}
+
+static void promise_one(struct quorum *quorum, uint32_t partition, uint64_t ballot)
+{
+    struct message_partitions partitions = {{0}};
+    message_partition_add(&partitions, partition);
+    promise(quorum, &partitions, ballot);
+}
+
+/* Only a voter proposes, and only under its own ballots. */
+static bool from_proposer(const struct quorum *quorum, const struct message *message,
+                          uint64_t ballot, uint32_t *voter)
+{
+    return quorum_from_voter(quorum, message, voter) && (ballot & 0xffff) == *voter + 1;
+}
+
+void acceptor_prepare(struct quorum *quorum, const struct message *message)
+{
+    const struct message_prepare *prepare = &message->as.prepare;
+    uint32_t voter = 0;
+    if (!from_proposer(quorum, message, prepare->ballot, &voter)) {
+        return;
+    }
+    struct message_promise answer = {.ballot = prepare->ballot};
+    struct message_partitions raised = {{0}};
+    bool any = false;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (!message_partition_has(&prepare->partitions, p)) {
+            continue;
+        }
+        uint64_t promised = quorum->partitions[p].promised;
+        if (prepare->ballot < promised) {
+            message_partition_add(&answer.refused, p);
+            answer.higher = promised > answer.higher ? promised : answer.higher;
+            continue;
+        }
+        message_partition_add(&answer.promised, p);
+        if (prepare->ballot > promised) {
+            message_partition_add(&raised, p);
+            any = true;
+        }
+    }
+    if (any) {
+        promise(quorum, &raised, prepare->ballot);
+    }
+    quorum_send(quorum, voter, MESSAGE_PROMISE)->as.promise = answer;
+}
+
+void acceptor_read(struct quorum *quorum, const struct message *message)
+{
+    const struct message_read *read = &message->as.read;
+    uint32_t voter = 0;
+    if (!from_proposer(quorum, message, read->ballot, &voter)) {
+        return;
+    }
+    uint32_t partition = names_partition(read->name.bytes, read->name.length);
+    uint64_t promised = quorum->partitions[partition].promised;
+    if (read->ballot > promised) {
+        promise_one(quorum, partition, read->ballot);
+    }
+    struct message_read_value *answer = &quorum_send(quorum, voter, MESSAGE_VALUE)->as.value;
+    answer->ballot = read->ballot;
+    answer->name = read->name;
+    if (read->ballot < promised) {
+        answer->higher = promised;
+        return;
+    }
+    uint32_t name = names_find(quorum->names, read->name.bytes, read->name.length);
+    const struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    if (record != NULL) {
+        answer->known = true;
+        answer->accepted = record_accepted(record);
+        record_to_value(quorum, record, &answer->value);
+    }
+}
+
+/* Stores and persists; false: no room. */
+static bool accept_value(struct quorum *quorum, const struct message_accept *accept)
+{
+    if (!acceptor_store(quorum, &accept->name, accept->order, &accept->value)) {
+        return false;
+    }
+    struct quorum_register *reg = &quorum_emit(quorum, ACTION_PERSIST_REGISTER)->as.reg;
+    reg->name = accept->name;
+    reg->accepted = accept->order;
+    reg->value = accept->value;
+    return true;
+}
+
+void acceptor_accept(struct quorum *quorum, const struct message *message)
+{
+    const struct message_accept *accept = &message->as.accept;
+    uint32_t voter = 0;
+    if (!from_proposer(quorum, message, accept->order.ballot, &voter)) {
+        return;
+    }
+    uint32_t partition = names_partition(accept->name.bytes, accept->name.length);
+    uint64_t promised = quorum->partitions[partition].promised;
+    struct message_accepted answer = {.order = accept->order, .name = accept->name};
+    if (accept->order.ballot < promised) {
+        answer.higher = promised;
+        quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+        return;
+    }
+    uint32_t name = names_find(quorum->names, accept->name.bytes, accept->name.length);
+    const struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    if (record != NULL && message_order_before(accept->order, record_accepted(record))) {
+        return; /* overtaken by a later one of the same coordinator, which needs no answer */
+    }
+    if (accept->order.ballot > promised) {
+        promise_one(quorum, partition, accept->order.ballot);
+    }
+    bool again = record != NULL && message_order_equal(accept->order, record_accepted(record));
+    if (!again) {
+        answer.full = !accept_value(quorum, accept);
+    }
+    quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+}

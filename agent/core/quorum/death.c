@@ -1,0 +1,148 @@
+/*
+ * The coordinator's side of a session's end: polls the voters first, so that a minority does not
+ * mark a session that lives, then has them mark it; a majority of marks is death. It asks only if
+ * somebody waits for what the session holds, or if a newer session of the same agent lives.
+ *
+ * When it learned of a death counts the lock-delays of that agent's grants. A coordinator that
+ * restarted asks again, is answered at once, and counts anew.
+ */
+#include "proto/check.h"
+#include "state.h"
+
+enum { WANTED_MS = 4 * RECALL_MS };
+
+static void ask(struct quorum *quorum, struct agent_record *agent, enum message_kind kind)
+{
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        if ((agent->mask >> voter & 1) != 0) {
+            continue;
+        }
+        struct message_session *session = &quorum_send(quorum, voter, kind)->as.session;
+        session->agent = agent->name;
+        session->epoch = agent->target;
+    }
+    agent->next_ns = quorum->now_ns + RESEND_MS * MS_NS;
+    quorum_schedule(quorum, agent->next_ns);
+}
+
+void death_want(struct quorum *quorum, uint32_t index, uint32_t epoch, bool superseded)
+{
+    struct agent_record *agent = &quorum->agents[index];
+    if (epoch <= agent->dead) {
+        return;
+    }
+    agent->wanted_ns = quorum->now_ns;
+    if (agent->phase != DEATH_IDLE && agent->target >= epoch) {
+        agent->superseded = agent->superseded || (superseded && agent->target == epoch);
+        return;
+    }
+    if (agent->phase == DEATH_IDLE) {
+        quorum->deaths++;
+    }
+    agent->phase = DEATH_POLL;
+    agent->target = epoch;
+    agent->mask = 0;
+    agent->superseded = superseded;
+    ask(quorum, agent, MESSAGE_POLL);
+}
+
+/* The agent that an answer is about, if it is one to what is being asked. */
+static struct agent_record *asked(struct quorum *quorum, const struct message *message,
+                                  enum death_phase phase, uint32_t *voter, uint32_t *index)
+{
+    const struct message_session_answer *answer = &message->as.session_answer;
+    if (!quorum_from_voter(quorum, message, voter) ||
+        !quorum_find_agent(quorum, &answer->agent, index)) {
+        return NULL;
+    }
+    struct agent_record *agent = &quorum->agents[*index];
+    return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
+}
+
+/* That voter still counts the session as alive: poll again when it may have lapsed there. */
+static void poll_later(struct quorum *quorum, struct agent_record *agent, int64_t wait_ns)
+{
+    int64_t longest_ns = quorum_long_ns(quorum, quorum->config.session_ttl_ns);
+    wait_ns = wait_ns > longest_ns ? longest_ns : wait_ns;
+    agent->phase = DEATH_POLL;
+    agent->next_ns = quorum->now_ns + (wait_ns < MS_NS ? MS_NS : wait_ns);
+    quorum_schedule(quorum, agent->next_ns);
+}
+
+void death_polled(struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    uint32_t index = 0;
+    struct agent_record *agent = asked(quorum, message, DEATH_POLL, &voter, &index);
+    if (agent == NULL) {
+        return;
+    }
+    if (!message->as.session_answer.yes) {
+        poll_later(quorum, agent, message->as.session_answer.wait_ns);
+        return;
+    }
+    agent->mask |= (uint8_t)(1u << voter);
+    if (mask_is_majority(quorum, agent->mask)) {
+        agent->phase = DEATH_MARK;
+        agent->mask = 0;
+        ask(quorum, agent, MESSAGE_MARK);
+    }
+}
+
+static void idle(struct quorum *quorum, struct agent_record *agent)
+{
+    HF_CHECK(agent->phase != DEATH_IDLE && quorum->deaths > 0);
+    agent->phase = DEATH_IDLE;
+    agent->superseded = false;
+    quorum->deaths--;
+}
+
+void death_marked(struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    uint32_t index = 0;
+    struct agent_record *agent = asked(quorum, message, DEATH_MARK, &voter, &index);
+    if (agent == NULL) {
+        return;
+    }
+    if (!message->as.session_answer.yes) {
+        poll_later(quorum, agent, message->as.session_answer.wait_ns);
+        return;
+    }
+    agent->mask |= (uint8_t)(1u << voter);
+    if (mask_is_majority(quorum, agent->mask)) {
+        agent->dead = agent->target;
+        agent->dead_ns = quorum->now_ns;
+        idle(quorum, agent);
+        work_agent_dead(quorum, index);
+    }
+}
+
+int64_t death_tick(struct quorum *quorum)
+{
+    int64_t next_ns = NEVER;
+    if (quorum->deaths == 0) {
+        return next_ns;
+    }
+    for (uint32_t i = 0; i < quorum->agent_count; i++) {
+        struct agent_record *agent = &quorum->agents[i];
+        if (agent->phase == DEATH_IDLE) {
+            continue;
+        }
+        if (agent->next_ns <= quorum->now_ns) {
+            if (!agent->superseded && quorum->now_ns - agent->wanted_ns > WANTED_MS * MS_NS) {
+                idle(quorum, agent); /* nobody waits any more */
+                continue;
+            }
+            if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+                return quorum->now_ns;
+            }
+            if (agent->phase == DEATH_POLL) {
+                agent->mask = 0;
+            }
+            ask(quorum, agent, agent->phase == DEATH_POLL ? MESSAGE_POLL : MESSAGE_MARK);
+        }
+        next_ns = agent->next_ns < next_ns ? agent->next_ns : next_ns;
+    }
+    return next_ns;
+}

@@ -1,0 +1,225 @@
+/*
+ * The host's side of its session (core/renewal.h).
+ *
+ * Each round of renewals has one id and one sending time; the times of the last few rounds are
+ * remembered, so that an acknowledgement is only ever counted from the sending of the very renewal
+ * that it answers. An acknowledgement of a round that is forgotten counts for nothing.
+ */
+#include "core/renewal.h"
+
+#include <string.h>
+
+#include "proto/check.h"
+
+static uint32_t majority(const struct renewal *renewal)
+{
+    return renewal->config.voter_count / 2 + 1;
+}
+
+/* The ttl as the holder counts it: short. */
+static int64_t lease_ns(const struct renewal *renewal)
+{
+    int64_t ttl_ns = renewal->config.session_ttl_ns;
+    return ttl_ns - ttl_ns / 100 * renewal->config.max_drift_percent;
+}
+
+void renewal_init(struct renewal *renewal, const struct renewal_config *config,
+                  const struct message *header)
+{
+    HF_CHECK(config->voter_count > 0 && config->voter_count <= MESSAGE_VOTERS_MAX);
+    HF_CHECK(config->session_ttl_ns > 0 && config->grace_period_ns >= 0);
+    HF_CHECK(config->max_drift_percent <= 50);
+    memset(renewal, 0, sizeof(*renewal));
+    renewal->config = *config;
+    renewal->header = *header;
+    renewal->header.kind = MESSAGE_RENEW;
+    memset(&renewal->header.as, 0, sizeof(renewal->header.as));
+}
+
+static uint64_t sent_remember(struct renewal *renewal, int64_t now_ns)
+{
+    renewal->last_id++;
+    struct renewal_sent *sent = &renewal->sent[renewal->last_id % RENEWAL_REMEMBERED];
+    sent->id = renewal->last_id;
+    sent->sent_ns = now_ns;
+    return sent->id;
+}
+
+static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct actions *actions)
+{
+    HF_CHECK(actions->count < actions->capacity);
+    struct action *action = &actions->items[actions->count++];
+    memset(action, 0, sizeof(*action));
+    action->kind = ACTION_SEND;
+    action->as.send.to = voter;
+    action->as.send.message = renewal->header;
+    struct message_renew *renew = &action->as.send.message.as.renew;
+    renew->agent = renewal->header.from;
+    renew->epoch = renewal->epoch;
+    renew->renewal_id = id;
+    renew->echo = renewal->voters[voter].echo;
+    memcpy(renew->advertise, renewal->config.advertise, sizeof(renew->advertise));
+}
+
+static void send_round(struct renewal *renewal, int64_t now_ns, struct actions *actions)
+{
+    uint64_t id = sent_remember(renewal, now_ns);
+    for (uint32_t voter = 0; voter < renewal->config.voter_count; voter++) {
+        renewal->voters[voter].hurried = false;
+        send_to(renewal, voter, id, actions);
+    }
+    renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / 3;
+}
+
+void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
+                   uint64_t random, struct actions *actions)
+{
+    HF_CHECK(epoch > renewal->epoch && now_ns > 0);
+    renewal->epoch = epoch;
+    renewal->adopted = adopted;
+    renewal->lost = false;
+    renewal->started_ns = now_ns;
+    renewal->deadline_ns = 0;
+    renewal->last_id = random >> 1; /* room to count up */
+    memset(renewal->sent, 0, sizeof(renewal->sent));
+    for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
+        renewal->voters[voter].extended_sent_ns = 0;
+        renewal->voters[voter].answered_id = 0;
+        renewal->voters[voter].dead_epoch = 0;
+    }
+    send_round(renewal, now_ns, actions);
+}
+
+/* What a majority has extended, counted from the sending; and whether a majority says dead. */
+static void count_votes(struct renewal *renewal)
+{
+    uint32_t voters = renewal->config.voter_count;
+    uint32_t dead = 0;
+    for (uint32_t i = 0; i < voters; i++) {
+        dead += renewal->voters[i].dead_epoch >= renewal->epoch;
+        int64_t sent_ns = renewal->voters[i].extended_sent_ns;
+        uint32_t as_late = 0;
+        for (uint32_t k = 0; k < voters; k++) {
+            as_late += renewal->voters[k].extended_sent_ns >= sent_ns;
+        }
+        int64_t deadline_ns = sent_ns + lease_ns(renewal);
+        if (sent_ns != 0 && as_late >= majority(renewal) && deadline_ns > renewal->deadline_ns) {
+            renewal->deadline_ns = deadline_ns;
+        }
+    }
+    renewal->lost = renewal->lost || dead >= majority(renewal);
+}
+
+/* When the session is lost by time alone. */
+static int64_t loss_ns(const struct renewal *renewal)
+{
+    if (renewal->deadline_ns != 0) {
+        return renewal->deadline_ns + renewal->config.grace_period_ns;
+    }
+    return renewal->adopted ? renewal->started_ns + renewal->config.session_ttl_ns +
+                                  renewal->config.grace_period_ns
+                            : INT64_MAX;
+}
+
+static bool is_lost(const struct renewal *renewal, int64_t now_ns)
+{
+    return renewal->lost || now_ns >= loss_ns(renewal);
+}
+
+static bool find_voter(const struct renewal *renewal, const struct message_agent *from,
+                       uint32_t *voter)
+{
+    for (*voter = 0; *voter < renewal->config.voter_count; (*voter)++) {
+        if (memcmp(&renewal->config.voters[*voter], from, sizeof(*from)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
+                   struct actions *actions)
+{
+    const struct message_renew_ack *ack = &message->as.renew_ack;
+    uint32_t index = 0;
+    /* Lost stays lost: time is asked before the answer that came too late is counted. */
+    renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
+    if (renewal->epoch == 0 || renewal->lost || ack->epoch != renewal->epoch ||
+        memcmp(&ack->agent, &renewal->header.from, sizeof(ack->agent)) != 0 ||
+        !find_voter(renewal, &message->from, &index)) {
+        return;
+    }
+    struct renewal_voter *voter = &renewal->voters[index];
+    const struct renewal_sent *sent = &renewal->sent[ack->renewal_id % RENEWAL_REMEMBERED];
+    if (sent->id != ack->renewal_id) {
+        return;
+    }
+    voter->answered_ns = now_ns;
+    if (ack->dead_epoch > voter->dead_epoch) {
+        voter->dead_epoch = ack->dead_epoch;
+    }
+    if (ack->extended && sent->sent_ns > voter->extended_sent_ns) {
+        voter->extended_sent_ns = sent->sent_ns;
+    }
+    bool newest = ack->renewal_id > voter->answered_id ||
+                  (ack->renewal_id == voter->answered_id &&
+                   ack->echo.incarnation == voter->echo.incarnation &&
+                   ack->echo.issued_ns > voter->echo.issued_ns);
+    if (newest) {
+        voter->answered_id = ack->renewal_id;
+        voter->echo = ack->echo;
+    }
+    count_votes(renewal);
+    if (!ack->extended && newest && !voter->hurried && !renewal->lost) {
+        voter->hurried = true;
+        send_to(renewal, index, sent_remember(renewal, now_ns), actions);
+    }
+}
+
+void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions)
+{
+    if (renewal->epoch == 0) {
+        return;
+    }
+    renewal->lost = is_lost(renewal, now_ns);
+    if (!renewal->lost && now_ns >= renewal->next_round_ns) {
+        send_round(renewal, now_ns, actions);
+    }
+}
+
+int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns)
+{
+    if (renewal->epoch == 0 || is_lost(renewal, now_ns)) {
+        return INT64_MAX;
+    }
+    int64_t next_ns = renewal->next_round_ns;
+    if (renewal->deadline_ns > now_ns && renewal->deadline_ns < next_ns) {
+        next_ns = renewal->deadline_ns;
+    }
+    return loss_ns(renewal) < next_ns ? loss_ns(renewal) : next_ns;
+}
+
+enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns)
+{
+    if (renewal->epoch != 0 && is_lost(renewal, now_ns)) {
+        return RENEWAL_LOST;
+    }
+    return now_ns < renewal->deadline_ns ? RENEWAL_SAFE : RENEWAL_JEOPARDY;
+}
+
+int64_t renewal_deadline_ns(const struct renewal *renewal)
+{
+    return renewal->deadline_ns;
+}
+
+uint32_t renewal_epoch(const struct renewal *renewal)
+{
+    return renewal->epoch;
+}
+
+bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns)
+{
+    HF_CHECK(voter < renewal->config.voter_count);
+    int64_t answered_ns = renewal->voters[voter].answered_ns;
+    return answered_ns != 0 && now_ns - answered_ns <= renewal->config.session_ttl_ns;
+}

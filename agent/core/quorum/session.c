@@ -1,0 +1,152 @@
+/*
+ * The voter's side of sessions.
+ *
+ * A renewal extends a session only if it echoes a stamp of this process that is newer than the one
+ * counted last and less than a ttl old: so its sender has heard this voter lately. Times of
+ * renewals are not durable: a voter that (re)started, or stood still, takes every session, known
+ * or not, for just renewed. Marks are durable, and hold for every epoch up to theirs.
+ *
+ * The voter counts the ttl long by max_drift; the holder counts it short.
+ */
+#include "proto/check.h"
+#include "state.h"
+
+/* When any epoch of the agent up to this one was last heard of. */
+static int64_t last_heard_ns(const struct quorum *quorum, const struct agent_record *agent,
+                             uint32_t epoch)
+{
+    int64_t heard_ns = quorum->fresh_since_ns;
+    if (agent->heard_older_ns > heard_ns) {
+        heard_ns = agent->heard_older_ns;
+    }
+    if (epoch >= agent->epoch && agent->heard_ns > heard_ns) {
+        heard_ns = agent->heard_ns;
+    }
+    return heard_ns;
+}
+
+/* How long until the session may have lapsed; 0: it has, at this instant. */
+static int64_t lapse_wait_ns(const struct quorum *quorum, const struct agent_record *agent,
+                             uint32_t epoch)
+{
+    int64_t lapse_ns = last_heard_ns(quorum, agent, epoch) +
+                       quorum_long_ns(quorum, quorum->config.session_ttl_ns);
+    return quorum->now_ns > lapse_ns ? 0 : lapse_ns - quorum->now_ns + 1;
+}
+
+static bool echo_is_fresh(const struct quorum *quorum, const struct agent_record *agent,
+                          const struct message_echo *echo)
+{
+    return echo->incarnation == quorum->incarnation && echo->issued_ns <= quorum->stamp_ns &&
+           echo->issued_ns > agent->echo_counted_ns &&
+           quorum->now_ns - echo->issued_ns < quorum->config.session_ttl_ns;
+}
+
+static void follow_epoch(struct agent_record *agent, uint32_t epoch)
+{
+    if (epoch <= agent->epoch) {
+        return;
+    }
+    if (agent->heard_ns > agent->heard_older_ns) {
+        agent->heard_older_ns = agent->heard_ns;
+    }
+    agent->heard_ns = INT64_MIN;
+    agent->epoch = epoch;
+}
+
+void session_renew(struct quorum *quorum, const struct message *message)
+{
+    const struct message_renew *renew = &message->as.renew;
+    uint32_t index = 0;
+    if (!quorum_agent(quorum, &renew->agent, &index)) {
+        struct message *refused = quorum_send(quorum, QUORUM_STRANGER, MESSAGE_REFUSED);
+        refused->as.refused.agent = renew->agent;
+        refused->as.refused.epoch = renew->epoch;
+        refused->as.refused.reason = MESSAGE_REFUSED_FULL;
+        return;
+    }
+    struct agent_record *agent = &quorum->agents[index];
+    bool dead = renew->epoch <= agent->marked;
+    bool extended = false;
+    if (!dead) {
+        follow_epoch(agent, renew->epoch);
+        extended = renew->epoch == agent->epoch && echo_is_fresh(quorum, agent, &renew->echo);
+    }
+    if (extended) {
+        agent->heard_ns = quorum->now_ns;
+        agent->echo_counted_ns = renew->echo.issued_ns;
+        if (agent->marked + 1 < renew->epoch && agent->dead + 1 < renew->epoch) {
+            death_want(quorum, index, renew->epoch - 1, true);
+        }
+    }
+    /* Stamps rise, also within one reading of the clock. */
+    quorum->stamp_ns = quorum->now_ns > quorum->stamp_ns ? quorum->now_ns : quorum->stamp_ns + 1;
+    struct message_renew_ack *ack = &quorum_send(quorum, index, MESSAGE_RENEW_ACK)->as.renew_ack;
+    ack->agent = renew->agent;
+    ack->epoch = renew->epoch;
+    ack->renewal_id = renew->renewal_id;
+    ack->echo.incarnation = quorum->incarnation;
+    ack->echo.issued_ns = quorum->stamp_ns;
+    ack->extended = extended;
+    ack->dead_epoch = agent->marked;
+}
+
+static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind,
+                   const struct message_session *session, int64_t wait_ns)
+{
+    struct message_session_answer *out = &quorum_send(quorum, voter, kind)->as.session_answer;
+    out->agent = session->agent;
+    out->epoch = session->epoch;
+    out->yes = wait_ns == 0;
+    out->wait_ns = wait_ns;
+}
+
+/* Asks one who knows nothing of the agent to wait until its table has room: it is asked again. */
+static bool session_agent(struct quorum *quorum, const struct message *message,
+                          enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
+{
+    if (!quorum_from_voter(quorum, message, voter)) {
+        return false;
+    }
+    if (!quorum_agent(quorum, &message->as.session.agent, index)) {
+        answer(quorum, *voter, answer_kind, &message->as.session, quorum->config.session_ttl_ns);
+        return false;
+    }
+    return true;
+}
+
+void session_poll(struct quorum *quorum, const struct message *message)
+{
+    const struct message_session *session = &message->as.session;
+    uint32_t voter = 0;
+    uint32_t index = 0;
+    if (!session_agent(quorum, message, MESSAGE_POLLED, &voter, &index)) {
+        return;
+    }
+    const struct agent_record *agent = &quorum->agents[index];
+    bool marked = session->epoch <= agent->marked;
+    answer(quorum, voter, MESSAGE_POLLED, session,
+           marked ? 0 : lapse_wait_ns(quorum, agent, session->epoch));
+}
+
+void session_mark(struct quorum *quorum, const struct message *message)
+{
+    const struct message_session *session = &message->as.session;
+    uint32_t voter = 0;
+    uint32_t index = 0;
+    if (!session_agent(quorum, message, MESSAGE_MARKED, &voter, &index)) {
+        return;
+    }
+    struct agent_record *agent = &quorum->agents[index];
+    int64_t wait_ns = 0;
+    if (session->epoch > agent->marked) {
+        wait_ns = lapse_wait_ns(quorum, agent, session->epoch);
+        if (wait_ns == 0) {
+            agent->marked = session->epoch;
+            struct action *action = quorum_emit(quorum, ACTION_PERSIST_MARK);
+            action->as.mark.agent = session->agent;
+            action->as.mark.epoch = session->epoch;
+        }
+    }
+    answer(quorum, voter, MESSAGE_MARKED, session, wait_ns);
+}

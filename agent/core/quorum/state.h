@@ -1,0 +1,253 @@
+/*
+ * The quorum core's state, and what its files do for each other.
+ *
+ *   acceptor.c     promises and registers
+ *   session.c      the voter's side of sessions: renewals, polls, marks
+ *   death.c        the coordinator's side: having a lapsed session marked by a majority
+ *   coordinator.c  ballots: which partitions are prepared
+ *   work.c         a name that somebody asks for: queue, rounds, answers
+ *   quorum.c       memory, loading, events
+ */
+#ifndef QUORUM_STATE_H
+#define QUORUM_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/names.h"
+#include "core/quorum.h"
+#include "proto/message.h"
+
+#define MS_NS INT64_C(1000000)
+#define NEVER INT64_MAX
+
+enum {
+    NOBODY = 0xffff,   /* as the index of an agent */
+    NONE = 0,          /* as the index of a register, request or work: the first is never used */
+    RESEND_MS = 200,   /* an unanswered round is sent again */
+    RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
+    OUTCOMES_MAX = 16, /* requests answered together */
+};
+
+/* A message_value and its acceptance, packed. 1 << 40 tokens are one block, see message.h. */
+struct record {
+    uint64_t token_first;
+    uint32_t token_extra; /* token_last - token_first of a grant */
+    uint32_t epoch;
+    uint32_t round; /* accepted: ballot = round << 16 | voter */
+    uint32_t version_round;
+    uint32_t sequence_low;
+    uint32_t version_sequence_low;
+    uint16_t voter;
+    uint16_t version_voter;
+    uint8_t sequence_high;
+    uint8_t version_sequence_high;
+    uint16_t owner; /* index of an agent, or NOBODY */
+    uint16_t successor;
+    uint16_t lock_delay_ms;
+    uint16_t permits;
+    uint8_t mode;
+    uint8_t closing;
+};
+
+_Static_assert(sizeof(struct record) == 48, "256 bytes a lock: 48 of them are its register");
+
+enum death_phase { DEATH_IDLE = 0, DEATH_POLL, DEATH_MARK };
+
+struct agent_record {
+    struct message_agent name;
+    uint16_t next; /* in its bucket */
+    /* Voter's side. */
+    uint32_t epoch;          /* the highest that renewed here */
+    uint32_t marked;         /* epochs up to this one are dead, durably; 0: none */
+    int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
+    int64_t heard_older_ns;  /* of any epoch before */
+    int64_t echo_counted_ns; /* stamp of the echo counted last */
+    /* Coordinator's side. */
+    uint32_t dead;   /* epochs up to this one are dead: a majority marked them */
+    int64_t dead_ns; /* when this coordinator learned of it */
+    uint32_t target; /* phase != IDLE: the epoch to be marked */
+    uint8_t phase;
+    uint8_t mask;      /* voters that said yes in this phase */
+    bool superseded;   /* asked for without a waiter: a newer epoch lives */
+    int64_t wanted_ns; /* when a waiter last asked for it */
+    int64_t next_ns;   /* when to ask the voters again */
+};
+
+enum outcome {
+    OUTCOME_NONE = 0,
+    OUTCOME_GRANT,
+    OUTCOME_AMENDED,
+    OUTCOME_GIVEN_BACK,
+    OUTCOME_REFUSED_FULL,
+    OUTCOME_REFUSED_NOT_OWNER,
+    OUTCOME_REFUSED_SESSION,
+    OUTCOME_REFUSED_VERSION,
+    OUTCOME_REFUSED_TOKENS,
+};
+
+struct request {
+    uint32_t next; /* in its work's queue, or free */
+    uint32_t epoch;
+    uint64_t id;
+    struct message_order version;
+    uint64_t token;
+    uint16_t agent;
+    uint16_t lock_delay_ms;
+    uint8_t kind; /* MESSAGE_ACQUIRE, AMEND or GIVE_BACK */
+    uint8_t mode;
+    uint8_t outcome; /* decided: answered when the round is chosen */
+};
+
+enum work_state {
+    WORK_WAITING = 1, /* for a prepared partition, a holder, a death, a lock-delay, or a turn */
+    WORK_READING,
+    WORK_ACCEPTING,
+};
+
+/* A name with requests. */
+struct work {
+    uint32_t chain; /* in its bucket, or free */
+    uint32_t previous, next;
+    uint32_t name;
+    uint32_t first, last; /* requests in order of arrival */
+    uint8_t state;
+    uint8_t mask;               /* voters that answered this round */
+    uint8_t full;               /* voters whose tables are full */
+    bool found;                 /* READING: some voter had a value */
+    bool known;                 /* WAITING: value is what a majority has, under this ballot */
+    uint16_t waits_for;         /* the agent whose session is in the way, or NOBODY */
+    struct message_order order; /* of the round; READING: its ballot */
+    struct record value;        /* READING: the newest so far. ACCEPTING: what is proposed */
+    int64_t wake_ns;
+    int64_t recall_ns; /* when the last recall was sent */
+};
+
+enum partition_state { PARTITION_OTHERS = 0, PARTITION_PREPARING, PARTITION_PREPARED };
+
+struct partition {
+    uint64_t promised; /* acceptor */
+    uint64_t ballot;   /* coordinator: own ballot */
+    uint8_t state;
+    uint8_t mask; /* voters that promised */
+};
+
+struct quorum {
+    struct quorum_config config;
+    struct names *names;
+    uint64_t commit;
+    bool started;
+
+    /* Of the step. */
+    int64_t now_ns;
+    uint64_t random;
+    struct actions *actions;
+    uint32_t action_limit; /* of this step */
+    int64_t tick_ns;
+
+    struct partition partitions[MESSAGE_PARTITIONS];
+    struct record *registers;
+    uint32_t register_count;
+
+    struct agent_record *agents;
+    uint16_t *agent_heads;
+    uint32_t agent_head_mask;
+    uint32_t agent_count;
+    int64_t fresh_since_ns; /* voter's start, or the end of its last stall */
+    uint64_t incarnation;
+    int64_t stamp_ns; /* of the latest echo */
+    uint32_t deaths;  /* agents whose phase is not IDLE */
+
+    uint32_t round;       /* the highest used, durable */
+    uint32_t heard_round; /* the highest of anybody */
+    uint64_t sequence;
+    int64_t prepare_ns; /* when to send PREPARE again; NEVER */
+    bool prepare_anew;  /* under a new round */
+
+    struct request *requests;
+    uint32_t request_used, request_free;
+    struct work *works;
+    uint32_t *work_heads;
+    uint32_t work_head_mask;
+    uint32_t work_used, work_free;
+    uint32_t work_first;
+    uint32_t work_count;
+};
+
+/* quorum.c */
+void quorum_schedule(struct quorum *quorum, int64_t when_ns);
+bool quorum_has_room(const struct quorum *quorum, uint32_t actions);
+struct action *quorum_emit(struct quorum *quorum, enum action_kind kind);
+struct message *quorum_send(struct quorum *quorum, uint32_t to, enum message_kind kind);
+uint32_t quorum_majority(const struct quorum *quorum);
+bool quorum_find_agent(const struct quorum *quorum, const struct message_agent *name,
+                       uint32_t *index);
+/* The index of the voter that sent the message; false: it is none. */
+bool quorum_from_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter);
+void quorum_name(const struct quorum *quorum, uint32_t name, struct message_name *out);
+int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
+
+static inline bool mask_is_majority(const struct quorum *quorum, uint8_t mask)
+{
+    return (uint32_t)__builtin_popcount(mask) >= quorum_majority(quorum);
+}
+
+/* message.c */
+bool agent_name_valid(const struct message_agent *agent);
+bool order_valid(struct message_order order);
+bool value_valid(const struct message_value *value);
+
+/* acceptor.c */
+struct message_order record_accepted(const struct record *record);
+struct message_order record_version(const struct record *record);
+void record_set_accepted(struct record *record, struct message_order order);
+void record_set_version(struct record *record, struct message_order order);
+void record_blank(struct record *record);
+void record_to_value(const struct quorum *quorum, const struct record *record,
+                     struct message_value *value);
+/* false: the table of agents is full. */
+bool record_from_value(struct quorum *quorum, const struct message_value *value,
+                       struct record *record);
+/* NULL: there is none. */
+struct record *acceptor_find(const struct quorum *quorum, uint32_t name);
+/* Whether a value of that name can be stored here. */
+bool acceptor_has_room(const struct quorum *quorum, uint32_t name);
+bool acceptor_store(struct quorum *quorum, const struct message_name *name,
+                    struct message_order order, const struct message_value *value);
+void acceptor_prepare(struct quorum *quorum, const struct message *message);
+void acceptor_read(struct quorum *quorum, const struct message *message);
+void acceptor_accept(struct quorum *quorum, const struct message *message);
+
+/* session.c */
+void session_renew(struct quorum *quorum, const struct message *message);
+void session_poll(struct quorum *quorum, const struct message *message);
+void session_mark(struct quorum *quorum, const struct message *message);
+
+/* death.c */
+void death_want(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
+void death_polled(struct quorum *quorum, const struct message *message);
+void death_marked(struct quorum *quorum, const struct message *message);
+/* Returns when it wants to be called again. */
+int64_t death_tick(struct quorum *quorum);
+
+/* coordinator.c */
+uint32_t coordinator_preferred(const struct quorum *quorum, uint32_t partition);
+void coordinator_own(struct quorum *quorum, const struct message_partitions *partitions);
+void coordinator_promise(struct quorum *quorum, const struct message *message);
+void coordinator_beaten(struct quorum *quorum, uint32_t partition, uint64_t higher);
+int64_t coordinator_tick(struct quorum *quorum);
+/* The order of the next proposal; false: this ballot has none left, a new one is being prepared. */
+bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
+
+/* work.c */
+void work_request(struct quorum *quorum, const struct message *message);
+void work_value(struct quorum *quorum, const struct message *message);
+void work_accepted(struct quorum *quorum, const struct message *message);
+/* The partitions' ballots have changed: rounds under others are over, waits are looked at. */
+void work_ballots_changed(struct quorum *quorum);
+/* That agent's sessions up to some epoch are dead now. */
+void work_agent_dead(struct quorum *quorum, uint32_t agent);
+int64_t work_tick(struct quorum *quorum);
+void work_check_invariants(const struct quorum *quorum);
+
+#endif
