@@ -47,10 +47,10 @@ struct hfi_field {
     uint64_t max;
 };
 
-/* Table entries: s is the struct, m the member. */
-#define HFI_INTEGER(s, m, low, high)                                                               \
+/* Table entries: s is the struct, m the member; its name is the field's, or label is. */
+#define HFI_INTEGER_AS(label, s, m, low, high)                                                     \
     {                                                                                              \
-        .name = #m, .type = HFI_FIELD_INTEGER, .offset = offsetof(struct s, m),                    \
+        .name = (label), .type = HFI_FIELD_INTEGER, .offset = offsetof(struct s, m),               \
         .size = sizeof(((struct s *)0)->m), .min = (low), .max = (high),                           \
     }
 #define HFI_SEAT(s, m)                                                                             \
@@ -58,14 +58,17 @@ struct hfi_field {
         .name = #m, .type = HFI_FIELD_SEAT, .offset = offsetof(struct s, m),                       \
         .size = sizeof(((struct s *)0)->m), .min = 0, .max = HFI_FIELD_SEAT_MAX,                   \
     }
-#define HFI_BOOL(s, m)                                                                             \
+#define HFI_BOOL_AS(label, s, m)                                                                   \
     {                                                                                              \
-        .name = #m, .type = HFI_FIELD_BOOL, .offset = offsetof(struct s, m),                       \
+        .name = (label), .type = HFI_FIELD_BOOL, .offset = offsetof(struct s, m),                  \
     }
-#define HFI_TEXT(s, m, what)                                                                       \
+#define HFI_TEXT_AS(label, s, m, what)                                                             \
     {                                                                                              \
-        .name = #m, .type = HFI_FIELD_TEXT, .rule = (what), .offset = offsetof(struct s, m),       \
+        .name = (label), .type = HFI_FIELD_TEXT, .rule = (what), .offset = offsetof(struct s, m),  \
     }
+#define HFI_INTEGER(s, m, low, high) HFI_INTEGER_AS(#m, s, m, low, high)
+#define HFI_BOOL(s, m) HFI_BOOL_AS(#m, s, m)
+#define HFI_TEXT(s, m, what) HFI_TEXT_AS(#m, s, m, what)
 
 enum {
     HFI_FIELD_SLOT_MAX = (1 << 22) - 1,

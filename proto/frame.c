@@ -61,7 +61,7 @@ enum { OPEN_FIELD_HOLDER = FIELDS_BEFORE + 4 };
 static const struct hfi_field region_fields[] = {
     HFI_INTEGER(hfi_region_frame, region, 0, UINT32_MAX),
     HFI_INTEGER(hfi_region_frame, incarnation, 0, UINT64_MAX),
-    HFI_TEXT(hfi_region_frame, namespace_name, HFI_TEXT_LABEL),
+    HFI_TEXT_AS("namespace", hfi_region_frame, namespace_name, HFI_TEXT_LABEL),
 };
 
 static const struct hfi_field opened_fields[] = {
@@ -82,27 +82,27 @@ static const struct hfi_field close_fields[] = {
     HFI_INTEGER(hfi_frame, handle, 0, UINT32_MAX),
 };
 static const struct hfi_field seated_fields[] = {
-    HFI_INTEGER(hfi_frame, seated, 0, HFI_FIELD_SEAT_MAX),
+    HFI_INTEGER_AS("seat", hfi_frame, seated, 0, HFI_FIELD_SEAT_MAX),
 };
 static const struct hfi_field name_fields[] = {
-    HFI_TEXT(hfi_frame, text, HFI_TEXT_NAME),
+    HFI_TEXT_AS("name", hfi_frame, text, HFI_TEXT_NAME),
 };
 static const struct hfi_field prefix_fields[] = {
-    HFI_TEXT(hfi_frame, text, HFI_TEXT_PREFIX),
+    HFI_TEXT_AS("prefix", hfi_frame, text, HFI_TEXT_PREFIX),
 };
 static const struct hfi_field check_fields[] = {
-    HFI_TEXT(hfi_frame, text, HFI_TEXT_SEQUENCER),
+    HFI_TEXT_AS("sequencer", hfi_frame, text, HFI_TEXT_SEQUENCER),
 };
 static const struct hfi_field break_fields[] = {
-    HFI_TEXT(hfi_frame, break_lock.name, HFI_TEXT_NAME),
-    HFI_INTEGER(hfi_frame, break_lock.flags, 0, HFI_BREAK_FRAME_NOW),
+    HFI_TEXT_AS("name", hfi_frame, break_lock.name, HFI_TEXT_NAME),
+    HFI_INTEGER_AS("flags", hfi_frame, break_lock.flags, 0, HFI_BREAK_FRAME_NOW),
 };
 static const struct hfi_field list_fields[] = {
-    HFI_TEXT(hfi_frame, list.prefix, HFI_TEXT_PREFIX),
-    HFI_TEXT(hfi_frame, list.after, HFI_TEXT_PREFIX),
+    HFI_TEXT_AS("prefix", hfi_frame, list.prefix, HFI_TEXT_PREFIX),
+    HFI_TEXT_AS("after", hfi_frame, list.after, HFI_TEXT_PREFIX),
 };
 static const struct hfi_field listed_fields[] = {
-    HFI_BOOL(hfi_frame, listed.more),
+    HFI_BOOL_AS("more", hfi_frame, listed.more),
 };
 static const struct hfi_field done_fields[] = {
     HFI_INTEGER(hfi_frame, error, ERROR_MIN, 0),

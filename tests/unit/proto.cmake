@@ -1,0 +1,12 @@
+# proto/: names, frames, sequencers.
+foreach(module frame listed name sequencer)
+    add_executable(test_${module} ${CMAKE_CURRENT_LIST_DIR}/test_${module}.c)
+    target_link_libraries(test_${module}
+        PRIVATE hf_flags hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)
+    set_target_properties(test_${module}
+        PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${module} COMMAND test_${module})
+    set_tests_properties(${module} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 120)
+endforeach()
+target_sources(test_frame PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
+target_sources(test_listed PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)

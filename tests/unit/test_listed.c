@@ -1,0 +1,279 @@
+/* A page of LISTED: what is built is read back; what does not fit is cut, and says so. */
+#include "frame_samples.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = HFI_FRAME_PARTIES_MAX + 6 };
+
+static unsigned char page[HFI_FRAME_MAX];
+static struct hfi_frame frame;
+static struct hfi_listed_cursor cursor;
+static struct hfi_frame_error error;
+static struct hfi_listed_builder builder;
+static struct hfi_lock_frame lock;
+static struct hfi_party_frame party;
+static struct hfi_party_frame parties[2 * MANY];
+
+static void finish_and_decode(bool more)
+{
+    size_t size = hfi_listed_finish(&builder, more);
+
+    ck_assert_uint_le(size, builder.size);
+    ck_assert_msg(hfi_frame_decode(page, size, &frame, &cursor, &error) == 0, "%s", error.text);
+    ck_assert_int_eq(frame.kind, HFI_FRAME_LISTED);
+    ck_assert_uint_eq(frame.request, 9);
+    ck_assert_int_eq(frame.listed.more, more);
+}
+
+static struct hfi_lock_frame lock_named(const char *name)
+{
+    return (struct hfi_lock_frame){.name = sample_text(name), .age_ns = -1};
+}
+
+static void ck_assert_text_eq(struct hfi_text text, const char *expected)
+{
+    ck_assert_uint_eq(text.size, strlen(expected));
+    ck_assert_mem_eq(text.bytes, expected, text.size);
+}
+
+/* Parties whose pid is their index. */
+static void fill_parties(const char *command)
+{
+    for (size_t i = 0; i < 2 * MANY; i++) {
+        parties[i] = (struct hfi_party_frame){.pid = (int64_t)i,
+                                              .uid = 1000,
+                                              .elapsed_ns = 5,
+                                              .remaining_ns = 6,
+                                              .token = 7,
+                                              .mode = 1,
+                                              .agent = sample_text("host-a"),
+                                              .command = sample_text(command)};
+    }
+}
+
+START_TEST(test_read_back)
+{
+    struct hfi_lock_frame added = {.name = sample_text("db/x"),
+                                   .state = 2,
+                                   .closed_ns = 11,
+                                   .age_ns = 12,
+                                   .coordinator = sample_text("host-b"),
+                                   .holder_count = 2,
+                                   .waiter_count = 1,
+                                   .more_parties = true};
+
+    fill_parties("ls -l");
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    added = lock_named("db/y");
+    ck_assert(hfi_listed_add(&builder, &added, NULL));
+    finish_and_decode(true);
+    ck_assert_uint_eq(frame.listed.lock_count, 2);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_text_eq(lock.name, "db/x");
+    ck_assert_uint_eq(lock.state, 2);
+    ck_assert_int_eq(lock.closed_ns, 11);
+    ck_assert_int_eq(lock.age_ns, 12);
+    ck_assert_text_eq(lock.coordinator, "host-b");
+    ck_assert_uint_eq(lock.holder_count, 2);
+    ck_assert_uint_eq(lock.waiter_count, 1);
+    ck_assert(lock.more_parties);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(hfi_listed_next_party(&cursor, &party));
+        ck_assert_int_eq(party.pid, i);
+        ck_assert_int_eq(party.uid, 1000);
+        ck_assert_int_eq(party.elapsed_ns, 5);
+        ck_assert_int_eq(party.remaining_ns, 6);
+        ck_assert_uint_eq(party.token, 7);
+        ck_assert_uint_eq(party.mode, 1);
+        ck_assert_text_eq(party.agent, "host-a");
+        ck_assert_text_eq(party.command, "ls -l");
+    }
+    ck_assert(!hfi_listed_next_party(&cursor, &party));
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_text_eq(lock.name, "db/y");
+    ck_assert_int_eq(lock.age_ns, -1);
+    ck_assert(!hfi_listed_next_party(&cursor, &party));
+    ck_assert(!hfi_listed_next_lock(&cursor, &lock));
+}
+END_TEST
+
+/* Parties that nobody asks for are passed over. */
+START_TEST(test_skip_parties)
+{
+    struct hfi_lock_frame added = lock_named("a");
+
+    fill_parties("");
+    added.holder_count = 3;
+    added.waiter_count = 2;
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    added.name = sample_text("b");
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_text_eq(lock.name, "b");
+    ck_assert(!hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(!hfi_listed_next_party(&cursor, &party));
+}
+END_TEST
+
+START_TEST(test_page_is_full)
+{
+    struct hfi_lock_frame added = lock_named("n");
+
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    for (int i = 0; i < HFI_FRAME_LOCKS_MAX; i++) {
+        ck_assert(hfi_listed_add(&builder, &added, NULL));
+    }
+    ck_assert(!hfi_listed_add(&builder, &added, NULL));
+    finish_and_decode(true);
+    ck_assert_uint_eq(frame.listed.lock_count, HFI_FRAME_LOCKS_MAX);
+}
+END_TEST
+
+/* A lock that does not fit behind others is left out whole, and the page is as it was. */
+START_TEST(test_left_out_whole)
+{
+    struct hfi_lock_frame added = lock_named("n");
+    size_t used;
+
+    fill_parties("a command of some length that takes its room");
+    added.waiter_count = 60;
+    hfi_listed_begin(&builder, page, 6000, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    used = builder.used;
+    ck_assert(!hfi_listed_add(&builder, &added, parties));
+    ck_assert_uint_eq(builder.used, used);
+    finish_and_decode(true);
+    ck_assert_uint_eq(frame.listed.lock_count, 1);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_uint_eq(lock.waiter_count, 60);
+    ck_assert(!lock.more_parties);
+}
+END_TEST
+
+/* The first lock of a page always fits: its parties are cut from the end. */
+START_TEST(test_first_always_fits)
+{
+    struct hfi_lock_frame added = lock_named("n");
+    char longest[HFI_FRAME_COMMAND_MAX + 1];
+    uint32_t told = 0;
+
+    memset(longest, 'c', HFI_FRAME_COMMAND_MAX);
+    longest[HFI_FRAME_COMMAND_MAX] = '\0';
+    fill_parties(longest);
+    added.holder_count = (uint32_t)_i;
+    added.waiter_count = 64;
+    hfi_listed_begin(&builder, page, 4096, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(lock.more_parties);
+    ck_assert_uint_gt(lock.holder_count + lock.waiter_count, 15); /* room for 20 or so */
+    ck_assert_uint_eq(lock.holder_count, _i < 16 ? (uint32_t)_i : lock.holder_count);
+    while (hfi_listed_next_party(&cursor, &party)) {
+        ck_assert_int_eq(party.pid, told);
+        told++;
+    }
+    ck_assert_uint_eq(told, lock.holder_count + lock.waiter_count);
+}
+END_TEST
+
+START_TEST(test_too_many_parties)
+{
+    struct hfi_lock_frame added = lock_named("n");
+
+    fill_parties("");
+    added.holder_count = MANY;
+    added.waiter_count = MANY;
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(lock.more_parties);
+    ck_assert_uint_eq(lock.holder_count, HFI_FRAME_PARTIES_MAX);
+    ck_assert_uint_eq(lock.waiter_count, HFI_FRAME_PARTIES_MAX);
+    for (int i = 0; i < 2 * HFI_FRAME_PARTIES_MAX; i++) {
+        ck_assert(hfi_listed_next_party(&cursor, &party));
+        ck_assert_int_eq(party.pid, i < HFI_FRAME_PARTIES_MAX ? i : i + 6);
+    }
+}
+END_TEST
+
+/* What others could write into a region or a command line is made presentable. */
+START_TEST(test_made_to_fit)
+{
+    struct hfi_lock_frame added = lock_named("n");
+    char longest[300];
+
+    memset(longest, 'c', sizeof longest);
+    memcpy(longest + HFI_FRAME_COMMAND_MAX - 1, "\xc3\xa4", 2);
+    fill_parties("a\x1b[2J\xff\xc3\xa4\n");
+    parties[0].pid = -7;
+    parties[0].uid = INT64_C(1) << 33;
+    parties[0].elapsed_ns = INT64_MIN;
+    parties[0].remaining_ns = -2;
+    parties[1].pid = INT64_MAX;
+    parties[1].command = (struct hfi_text){.bytes = longest, .size = sizeof longest};
+    added.holder_count = 2;
+    added.closed_ns = -5;
+    added.age_ns = INT64_MIN;
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_int_eq(lock.closed_ns, 0);
+    ck_assert_int_eq(lock.age_ns, 0);
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert_int_eq(party.pid, -1);
+    ck_assert_int_eq(party.uid, -1);
+    ck_assert_int_eq(party.elapsed_ns, 0);
+    ck_assert_int_eq(party.remaining_ns, 0);
+    ck_assert_text_eq(party.command, "a?[2J?\xc3\xa4?");
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert_int_eq(party.pid, -1);
+    ck_assert_uint_eq(party.command.size, HFI_FRAME_COMMAND_MAX - 1); /* no half character */
+}
+END_TEST
+
+/* A packet that changes under the cursor ends the reading. */
+START_TEST(test_changed_packet)
+{
+    size_t size = sample_page(2, page);
+
+    ck_assert_int_eq(hfi_frame_decode(page, size, &frame, &cursor, &error), 0);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    memset(page, 0xc1, sizeof page);
+    ck_assert(!hfi_listed_next_party(&cursor, &party));
+    ck_assert(!hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(!hfi_listed_next_party(&cursor, &party));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("listed");
+    TCase *tcase = tcase_create("listed");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(tcase, test_read_back);
+    tcase_add_test(tcase, test_skip_parties);
+    tcase_add_test(tcase, test_page_is_full);
+    tcase_add_test(tcase, test_left_out_whole);
+    tcase_add_loop_test(tcase, test_first_always_fits, 0, 65);
+    tcase_add_test(tcase, test_too_many_parties);
+    tcase_add_test(tcase, test_made_to_fit);
+    tcase_add_test(tcase, test_changed_packet);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
