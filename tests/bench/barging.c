@@ -87,8 +87,8 @@ static int measure_barging(const struct bench *bench, struct figure *figure, uin
     struct side *peer = figure_side(figure, "robust process-shared mutex", "pairs/s", 0);
     pthread_mutex_t *mutex = crew_memory(sizeof(*mutex));
     const struct crew_job jobs[2] = {
-        {holdfast_setup, holdfast_work, &agent, &ours->series},
-        {mutex_setup, mutex_work, &mutex, &peer->series},
+        {holdfast_setup, holdfast_work, &agent, &ours->series, NULL, NULL},
+        {mutex_setup, mutex_work, &mutex, &peer->series, NULL, NULL},
     };
 
     int result = mutex != NULL ? robust_mutex_init(mutex) : -1;

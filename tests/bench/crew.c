@@ -148,8 +148,12 @@ static int run_rounds(struct crew *crew, uint32_t worker_count, uint32_t rounds,
         for (uint32_t i = 0; i < worker_count; i++) {
             count += crew->places[i].count;
         }
+        const struct crew_job *job = &jobs[turn_of(round)];
+        if (job->round_done != NULL) {
+            job->round_done(job->round_arg);
+        }
         if (round >= 2) { /* the first of each job is the warm-up */
-            series_add(jobs[turn_of(round)].out, (double)count * 1e9 / (double)took_ns);
+            series_add(job->out, (double)count * 1e9 / (double)took_ns);
         }
     }
     start_round(crew); /* lets the workers leave */

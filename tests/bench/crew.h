@@ -26,6 +26,9 @@ struct crew_job {
     int64_t (*work)(void *state, crew_stop *stop);
     const void *arg;    /* for setup; from before the fork */
     struct series *out; /* gets operations a second of all workers together, one value a round */
+    /* May be NULL. In the bench itself, after each round of this job, the workers being idle. */
+    void (*round_done)(void *round_arg);
+    void *round_arg;
 };
 
 /* A page-aligned piece of zeroed memory that children of fork share; NULL after complain(). */

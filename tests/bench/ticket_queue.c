@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How often a waiter looks before it sleeps: a few microseconds, less than a sleep and a wake. */
+/* How often a waiter looks before it sleeps: a microsecond or so, less than a sleep and a wake. */
 static const int looks_before_sleep = 100;
 
 static void relax(void)
