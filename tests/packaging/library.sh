@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# libholdfast.so needs libc and msgpack-c and nothing else, and shows exactly the functions that its
+# header declares. Arguments: source folder, build folder.
+set -euo pipefail
+source=$1 library=$2/lib/libholdfast.so
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+
+readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' >"$work/needed"
+if grep -vE '^(libc\.so\.|ld-linux.*\.so\.|libmsgpack-?c\.so\.)' "$work/needed"; then
+    echo "^ libholdfast.so needs more than libc and msgpack-c"
+    exit 1
+fi
+if ! grep -q '^libc\.so\.' "$work/needed"; then
+    echo "libholdfast.so does not even need libc: this looked at the wrong file"
+    exit 1
+fi
+
+sed -nE 's/^(int|void|int64_t|const char \*) ?(hf_[a-z_]+)\(.*/\2/p' \
+    "$source/include/holdfast/holdfast.h" | sort -u >"$work/declared"
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+    sort -u >"$work/shown"
+if [[ $(wc -l <"$work/declared") -lt 20 ]]; then
+    echo "found only these in holdfast.h: $(paste -sd' ' "$work/declared")"
+    exit 1
+fi
+if ! diff "$work/declared" "$work/shown"; then
+    echo "^ < declared in holdfast.h, > shown by libholdfast.so"
+    exit 1
+fi

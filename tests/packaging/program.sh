@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The README's C program compiles without a warning and links, found through pkg-config: in the
+# build folder, and installed under a prefix that was chosen late; shared and static. The header
+# compiles as C++. Arguments: source folder, build folder, C compiler, C++ compiler.
+set -euo pipefail
+source=$1 build=$2 cc=$3 cxx=$4
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+
+awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source/README.md" \
+    >"$work/readme.c"
+grep -q hf_connect "$work/readme.c"
+printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n    puts(%s);\n}\n' \
+    'hf_version()' >"$work/version.c"
+version=$(sed -n 's/^Version: //p' "$build/lib/pkgconfig/holdfast.pc")
+
+# expect WHAT COMMAND...: the program that was linked prints the library's version.
+expect() {
+    local what=$1 got
+    shift
+    got=$("$@")
+    [[ $got == "$version" ]] || { echo "$what: prints '$got', not '$version'"; exit 1; }
+    echo "$what: good"
+}
+
+# link PKG-CONFIG-DIR OUTPUT SOURCE PKG-CONFIG-OPTION...
+link() {
+    local dir=$1 output=$2 program=$3 flags
+    shift 3
+    flags=$(PKG_CONFIG_PATH=$dir pkg-config "$@" --cflags --libs holdfast)
+    # shellcheck disable=SC2086 # several words, by design
+    "$cc" -std=gnu11 -Wall -Wextra -Werror "$program" $flags -o "$output"
+}
+
+link "$build/lib/pkgconfig" "$work/readme" "$work/readme.c"
+link "$build/lib/pkgconfig" "$work/version" "$work/version.c"
+expect "from the build folder" "$work/version"
+
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+pc=$(find "$work/prefix" -name holdfast.pc)
+lib=$(cd -- "$(dirname -- "$pc")/.." && pwd)
+link "${pc%/*}" "$work/readme" "$work/readme.c"
+link "${pc%/*}" "$work/version" "$work/version.c"
+expect "installed, shared" env LD_LIBRARY_PATH="$lib" "$work/version"
+rm -f "$lib"/libholdfast.so*
+link "${pc%/*}" "$work/version" "$work/version.c" --static
+expect "installed, static" "$work/version"
+[[ -x $work/prefix/bin/holdfast && -x $work/prefix/bin/holdfastd ]]
+grep -q "^ExecStart=$work/prefix/bin/holdfastd " "$work/prefix/lib/systemd/system/holdfastd.service"
+
+printf '#include <holdfast/holdfast.h>\nint main()\n{\n    return hf_version() == nullptr;\n}\n' \
+    >"$work/version.cpp"
+"$cxx" -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$source/include" -c "$work/version.cpp" \
+    -o "$work/version.o"
+echo "as C++: good"
