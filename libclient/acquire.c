@@ -1,0 +1,567 @@
+/*
+ * Taking a lock: the fast path, and everything that happens when it does not succeed at once.
+ *
+ * The fast path is hf_acquire() down to fast_exclusive(): a fork check, the handle's state and
+ * place, one swap of the lock word, the clock. client.h has the proof that it needs no claim.
+ * Everything else claims the handle, so that at most one thread of this process waits for it.
+ *
+ * A wait ends by itself, by its patience, or by hf_cancel. It sleeps on futexes in the region; when
+ * the lease runs out it sees to the agent, connects again if it has to, and goes on in its place
+ * of the queue, or in a new one if the agent came back with another region.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#define SLICE_NS (20 * NS_PER_MS)  /* a try looks this often whether another took the lock */
+#define MOMENT_NS (NS_PER_MS / 10) /* until a thread has stored the state that it is about to */
+#define LEASE_NAP_NS (250 * NS_PER_MS)
+#define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next goes on with the same greeting */
+#define PACE_NS_MIN (50 * NS_PER_MS)
+#define PACE_NS_MAX (500 * NS_PER_MS)
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool canceled(const hf_lock *lock, const struct patience *patience)
+{
+    /* seq_cst: pairs with hf_cancel(), which counts first and wakes afterwards */
+    return atomic_load(&lock->cancel) != patience->cancel_seen;
+}
+
+/* Sleeps on the handle's claim; lock->mutex is held. */
+static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t until_ns = (int64_t)until.tv_sec * NS_PER_S + until.tv_nsec + timeout_ns;
+    until = (struct timespec){.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+    pthread_cond_timedwait(&lock->unclaimed, &lock->mutex, &until);
+}
+
+/* The state was FREE and is TAKING by our swap. Whether no thread in the fast path has it. */
+static bool claim_stands(hf_lock *lock, bool *named)
+{
+    const struct place *place = atomic_load(&lock->place);
+    *named = false;
+    if (place != NULL) {
+        /* seq_cst: after the swap of the state; see client.h */
+        uint64_t word = atomic_load(&place->map->region.words[place->slot].word);
+        *named = hfi_word_holder(word) == place->holder;
+    }
+    uint32_t state = STATE_TAKING;
+    if (*named) { /* fails if it has stored HELD, which then stands */
+        atomic_compare_exchange_strong(&lock->state, &state, STATE_FREE);
+        return false;
+    }
+    return atomic_load(&lock->state) == STATE_TAKING;
+}
+
+/* What a handle that holds already answers to a further acquire. 1: it may count. */
+static int already(hf_lock *lock)
+{
+    struct hold_view view;
+    enum hold_worth worth;
+    if (hold_look(lock, boottime_ns(), &view, &worth) && worth == HOLD_LOST) {
+        return HF_ELOST;
+    }
+    return lock->flags & HF_REENTRANT ? 1 : HF_EALREADY;
+}
+
+/* One look at the claim, lock->mutex held. 0 and 1 as claim_take; 2: not now; an error. */
+static int claim_once(hf_lock *lock)
+{
+    uint32_t state = STATE_FREE;
+    bool named = false;
+    if (lock->claimed) {
+        return 2;
+    }
+    /* seq_cst: see client.h */
+    if (atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
+        if (claim_stands(lock, &named)) {
+            return 0;
+        }
+        return named ? HF_EALREADY : 2;
+    }
+    if (state != STATE_HELD) {
+        return 2;
+    }
+    int result = already(lock);
+    if (result == 1 && !atomic_compare_exchange_strong(&lock->state, &state, STATE_CHANGING)) {
+        return 2;
+    }
+    return result;
+}
+
+int claim_take(hf_lock *lock, const struct patience *patience)
+{
+    int result;
+    pthread_mutex_lock(&lock->mutex);
+    for (;;) { /* ends by the claim, or by patience */
+        result = claim_once(lock);
+        if (result != 2) {
+            lock->claimed = result >= 0;
+            break;
+        }
+        int64_t left_ns = patience->deadline_ns - boottime_ns();
+        if (canceled(lock, patience)) {
+            result = HF_ECANCELED;
+            break;
+        }
+        if (left_ns <= 0 && (lock->claimed || !patience->try_only)) {
+            result = patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
+            break;
+        }
+        if (lock->claimed) {
+            claim_sleep(lock, sooner(left_ns, NS_PER_S)); /* BOOTTIME is read again after it */
+        } else {
+            claim_sleep(lock, MOMENT_NS);
+        }
+    }
+    pthread_mutex_unlock(&lock->mutex);
+    return result;
+}
+
+void claim_give(hf_lock *lock, enum claim_state state)
+{
+    pthread_mutex_lock(&lock->mutex);
+    lock->claimed = false;
+    /* release: pairs with the acquire loads that look for HELD, and the swaps from FREE */
+    atomic_store_explicit(&lock->state, state, memory_order_release);
+    pthread_cond_broadcast(&lock->unclaimed);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+static void hold_tell(const struct hfi_held *held, struct hf_hold *out)
+{
+    if (out != NULL) {
+        out->token = held->token;
+        out->deadline_ns = held->deadline_ns;
+    }
+}
+
+/* The agent is down: one attempt to reach it, or a nap. */
+static int agent_reconnect(hf_lock *lock, const struct patience *patience, int64_t *pace_ns)
+{
+    hf_client *client = lock->client;
+    int64_t now_ns = boottime_ns();
+    pthread_mutex_lock(&client->socket_mutex);
+    int error = client_reconnect(client, sooner(patience->deadline_ns, now_ns + HANDSHAKE_NS));
+    pthread_mutex_unlock(&client->socket_mutex);
+    if (error == HF_EVERSION || error == HF_EACCES) {
+        return error; /* waiting does not change it */
+    }
+    if (error != 0) {
+        *pace_ns = *pace_ns == 0 ? PACE_NS_MIN : sooner(*pace_ns * 2, PACE_NS_MAX);
+        int64_t left_ns = patience->deadline_ns - boottime_ns();
+        if (left_ns > 0) {
+            futex_sleep_private(&lock->cancel, patience->cancel_seen, sooner(*pace_ns, left_ns));
+        }
+    }
+    return 0;
+}
+
+int agent_await(hf_lock *lock, const struct patience *patience, const struct place *place,
+                int64_t *pace_ns)
+{
+    hf_client *client = lock->client;
+    if (pthread_mutex_trylock(&client->socket_mutex) == 0) {
+        client_drain(client); /* finds out whether the agent hung up */
+        pthread_mutex_unlock(&client->socket_mutex);
+    }
+    /* acquire: pairs with the releases in client.c and socket.c */
+    if (atomic_load_explicit(&client->down, memory_order_acquire)) {
+        return agent_reconnect(lock, patience, pace_ns);
+    }
+    int64_t left_ns = sooner(patience->deadline_ns - boottime_ns(), LEASE_NAP_NS);
+    if (place == NULL || atomic_load(&place->map->region.header->abandoned)) {
+        int error = lock_renew(lock, place);
+        if (error != 0 && error != HF_ENOAGENT) {
+            return error;
+        }
+        if (atomic_load(&lock->place) == place && left_ns > 0) {
+            futex_sleep_private(&lock->cancel, patience->cancel_seen, left_ns);
+        }
+        return 0;
+    }
+    struct hfi_header *header = place->map->region.header;
+    /* seq_cst: counted, then looked at; pairs with hfi_publish(), which publishes, then looks */
+    atomic_fetch_add(&header->lease_sleepers, 1);
+    uint32_t seen = atomic_load(&header->lease_wake);
+    int64_t deadline_ns = hfi_lease_deadline_ns(atomic_load(&header->lease));
+    if (deadline_ns <= boottime_ns() && left_ns > 0 && !canceled(lock, patience)) {
+        futex_sleep_shared(&header->lease_wake, seen, left_ns);
+    }
+    atomic_fetch_sub(&header->lease_sleepers, 1);
+    return 0;
+}
+
+/* A take in progress, by the owner of the claim. */
+struct take {
+    hf_lock *lock;
+    enum hf_mode mode;
+    const struct patience *patience; /* a try's ends after TRY_MS */
+    struct place *place;             /* where it is at present */
+    uint64_t ticket;                 /* its place in the queue there, 0: none */
+    int64_t pace_ns;
+    bool waited;
+    struct hfi_held held;
+};
+
+static void take_leave(struct take *take)
+{
+    if (take->ticket != 0) {
+        struct hfi_actor actor = place_actor(take->place);
+        struct hfi_request request = place_request(take->lock, take->place);
+        hfi_leave(&actor, &request, &take->ticket);
+    }
+}
+
+/* Looks whether the handle's place is another one by now. */
+static void take_place(struct take *take)
+{
+    struct place *place = atomic_load(&take->lock->place);
+    if (place != take->place) {
+        take_leave(take);
+        take->place = place;
+    }
+}
+
+static enum hfi_outcome take_try(struct take *take)
+{
+    struct hfi_actor actor = place_actor(take->place);
+    struct hfi_request request = place_request(take->lock, take->place);
+    if (take->mode == HF_SHARED) {
+        return hfi_try_shared(&actor, &request, &take->held);
+    }
+    enum hfi_outcome outcome = hfi_try_exclusive(&actor, &request, &take->held);
+    if (outcome == HFI_DRAINING) { /* readers are inside: it has no place to wait for them yet */
+        hfi_release(&actor, request.slot, take->held.token);
+        return HFI_OCCUPIED;
+    }
+    return outcome;
+}
+
+static enum hfi_outcome take_wait(struct take *take)
+{
+    struct hfi_actor actor = place_actor(take->place);
+    struct hfi_request request = place_request(take->lock, take->place);
+    struct hfi_patience patience = {.deadline_ns = take->patience->deadline_ns,
+                                    .cancel = &take->lock->cancel,
+                                    .cancel_seen = take->patience->cancel_seen};
+    if (take->patience->try_only) {
+        patience.deadline_ns = sooner(patience.deadline_ns, boottime_ns() + SLICE_NS);
+    }
+    take->waited = true;
+    return take->mode == HF_SHARED
+               ? hfi_wait_shared(&actor, &request, &patience, &take->ticket, &take->held)
+               : hfi_wait_exclusive(&actor, &request, &patience, &take->ticket, &take->held);
+}
+
+/* Has the handle a seat if the next step needs one. 0: it has, or needs none; 1: look again. */
+static int take_seat(struct take *take, bool waits)
+{
+    bool shared = take->mode == HF_SHARED;
+    bool needed = waits || shared || take->lock->limit_ns != 0;
+    if (!needed || (take->place->seat != HFI_SEAT_NONE && (!shared || take->place->shared_ready))) {
+        return 0;
+    }
+    int error = HF_ENOAGENT;
+    /* acquire: pairs with the releases in client.c and socket.c */
+    if (!atomic_load_explicit(&take->lock->client->down, memory_order_acquire)) {
+        error = lock_seat(take->lock, shared);
+    }
+    if (error == HF_ENOAGENT || error == HF_EPROTO) {
+        error = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
+    }
+    return error == 0 ? 1 : error;
+}
+
+/* One step of a take. 0: held; 1: go on; else an error. *outcome: how the last step ended. */
+static int take_step(struct take *take, enum hfi_outcome *outcome)
+{
+    bool try_only = take->patience->try_only;
+    bool waits = *outcome != HFI_HELD;
+    int ready = take_seat(take, waits);
+    if (ready != 0) {
+        return ready;
+    }
+    *outcome = waits ? take_wait(take) : take_try(take);
+    switch (*outcome) {
+    case HFI_HELD:
+        return 0;
+    case HFI_CANCELED:
+        return HF_ECANCELED;
+    case HFI_TIMED_OUT:
+        *outcome = HFI_HELD;
+        return try_only ? 1 : HF_ETIMEDOUT;
+    case HFI_RETIRED:
+        *outcome = HFI_HELD;
+        ready = lock_renew(take->lock, take->place);
+        return ready == 0 || ready == HF_ENOAGENT ? 1 : ready;
+    case HFI_NO_LEASE:
+        if (take->ticket == 0) {
+            *outcome = HFI_HELD;
+        }
+        ready = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
+        return ready == 0 ? 1 : ready;
+    case HFI_OCCUPIED:
+    case HFI_CLOSED:
+        return try_only ? HF_EBUSY : 1;
+    default: /* UNGRANTED, GONE: wait for it */
+        return 1;
+    }
+}
+
+/* What a try or a wait that ran out of time answers. */
+static int take_over_time(const struct take *take)
+{
+    if (!take->patience->try_only) {
+        return HF_ETIMEDOUT;
+    }
+    return atomic_load_explicit(&take->lock->client->down, memory_order_acquire) ? HF_ENOAGENT
+                                                                                 : HF_EBUSY;
+}
+
+/* Takes the lock for the owner of the claim (state TAKING). */
+static int take_run(struct take *take)
+{
+    enum hfi_outcome outcome = HFI_HELD; /* what the last step met; HELD: begin with a try */
+    int result = 1;
+    bool first = true;
+    while (result == 1) { /* ends by patience */
+        if (!first && canceled(take->lock, take->patience)) {
+            result = HF_ECANCELED;
+            break;
+        }
+        if (!first && boottime_ns() >= take->patience->deadline_ns) {
+            result = take_over_time(take);
+            break;
+        }
+        first = false;
+        struct place *before = take->place;
+        take_place(take);
+        if (take->place == NULL) {
+            outcome = HFI_HELD;
+            result = agent_await(take->lock, take->patience, NULL, &take->pace_ns);
+            result = result == 0 ? 1 : result;
+            continue;
+        }
+        if (before != take->place && take->ticket == 0 && outcome == HFI_NO_LEASE) {
+            outcome = HFI_HELD;
+        }
+        result = take_step(take, &outcome);
+    }
+    if (result != 0) {
+        take_leave(take);
+    }
+    return result;
+}
+
+static int acquire_slow(hf_lock *lock, enum hf_mode mode, struct patience *patience,
+                        struct hf_hold *out)
+{
+    int claim = claim_take(lock, patience);
+    if (claim < 0) {
+        return claim;
+    }
+    struct take take = {.lock = lock, .mode = mode, .patience = patience};
+    struct hold_view view;
+    int result = 0;
+    bool held = claim == 1;
+    if (patience->try_only) {
+        patience->deadline_ns = boottime_ns() + TRY_MS * NS_PER_MS;
+    }
+    if (!held) {
+        result = take_run(&take);
+        if (result == 0) {
+            hold_store(lock, take.place, mode, &take.held, false);
+            lock->depth = 1;
+        }
+    } else if (!hold_read(lock, &view)) {
+        result = HF_ELOST;
+    } else if (mode == HF_EXCLUSIVE && view.mode == HF_SHARED) {
+        result = upgrade(lock, patience);
+        lock->depth += result == 0;
+    } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
+        result = HF_ELOST;
+    } else {
+        lock->depth++;
+    }
+    if (result == 0 && hold_read(lock, &view)) {
+        hold_tell(&view.held, out);
+        if (lock->limit_ns != 0) {
+            events_arm(lock->client, hold_own_end_ns(lock, &view));
+        }
+    }
+    claim_give(lock, held || result == 0 ? STATE_HELD : STATE_FREE);
+    if (result == 0 && take.waited) {
+        events_granted(lock, take.held.token);
+    }
+    return result;
+}
+
+int upgrade(hf_lock *lock, const struct patience *patience)
+{
+    int64_t pace_ns = NS_PER_MS;
+    for (;;) { /* ends by patience */
+        struct hold_view view;
+        if (!hold_read(lock, &view) || hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_LOST) {
+            return HF_ELOST;
+        }
+        struct hfi_actor actor = place_actor(view.place);
+        struct hfi_request request = place_request(lock, view.place);
+        struct hfi_patience waits = {.deadline_ns = patience->deadline_ns,
+                                     .cancel = &lock->cancel,
+                                     .cancel_seen = patience->cancel_seen};
+        if (patience->try_only) {
+            waits.deadline_ns = boottime_ns(); /* readers inside are reason enough to give up */
+        }
+        enum hfi_outcome outcome = hfi_upgrade(&actor, &request, &waits, &view.held);
+        switch (outcome) {
+        case HFI_HELD:
+            hold_store(lock, view.place, HF_EXCLUSIVE, &view.held, true);
+            return 0;
+        case HFI_DEADLOCK:
+            return HF_EDEADLK;
+        case HFI_GONE:
+        case HFI_RETIRED:
+            return HF_ELOST;
+        case HFI_CANCELED:
+            return HF_ECANCELED;
+        case HFI_TIMED_OUT:
+            return patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
+        case HFI_UNGRANTED: /* this host may only read: the agent asks for more */
+            hfi_ring(&actor, request.slot);
+            break;
+        default: /* closed, or no lease: it may come back */
+            if (patience->try_only) {
+                return HF_EBUSY;
+            }
+            break;
+        }
+        int64_t left_ns = patience->deadline_ns - boottime_ns();
+        if (left_ns <= 0) {
+            return patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
+        }
+        futex_sleep_private(&lock->cancel, patience->cancel_seen, sooner(pace_ns, left_ns));
+        if (canceled(lock, patience)) {
+            return HF_ECANCELED;
+        }
+        pace_ns = sooner(pace_ns * 2, PACE_NS_MIN);
+    }
+}
+
+/* Takes a free lock exclusively without claiming the handle. false: claim it. */
+static inline bool fast_exclusive(hf_lock *lock, struct hf_hold *out)
+{
+    /* acquire: pairs with the release of FREE by who ended the last hold */
+    if (atomic_load_explicit(&lock->state, memory_order_acquire) != STATE_FREE) {
+        return false;
+    }
+    /* acquire: pairs with place_publish() */
+    struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
+    if (__builtin_expect(place == NULL, 0)) {
+        return false;
+    }
+    struct hfi_actor actor = place_actor(place);
+    struct hfi_request request = {.slot = place->slot, .seat = HFI_SEAT_NONE};
+    struct hfi_held held;
+    enum hfi_outcome outcome = hfi_try_exclusive(&actor, &request, &held);
+    if (outcome == HFI_HELD) {
+        /* seq_cst: after the swap of the word; pairs with the claim's swap, see client.h */
+        if (atomic_load(&lock->state) == STATE_FREE && atomic_load(&lock->place) == place) {
+            hold_store(lock, place, HF_EXCLUSIVE, &held, false);
+            hold_tell(&held, out);
+            /* release: pairs with the acquire of who looks for HELD */
+            atomic_store_explicit(&lock->state, STATE_HELD, memory_order_release);
+            return true;
+        }
+    }
+    if (outcome == HFI_HELD || outcome == HFI_DRAINING) {
+        hfi_release(&actor, request.slot, held.token);
+    }
+    return false;
+}
+
+/* The same for a shared hold, for which the cell is the handle's own: it claims, by one swap. */
+static bool fast_shared(hf_lock *lock, struct hf_hold *out)
+{
+    uint32_t state = STATE_FREE;
+    /* seq_cst: see client.h */
+    if (!atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
+        return false;
+    }
+    bool named;
+    if (!claim_stands(lock, &named)) {
+        return false;
+    }
+    struct place *place = atomic_load(&lock->place);
+    bool taken = false;
+    if (place != NULL && place->shared_ready) {
+        struct hfi_actor actor = place_actor(place);
+        struct hfi_request request = place_request(lock, place);
+        struct hfi_held held;
+        taken = hfi_try_shared(&actor, &request, &held) == HFI_HELD;
+        if (taken) {
+            hold_store(lock, place, HF_SHARED, &held, false);
+            hold_tell(&held, out);
+        }
+    }
+    /* release: pairs with the acquire loads that look for HELD, and the swaps from FREE */
+    atomic_store_explicit(&lock->state, taken ? STATE_HELD : STATE_FREE, memory_order_release);
+    return taken;
+}
+
+HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
+{
+    if (lock == NULL || (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(lock->alive)) {
+        return HF_EFORKED;
+    }
+    if (__builtin_expect(lock->simple, 1) &&
+        (mode == HF_EXCLUSIVE ? fast_exclusive(lock, out) : fast_shared(lock, out))) {
+        return 0;
+    }
+    struct patience patience = {.deadline_ns = deadline_after(timeout_ns),
+                                .try_only = timeout_ns == 0,
+                                .cancel_seen = atomic_load(&lock->cancel)};
+    return acquire_slow(lock, mode, &patience, out);
+}
+
+HFI_PUBLIC int hf_cancel(hf_lock *lock)
+{
+    if (lock == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(lock->alive)) {
+        return HF_EFORKED;
+    }
+    /* seq_cst: counted before anybody is woken; who was about to sleep sees one or the other */
+    atomic_fetch_add(&lock->cancel, 1);
+    futex_wake_private(&lock->cancel);
+    pthread_mutex_lock(&lock->mutex);
+    pthread_cond_broadcast(&lock->unclaimed);
+    pthread_mutex_unlock(&lock->mutex);
+    /* acquire: pairs with the release in place_publish() */
+    struct place *place = atomic_load_explicit(&lock->places, memory_order_acquire);
+    for (; place != NULL; place = place->older) {
+        struct hfi_region *region = &place->map->region;
+        struct hfi_kernel *kernel = &place->map->kernel;
+        if (place->seat != HFI_SEAT_NONE) {
+            /* seq_cst: pairs with the fetch_or of who goes to sleep on the seat */
+            atomic_fetch_add(&hfi_seat(region, place->seat)->wake, 2);
+            kernel->wake(kernel->arg, &hfi_seat(region, place->seat)->wake, 1);
+        }
+        atomic_fetch_add(&region->slots[place->slot].wake, 1);
+        kernel->wake(kernel->arg, &region->slots[place->slot].wake, INT32_MAX);
+        atomic_fetch_add(&region->header->lease_wake, 1);
+        kernel->wake(kernel->arg, &region->header->lease_wake, INT32_MAX);
+    }
+    return 0;
+}

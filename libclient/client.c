@@ -1,0 +1,492 @@
+/*
+ * The connection to the agent: made, lost, made again; requests and their answers.
+ *
+ * A connection begins with HELLO and WELCOME. A client that comes back names itself by the id and
+ * the nonce of its first WELCOME. If the agent still knows it (it was restarted within the lease,
+ * say), its handles are opened again as they were and its holds go on; if not, the holds are lost
+ * and the handles start anew. Whoever needs the agent makes the connection; no thread waits for it.
+ *
+ * The lifeline proves to the agent that this process lives: a POSIX record lock on a file of the
+ * client's own. The kernel drops such a lock when the process closes ANY descriptor of that file,
+ * so a lifeline that came twice is kept twice.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    RETRY_MS_MIN = 50,
+    RETRY_MS_MAX = 500,
+    CLOCK_APART_S_MAX = 5, /* BOOTTIME here and at the agent: more is another time namespace */
+    LIFELINES_MAX = 64,
+    DRAIN_MAX = 4096,
+};
+
+static bool same_file(int a, int b)
+{
+    struct stat first;
+    struct stat second;
+    return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+static bool lifeline_lock(int fd)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    return fcntl(fd, F_SETLK, &lock) == 0;
+}
+
+/* Locks the lifeline and keeps it; takes fd unless it fails. */
+static int lifeline_keep(hf_client *client, int fd)
+{
+    int *grown = realloc(client->lifelines, (client->lifeline_count + 1) * sizeof(int));
+    if (grown == NULL) {
+        return HF_ENOMEM;
+    }
+    client->lifelines = grown;
+    if (!lifeline_lock(fd)) {
+        return HF_EPROTO;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < client->lifeline_count; i++) {
+        if (same_file(grown[i], fd)) {
+            grown[kept++] = grown[i];
+        } else {
+            close(grown[i]); /* of a life that the agent does not know any more */
+        }
+    }
+    grown[kept++] = fd;
+    if (kept > LIFELINES_MAX) { /* bounded at the price of a moment without the lock */
+        close(grown[0]);
+        memmove(grown, grown + 1, --kept * sizeof(int));
+        (void)lifeline_lock(fd);
+    }
+    client->lifeline_count = kept;
+    return 0;
+}
+
+/* The first that is set; of the two standing places the one where a socket is. */
+static int socket_path(hf_client *client)
+{
+    static const char system_path[] = "/run/holdfast/agent.sock";
+    const char *chosen = secure_getenv("HOLDFAST_SOCKET");
+    int length;
+    if (chosen != NULL && *chosen != '\0') {
+        length = snprintf(client->path, sizeof(client->path), "%s", chosen);
+        return length >= (int)sizeof(client->path) ? HF_EINVAL : 0;
+    }
+    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+    if (runtime != NULL && *runtime == '/') {
+        length = snprintf(client->path, sizeof(client->path), "%s/holdfast/agent.sock", runtime);
+        if (length < (int)sizeof(client->path) &&
+            (access(client->path, F_OK) == 0 || access(system_path, F_OK) != 0)) {
+            return 0;
+        }
+    }
+    memcpy(client->path, system_path, sizeof(system_path));
+    return 0;
+}
+
+static int connect_error(void)
+{
+    switch (errno) {
+    case EACCES:
+    case EPERM:
+        return HF_EACCES;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+        return HF_ENOMEM;
+    default:
+        return HF_ENOAGENT;
+    }
+}
+
+/* Connects the socket and says HELLO. */
+static int greet(hf_client *client)
+{
+    int error = client->path_fixed ? 0 : socket_path(client);
+    if (error != 0) {
+        return error;
+    }
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, client->path, sizeof(address.sun_path));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return connect_error();
+    }
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        error = connect_error();
+        close(fd);
+        return error;
+    }
+    client->socket_fd = fd;
+    client->connection_state = CONNECTION_GREETING;
+    client->connection++;
+    client->greeted_ns = boottime_ns();
+    struct hfi_frame hello = {
+        .kind = HFI_FRAME_HELLO,
+        .request = ++client->request,
+        .hello = {.version = HFI_PROTOCOL_VERSION,
+                  .pid = getpid(),
+                  .client = client->id,
+                  .nonce = client->nonce,
+                  .library = text_of(HF_VERSION, strlen(HF_VERSION))},
+    };
+    error = socket_send(client, &hello, client->pidfd);
+    if (error == 0) {
+        events_connected(client);
+    }
+    return error;
+}
+
+static bool label_copy(char *out, struct hfi_text text)
+{
+    if (text.size > HFI_LABEL_MAX) {
+        return false;
+    }
+    memcpy(out, text.bytes, text.size);
+    out[text.size] = '\0';
+    return true;
+}
+
+/* Takes in the answer to HELLO. */
+static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
+{
+    const struct hfi_frame *frame = &answer->frame;
+    const struct hfi_welcome *welcome = &frame->welcome;
+    if (frame->kind == HFI_FRAME_DONE && frame->error < 0) {
+        return frame->error;
+    }
+    if (frame->kind != HFI_FRAME_WELCOME || answer->fds[0] < 0) {
+        return HF_EPROTO;
+    }
+    if (welcome->version != HFI_PROTOCOL_VERSION) {
+        return HF_EVERSION;
+    }
+    int64_t apart_ns;
+    if (welcome->boottime_ns > INT64_MAX ||
+        __builtin_sub_overflow((int64_t)welcome->boottime_ns, boottime_ns(), &apart_ns) ||
+        apart_ns > CLOCK_APART_S_MAX * NS_PER_S || apart_ns < -CLOCK_APART_S_MAX * NS_PER_S) {
+        return HF_EPROTO;
+    }
+    *resumed = client->id != 0 && welcome->resumed && welcome->client == client->id;
+    if (client->id == 0) {
+        if (!label_copy(client->cell, welcome->cell) ||
+            !label_copy(client->agent, welcome->agent)) {
+            return HF_EPROTO;
+        }
+    } else if (strlen(client->cell) != welcome->cell.size ||
+               memcmp(client->cell, welcome->cell.bytes, welcome->cell.size) != 0) {
+        return HF_EPROTO; /* an agent of another cell at the same socket */
+    }
+    int error = lifeline_keep(client, answer->fds[0]);
+    if (error != 0) {
+        return error;
+    }
+    answer->fds[0] = -1;
+    client->id = welcome->client;
+    client->nonce = welcome->nonce;
+    client->grace_ns = welcome->grace_ns;
+    return 0;
+}
+
+/* The connection is up: brings the handles, the events and the watches over to it. */
+static int resume(hf_client *client, bool resumed)
+{
+    client->connection_state = CONNECTION_UP;
+    client->path_fixed = true;
+    if (!resumed) {
+        for (hf_lock *lock = client->locks; lock != NULL; lock = lock->next) {
+            lock_orphan(lock);
+        }
+    }
+    pthread_mutex_lock(&client->list_mutex);
+    namespaces_forget(client);
+    pthread_mutex_unlock(&client->list_mutex);
+    int error = events_resume(client);
+    for (hf_lock *lock = client->locks; lock != NULL && error == 0; lock = lock->next) {
+        error = lock_open(lock, resumed);
+        if (error != HF_ENOAGENT && error != HF_EPROTO) {
+            error = 0; /* refused: the handle is nowhere, whoever needs it asks again */
+        }
+    }
+    if (error != 0) {
+        socket_down(client);
+        return error;
+    }
+    client->retry_gap_ns = 0;
+    /* release: pairs with the acquire of who sees to the agent; it then takes the mutex */
+    atomic_store_explicit(&client->down, false, memory_order_release);
+    events_look(client);
+    return 0;
+}
+
+/* Waits longer before each further attempt. */
+static void retry_later(hf_client *client)
+{
+    client->retry_gap_ns *= 2;
+    if (client->retry_gap_ns < RETRY_MS_MIN * NS_PER_MS) {
+        client->retry_gap_ns = RETRY_MS_MIN * NS_PER_MS;
+    } else if (client->retry_gap_ns > RETRY_MS_MAX * NS_PER_MS) {
+        client->retry_gap_ns = RETRY_MS_MAX * NS_PER_MS;
+    }
+    client->retry_ns = boottime_ns() + client->retry_gap_ns;
+}
+
+int client_reconnect(hf_client *client, int64_t deadline_ns)
+{
+    int error = 0;
+    if (client->connection_state == CONNECTION_UP) {
+        return 0;
+    }
+    if (client->connection_state == CONNECTION_DOWN) {
+        if (boottime_ns() < client->retry_ns) {
+            return HF_ENOAGENT;
+        }
+        error = greet(client);
+    }
+    struct answer answer;
+    bool resumed = false;
+    if (error == 0) {
+        int64_t hung_ns = client->greeted_ns + ANSWER_MS * NS_PER_MS;
+        int got = socket_receive(client, deadline_ns < hung_ns ? deadline_ns : hung_ns, &answer);
+        if (got == 0 && boottime_ns() < hung_ns) {
+            return HF_ENOAGENT; /* goes on with the next attempt */
+        }
+        error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
+        if (got == 1) {
+            answer_close_fds(&answer);
+        }
+    }
+    if (error == 0) {
+        error = resume(client, resumed);
+    }
+    if (error != 0) {
+        socket_down(client);
+        retry_later(client);
+    }
+    return error;
+}
+
+/* Sleeps until an attempt makes sense. */
+static void retry_sleep(const hf_client *client, int64_t deadline_ns)
+{
+    int64_t until_ns = client->retry_ns < deadline_ns ? client->retry_ns : deadline_ns;
+    struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+    clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL);
+}
+
+int client_reach(hf_client *client)
+{
+    int64_t deadline_ns = boottime_ns() + REACH_MS * NS_PER_MS;
+    for (;;) { /* ends by the deadline */
+        int error = client_reconnect(client, deadline_ns);
+        if (error != HF_ENOAGENT || boottime_ns() >= deadline_ns) {
+            return error;
+        }
+        retry_sleep(client, deadline_ns);
+    }
+}
+
+/* What an agent says unasked, or before its answer. 1: it was not that; 0; an error. */
+static int take_unasked(hf_client *client, struct answer *answer)
+{
+    int error = 0;
+    switch (answer->frame.kind) {
+    case HFI_FRAME_CHANGED:
+        events_changed(client, answer->frame.text.bytes, answer->frame.text.size);
+        break;
+    case HFI_FRAME_POKE:
+        events_look(client);
+        break;
+    case HFI_FRAME_REGION:
+        answer->map = region_take(client, answer, &error);
+        break;
+    default:
+        return 1;
+    }
+    answer_close_fds(answer);
+    return error;
+}
+
+int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
+               struct answer *answer)
+{
+    if (client->connection_state != CONNECTION_UP) {
+        return HF_ENOAGENT;
+    }
+    frame->request = ++client->request;
+    int error = socket_send(client, frame, -1);
+    int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
+    answer->map = NULL;
+    while (error == 0) { /* ends by the deadline */
+        int got = socket_receive(client, deadline_ns, answer);
+        if (got <= 0) {
+            error = got == 0 ? HF_ENOAGENT : got;
+            break;
+        }
+        error = take_unasked(client, answer);
+        if (error <= 0) {
+            continue;
+        }
+        answer_close_fds(answer);
+        if (answer->frame.request != frame->request) {
+            error = HF_EPROTO;
+            break;
+        }
+        if (answer->frame.kind == HFI_FRAME_DONE &&
+            (expected == HFI_FRAME_DONE || answer->frame.error < 0)) {
+            return answer->frame.error;
+        }
+        if (answer->frame.kind == expected) {
+            return 0;
+        }
+        error = HF_EPROTO;
+    }
+    if (error == HF_ENOAGENT || error == HF_EPROTO) {
+        socket_down(client);
+    }
+    return error;
+}
+
+int client_request(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
+                   struct answer *answer)
+{
+    int error = HF_ENOAGENT;
+    for (int attempt = 0; attempt < 2 && error == HF_ENOAGENT; attempt++) {
+        error = client_reach(client);
+        if (error != 0) {
+            return error;
+        }
+        error = client_ask(client, frame, expected, answer);
+    }
+    return error;
+}
+
+void client_drain(hf_client *client)
+{
+    struct answer answer;
+    for (int i = 0; i < DRAIN_MAX && client->connection_state == CONNECTION_UP; i++) {
+        int got = socket_receive(client, 0, &answer);
+        if (got <= 0) {
+            return;
+        }
+        int error = take_unasked(client, &answer);
+        if (error != 0) { /* an answer that nobody asked for, or a region that is none */
+            answer_close_fds(&answer);
+            socket_down(client);
+        }
+    }
+}
+
+static void client_free(hf_client *client)
+{
+    if (client->socket_fd >= 0) {
+        close(client->socket_fd);
+    }
+    if (client->pidfd >= 0) {
+        close(client->pidfd);
+    }
+    for (size_t i = 0; i < client->lifeline_count; i++) {
+        close(client->lifelines[i]);
+    }
+    free(client->lifelines);
+    events_destroy(client);
+    namespaces_forget(client);
+    regions_destroy(client);
+    if (client->alive != NULL) {
+        alive_destroy(client->alive);
+    }
+    pthread_mutex_destroy(&client->socket_mutex);
+    pthread_mutex_destroy(&client->list_mutex);
+    free(client);
+}
+
+static hf_client *client_create(void)
+{
+    hf_client *client = calloc(1, sizeof(*client));
+    if (client == NULL) {
+        return NULL;
+    }
+    client->socket_fd = -1;
+    client->pidfd = -1;
+    client->events.epoll_fd = client->events.timer_fd = client->events.wake_fd = -1;
+    client->events.armed_ns = INT64_MAX;
+    atomic_init(&client->down, true);
+    pthread_mutex_init(&client->socket_mutex, NULL);
+    pthread_mutex_init(&client->list_mutex, NULL);
+    client->alive = alive_create();
+    client->pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (client->alive == NULL || client->pidfd < 0) {
+        client_free(client);
+        return NULL;
+    }
+    return client;
+}
+
+HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
+{
+    struct hf_options options = {.size = sizeof(options)};
+    if (out == NULL || (given != NULL && !options_copy(&options, sizeof(options), given))) {
+        return HF_EINVAL;
+    }
+    if (options.socket != NULL && strlen(options.socket) >= sizeof(((hf_client *)0)->path)) {
+        return HF_EINVAL;
+    }
+    hf_client *client = client_create();
+    if (client == NULL) {
+        return HF_ENOMEM;
+    }
+    if (options.socket != NULL) {
+        memcpy(client->path, options.socket, strlen(options.socket) + 1);
+        client->path_fixed = true;
+    }
+    int64_t timeout_ns = options.connect_timeout_ns == 0 ? 5 * NS_PER_S
+                                                         : options.connect_timeout_ns;
+    int64_t deadline_ns = deadline_after(timeout_ns);
+    int error;
+    pthread_mutex_lock(&client->socket_mutex);
+    for (;;) { /* ends by the deadline */
+        error = client_reconnect(client, deadline_ns);
+        if (error != HF_ENOAGENT || boottime_ns() >= deadline_ns) {
+            break;
+        }
+        retry_sleep(client, deadline_ns);
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    if (error != 0) {
+        client_free(client);
+        return error;
+    }
+    *out = client;
+    return 0;
+}
+
+HFI_PUBLIC void hf_disconnect(hf_client *client)
+{
+    if (client == NULL) {
+        return;
+    }
+    bool here = alive_here(client->alive);
+    while (client->locks != NULL) {
+        hf_lock *lock = client->locks;
+        if (here) {
+            hf_close(lock);
+        } else {
+            client->locks = lock->next;
+            lock_free(lock);
+        }
+    }
+    client_free(client);
+}

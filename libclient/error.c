@@ -1,0 +1,44 @@
+/* What the error codes mean, in words. */
+#include "client.h"
+
+struct error_text {
+    int error;
+    const char *text;
+};
+
+static const struct error_text error_texts[] = {
+    {0, "success"},
+    {HF_EBUSY, "the lock cannot be had now"},
+    {HF_ETIMEDOUT, "the timeout passed first"},
+    {HF_ECANCELED, "the wait was canceled"},
+    {HF_ELOST, "the hold was lost"},
+    {HF_ENOTHELD, "the lock is not held by this handle"},
+    {HF_EALREADY, "the lock is held by this handle already"},
+    {HF_EDEADLK, "waiting would be a deadlock"},
+    {HF_EFORKED, "the object belongs to the parent process"},
+    {HF_ENOAGENT, "no agent answers at the socket"},
+    {HF_EACCES, "not allowed by the agent's configuration"},
+    {HF_EINVAL, "an argument is out of its range"},
+    {HF_ENAMETOOLONG, "the lock's name is longer than 255 bytes"},
+    {HF_EFULL, "a table of the agent is full"},
+    {HF_EVERSION, "library and agent speak different versions"},
+    {HF_EPROTO, "the agent's answer makes no sense"},
+    {HF_ENOMEM, "out of memory or file descriptors"},
+    {HF_ESTALE, "the sequencer is not held now"},
+    {HF_EUNKNOWN, "cannot be known now"},
+};
+
+HFI_PUBLIC const char *hf_strerror(int error)
+{
+    for (size_t i = 0; i < sizeof(error_texts) / sizeof(error_texts[0]); i++) {
+        if (error_texts[i].error == error) {
+            return error_texts[i].text;
+        }
+    }
+    return "unknown error code";
+}
+
+HFI_PUBLIC const char *hf_version(void)
+{
+    return HF_VERSION;
+}

@@ -1,0 +1,431 @@
+/*
+ * Events on one pollable descriptor, without a thread.
+ *
+ * The descriptor is an epoll of three: the agent's socket (POKE, CHANGED, a hang-up), a timer, and
+ * an eventfd that is readable while something is queued here. The timer stands at the next moment
+ * at which a hold may end: the lease's deadline, a hold's own, the end of the grace period. It
+ * is CLOCK_BOOTTIME, so it fires with no agent alive and after a suspend. When it has fired, the
+ * holds are looked at; nothing is looked at in between.
+ *
+ * What was told of a hold is remembered with its number, so each of JEOPARDY, SAFE and LOST comes
+ * once. A hold that was told lost is marked, and never counts again.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum { TOLD_JEOPARDY = 1, TOLD_SAFE = 2, TOLD_LOST = 4 };
+
+/* How often the agent is looked for while it is down, and a lapsed region while it is up. */
+#define LOOK_AGAIN_NS (250 * NS_PER_MS)
+
+static void wake_set(struct events *events)
+{
+    uint64_t one = 1;
+    if (events->enabled) {
+        ssize_t written = write(events->wake_fd, &one, sizeof(one));
+        (void)written; /* full: it is readable already */
+    }
+}
+
+static void wake_clear(struct events *events)
+{
+    uint64_t count;
+    ssize_t got = read(events->wake_fd, &count, sizeof(count));
+    (void)got; /* nothing to clear */
+}
+
+static void timer_set(struct events *events, int64_t at_ns)
+{
+    struct itimerspec when = {0};
+    events->armed_ns = at_ns;
+    if (at_ns != INT64_MAX) { /* all zeroes disarm it */
+        at_ns = at_ns > 0 ? at_ns : 1;
+        when.it_value.tv_sec = at_ns / NS_PER_S;
+        when.it_value.tv_nsec = at_ns % NS_PER_S;
+    }
+    timerfd_settime(events->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void events_arm(hf_client *client, int64_t deadline_ns)
+{
+    struct events *events = &client->events;
+    pthread_mutex_lock(&client->list_mutex);
+    if (events->enabled && deadline_ns < events->armed_ns) {
+        timer_set(events, deadline_ns);
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+}
+
+void events_look(hf_client *client)
+{
+    pthread_mutex_lock(&client->list_mutex);
+    client->events.look = true;
+    wake_set(&client->events);
+    pthread_mutex_unlock(&client->list_mutex);
+}
+
+void events_granted(hf_lock *lock, uint64_t token)
+{
+    struct events *events = &lock->client->events;
+    pthread_mutex_lock(&lock->client->list_mutex);
+    if (events->enabled) {
+        events->granted_count += !lock->granted;
+        lock->granted = true;
+        lock->granted_token = token;
+        wake_set(events);
+    }
+    pthread_mutex_unlock(&lock->client->list_mutex);
+}
+
+void events_forget(hf_lock *lock)
+{
+    lock->client->events.granted_count -= lock->granted;
+    lock->granted = false;
+}
+
+/* Appends a name; list_mutex is held. */
+static void changed_push(struct changed_ring *ring, const char *name, size_t size)
+{
+    if (ring->names != NULL && ring->count < CHANGED_RING && size <= HFI_NAME_MAX) {
+        char *entry = ring->names[(ring->first + ring->count) % CHANGED_RING];
+        memcpy(entry, name, size);
+        entry[size] = '\0';
+        ring->count++;
+    }
+}
+
+void events_changed(hf_client *client, const char *name, size_t size)
+{
+    struct changed_ring *ring = &client->events.changed;
+    pthread_mutex_lock(&client->list_mutex);
+    if (ring->count == CHANGED_RING) { /* too many to name: everything watched may have changed */
+        ring->count = 0;
+        for (struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+            changed_push(ring, watch->prefix, watch->size);
+        }
+    } else {
+        changed_push(ring, name, size);
+    }
+    wake_set(&client->events);
+    pthread_mutex_unlock(&client->list_mutex);
+}
+
+void events_connected(hf_client *client)
+{
+    pthread_mutex_lock(&client->list_mutex);
+    if (client->events.enabled) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP};
+        epoll_ctl(client->events.epoll_fd, EPOLL_CTL_ADD, client->socket_fd, &event);
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+}
+
+int events_resume(hf_client *client)
+{
+    struct answer answer;
+    if (client->events.enabled) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS};
+        int error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
+        if (error == HF_ENOAGENT || error == HF_EPROTO) {
+            return error;
+        }
+    }
+    for (struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_WATCH,
+                                  .text = text_of(watch->prefix, watch->size)};
+        int error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
+        if (error == HF_ENOAGENT || error == HF_EPROTO) {
+            return error;
+        }
+        events_changed(client, watch->prefix, watch->size); /* what did it miss? look */
+    }
+    return 0;
+}
+
+void events_destroy(hf_client *client)
+{
+    struct events *events = &client->events;
+    int fds[] = {events->epoll_fd, events->timer_fd, events->wake_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    free(events->changed.names);
+    while (client->watches != NULL) {
+        struct watch *watch = client->watches;
+        client->watches = watch->next;
+        free(watch);
+    }
+}
+
+/* Makes the descriptors; both mutexes are held. */
+static int events_create(hf_client *client)
+{
+    struct events *events = &client->events;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP};
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_fd < 0 || timer_fd < 0 || wake_fd < 0 ||
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &event) != 0 ||
+        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0 ||
+        (client->socket_fd >= 0 &&
+         epoll_ctl(epoll_fd, EPOLL_CTL_ADD, client->socket_fd, &event) != 0)) {
+        int fds[] = {epoll_fd, timer_fd, wake_fd};
+        for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+            if (fds[i] >= 0) {
+                close(fds[i]);
+            }
+        }
+        return HF_ENOMEM;
+    }
+    events->epoll_fd = epoll_fd;
+    events->timer_fd = timer_fd;
+    events->wake_fd = wake_fd;
+    events->enabled = true;
+    events->look = true; /* the first look arms the timer */
+    wake_set(events);
+    return 0;
+}
+
+/* The first call switches the events on; later ones find them. */
+static int events_enable(hf_client *client)
+{
+    int error = 0;
+    pthread_mutex_lock(&client->socket_mutex);
+    pthread_mutex_lock(&client->list_mutex);
+    bool enabled = client->events.enabled;
+    if (!enabled) {
+        error = events_create(client);
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+    if (!enabled && error == 0 && client->connection_state == CONNECTION_UP) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS};
+        struct answer answer;
+        int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
+        (void)ignored; /* down: asked again with the next connection */
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    return error;
+}
+
+HFI_PUBLIC int hf_event_fd(hf_client *client)
+{
+    if (client == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(client->alive)) {
+        return HF_EFORKED;
+    }
+    int error = events_enable(client);
+    return error == 0 ? client->events.epoll_fd : error;
+}
+
+static bool watch_known(const hf_client *client, const char *prefix)
+{
+    for (const struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+        if (strcmp(watch->prefix, prefix) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
+{
+    if (client == NULL || prefix == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(client->alive)) {
+        return HF_EFORKED;
+    }
+    size_t size = strnlen(prefix, HFI_NAME_MAX + 1);
+    if (size > 0 && hfi_name_check(prefix, size) != 0) {
+        return HF_EINVAL;
+    }
+    struct watch *watch = calloc(1, sizeof(*watch));
+    if (watch == NULL) {
+        return HF_ENOMEM;
+    }
+    memcpy(watch->prefix, prefix, size);
+    watch->size = (uint32_t)size;
+    int error = 0;
+    pthread_mutex_lock(&client->socket_mutex);
+    pthread_mutex_lock(&client->list_mutex);
+    struct changed_ring *ring = &client->events.changed;
+    if (ring->names == NULL) {
+        ring->names = calloc(CHANGED_RING, sizeof(*ring->names));
+        error = ring->names == NULL ? HF_ENOMEM : 0;
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+    bool known = watch_known(client, prefix);
+    if (error == 0 && !known) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_WATCH, .text = text_of(prefix, size)};
+        struct answer answer;
+        error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
+    }
+    if (error == 0 && !known) {
+        pthread_mutex_lock(&client->list_mutex);
+        watch->next = client->watches;
+        client->watches = watch;
+        watch = NULL;
+        pthread_mutex_unlock(&client->list_mutex);
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    free(watch);
+    return error;
+}
+
+/* What is queued. list_mutex is held. */
+static bool next_queued(hf_client *client, struct hf_event *out)
+{
+    struct events *events = &client->events;
+    for (hf_lock *lock = client->locks; events->granted_count > 0 && lock != NULL;
+         lock = lock->next) {
+        if (lock->granted) {
+            events_forget(lock);
+            out->kind = HF_EVENT_GRANTED;
+            out->lock = lock;
+            out->token = lock->granted_token;
+            memcpy(out->name, lock->name, sizeof(lock->name));
+            return true;
+        }
+    }
+    struct changed_ring *ring = &events->changed;
+    if (ring->count > 0) {
+        out->kind = HF_EVENT_CHANGED;
+        memcpy(out->name, ring->names[ring->first], sizeof(out->name));
+        ring->first = (ring->first + 1) % CHANGED_RING;
+        ring->count--;
+        return true;
+    }
+    return false;
+}
+
+/* What there is to tell of one handle's hold; *next_ns: when to look again. list_mutex is held. */
+static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_event *out)
+{
+    struct hold_view view;
+    enum hold_worth worth;
+    if (!hold_look(lock, now_ns, &view, &worth)) {
+        return false;
+    }
+    if (lock->told_number != view.number) {
+        lock->told_number = view.number;
+        lock->told = 0;
+    }
+    uint32_t tell = 0;
+    int64_t deadline_ns = hfi_lease_deadline_ns(
+        atomic_load_explicit(&view.place->map->region.header->lease, memory_order_relaxed));
+    if (worth == HOLD_LOST) {
+        tell = TOLD_LOST;
+        hold_mark_lost(lock, view.number);
+        *next_ns = INT64_MAX;
+    } else if (worth == HOLD_JEOPARDY) {
+        int64_t grace_ns = (int64_t)(view.place->map->region.header->grace_ns & INT64_MAX);
+        tell = TOLD_JEOPARDY;
+        *next_ns = add_saturated(deadline_ns, grace_ns);
+    } else {
+        tell = lock->told & TOLD_JEOPARDY ? TOLD_SAFE : 0;
+        *next_ns = deadline_ns;
+    }
+    int64_t own_ns = hold_own_end_ns(lock, &view);
+    *next_ns = worth != HOLD_LOST && own_ns < *next_ns ? own_ns : *next_ns;
+    if (tell == 0 || (lock->told & (tell | TOLD_LOST)) != 0) {
+        return false;
+    }
+    lock->told |= tell;
+    out->kind = tell == TOLD_LOST       ? HF_EVENT_LOST
+                : tell == TOLD_JEOPARDY ? HF_EVENT_JEOPARDY
+                                        : HF_EVENT_SAFE;
+    out->lock = lock;
+    out->token = view.held.token;
+    memcpy(out->name, lock->name, sizeof(lock->name));
+    return true;
+}
+
+/* Looks at every hold; arms the timer if there is nothing (more) to tell. list_mutex is held. */
+static bool next_looked(hf_client *client, struct hf_event *out)
+{
+    struct events *events = &client->events;
+    int64_t now_ns = boottime_ns();
+    int64_t next_ns = INT64_MAX;
+    for (hf_lock *lock = client->locks; lock != NULL; lock = lock->next) {
+        int64_t then_ns = INT64_MAX;
+        if (look_at(lock, now_ns, &then_ns, out)) {
+            return true;
+        }
+        next_ns = then_ns < next_ns ? then_ns : next_ns;
+    }
+    /* acquire: pairs with the releases in client.c and socket.c */
+    bool down = atomic_load_explicit(&client->down, memory_order_acquire);
+    bool lapsed = false;
+    for (struct region_map *map = client->maps; map != NULL; map = map->next) {
+        int64_t deadline_ns = hfi_lease_deadline_ns(
+            atomic_load_explicit(&map->region.header->lease, memory_order_relaxed));
+        if (map->connection != client->events_connection) {
+            continue; /* given up: only what still holds in it counts, seen above */
+        }
+        lapsed |= deadline_ns <= now_ns;
+        next_ns = deadline_ns > now_ns && deadline_ns < next_ns ? deadline_ns : next_ns;
+    }
+    if ((down || lapsed) && next_ns > now_ns + LOOK_AGAIN_NS) {
+        next_ns = now_ns + LOOK_AGAIN_NS;
+    }
+    events->look = false;
+    timer_set(events, next_ns);
+    return false;
+}
+
+/* What the agent sent; an attempt to reach it if it is down. Never waits. */
+static void socket_look(hf_client *client)
+{
+    if (pthread_mutex_trylock(&client->socket_mutex) != 0) {
+        return; /* who has it reads what there is and wakes us for it */
+    }
+    if (client->connection_state != CONNECTION_UP) {
+        int ignored = client_reconnect(client, 0); /* the timer brings the next attempt */
+        (void)ignored;
+    }
+    client_drain(client);
+    client->events_connection = client->connection;
+    pthread_mutex_unlock(&client->socket_mutex);
+}
+
+HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
+{
+    if (client == NULL || out == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(client->alive)) {
+        return HF_EFORKED;
+    }
+    int error = events_enable(client);
+    if (error != 0) {
+        return error;
+    }
+    memset(out, 0, sizeof(*out));
+    socket_look(client);
+    struct events *events = &client->events;
+    uint64_t expirations;
+    pthread_mutex_lock(&client->list_mutex);
+    wake_clear(events);
+    if (read(events->timer_fd, &expirations, sizeof(expirations)) > 0) {
+        events->armed_ns = INT64_MAX;
+        events->look = true;
+    }
+    bool found = next_queued(client, out) || (events->look && next_looked(client, out));
+    if (found) {
+        wake_set(events); /* there may be more */
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+    return found ? 1 : 0;
+}

@@ -1,0 +1,260 @@
+/*
+ * Looking at the cell and the administrator's break: LIST, SHOW, STATUS, BREAK.
+ *
+ * A page of locks is copied out of the client's packet buffer and decoded from the copy, so that
+ * the callback runs without any mutex held and other threads go on.
+ */
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a page is turned into for the callback: one at a time, on the heap. */
+struct page {
+    unsigned char packet[HFI_FRAME_MAX];
+    struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];
+    char strings[2 * HFI_FRAME_MAX]; /* zero-terminated copies of one lock's texts */
+    size_t strings_used;
+    char last_name[HFI_NAME_MAX + 1];
+    uint32_t last_name_size;
+    bool more;
+};
+
+/* Sends the request and copies the packet that answers it. *size: of the packet. */
+static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
+                        unsigned char *packet, size_t *size)
+{
+    struct answer answer;
+    pthread_mutex_lock(&client->socket_mutex);
+    int error = client_request(client, frame, expected, &answer);
+    if (error == 0) {
+        memcpy(packet, client->packet, answer.size);
+        *size = answer.size;
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    return error;
+}
+
+/* A zero-terminated copy; NULL if it is empty, or has no room (which no packet can do). */
+static const char *page_string(struct page *page, struct hfi_text text)
+{
+    if (text.size == 0 || text.size >= sizeof(page->strings) - page->strings_used) {
+        return NULL;
+    }
+    char *copy = page->strings + page->strings_used;
+    memcpy(copy, text.bytes, text.size);
+    copy[text.size] = '\0';
+    page->strings_used += text.size + 1;
+    return copy;
+}
+
+/* The parties of one lock; holders come first. */
+static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
+                         struct hf_lock_info *info)
+{
+    struct hfi_party_frame party;
+    size_t count = 0;
+    while (count < 2 * HFI_FRAME_PARTIES_MAX && hfi_listed_next_party(cursor, &party)) {
+        page->parties[count++] = (struct hf_party){
+            .agent = page_string(page, party.agent),
+            .pid = party.pid,
+            .uid = party.uid,
+            .command = page_string(page, party.command),
+            .mode = (enum hf_mode)party.mode,
+            .token = party.token,
+            .elapsed_ns = party.elapsed_ns,
+            .remaining_ns = party.remaining_ns,
+        };
+    }
+    info->holder_count = info->holder_count < count ? info->holder_count : count;
+    info->waiter_count = info->waiter_count < count - info->holder_count
+                             ? info->waiter_count
+                             : count - info->holder_count;
+    info->holders = page->parties;
+    info->waiters = page->parties + info->holder_count;
+}
+
+/* Calls fn for every lock of the page. What fn returned if not 0; HF_EPROTO. */
+static int page_tell(struct page *page, size_t size, hf_list_fn *fn, void *arg)
+{
+    struct hfi_frame frame;
+    struct hfi_listed_cursor cursor;
+    struct hfi_frame_error error;
+    struct hfi_lock_frame lock;
+    if (hfi_frame_decode(page->packet, size, &frame, &cursor, &error) != 0) {
+        return HF_EPROTO;
+    }
+    page->more = frame.listed.more;
+    int result = 0;
+    while (result == 0 && hfi_listed_next_lock(&cursor, &lock)) {
+        page->strings_used = 0;
+        struct hf_lock_info info = {
+            .name = page_string(page, lock.name),
+            .state = (enum hf_state)lock.state,
+            .closed_ns = lock.closed_ns,
+            .coordinator = page_string(page, lock.coordinator),
+            .age_ns = lock.age_ns,
+            .holder_count = lock.holder_count,
+            .waiter_count = lock.waiter_count,
+        };
+        if (info.name == NULL || lock.name.size > HFI_NAME_MAX) {
+            return HF_EPROTO;
+        }
+        memcpy(page->last_name, lock.name.bytes, lock.name.size);
+        page->last_name_size = lock.name.size;
+        page_parties(page, &cursor, &info);
+        result = fn(&info, arg);
+    }
+    return result;
+}
+
+static int client_check(const hf_client *client)
+{
+    if (client == NULL) {
+        return HF_EINVAL;
+    }
+    return alive_here(client->alive) ? 0 : HF_EFORKED;
+}
+
+HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
+{
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    size_t prefix_size = prefix == NULL ? 0 : strnlen(prefix, HFI_NAME_MAX + 1);
+    if (prefix == NULL || fn == NULL ||
+        (prefix_size > 0 && hfi_name_check(prefix, prefix_size) != 0)) {
+        return HF_EINVAL;
+    }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page == NULL) {
+        return HF_ENOMEM;
+    }
+    do { /* ends: every page begins after the last name of the one before */
+        char after[HFI_NAME_MAX + 1];
+        uint32_t after_size = page->last_name_size;
+        memcpy(after, page->last_name, after_size);
+        struct hfi_frame frame = {
+            .kind = HFI_FRAME_LIST,
+            .list = {.prefix = text_of(prefix, prefix_size), .after = text_of(after, after_size)}};
+        size_t size;
+        error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
+        if (error == 0) {
+            error = page_tell(page, size, fn, arg);
+        }
+        if (error == 0 && page->more && page->last_name_size == after_size &&
+            memcmp(page->last_name, after, after_size) == 0) {
+            error = HF_EPROTO; /* more, but nothing new: it would never end */
+        }
+    } while (error == 0 && page->more);
+    free(page);
+    return error;
+}
+
+HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
+{
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    if (name == NULL || fn == NULL) {
+        return HF_EINVAL;
+    }
+    size_t name_size = strnlen(name, HFI_NAME_MAX + 1);
+    error = hfi_name_check(name, name_size);
+    if (error != 0) {
+        return error;
+    }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page == NULL) {
+        return HF_ENOMEM;
+    }
+    struct hfi_frame frame = {.kind = HFI_FRAME_SHOW, .text = text_of(name, name_size)};
+    size_t size;
+    error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
+    if (error == 0) {
+        error = page_tell(page, size, fn, arg);
+        if (error == 0 && page->last_name_size == 0) {
+            error = HF_EPROTO; /* a name never used is told as a free lock, not as nothing */
+        }
+    }
+    free(page);
+    return error;
+}
+
+HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
+{
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    if (fn == NULL) {
+        return HF_EINVAL;
+    }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page == NULL) {
+        return HF_ENOMEM;
+    }
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS};
+    struct hfi_frame_error frame_error;
+    struct hf_voter_info voters[HFI_FRAME_VOTERS_MAX];
+    size_t size;
+    error = packet_fetch(client, &frame, HFI_FRAME_STATED, page->packet, &size);
+    if (error == 0 && hfi_frame_decode(page->packet, size, &frame, NULL, &frame_error) != 0) {
+        error = HF_EPROTO;
+    }
+    if (error == 0) {
+        const struct hfi_stated *stated = &frame.stated;
+        struct hf_status status = {
+            .agent = page_string(page, stated->agent),
+            .cell = page_string(page, stated->cell),
+            .role = page_string(page, stated->role),
+            .version = page_string(page, stated->version),
+            .session_state = (enum hf_session_state)stated->session_state,
+            .session_epoch = stated->session_epoch,
+            .session_remaining_ns = stated->session_remaining_ns,
+            .voters = voters,
+            .voter_count = stated->voter_count,
+            .clients = stated->clients,
+            .locks_held = stated->locks_held,
+            .waiters = stated->waiters,
+        };
+        for (uint32_t i = 0; i < stated->voter_count; i++) {
+            voters[i] = (struct hf_voter_info){
+                .name = page_string(page, stated->voters[i].name),
+                .address = page_string(page, stated->voters[i].address),
+                .state = (enum hf_voter_state)stated->voters[i].state,
+            };
+        }
+        fn(&status, arg);
+    }
+    free(page);
+    return error;
+}
+
+HFI_PUBLIC int hf_break(hf_client *client, const char *name, unsigned flags)
+{
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    if (name == NULL || (flags & ~(unsigned)HF_BREAK_NOW) != 0) {
+        return HF_EINVAL;
+    }
+    size_t name_size = strnlen(name, HFI_NAME_MAX + 1);
+    error = hfi_name_check(name, name_size);
+    if (error != 0) {
+        return error;
+    }
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_BREAK,
+        .break_lock = {.name = text_of(name, name_size),
+                       .flags = flags & HF_BREAK_NOW ? HFI_BREAK_FRAME_NOW : 0},
+    };
+    struct answer answer;
+    pthread_mutex_lock(&client->socket_mutex);
+    error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
+    pthread_mutex_unlock(&client->socket_mutex);
+    return error;
+}

@@ -1,0 +1,92 @@
+/*
+ * Several locks at once, all or none. They are taken in byte order of their names, so that two
+ * callers never wait for each other in a circle; what was taken is released if one cannot be had.
+ */
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+    hf_lock *lock;
+    size_t index; /* in the caller's order */
+};
+
+static int entry_compare(const void *left, const void *right)
+{
+    const hf_lock *a = ((const struct entry *)left)->lock;
+    const hf_lock *b = ((const struct entry *)right)->lock;
+    uint32_t size = a->name_size < b->name_size ? a->name_size : b->name_size;
+    int order = memcmp(a->name, b->name, size);
+    return order != 0 ? order : (a->name_size > b->name_size) - (a->name_size < b->name_size);
+}
+
+static int entries_take(const struct entry *entries, size_t count, enum hf_mode mode,
+                        int64_t timeout_ns, struct hf_hold *out)
+{
+    int64_t deadline_ns = deadline_after(timeout_ns);
+    int error = 0;
+    size_t taken = 0;
+    for (; taken < count; taken++) {
+        int64_t left_ns = timeout_ns;
+        if (timeout_ns > 0) {
+            left_ns = deadline_ns - boottime_ns();
+            left_ns = left_ns > 0 ? left_ns : 1; /* a wait that is over, not a try */
+        }
+        struct hf_hold hold;
+        error = hf_acquire(entries[taken].lock, mode, left_ns, &hold);
+        if (error != 0) {
+            break;
+        }
+        if (out != NULL) {
+            out[entries[taken].index] = hold;
+        }
+    }
+    for (size_t i = 0; error == 0 && i < count; i++) { /* the first waited for the last */
+        if (hf_remaining_ns(entries[i].lock) <= 0) {
+            error = HF_ELOST;
+        }
+    }
+    while (error != 0 && taken > 0) {
+        taken--;
+        int ignored = hf_release(entries[taken].lock); /* lost meanwhile or not: it is free */
+        (void)ignored;
+    }
+    return error;
+}
+
+HFI_PUBLIC int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode,
+                              int64_t timeout_ns, struct hf_hold *out)
+{
+    if (locks == NULL || count == 0 || count > SIZE_MAX / sizeof(struct entry) ||
+        (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
+        return HF_EINVAL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (locks[i] == NULL || locks[i]->client != locks[0]->client) {
+            return HF_EINVAL;
+        }
+    }
+    if (!alive_here(locks[0]->alive)) {
+        return HF_EFORKED;
+    }
+    struct entry *entries = malloc(count * sizeof(*entries));
+    if (entries == NULL) {
+        return HF_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        entries[i] = (struct entry){.lock = locks[i], .index = i};
+    }
+    qsort(entries, count, sizeof(*entries), entry_compare);
+    int error = 0;
+    for (size_t i = 1; i < count; i++) {
+        if (entry_compare(&entries[i - 1], &entries[i]) == 0) {
+            error = HF_EINVAL;
+        }
+    }
+    if (error == 0) {
+        error = entries_take(entries, count, mode, timeout_ns, out);
+    }
+    free(entries);
+    return error;
+}

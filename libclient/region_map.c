@@ -1,0 +1,187 @@
+/*
+ * The regions that the agent handed to this client: mapped by descriptor, one mapping a region for
+ * the life of the client, and the kernel's services that the lock word's protocol needs on them.
+ *
+ * Futexes in a region are shared between processes, so they are never FUTEX_PRIVATE. Their
+ * timeouts run on CLOCK_MONOTONIC; whoever sleeps reads CLOCK_BOOTTIME again afterwards.
+ *
+ * After a reconnection the agent sends its regions again. The same file under the same incarnation
+ * is the mapping that is there already; only its bell may be another, which takes the old one's
+ * descriptor number in one step, for a thread may be ringing it.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns,
+                        int operation)
+{
+    struct timespec timeout = {.tv_sec = timeout_ns / NS_PER_S, .tv_nsec = timeout_ns % NS_PER_S};
+    syscall(SYS_futex, word, operation, expected, timeout_ns < 0 ? NULL : &timeout, NULL, 0);
+}
+
+void futex_sleep_shared(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    futex_sleep(word, expected, timeout_ns, FUTEX_WAIT);
+}
+
+void futex_sleep_private(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    futex_sleep(word, expected, timeout_ns, FUTEX_WAIT_PRIVATE);
+}
+
+void futex_wake_private(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    (void)arg;
+    futex_sleep_shared(word, expected, timeout_ns);
+}
+
+static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
+{
+    (void)arg;
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+static int64_t kernel_now_ns(void *arg)
+{
+    (void)arg;
+    return boottime_ns();
+}
+
+static void kernel_bell(void *arg)
+{
+    struct region_map *map = arg;
+    int saved = errno;
+    ssize_t written = write(map->bell_fd, "", 1);
+    (void)written; /* full: the agent has enough bytes to wake it up */
+    errno = saved;
+}
+
+static void region_unmap(struct region_map *map)
+{
+    if (map->memory != NULL) {
+        munmap(map->memory, map->size);
+    }
+    if (map->bell_fd >= 0) {
+        close(map->bell_fd);
+    }
+    free(map);
+}
+
+/* Maps the descriptor; the caller still owns fd. NULL and *error: why not. */
+static struct region_map *region_create(int fd, const struct stat *status, int *error)
+{
+    struct region_map *map = calloc(1, sizeof(*map));
+    *error = HF_ENOMEM;
+    if (map == NULL) {
+        return NULL;
+    }
+    map->bell_fd = -1;
+    map->size = (size_t)status->st_size;
+    map->device = status->st_dev;
+    map->inode = status->st_ino;
+    map->memory = mmap(NULL, map->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map->memory == MAP_FAILED) {
+        map->memory = NULL;
+        region_unmap(map);
+        return NULL;
+    }
+    if (hfi_region_attach(map->memory, map->size, &map->region) != NULL) {
+        region_unmap(map);
+        *error = HF_EPROTO;
+        return NULL;
+    }
+    map->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
+                                      .wake = kernel_wake,
+                                      .now_ns = kernel_now_ns,
+                                      .bell = kernel_bell,
+                                      .arg = map};
+    *error = 0;
+    return map;
+}
+
+static struct region_map *region_find(hf_client *client, const struct stat *status,
+                                      uint64_t incarnation)
+{
+    for (struct region_map *map = client->maps; map != NULL; map = map->next) {
+        if (map->incarnation == incarnation && map->device == status->st_dev &&
+            map->inode == status->st_ino) {
+            return map;
+        }
+    }
+    return NULL;
+}
+
+struct region_map *region_take(hf_client *client, struct answer *answer, int *error)
+{
+    const struct hfi_region_frame *frame = &answer->frame.region;
+    struct stat status;
+    struct region_map *map = NULL;
+    bool fresh = false;
+    *error = HF_EPROTO;
+    if (answer->fds[0] < 0 || answer->fds[1] < 0 || fstat(answer->fds[0], &status) != 0 ||
+        status.st_size < HFI_HEADER_SIZE) {
+        goto done;
+    }
+    map = region_find(client, &status, frame->incarnation);
+    if (map == NULL) {
+        map = region_create(answer->fds[0], &status, error);
+        fresh = true;
+    }
+    if (map == NULL) {
+        goto done;
+    }
+    *error = 0;
+    map->incarnation = frame->incarnation;
+    map->number = frame->region;
+    map->connection = client->connection;
+    fcntl(answer->fds[1], F_SETFL, fcntl(answer->fds[1], F_GETFL) | O_NONBLOCK);
+    if (fresh) {
+        map->bell_fd = answer->fds[1];
+        answer->fds[1] = -1;
+        pthread_mutex_lock(&client->list_mutex);
+        map->next = client->maps;
+        client->maps = map;
+        pthread_mutex_unlock(&client->list_mutex);
+        events_arm(client, hfi_lease_deadline_ns(atomic_load_explicit(&map->region.header->lease,
+                                                                      memory_order_relaxed)));
+    } else if (dup3(answer->fds[1], map->bell_fd, O_CLOEXEC) < 0) {
+        *error = HF_ENOMEM;
+        map = NULL;
+    }
+done:
+    answer_close_fds(answer);
+    return map;
+}
+
+struct region_map *region_by_number(hf_client *client, uint32_t number)
+{
+    for (struct region_map *map = client->maps; map != NULL; map = map->next) {
+        if (map->number == number && map->connection == client->connection) {
+            return map;
+        }
+    }
+    return NULL;
+}
+
+void regions_destroy(hf_client *client)
+{
+    while (client->maps != NULL) {
+        struct region_map *map = client->maps;
+        client->maps = map->next;
+        region_unmap(map);
+    }
+}

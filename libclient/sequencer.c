@@ -1,0 +1,167 @@
+/*
+ * Sequencers: written from a hold, checked with the agent, checked against what this host has seen.
+ *
+ * The local check needs the region of the lock's namespace. Which namespace a name belongs to is
+ * decided by the agent's configuration, so the agent is asked once for each text that stands
+ * before a name's first '/'; the answers are kept until the connection is made anew.
+ */
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void namespaces_forget(hf_client *client)
+{
+    while (client->namespaces != NULL) {
+        struct namespace_entry *entry = client->namespaces;
+        client->namespaces = entry->next;
+        free(entry);
+    }
+}
+
+HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
+{
+    struct hold_view view;
+    enum hold_worth worth;
+    if (lock == NULL || buf == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(lock->alive)) {
+        return HF_EFORKED;
+    }
+    if (!hold_look(lock, boottime_ns(), &view, &worth)) {
+        return HF_ENOTHELD;
+    }
+    if (worth != HOLD_COUNTS) {
+        return HF_ELOST;
+    }
+    struct hfi_sequencer sequencer = {
+        .shared = view.mode == HF_SHARED,
+        .token = view.held.token,
+        .epoch = view.held.epoch,
+        .holder = view.place->holder,
+        .cell_word = view.held.cell,
+        .seat = view.mode == HF_SHARED ? view.place->seat : 0,
+        .name_size = lock->name_size,
+    };
+    memcpy(sequencer.cell, lock->client->cell, sizeof(sequencer.cell));
+    memcpy(sequencer.agent, lock->client->agent, sizeof(sequencer.agent));
+    memcpy(sequencer.name, lock->name, lock->name_size);
+    size_t written = hfi_sequencer_format(&sequencer, buf, size);
+    if (written == 0 || written >= size) {
+        return HF_EINVAL;
+    }
+    buf[written] = '\0';
+    return 0;
+}
+
+/* Parses a sequencer of this client's cell. HF_EINVAL, HF_EFORKED. */
+static int sequencer_read(hf_client *client, const char *text, struct hfi_sequencer *out)
+{
+    if (client == NULL || text == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(client->alive)) {
+        return HF_EFORKED;
+    }
+    size_t size = strnlen(text, HF_SEQUENCER_MAX);
+    if (size >= HF_SEQUENCER_MAX || hfi_sequencer_parse(text, size, out) != 0 ||
+        strcmp(out->cell, client->cell) != 0) {
+        return HF_EINVAL;
+    }
+    return 0;
+}
+
+HFI_PUBLIC int hf_check_sequencer(hf_client *client, const char *text)
+{
+    struct hfi_sequencer sequencer;
+    int error = sequencer_read(client, text, &sequencer);
+    if (error != 0) {
+        return error;
+    }
+    struct hfi_frame frame = {.kind = HFI_FRAME_CHECK, .text = text_of(text, strlen(text))};
+    struct answer answer;
+    pthread_mutex_lock(&client->socket_mutex);
+    error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
+    pthread_mutex_unlock(&client->socket_mutex);
+    return error;
+}
+
+static size_t prefix_size(const struct hfi_sequencer *sequencer)
+{
+    const char *slash = memchr(sequencer->name, '/', sequencer->name_size);
+    return slash == NULL ? 0 : (size_t)(slash - sequencer->name);
+}
+
+/* The region that the names with this one's prefix live in, as far as this client knows. */
+static struct region_map *namespace_known(hf_client *client, const struct hfi_sequencer *sequencer)
+{
+    size_t size = prefix_size(sequencer);
+    struct region_map *map = NULL;
+    pthread_mutex_lock(&client->list_mutex);
+    for (struct namespace_entry *entry = client->namespaces; entry != NULL; entry = entry->next) {
+        if (entry->size == size && memcmp(entry->prefix, sequencer->name, size) == 0) {
+            map = entry->map;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+    if (map != NULL && atomic_load(&map->region.header->abandoned) != 0) {
+        return NULL; /* the agent serves another one by now */
+    }
+    return map;
+}
+
+static int namespace_remember(hf_client *client, const struct hfi_sequencer *sequencer,
+                              struct region_map *map)
+{
+    struct namespace_entry *entry = calloc(1, sizeof(*entry));
+    if (entry == NULL) {
+        return HF_ENOMEM;
+    }
+    entry->map = map;
+    entry->size = (uint32_t)prefix_size(sequencer);
+    memcpy(entry->prefix, sequencer->name, entry->size);
+    pthread_mutex_lock(&client->list_mutex);
+    entry->next = client->namespaces; /* found before an older one of the same prefix */
+    client->namespaces = entry;
+    pthread_mutex_unlock(&client->list_mutex);
+    return 0;
+}
+
+static int namespace_ask(hf_client *client, const struct hfi_sequencer *sequencer,
+                         struct region_map **out)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_MAP,
+                              .text = text_of(sequencer->name, sequencer->name_size)};
+    struct answer answer;
+    pthread_mutex_lock(&client->socket_mutex);
+    int error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
+    if (error == 0 && answer.map == NULL) {
+        error = HF_EPROTO;
+    }
+    if (error == 0) {
+        *out = answer.map;
+        error = namespace_remember(client, sequencer, answer.map);
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    return error;
+}
+
+HFI_PUBLIC int hf_check_sequencer_local(hf_client *client, const char *text)
+{
+    struct hfi_sequencer sequencer;
+    int error = sequencer_read(client, text, &sequencer);
+    if (error != 0) {
+        return error;
+    }
+    struct region_map *map = namespace_known(client, &sequencer);
+    if (map == NULL) {
+        error = namespace_ask(client, &sequencer, &map);
+        if (error != 0) {
+            return error;
+        }
+    }
+    uint64_t hash = hfi_name_hash(sequencer.name, sequencer.name_size);
+    return hfi_index_token(&map->region, hash) > sequencer.token ? HF_ESTALE : 0;
+}
