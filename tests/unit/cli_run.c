@@ -77,7 +77,8 @@ void run_start(struct run *run, const char *fake, const char *line)
     if (run->pid == 0) {
         setpgid(0, 0);
         setenv("HOLDFAST_FAKE", setting, 1);
-        if (dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0) {
+        if (dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0) < 0 || dup2(out[1], 1) < 0 ||
+            dup2(err[1], 2) < 0) {
             _exit(99);
         }
         execv(words[0], words);

@@ -1,0 +1,32 @@
+# Sourced by the example scripts: an agent of their own, in a folder of its own, stopped at the end.
+# It needs holdfastd and holdfast in $HOLDFAST_BIN_DIR (default: build/bin of this checkout).
+# Afterwards $work is a folder to play in, and HOLDFAST_SOCKET names the agent.
+
+: "${HOLDFAST_BIN_DIR:=$(cd "$(dirname "$0")/.." && pwd)/build/bin}"
+: "${HOLDFAST_EXAMPLES_DIR:=$HOLDFAST_BIN_DIR/../examples}"
+PATH="$HOLDFAST_BIN_DIR:$PATH"
+
+work=$(mktemp -d)
+holdfastd --dev --state-dir "$work/state" 2>"$work/agent.log" &
+agent_pid=$!
+
+stop_agent() {
+    kill "$agent_pid" 2>/dev/null || true
+    wait "$agent_pid" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap stop_agent EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+export HOLDFAST_SOCKET="$work/state/agent.sock"
+tries=0
+until holdfast status >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    if [ "$tries" -ge 50 ] || ! kill -0 "$agent_pid" 2>/dev/null; then
+        echo "the agent did not start:" >&2
+        cat "$work/agent.log" >&2
+        exit 1
+    fi
+    sleep 0.1
+done

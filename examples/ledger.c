@@ -1,0 +1,368 @@
+/*
+ * A ledger in a plain file, worked on by eight processes, one of which is killed every second.
+ *
+ *     ledger [--seconds N] [--no-lock] FILE
+ *
+ * The processes move money between random accounts: read two rows, write two rows, with pauses in
+ * between. That is only right if nobody else does so at the same time, so they hold the lock
+ * "ledger" meanwhile. At the end the sum of all accounts must be what it was. Exit status: 0 it is,
+ * 1 it is not (--no-lock shows it), 2 something failed.
+ *
+ * A lock alone is not enough: a process that is killed (kill -9) between its two writes leaves half
+ * a transfer. So before it writes any row it writes down what it is about to do, in FILE.journal:
+ * the new contents of both rows. Whoever gets the lock next finishes that first ("redo"). Doing it
+ * twice is harmless, since the record has the new balances, not the difference.
+ *
+ * What the lock adds to make that safe:
+ *  - The lock-delay. After a holder vanished, the lock stays closed for a while: what the dead one
+ *    had begun (a write that the kernel or a disk still has in hands) is over before the next one
+ *    looks.
+ *  - The token. It rises with every hold. Each record carries that of its writer. Who finds a
+ *    record with a higher token than his own is the late one (he was stopped, say, past his lease):
+ *    he must not touch anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <holdfast/holdfast.h>
+
+enum { WORKERS = 8, ACCOUNTS = 10, START_BALANCE = 1000, ROW_SIZE = 16, RECORD_SIZE = 160 };
+enum { PAUSE_US = 500 };
+
+struct ledger {
+    int rows_fd;    /* ACCOUNTS rows of ROW_SIZE bytes: a balance in text */
+    int journal_fd; /* one record */
+    hf_lock *lock;  /* NULL: --no-lock */
+};
+
+/* A transfer as it is written down: pending until both rows are written. */
+struct record {
+    bool pending;
+    uint64_t token;
+    int from;
+    int to;
+    int64_t from_balance; /* after the transfer */
+    int64_t to_balance;
+};
+
+static _Noreturn void fail(const char *what)
+{
+    fprintf(stderr, "ledger: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static _Noreturn void fail_hf(const char *what, int error)
+{
+    fprintf(stderr, "ledger: %s: %s\n", what, hf_strerror(error));
+    exit(2);
+}
+
+static void pause_us(long us)
+{
+    const struct timespec time = {.tv_nsec = us * 1000};
+
+    nanosleep(&time, NULL);
+}
+
+/* ---- the rows --------------------------------------------------------------------------- */
+
+static int64_t row_read(const struct ledger *ledger, int account)
+{
+    char row[ROW_SIZE + 1] = "";
+
+    if (pread(ledger->rows_fd, row, ROW_SIZE, (off_t)account * ROW_SIZE) != ROW_SIZE) {
+        fail("reading a row");
+    }
+    return strtoll(row, NULL, 10);
+}
+
+static void row_write(const struct ledger *ledger, int account, int64_t balance)
+{
+    char row[ROW_SIZE + 1];
+
+    snprintf(row, sizeof(row), "%*" PRId64 "\n", ROW_SIZE - 1, balance);
+    if (pwrite(ledger->rows_fd, row, ROW_SIZE, (off_t)account * ROW_SIZE) != ROW_SIZE) {
+        fail("writing a row");
+    }
+}
+
+/* ---- the journal ------------------------------------------------------------------------ */
+
+/* One line of a fixed size. A kill cannot split a single small write to a local file; a power cut
+ * could, and then there would have to be a checksum here, and an fsync before the rows. */
+static void record_write(const struct ledger *ledger, const struct record *record)
+{
+    char line[RECORD_SIZE + 1];
+    char text[RECORD_SIZE];
+
+    snprintf(text, sizeof(text), "%s token=%" PRIu64 " %d=%" PRId64 " %d=%" PRId64,
+             record->pending ? "pending" : "done", record->token, record->from,
+             record->from_balance, record->to, record->to_balance);
+    snprintf(line, sizeof(line), "%-*s\n", RECORD_SIZE - 1, text);
+    if (pwrite(ledger->journal_fd, line, RECORD_SIZE, 0) != RECORD_SIZE) {
+        fail("writing the journal");
+    }
+}
+
+/* False: there is none yet. */
+static bool record_read(const struct ledger *ledger, struct record *out)
+{
+    char line[RECORD_SIZE + 1] = "";
+    char state[16];
+
+    if (pread(ledger->journal_fd, line, RECORD_SIZE, 0) != RECORD_SIZE) {
+        return false;
+    }
+    if (sscanf(line, "%15s token=%" SCNu64 " %d=%" SCNd64 " %d=%" SCNd64, state, &out->token,
+               &out->from, &out->from_balance, &out->to, &out->to_balance) != 6) {
+        fail("reading the journal");
+    }
+    out->pending = strcmp(state, "pending") == 0;
+    return true;
+}
+
+/* Finishes what the last holder left half done. False: the record is of a later holder than we
+ * are; our hold is over. */
+static bool recover(const struct ledger *ledger, uint64_t token)
+{
+    struct record record;
+
+    if (!record_read(ledger, &record)) {
+        return true;
+    }
+    if (record.token > token) {
+        return false;
+    }
+    if (record.pending) {
+        row_write(ledger, record.from, record.from_balance);
+        row_write(ledger, record.to, record.to_balance);
+        record.pending = false;
+        record_write(ledger, &record);
+    }
+    return true;
+}
+
+/* ---- a transfer ------------------------------------------------------------------------- */
+
+/* Under the lock. The pauses make it likely that a kill, or without the lock another process,
+ * comes at the worst moment. */
+static void transfer(const struct ledger *ledger, uint64_t token)
+{
+    struct record record = {.pending = true, .token = token};
+    int64_t amount = rand() % 100;
+
+    record.from = rand() % ACCOUNTS;
+    record.to = (record.from + 1 + rand() % (ACCOUNTS - 1)) % ACCOUNTS;
+    record.from_balance = row_read(ledger, record.from) - amount;
+    pause_us(PAUSE_US);
+    record.to_balance = row_read(ledger, record.to) + amount;
+    if (ledger->lock != NULL && hf_remaining_ns(ledger->lock) <= 0) {
+        return; /* nothing was written: nothing to undo */
+    }
+    record_write(ledger, &record);
+    row_write(ledger, record.from, record.from_balance);
+    pause_us(PAUSE_US);
+    row_write(ledger, record.to, record.to_balance);
+    record.pending = false;
+    record_write(ledger, &record);
+}
+
+static void ledger_open(struct ledger *ledger, const char *path)
+{
+    char journal[4096];
+
+    snprintf(journal, sizeof(journal), "%s.journal", path);
+    ledger->rows_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ledger->journal_fd = open(journal, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (ledger->rows_fd < 0 || ledger->journal_fd < 0) {
+        fail(path);
+    }
+}
+
+/* Connects this process and opens its handle: each process does that for itself, for what a parent
+ * holds is never its child's. */
+static void ledger_lock_open(struct ledger *ledger)
+{
+    /* 200 ms instead of the default second: nothing of ours is under way for longer. */
+    const struct hf_lock_options options = {.size = sizeof(options), .lock_delay_ns = 200000000};
+    hf_client *client;
+    int error = hf_connect(NULL, &client);
+
+    if (error == 0) {
+        error = hf_open(client, "ledger", &options, &ledger->lock);
+    }
+    if (error != 0) {
+        fail_hf("opening the lock", error);
+    }
+}
+
+static volatile sig_atomic_t stopping;
+
+static void on_term(int signal_number)
+{
+    (void)signal_number;
+    stopping = 1;
+}
+
+static _Noreturn void work(const char *path, bool locked, unsigned seed, atomic_ulong *done)
+{
+    struct ledger ledger = {.lock = NULL};
+
+    signal(SIGTERM, on_term);
+    srand(seed);
+    ledger_open(&ledger, path);
+    if (locked) {
+        ledger_lock_open(&ledger);
+    }
+    while (!stopping) {
+        struct hf_hold hold = {.token = 0};
+        int error = locked ? hf_acquire(ledger.lock, HF_EXCLUSIVE, -1, &hold) : 0;
+
+        if (error != 0) {
+            fail_hf("acquire", error);
+        }
+        if (recover(&ledger, hold.token)) {
+            transfer(&ledger, hold.token);
+            /* relaxed: a count for people, read after this process has ended */
+            atomic_fetch_add_explicit(done, 1, memory_order_relaxed);
+        }
+        error = locked ? hf_release(ledger.lock) : 0;
+        if (error != 0 && error != HF_ELOST) {
+            fail_hf("release", error);
+        }
+    }
+    exit(0); /* the end of a process closes its handles */
+}
+
+/* ---- the parent ------------------------------------------------------------------------- */
+
+static pid_t spawn(const char *path, bool locked, atomic_ulong *done)
+{
+    static unsigned seed = 1;
+    pid_t pid;
+
+    seed++;
+    pid = fork();
+    if (pid < 0) {
+        fail("fork");
+    }
+    if (pid == 0) {
+        work(path, locked, seed, done);
+    }
+    return pid;
+}
+
+static void create(const char *path)
+{
+    struct ledger ledger = {.lock = NULL};
+
+    ledger_open(&ledger, path);
+    for (int account = 0; account < ACCOUNTS; account++) {
+        row_write(&ledger, account, START_BALANCE);
+    }
+    close(ledger.rows_fd);
+    close(ledger.journal_fd);
+}
+
+/* The sum, once everybody has ended. The last one may have been killed in the middle, so this too
+ * begins by taking the lock and finishing what is pending. */
+static int64_t total(const char *path, bool locked)
+{
+    struct ledger ledger = {.lock = NULL};
+    struct hf_hold hold = {.token = 0};
+    int64_t sum = 0;
+
+    ledger_open(&ledger, path);
+    if (locked) {
+        int error;
+
+        ledger_lock_open(&ledger);
+        error = hf_acquire(ledger.lock, HF_EXCLUSIVE, -1, &hold);
+        if (error != 0) {
+            fail_hf("acquire", error);
+        }
+    }
+    if (!recover(&ledger, hold.token)) {
+        fail("a record from the future");
+    }
+    for (int account = 0; account < ACCOUNTS; account++) {
+        sum += row_read(&ledger, account);
+    }
+    if (locked) {
+        (void)hf_release(ledger.lock);
+    }
+    return sum;
+}
+
+static void run(const char *path, bool locked, long seconds, atomic_ulong *done)
+{
+    pid_t workers[WORKERS];
+    int status;
+
+    for (int index = 0; index < WORKERS; index++) {
+        workers[index] = spawn(path, locked, done);
+    }
+    for (long second = 0; second < seconds; second++) {
+        int victim = rand() % WORKERS;
+
+        sleep(1);
+        kill(workers[victim], SIGKILL);
+        if (waitpid(workers[victim], &status, 0) < 0 || !WIFSIGNALED(status)) {
+            fail("a worker ended by itself");
+        }
+        workers[victim] = spawn(path, locked, done);
+    }
+    for (int index = 0; index < WORKERS; index++) {
+        kill(workers[index], SIGTERM);
+    }
+    for (int index = 0; index < WORKERS; index++) {
+        if (waitpid(workers[index], &status, 0) < 0 || WIFEXITED(status) == 0 ||
+            WEXITSTATUS(status) != 0) {
+            fail("a worker failed");
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int64_t expected = (int64_t)ACCOUNTS * START_BALANCE;
+    atomic_ulong *done = mmap(NULL, sizeof(*done), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const char *path = NULL;
+    bool locked = true;
+    long seconds = 30;
+    int64_t sum;
+
+    for (int index = 1; index < argc; index++) {
+        if (strcmp(argv[index], "--no-lock") == 0) {
+            locked = false;
+        } else if (strcmp(argv[index], "--seconds") == 0 && index + 1 < argc) {
+            seconds = strtol(argv[++index], NULL, 10);
+        } else {
+            path = argv[index];
+        }
+    }
+    if (path == NULL || done == MAP_FAILED) {
+        fprintf(stderr, "usage: ledger [--seconds N] [--no-lock] FILE\n");
+        return 2;
+    }
+    create(path);
+    run(path, locked, seconds, done);
+    sum = total(path, locked);
+    printf("%s the lock: %lu transfers, %ld processes killed, sum %" PRId64 ", expected %" PRId64
+           ": %s\n",
+           locked ? "with" : "without", atomic_load_explicit(done, memory_order_relaxed), seconds,
+           sum, expected, sum == expected ? "exact" : "WRONG");
+    return sum == expected ? 0 : 1;
+}

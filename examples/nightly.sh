@@ -1,0 +1,48 @@
+#!/bin/sh
+# One backup a night, however many machines or crontabs start it.
+#
+# Five "cron" processes start the same job at once, each as
+#
+#     holdfast lock --no-wait nightly-backup -- backup
+#
+# The first one runs. The others are told at once that the lock is taken: exit status 75, "try
+# again later" (EX_TEMPFAIL), which -E changes: `-E 0` keeps cron from mailing about it.
+set -eu
+. "$(dirname "$0")/agent.sh"
+
+# The job. It takes as long as the others need to try (a real one just takes long); a job that was
+# over before the last cron woke up would rightly run twice.
+cat >"$work/backup" <<'JOB'
+#!/bin/sh
+echo "backup by process $$ under token $HOLDFAST_TOKEN" >>"$WORK/ran"
+tries=0
+while [ "$(cat "$WORK"/status.* 2>/dev/null | wc -l)" -lt 4 ] && [ "$tries" -lt 300 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+JOB
+chmod +x "$work/backup"
+export WORK="$work"
+
+crons=
+for cron in 1 2 3 4 5; do
+    (
+        status=0
+        holdfast lock --no-wait nightly-backup -- "$work/backup" 2>/dev/null || status=$?
+        echo "$status" >"$work/new.$cron"
+        mv "$work/new.$cron" "$work/status.$cron"
+    ) &
+    crons="$crons $!"
+done
+# shellcheck disable=SC2086
+wait $crons
+
+cat "$work/ran"
+ran=$(wc -l <"$work/ran")
+well=$(cat "$work"/status.* | grep -cx 0 || true)
+told=$(cat "$work"/status.* | grep -cx 75 || true)
+echo "ran: $ran, exit 0: $well, exit 75: $told"
+if [ "$ran" -ne 1 ] || [ "$well" -ne 1 ] || [ "$told" -ne 4 ]; then
+    echo "wrong: expected one that ran and four that exited with 75" >&2
+    exit 1
+fi

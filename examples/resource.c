@@ -1,0 +1,263 @@
+/*
+ * A resource that refuses stale holders.
+ *
+ *     resource none|token|local SOCKET
+ *
+ * Three processes: a server that keeps one text, and two clients, A and B, that write it under the
+ * lock "text", with a lease of one second. A takes the lock, looks whether it still holds it - it
+ * does - and is stopped at exactly that moment, as by a debugger, a swapping machine, a paused
+ * container. Its lease ends, B gets the lock and writes. Then A goes on where it was, and writes.
+ *
+ * No lock service can prevent that; A cannot notice it by itself. The server can, by one of two
+ * rules:
+ *
+ *   token  The server remembers the highest token that it has accepted and refuses lower ones. It
+ *          needs no library and no agent, and works wherever the server runs.
+ *   local  The server asks hf_check_sequencer_local(): has this host seen a higher token of this
+ *          lock? It needs no memory of its own (it may have been restarted), costs no message, and
+ *          promises just that: it refuses A as soon as B holds the lock, if B is on this host.
+ *   none   No rule: A's stale write gets through. (What the example is about.)
+ *
+ * Exit status: 0 everything was as said here, 1 it was not.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <holdfast/holdfast.h>
+
+enum rule { RULE_NONE, RULE_TOKEN, RULE_LOCAL };
+
+/* What a writer sends; the server answers with one byte, 1: accepted. */
+struct request {
+    uint64_t token;
+    char sequencer[HF_SEQUENCER_MAX];
+    char text[64];
+};
+
+static _Noreturn void fail(const char *what)
+{
+    fprintf(stderr, "resource: %s: %s\n", what, strerror(errno));
+    _exit(1);
+}
+
+static void must(int error, const char *what)
+{
+    if (error != 0) {
+        fprintf(stderr, "resource: %s: %s\n", what, hf_strerror(error));
+        _exit(1);
+    }
+}
+
+static struct sockaddr_un address_of(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
+        fail(path);
+    }
+    memcpy(address.sun_path, path, strlen(path));
+    return address;
+}
+
+/* ---- the server ------------------------------------------------------------------------- */
+
+struct server {
+    enum rule rule;
+    hf_client *client;      /* for RULE_LOCAL */
+    uint64_t highest_token; /* for RULE_TOKEN; a real server keeps it beside its data */
+    char text[64];
+};
+
+static bool accepts(struct server *server, const struct request *request)
+{
+    switch (server->rule) {
+    case RULE_TOKEN:
+        if (request->token < server->highest_token) {
+            return false;
+        }
+        server->highest_token = request->token;
+        return true;
+    case RULE_LOCAL:
+        return hf_check_sequencer_local(server->client, request->sequencer) == 0;
+    case RULE_NONE:
+        break;
+    }
+    return true;
+}
+
+static _Noreturn void serve(struct server *server, int listener)
+{
+    must(hf_connect(NULL, &server->client), "server: connect");
+    for (;;) {
+        struct request request;
+        unsigned char answer = 0;
+        int fd = accept(listener, NULL, NULL);
+
+        if (fd < 0) {
+            fail("accept");
+        }
+        if (recv(fd, &request, sizeof(request), 0) == (ssize_t)sizeof(request)) {
+            request.sequencer[HF_SEQUENCER_MAX - 1] = '\0';
+            request.text[sizeof(request.text) - 1] = '\0';
+            answer = accepts(server, &request);
+            if (answer) {
+                memcpy(server->text, request.text, sizeof(server->text));
+            }
+            printf("server: \"%s\" with token %" PRIu64 ": %s; the text is \"%s\"\n", request.text,
+                   request.token, answer ? "accepted" : "REFUSED", server->text);
+            fflush(stdout);
+            (void)send(fd, &answer, 1, MSG_NOSIGNAL);
+        }
+        close(fd);
+    }
+}
+
+static pid_t server_start(enum rule rule, const char *path)
+{
+    struct server server = {.rule = rule};
+    struct sockaddr_un address = address_of(path);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    pid_t pid;
+
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(listener, 8) != 0) {
+        fail(path);
+    }
+    pid = fork();
+    if (pid < 0) {
+        fail("fork");
+    }
+    if (pid == 0) {
+        serve(&server, listener);
+    }
+    close(listener); /* connections wait in the server's queue until it accepts them */
+    return pid;
+}
+
+/* ---- the writers ------------------------------------------------------------------------ */
+
+/* The lock and the hold of a writer. */
+struct writer {
+    hf_client *client;
+    hf_lock *lock;
+    struct request request; /* token and sequencer of the hold */
+};
+
+static void writer_take(struct writer *writer)
+{
+    /* A lease of one second that nobody renews: the lock must pass on although A, stopped, still
+     * lives. (A renewed hold would stay with A for as long as its process exists; max_stall_ns is
+     * the way to limit that.) The lock-delay comes on top. */
+    const struct hf_lock_options options = {
+        .size = sizeof(options),
+        .lease_ns = 1000000000,
+        .lock_delay_ns = 200000000,
+    };
+    struct hf_hold hold;
+
+    must(hf_connect(NULL, &writer->client), "connect");
+    must(hf_open(writer->client, "text", &options, &writer->lock), "open");
+    must(hf_acquire(writer->lock, HF_EXCLUSIVE, 30000000000, &hold), "acquire");
+    must(hf_sequencer(writer->lock, writer->request.sequencer, HF_SEQUENCER_MAX), "sequencer");
+    writer->request.token = hold.token;
+}
+
+/* True: the server accepted it. */
+static bool writer_write(struct writer *writer, const char *path, const char *text)
+{
+    struct sockaddr_un address = address_of(path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    unsigned char answer = 0;
+
+    snprintf(writer->request.text, sizeof(writer->request.text), "%s", text);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        send(fd, &writer->request, sizeof(writer->request), MSG_NOSIGNAL) < 0 ||
+        recv(fd, &answer, 1, 0) != 1) {
+        fail("asking the server");
+    }
+    close(fd);
+    return answer == 1;
+}
+
+/* Exit status 0: the stale write was accepted; 3: it was refused. */
+static _Noreturn void writer_a(const char *path)
+{
+    struct writer writer = {.lock = NULL};
+
+    writer_take(&writer);
+    if (!writer_write(&writer, path, "first by A") || hf_remaining_ns(writer.lock) <= 0) {
+        _exit(1);
+    }
+    /* "I still hold it, so I may write": and here the world stops for A. */
+    raise(SIGSTOP);
+    _exit(writer_write(&writer, path, "late by A") ? 0 : 3);
+}
+
+static int play(enum rule rule, const char *path)
+{
+    struct writer b = {.lock = NULL};
+    int expected = rule == RULE_NONE ? 0 : 3;
+    int status;
+    pid_t a = fork();
+
+    if (a < 0) {
+        fail("fork");
+    }
+    if (a == 0) {
+        writer_a(path);
+    }
+    if (waitpid(a, &status, WUNTRACED) != a || !WIFSTOPPED(status)) {
+        fprintf(stderr, "resource: A ended before it was stopped\n");
+        return 1;
+    }
+    printf("A is stopped; B waits for A's lease to end and the lock-delay to pass\n");
+    fflush(stdout);
+    writer_take(&b);
+    if (!writer_write(&b, path, "by B")) {
+        fprintf(stderr, "resource: B's write was refused\n");
+        expected = -1;
+    }
+    hf_disconnect(b.client); /* releases: the rules hold although the lock is free again */
+    kill(a, SIGCONT);
+    if (waitpid(a, &status, 0) != a || !WIFEXITED(status) || WEXITSTATUS(status) != expected) {
+        fprintf(stderr, "resource: A's late write: not as expected\n");
+        return 1;
+    }
+    printf("A's late write was %s\n",
+           expected == 0 ? "accepted: the text is wrong now" : "refused: the text is B's");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const rules[] = {"none", "token", "local"};
+    int rule = -1;
+    pid_t server;
+    int status;
+
+    for (int index = 0; argc == 3 && index < 3; index++) {
+        rule = strcmp(argv[1], rules[index]) == 0 ? index : rule;
+    }
+    if (rule < 0) {
+        fprintf(stderr, "usage: resource none|token|local SOCKET\n");
+        return 1;
+    }
+    printf("--- rule: %s\n", rules[rule]);
+    fflush(stdout);
+    server = server_start((enum rule)rule, argv[2]);
+    status = play((enum rule)rule, argv[2]);
+    kill(server, SIGKILL);
+    (void)waitpid(server, NULL, 0);
+    (void)unlink(argv[2]);
+    return status;
+}

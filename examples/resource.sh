@@ -1,0 +1,9 @@
+#!/bin/sh
+# A resource server that refuses who held the lock once (resource.c): without a rule the stale
+# write gets through; each of the two rules refuses it.
+set -eu
+. "$(dirname "$0")/agent.sh"
+
+for rule in none token local; do
+    "$HOLDFAST_EXAMPLES_DIR/resource" "$rule" "$work/$rule.sock"
+done
