@@ -1,6 +1,6 @@
 /*
  * Valid frames of every kind, for the tests of the frames and as seeds of the fuzzers: each kind
- * once with small distinct values and once with every field at its upper limit, and pages of LISTED.
+ * once with small distinct values, once with every field at its upper limit; and pages of LISTED.
  */
 #ifndef TESTS_FRAME_SAMPLES_H
 #define TESTS_FRAME_SAMPLES_H

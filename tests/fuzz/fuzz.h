@@ -1,0 +1,28 @@
+/*
+ * The entries of the fuzzers: each gives one input to one decoder and aborts if that breaks a
+ * promise. The same entry is run by libFuzzer (clang, HF_FUZZ=ON: fuzz_main.c) and, for a while
+ * and from a fixed seed, by the ordinary test run of any compiler (mutate.c).
+ */
+#ifndef TESTS_FUZZ_H
+#define TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One input. It returns, or it aborts. */
+typedef void fuzz_entry(const uint8_t *bytes, size_t size);
+
+/* The seed inputs: index counts up from 0. The size written, 0: no more of them. */
+typedef size_t fuzz_seed(size_t index, uint8_t *bytes, size_t size);
+
+struct fuzz_target {
+    const char *name;
+    fuzz_entry *entry;
+    fuzz_seed *seed;
+    size_t size_max; /* of an input */
+};
+
+/* Each program has exactly one: fuzz_frame.c, fuzz_sequencer.c, fuzz_region.c. */
+extern const struct fuzz_target fuzz_target;
+
+#endif
