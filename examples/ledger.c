@@ -219,7 +219,6 @@ static _Noreturn void work(const char *path, bool locked, unsigned seed, atomic_
 {
     struct ledger ledger = {.lock = NULL};
 
-    signal(SIGTERM, on_term);
     srand(seed);
     ledger_open(&ledger, path);
     if (locked) {
@@ -313,7 +312,7 @@ static void run(const char *path, bool locked, long seconds, atomic_ulong *done)
     for (int index = 0; index < WORKERS; index++) {
         workers[index] = spawn(path, locked, done);
     }
-    for (long second = 0; second < seconds; second++) {
+    for (long second = 0; second < seconds && !stopping; second++) {
         int victim = rand() % WORKERS;
 
         sleep(1);
@@ -357,6 +356,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ledger [--seconds N] [--no-lock] FILE\n");
         return 2;
     }
+    signal(SIGTERM, on_term); /* before any worker exists: each has it from its first instant */
     create(path);
     run(path, locked, seconds, done);
     sum = total(path, locked);
