@@ -1,0 +1,598 @@
+/* See lib_agent.h. */
+#include "lib_agent.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RENEW_MS 5
+
+static int64_t now_ns(void *arg)
+{
+    (void)arg;
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
+{
+    (void)arg;
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    (void)arg;
+    (void)word;
+    (void)expected;
+    (void)timeout_ns;
+    abort(); /* an agent never sleeps on a region */
+}
+
+static void kernel_bell(void *arg)
+{
+    (void)arg;
+}
+
+void agent_publish(struct agent *agent, int64_t ttl_ns)
+{
+    hfi_publish(&agent->actor, now_ns(NULL) + ttl_ns, atomic_load(&agent->epoch));
+}
+
+static void send_packet(int fd, const void *packet, size_t size, const int *fds, int fd_count)
+{
+    struct iovec part = {.iov_base = (void *)packet, .iov_len = size};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_count > 0) {
+        memset(&control, 0, sizeof(control));
+        message.msg_control = control.space;
+        message.msg_controllen = CMSG_SPACE((size_t)fd_count * sizeof(int));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN((size_t)fd_count * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, (size_t)fd_count * sizeof(int));
+    }
+    ssize_t ignored = sendmsg(fd, &message, MSG_NOSIGNAL);
+    (void)ignored; /* a client that left */
+}
+
+static void send_frame(int fd, const struct hfi_frame *frame, const int *fds, int fd_count)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    size_t size = hfi_frame_encode(frame, packet, sizeof(packet));
+    ck_assert_uint_gt(size, 0);
+    send_packet(fd, packet, size, fds, fd_count);
+}
+
+static void send_done(int fd, uint64_t request, int error)
+{
+    struct hfi_frame done = {.kind = HFI_FRAME_DONE, .request = request, .error = error};
+    send_frame(fd, &done, NULL, 0);
+}
+
+static struct hfi_text text(const char *string)
+{
+    return (struct hfi_text){.bytes = string, .size = (uint32_t)strlen(string)};
+}
+
+static void answer_hello(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    bool known = frame->hello.client != 0 && frame->hello.client == frame->hello.nonce &&
+                 frame->hello.nonce >= agent->nonce_first &&
+                 frame->hello.nonce < agent->nonce_next;
+    agent->nonces[at] = known ? frame->hello.nonce : agent->nonce_next++;
+    int mood = atomic_load(&agent->mood);
+    struct hfi_frame welcome = {
+        .kind = HFI_FRAME_WELCOME,
+        .request = frame->request,
+        .welcome = {.version = mood == MOOD_OLD ? 2 : HFI_PROTOCOL_VERSION,
+                    .client = (uint32_t)agent->nonces[at],
+                    .nonce = agent->nonces[at],
+                    .resumed = known,
+                    .boottime_ns = (uint64_t)now_ns(NULL) +
+                                   (mood == MOOD_CLOCK ? UINT64_C(3600000000000) : 0),
+                    .session_ttl_ns = agent->ttl_ns,
+                    .grace_ns = agent->ttl_ns,
+                    .cell = text("test"),
+                    .agent = text("fake"),
+                    .store = text("00112233445566778899aabbccddeeff")},
+    };
+    send_frame(agent->connections[at], &welcome, &agent->lifeline_fd, 1);
+}
+
+static void send_region(struct agent *agent, int at, uint64_t request)
+{
+    int fds[2] = {agent->region_fd, agent->bell_fd};
+    int empty = -1;
+    if (atomic_load(&agent->mood) == MOOD_NO_REGION) {
+        empty = memfd_create("empty", MFD_CLOEXEC);
+        fds[0] = empty;
+    }
+    struct hfi_frame region = {
+        .kind = HFI_FRAME_REGION,
+        .request = request,
+        .region = {.region = 3, .incarnation = agent->incarnation,
+                   .namespace_name = text("default")},
+    };
+    send_frame(agent->connections[at], &region, fds, 2);
+    agent->region_sent[at] = true;
+    if (empty >= 0) {
+        close(empty);
+    }
+}
+
+uint32_t agent_slot(struct agent *agent, const char *name)
+{
+    pthread_mutex_lock(&agent->mutex);
+    uint32_t slot = 0;
+    while (slot < agent->name_count && strcmp(agent->names[slot], name) != 0) {
+        slot++;
+    }
+    pthread_mutex_unlock(&agent->mutex);
+    ck_assert_uint_lt(slot, agent->name_count);
+    return slot;
+}
+
+uint64_t agent_word(struct agent *agent, const char *name)
+{
+    return atomic_load(&agent->region.words[agent_slot(agent, name)].word);
+}
+
+bool agent_evict(struct agent *agent, const char *name, int64_t closed_ns)
+{
+    uint32_t slot = agent_slot(agent, name);
+    uint64_t word = atomic_load(&agent->region.words[slot].word);
+    return hfi_evict(&agent->actor, slot, hfi_word_holder(word), hfi_token(0, word),
+                     now_ns(NULL) + closed_ns);
+}
+
+static uint32_t name_slot(struct agent *agent, const struct hfi_text *name)
+{
+    for (uint32_t slot = 0; slot < agent->name_count; slot++) {
+        if (strlen(agent->names[slot]) == name->size &&
+            memcmp(agent->names[slot], name->bytes, name->size) == 0) {
+            return slot;
+        }
+    }
+    uint32_t slot = agent->name_count++;
+    ck_assert_uint_lt(slot, AGENT_SLOTS);
+    memcpy(agent->names[slot], name->bytes, name->size);
+    ck_assert(hfi_index_put(&agent->region, slot, hfi_name_hash(name->bytes, name->size)));
+    if (!atomic_load(&agent->ungranted)) {
+        hfi_grant(&agent->actor, slot, HFI_GRANT_EXCLUSIVE, 1, 1000000);
+    }
+    return slot;
+}
+
+static uint32_t seat_give(struct agent *agent, uint32_t holder)
+{
+    struct agent_handle *handle = &agent->handles[holder];
+    if (handle->seat != HFI_SEAT_NONE) {
+        return handle->seat;
+    }
+    struct hfi_slot *slot = &agent->region.slots[handle->slot];
+    uint32_t block = atomic_load(&slot->blocks);
+    for (uint32_t at = block; at != 0; at = atomic_load(&agent->region.blocks[at - 1].next)) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (at - 1) * HFI_BLOCK_SEATS + place;
+            if (atomic_load(&hfi_seat(&agent->region, seat)->holder) == 0) {
+                atomic_store(&hfi_seat(&agent->region, seat)->holder, holder);
+                return handle->seat = seat;
+            }
+        }
+    }
+    uint32_t fresh = agent->block_used++;
+    ck_assert_uint_lt(fresh, agent->region.block_count);
+    atomic_store(&agent->region.blocks[fresh].slot, handle->slot + 1);
+    atomic_store(&agent->region.blocks[fresh].next, block);
+    atomic_store(&hfi_seat(&agent->region, fresh * HFI_BLOCK_SEATS)->holder, holder);
+    atomic_store(&slot->blocks, fresh + 1);
+    return handle->seat = fresh * HFI_BLOCK_SEATS;
+}
+
+static void answer_open(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    const struct hfi_open *open = &frame->open;
+    int fd = agent->connections[at];
+    int mood = atomic_load(&agent->mood);
+    if (mood == MOOD_REFUSES) {
+        send_done(fd, frame->request, HF_EACCES);
+        return;
+    }
+    pthread_mutex_lock(&agent->mutex);
+    uint32_t slot = name_slot(agent, &open->name);
+    uint32_t holder = open->holder;
+    bool same = (open->flags & HFI_OPEN_RESUME) && holder < AGENT_HANDLES &&
+                agent->handles[holder].open &&
+                agent->handles[holder].nonce == agent->nonces[at] &&
+                agent->handles[holder].slot == slot &&
+                open->incarnation == agent->incarnation;
+    if (!same) {
+        holder = agent->holder_next++;
+        ck_assert_uint_lt(holder, AGENT_HANDLES);
+        agent->handles[holder] = (struct agent_handle){
+            .open = true, .slot = slot, .seat = HFI_SEAT_NONE, .nonce = agent->nonces[at]};
+    }
+    if (open->flags & HFI_OPEN_SEAT) {
+        seat_give(agent, holder);
+    }
+    pthread_mutex_unlock(&agent->mutex);
+    if (!agent->region_sent[at]) {
+        send_region(agent, at, frame->request);
+    }
+    struct hfi_frame opened = {
+        .kind = HFI_FRAME_OPENED,
+        .request = frame->request,
+        .opened = {.handle = holder + 1000,
+                   .region = 3,
+                   .slot = mood == MOOD_WRONG_SLOT ? AGENT_SLOTS : slot,
+                   .holder = holder,
+                   .seat = agent->handles[holder].seat},
+    };
+    send_frame(fd, &opened, NULL, 0);
+}
+
+static void answer_seat(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    uint32_t holder = frame->seat.handle - 1000;
+    pthread_mutex_lock(&agent->mutex);
+    ck_assert(holder < AGENT_HANDLES && agent->handles[holder].open);
+    struct hfi_frame seated = {.kind = HFI_FRAME_SEATED,
+                               .request = frame->request,
+                               .seated = seat_give(agent, holder)};
+    if (frame->seat.flags & HFI_SEAT_SHARED) {
+        atomic_fetch_or(&agent->region.words[agent->handles[holder].slot].word, HFI_W_CELLS);
+    }
+    pthread_mutex_unlock(&agent->mutex);
+    send_frame(agent->connections[at], &seated, NULL, 0);
+}
+
+static void answer_close(struct agent *agent, const struct hfi_frame *frame)
+{
+    uint32_t holder = frame->handle - 1000;
+    pthread_mutex_lock(&agent->mutex);
+    ck_assert(holder < AGENT_HANDLES && agent->handles[holder].open);
+    struct agent_handle *handle = &agent->handles[holder];
+    if (handle->seat != HFI_SEAT_NONE) {
+        atomic_store(&hfi_seat(&agent->region, handle->seat)->holder, 0);
+    }
+    handle->open = false;
+    pthread_mutex_unlock(&agent->mutex);
+    atomic_fetch_add(&agent->closes, 1);
+}
+
+/* One page holds three locks, so that a listing takes several. */
+static void answer_list(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    struct hfi_listed_builder builder;
+    bool show = frame->kind == HFI_FRAME_SHOW;
+    struct hfi_text prefix = show ? frame->text : frame->list.prefix;
+    uint32_t told = 0;
+    bool more = false;
+    hfi_listed_begin(&builder, packet, sizeof(packet), frame->request);
+    pthread_mutex_lock(&agent->mutex);
+    for (uint32_t slot = 0; slot < agent->name_count; slot++) {
+        const char *name = agent->names[slot]; /* the tests open them in byte order */
+        char after[256] = "";
+        if (!show) {
+            memcpy(after, frame->list.after.bytes, frame->list.after.size);
+        }
+        if (strncmp(name, prefix.bytes, prefix.size) != 0 ||
+            (show && strlen(name) != prefix.size) || strcmp(name, after) <= 0) {
+            continue;
+        }
+        if (told == 3) {
+            more = true;
+            break;
+        }
+        struct hfi_party_frame party = {.pid = 4711, .uid = -1, .elapsed_ns = 5, .remaining_ns = 7,
+                                        .token = 9, .mode = HF_EXCLUSIVE, .agent = text("fake"),
+                                        .command = text("sleep 1")};
+        struct hfi_lock_frame lock = {.name = text(name), .state = HF_STATE_EXCLUSIVE,
+                                      .coordinator = text("fake"), .holder_count = 1};
+        ck_assert(hfi_listed_add(&builder, &lock, &party));
+        told++;
+    }
+    pthread_mutex_unlock(&agent->mutex);
+    send_packet(agent->connections[at], packet, hfi_listed_finish(&builder, more), NULL, 0);
+}
+
+static void answer_status(struct agent *agent, int at, uint64_t request)
+{
+    struct hfi_frame stated = {
+        .kind = HFI_FRAME_STATED,
+        .request = request,
+        .stated = {.agent = text("fake"), .cell = text("test"), .role = text("voter"),
+                   .version = text("0.1.0"), .session_state = HF_SESSION_SAFE,
+                   .session_epoch = 1, .session_remaining_ns = 5, .voter_count = 1},
+    };
+    stated.stated.voters[0] = (struct hfi_voter_frame){
+        .name = text("fake"), .address = text(""), .state = HF_VOTER_UP};
+    send_frame(agent->connections[at], &stated, NULL, 0);
+}
+
+static void answer_good(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    switch (frame->kind) {
+    case HFI_FRAME_HELLO:
+        answer_hello(agent, at, frame);
+        break;
+    case HFI_FRAME_OPEN:
+        answer_open(agent, at, frame);
+        break;
+    case HFI_FRAME_SEAT:
+        answer_seat(agent, at, frame);
+        break;
+    case HFI_FRAME_CLOSE:
+        answer_close(agent, frame);
+        break;
+    case HFI_FRAME_MAP:
+        send_region(agent, at, frame->request);
+        send_done(agent->connections[at], frame->request, 0);
+        break;
+    case HFI_FRAME_CHECK:
+        send_done(agent->connections[at], frame->request, HF_ESTALE);
+        break;
+    case HFI_FRAME_LIST:
+    case HFI_FRAME_SHOW:
+        answer_list(agent, at, frame);
+        break;
+    case HFI_FRAME_STATUS:
+        answer_status(agent, at, frame->request);
+        break;
+    default:
+        send_done(agent->connections[at], frame->request, 0);
+        break;
+    }
+}
+
+static void answer(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    int fd = agent->connections[at];
+    atomic_fetch_add(&agent->requests, 1);
+    atomic_store(&agent->last_kind, frame->kind);
+    switch (atomic_load(&agent->mood)) {
+    case MOOD_RUBBISH:
+        send_packet(fd, "\x93\xff rubbish", 10, NULL, 0);
+        break;
+    case MOOD_WRONG_KIND:
+        answer_status(agent, at, frame->request);
+        break;
+    case MOOD_WRONG_NUMBER:
+        send_done(fd, frame->request + 1, 0);
+        break;
+    case MOOD_SILENT:
+        break;
+    default:
+        answer_good(agent, at, frame);
+        break;
+    }
+}
+
+static void drop(struct agent *agent, int at)
+{
+    close(agent->connections[at]);
+    agent->connections[at] = -1;
+    agent->region_sent[at] = false;
+}
+
+static void serve(struct agent *agent, int at)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    char control[CMSG_SPACE(4 * sizeof(int))];
+    struct iovec part = {.iov_base = packet, .iov_len = sizeof(packet)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t size = recvmsg(agent->connections[at], &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (size <= 0) {
+        drop(agent, at);
+        return;
+    }
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS) { /* the pidfd */
+        int fd;
+        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+        close(fd);
+    }
+    struct hfi_frame frame;
+    struct hfi_frame_error error;
+    if (hfi_frame_decode(packet, (size_t)size, &frame, NULL, &error) != 0) {
+        fprintf(stderr, "client sent: %s\n", error.text);
+        abort(); /* libholdfast never sends what its own decoder refuses */
+    }
+    answer(agent, at, &frame);
+}
+
+static void accept_client(struct agent *agent)
+{
+    int fd = accept4(agent->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    for (int at = 0; fd >= 0 && at < AGENT_CONNECTIONS; at++) {
+        if (agent->connections[at] < 0) {
+            agent->connections[at] = fd;
+            return;
+        }
+    }
+    close(fd);
+}
+
+static void *agent_run(void *arg)
+{
+    struct agent *agent = arg;
+    for (;;) {
+        struct pollfd polled[AGENT_CONNECTIONS + 2];
+        polled[0] = (struct pollfd){.fd = agent->stop_fd, .events = POLLIN};
+        polled[1] = (struct pollfd){.fd = agent->listen_fd, .events = POLLIN};
+        for (int at = 0; at < AGENT_CONNECTIONS; at++) {
+            polled[at + 2] = (struct pollfd){.fd = agent->connections[at], .events = POLLIN};
+        }
+        if (atomic_load(&agent->renews)) {
+            agent_publish(agent, agent->ttl_ns);
+        }
+        poll(polled, AGENT_CONNECTIONS + 2, RENEW_MS);
+        if (polled[0].revents != 0) {
+            return NULL;
+        }
+        if (polled[1].revents != 0) {
+            accept_client(agent);
+        }
+        for (int at = 0; at < AGENT_CONNECTIONS; at++) {
+            if (polled[at + 2].fd >= 0 && polled[at + 2].revents != 0) {
+                serve(agent, at);
+            }
+        }
+    }
+}
+
+void agent_send(struct agent *agent, const struct hfi_frame *frame)
+{
+    for (int at = 0; at < AGENT_CONNECTIONS; at++) {
+        if (agent->connections[at] >= 0) {
+            send_frame(agent->connections[at], frame, NULL, 0);
+        }
+    }
+}
+
+static void agent_listen(struct agent *agent)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, agent->path, sizeof(agent->path));
+    unlink(agent->path);
+    agent->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(bind(agent->listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(listen(agent->listen_fd, 16), 0);
+    agent->stop_fd = eventfd(0, EFD_CLOEXEC);
+    for (int at = 0; at < AGENT_CONNECTIONS; at++) {
+        agent->connections[at] = -1;
+        agent->region_sent[at] = false;
+    }
+    ck_assert_int_eq(pthread_create(&agent->thread, NULL, agent_run, agent), 0);
+}
+
+void agent_create(struct agent *agent, int64_t ttl_ns)
+{
+    memset(agent, 0, sizeof(*agent));
+    pthread_mutex_init(&agent->mutex, NULL);
+    snprintf(agent->dir, sizeof(agent->dir), "%s", "/tmp/holdfast-lib-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(agent->dir));
+    snprintf(agent->path, sizeof(agent->path), "%s/agent.sock", agent->dir);
+    char name[128];
+    snprintf(name, sizeof(name), "%s/bell", agent->dir);
+    ck_assert_int_eq(mkfifo(name, 0600), 0);
+    agent->bell_fd = open(name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    snprintf(name, sizeof(name), "%s/lifeline", agent->dir);
+    agent->lifeline_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct hfi_region_sizes sizes = {
+        .slot_count = AGENT_SLOTS, .holder_count = AGENT_HANDLES, .block_count = 64};
+    struct hfi_region_identity identity = {
+        .cell = "test", .agent = "fake", .namespace_name = "default",
+        .grace_ns = (uint64_t)ttl_ns};
+    uint64_t size = hfi_region_size(&sizes);
+    agent->region_fd = memfd_create("region", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(agent->region_fd, (off_t)size), 0);
+    agent->memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, agent->region_fd, 0);
+    ck_assert_ptr_ne(agent->memory, MAP_FAILED);
+    hfi_region_format(agent->memory, &sizes, &identity);
+    ck_assert_ptr_null(hfi_region_attach(agent->memory, size, &agent->region));
+    agent->kernel = (struct hfi_kernel){.sleep = kernel_sleep, .wake = kernel_wake,
+                                        .now_ns = now_ns, .bell = kernel_bell};
+    agent->actor = (struct hfi_actor){
+        .region = &agent->region, .kernel = &agent->kernel, .holder = HFI_HOLDER_AGENT};
+    agent->ttl_ns = ttl_ns;
+    agent->holder_next = 1;
+    agent->nonce_first = agent->nonce_next = 1;
+    agent->incarnation = 77;
+    atomic_store(&agent->epoch, 1);
+    atomic_store(&agent->renews, true);
+    agent_publish(agent, ttl_ns);
+    agent_listen(agent);
+}
+
+void agent_stop(struct agent *agent)
+{
+    uint64_t one = 1;
+    ck_assert_int_eq(write(agent->stop_fd, &one, sizeof(one)), sizeof(one));
+    pthread_join(agent->thread, NULL);
+    for (int at = 0; at < AGENT_CONNECTIONS; at++) {
+        if (agent->connections[at] >= 0) {
+            drop(agent, at);
+        }
+    }
+    close(agent->listen_fd);
+    close(agent->stop_fd);
+    unlink(agent->path);
+}
+
+void agent_start(struct agent *agent, bool remember)
+{
+    if (!remember) {
+        for (uint32_t slot = 0; slot < agent->name_count; slot++) {
+            hfi_revoke(&agent->actor, slot, HFI_GRANT_EXCLUSIVE);
+        }
+        for (uint32_t holder = 0; holder < AGENT_HANDLES; holder++) {
+            agent->handles[holder].open = false;
+        }
+        agent->nonce_first = agent->nonce_next;
+        atomic_fetch_add(&agent->epoch, 1);
+    }
+    if (atomic_load(&agent->renews)) {
+        agent_publish(agent, agent->ttl_ns);
+    }
+    agent_listen(agent);
+}
+
+void agent_destroy(struct agent *agent)
+{
+    agent_stop(agent);
+    char name[128];
+    snprintf(name, sizeof(name), "%s/bell", agent->dir);
+    unlink(name);
+    snprintf(name, sizeof(name), "%s/lifeline", agent->dir);
+    unlink(name);
+    rmdir(agent->dir);
+    munmap(agent->memory, agent->region.size);
+    close(agent->region_fd);
+    close(agent->bell_fd);
+    close(agent->lifeline_fd);
+    pthread_mutex_destroy(&agent->mutex);
+}
+
+/* For the C++ test, to which struct agent (atomics of C) is opaque. */
+struct agent *agent_new(int64_t ttl_ns)
+{
+    struct agent *agent = malloc(sizeof(*agent));
+    ck_assert_ptr_nonnull(agent);
+    agent_create(agent, ttl_ns);
+    return agent;
+}
+
+const char *agent_path(const struct agent *agent)
+{
+    return agent->path;
+}
+
+void agent_delete(struct agent *agent)
+{
+    agent_destroy(agent);
+    free(agent);
+}

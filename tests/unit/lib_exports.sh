@@ -1,0 +1,30 @@
+#!/bin/sh
+# What libholdfast.so needs and exports: libc (and msgpack-c) only, and exactly what holdfast.h
+# declares. Arguments: the library, the header.
+set -eu
+library=$1
+header=$2
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' >"$dir/needed"
+if grep -Ev '^(libc\.so\.6|libmsgpack-?c\.so\..*|ld-linux.*)$' "$dir/needed"; then
+    echo "libholdfast.so needs the libraries above; expected libc and msgpack-c only" >&2
+    exit 1
+fi
+grep -q '^libc\.so\.6$' "$dir/needed" || { echo "$library: no NEEDED entries" >&2; exit 1; }
+
+nm -D --defined-only "$library" | sed -n 's/.* [A-Z] \(hf[a-z_0-9]*\)@.*/\1/p' |
+    sort >"$dir/exported"
+nm -D --defined-only "$library" | sed -n '/ A HOLDFAST_0/d; s/.* [A-Za-z] //p' |
+    sed 's/@.*//' | sort >"$dir/all"
+# A declaration at the start of a line, not a typedef: its name stands before the parenthesis.
+sed -n '/^typedef/d; s/^[a-z].*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$header" | sort >"$dir/declared"
+diff "$dir/declared" "$dir/exported" >&2 || {
+    echo "exported symbols (right) are not what holdfast.h declares (left)" >&2
+    exit 1
+}
+diff "$dir/all" "$dir/exported" >&2 || {
+    echo "libholdfast.so exports more than hf_..." >&2
+    exit 1
+}
