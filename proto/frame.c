@@ -162,6 +162,7 @@ static const struct schema schemas[] = {
     {HFI_FRAME_RECALL, "RECALL", FIELDS(name_fields)},
     {HFI_FRAME_WATCH, "WATCH", FIELDS(prefix_fields)},
     {HFI_FRAME_EVENTS, "EVENTS", .count = 0},
+    {HFI_FRAME_BYE, "BYE", .count = 0},
     {HFI_FRAME_WELCOME, "WELCOME", FIELDS(welcome_fields), BASE(welcome), .versioned = true},
     {HFI_FRAME_REGION, "REGION", FIELDS(region_fields), BASE(region)},
     {HFI_FRAME_OPENED, "OPENED", FIELDS(opened_fields), BASE(opened)},
@@ -169,7 +170,7 @@ static const struct schema schemas[] = {
     {HFI_FRAME_LISTED, "LISTED", FIELDS(listed_fields), .tail = TAIL_LOCKS},
     {HFI_FRAME_STATED, "STATED", FIELDS(stated_fields), BASE(stated), .tail = TAIL_VOTERS},
     {HFI_FRAME_DONE, "DONE", FIELDS(done_fields), .numbering = EITHER},
-    {HFI_FRAME_CHANGED, "CHANGED", FIELDS(name_fields), .numbering = UNASKED},
+    {HFI_FRAME_CHANGED, "CHANGED", FIELDS(prefix_fields), .numbering = UNASKED},
     {HFI_FRAME_POKE, "POKE", .count = 0, .numbering = UNASKED},
 };
 

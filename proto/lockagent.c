@@ -9,7 +9,8 @@
 
 /* Stores the later of what stands there and until_ns. */
 static void close_until(const struct hfi_actor *agent, uint32_t slot, uint64_t word,
-                        int64_t until_ns) {
+                        int64_t until_ns)
+{
     _Atomic uint64_t *closed = &agent->region->slots[slot].closed_until_ns;
     uint64_t before = (word & HFI_W_CLOSED) ? atomic_load(closed) : 0;
     if ((uint64_t)until_ns > before) {
@@ -18,7 +19,8 @@ static void close_until(const struct hfi_actor *agent, uint32_t slot, uint64_t w
 }
 
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
-               int64_t closed_until_ns) {
+               int64_t closed_until_ns)
+{
     _Atomic uint64_t *word = word_of(agent, slot);
     if (closed_until_ns <= agent->kernel->now_ns(agent->kernel->arg)) {
         return release_as(agent, slot, holder, token) == HFI_RELEASED;
@@ -38,7 +40,8 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
 }
 
 bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat,
-                      int64_t closed_until_ns) {
+                      int64_t closed_until_ns)
+{
     struct hfi_seat *cell = hfi_seat(agent->region, seat);
     _Atomic uint64_t *word = word_of(agent, slot);
     uint64_t reader = atomic_load(&cell->reader);
@@ -54,7 +57,8 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
     return cleared;
 }
 
-void hfi_open(const struct hfi_actor *agent, uint32_t slot) {
+void hfi_open(const struct hfi_actor *agent, uint32_t slot)
+{
     uint64_t before = atomic_fetch_and(word_of(agent, slot), ~HFI_W_CLOSED);
     if (before & HFI_W_HOLDER) {
         wake_slot(agent, slot, INT32_MAX); /* a writer that the readers have left to */
@@ -66,7 +70,8 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot) {
     hfi_serve(agent, slot);
 }
 
-void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat) {
+void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
+{
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
     uint64_t value = atomic_load(wait);
     for (unsigned tries = 0; wait_counts(value) && may_retry(agent, &tries);) {
@@ -78,7 +83,8 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat) {
     }
 }
 
-bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat) {
+bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat)
+{
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
     uint64_t word = atomic_load(word_of(agent, slot));
     if (hfi_word_holder(word) != holder) {
@@ -90,7 +96,8 @@ bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, 
     return release_as(agent, slot, holder, hfi_token(0, word)) == HFI_RELEASED;
 }
 
-void hfi_rouse(const struct hfi_actor *agent, uint32_t slot) {
+void hfi_rouse(const struct hfi_actor *agent, uint32_t slot)
+{
     const struct hfi_region *region = agent->region;
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
@@ -104,12 +111,14 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot) {
     wake_slot(agent, slot, INT32_MAX);
 }
 
-void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers) {
+void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers)
+{
     atomic_store(&agent->region->slots[slot].handovers_left, handovers);
     atomic_fetch_or(word_of(agent, slot), HFI_W_RECALL); /* seq_cst: after the count */
 }
 
-bool hfi_retract(const struct hfi_actor *agent, uint32_t slot) {
+bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
+{
     _Atomic uint64_t *word = word_of(agent, slot);
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
@@ -128,7 +137,8 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot) {
 }
 
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
-               uint64_t token_first, uint64_t token_last) {
+               uint64_t token_first, uint64_t token_last)
+{
     _Atomic uint64_t *word = word_of(agent, slot);
     /* seq_cst: the range before the mode that lets tokens be taken from it */
     atomic_store(&agent->region->slots[slot].token_top, token_last);
@@ -151,7 +161,8 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     hfi_serve(agent, slot);
 }
 
-void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode) {
+void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode)
+{
     const struct hfi_region *region = agent->region;
     _Atomic uint64_t *word = word_of(agent, slot);
     for (unsigned tries = 0; may_retry(agent, &tries);) {
@@ -173,7 +184,8 @@ void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mod
     hfi_rouse(agent, slot);
 }
 
-void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch) {
+void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch)
+{
     struct hfi_header *header = agent->region->header;
     /* seq_cst: after the changes of the words; pairs with the loads that follow a swap (rule 2) */
     atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
@@ -183,7 +195,8 @@ void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t ep
     }
 }
 
-size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size) {
+size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size)
+{
     size_t count = 0;
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {

@@ -11,7 +11,8 @@
  * processes takes; docs/BENCHMARKS.md has what was measured. */
 enum { SPINS = 100 };
 
-static inline void spin_pause(void) {
+static inline void spin_pause(void)
+{
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -20,7 +21,8 @@ static inline void spin_pause(void) {
 }
 
 /* Makes sure that a bit of the word is set. */
-static void ensure_bit(_Atomic uint64_t *word, uint64_t bit) {
+static void ensure_bit(_Atomic uint64_t *word, uint64_t bit)
+{
     /* seq_cst: after the wait cell; pairs with clear_waiters_bit() (rule 3) */
     if (!(atomic_load(word) & bit)) {
         atomic_fetch_or(word, bit);
@@ -29,7 +31,8 @@ static void ensure_bit(_Atomic uint64_t *word, uint64_t bit) {
 
 /* Takes a place in the queue. From the moment the cell says WAITING nobody overtakes it. */
 static void queue_join(const struct hfi_actor *actor, const struct hfi_request *request,
-                       bool shared, uint64_t *place) {
+                       bool shared, uint64_t *place)
+{
     struct hfi_region *region = actor->region;
     struct hfi_slot *slot = &region->slots[request->slot];
     struct hfi_seat *seat = hfi_seat(region, request->seat);
@@ -49,13 +52,13 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
             hfi_release(actor, request->slot, hfi_token(0, word));
         }
     }
-    ensure_bit(word_of(actor, request->slot),
-               request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);
+    ensure_bit(word_of(actor, request->slot), request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);
     *place = value | HFI_WAIT_WAITING;
     atomic_store(wait, *place);
 }
 
-void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place) {
+void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place)
+{
     if (!*place) {
         return;
     }
@@ -78,7 +81,8 @@ void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request,
 }
 
 /* Why a wait has to end now, or HFI_HELD if it may go on. */
-static enum hfi_outcome impatience(const struct hfi_patience *patience, int64_t now_ns) {
+static enum hfi_outcome impatience(const struct hfi_patience *patience, int64_t now_ns)
+{
     if (patience->cancel && atomic_load(patience->cancel) != patience->cancel_seen) {
         return HFI_CANCELED;
     }
@@ -86,16 +90,21 @@ static enum hfi_outcome impatience(const struct hfi_patience *patience, int64_t 
 }
 
 /* Whether the region is in force: not abandoned, its lease ahead. *left_ns: for how long. */
-static bool in_force(const struct hfi_region *region, int64_t now_ns, int64_t *left_ns) {
+static bool in_force(const struct hfi_region *region, int64_t now_ns, int64_t *left_ns)
+{
     *left_ns = hfi_lease_deadline_ns(atomic_load(&region->header->lease)) - now_ns;
     return *left_ns > 0 && !atomic_load(&region->header->abandoned);
 }
 
-static int64_t shorter(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t shorter(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Sleeps on the seat unless it was woken since `seen`; spins first. */
 static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, uint32_t seen,
-                          int64_t timeout_ns) {
+                          int64_t timeout_ns)
+{
     for (unsigned spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(&seat->wake, memory_order_relaxed) >> 1 != seen >> 1) {
             return; /* relaxed: the caller looks at the word again, seq_cst */
@@ -111,7 +120,8 @@ static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, 
 }
 
 static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, uint32_t seen,
-                          int64_t timeout_ns) {
+                          int64_t timeout_ns)
+{
     for (unsigned spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(&slot->wake, memory_order_relaxed) != seen) {
             return;
@@ -127,12 +137,13 @@ static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, 
  */
 static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_request *request,
                               const struct hfi_patience *patience, uint32_t except,
-                              struct hfi_held *held) {
+                              struct hfi_held *held)
+{
     struct hfi_region *region = actor->region;
     struct hfi_slot *slot = &region->slots[request->slot];
     uint64_t first = atomic_load(word_of(actor, request->slot));
     uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
-    for (;;) { /* ends by HELD, GONE, patience or lease */
+    for (;;) {                                    /* ends by HELD, GONE, patience or lease */
         uint32_t seen = atomic_load(&slot->wake); /* seq_cst: before the looks below */
         bool readers = (first & HFI_W_CELLS) && hfi_has_readers(region, request->slot, except);
         /* seq_cst: the lease and the word after the readers have gone (rule 2) */
@@ -152,8 +163,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
             held->epoch = hfi_lease_epoch(lease);
             held->deadline_ns = hfi_lease_deadline_ns(lease);
             if (request->limit_ns) {
-                int64_t own_ns =
-                    (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
+                int64_t own_ns = (int64_t)atomic_load(
+                    &hfi_seat(region, request->seat)->deadline_ns);
                 held->deadline_ns = shorter(held->deadline_ns, own_ns);
             }
             return HFI_HELD;
@@ -169,7 +180,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
 /* Named by the word: makes a hold of it. Leaves the queue if it is one, or if patience ended. */
 static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_request *request,
                                const struct hfi_patience *patience, uint64_t *place,
-                               struct hfi_held *held) {
+                               struct hfi_held *held)
+{
     enum hfi_outcome outcome = drain(actor, request, patience, HFI_SEAT_NONE, held);
     if (outcome == HFI_HELD) {
         *place = 0;
@@ -187,8 +199,8 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
 }
 
 /* A barging waiter takes a free word itself; others may sleep on, so the bargers bit stays. */
-static bool barge(const struct hfi_actor *actor, const struct hfi_request *request,
-                  uint64_t seen) {
+static bool barge(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t seen)
+{
     if (request->limit_ns) {
         int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
         atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
@@ -209,7 +221,8 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
  */
 static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
                                   const struct hfi_patience *patience, enum hfi_outcome obstacle,
-                                  uint32_t seat_seen, uint32_t slot_seen, uint64_t *rung) {
+                                  uint32_t seat_seen, uint32_t slot_seen, uint64_t *rung)
+{
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, request->slot);
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
@@ -243,7 +256,8 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
                                     const struct hfi_patience *patience, uint64_t *place,
-                                    struct hfi_held *held) {
+                                    struct hfi_held *held)
+{
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, request->slot);
     struct hfi_seat *seat = hfi_seat(region, request->seat);
@@ -293,7 +307,8 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
 
 enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi_request *request,
                                  const struct hfi_patience *patience, uint64_t *place,
-                                 struct hfi_held *held) {
+                                 struct hfi_held *held)
+{
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, request->slot);
     struct hfi_seat *seat = hfi_seat(region, request->seat);
@@ -339,7 +354,8 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
 }
 
 enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_request *request,
-                               struct hfi_held *held) {
+                               struct hfi_held *held)
+{
     struct hfi_seat *seat = hfi_seat(actor->region, request->seat);
     uint64_t old = atomic_load(&seat->reader);
     uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
@@ -360,7 +376,8 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
 }
 
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
-                             const struct hfi_patience *patience, struct hfi_held *held) {
+                             const struct hfi_patience *patience, struct hfi_held *held)
+{
     _Atomic uint64_t *word = word_of(actor, request->slot);
     for (;;) { /* ends when the word is ours or is not free */
         uint64_t seen = atomic_load(word);

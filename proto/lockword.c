@@ -9,7 +9,8 @@
  */
 #include "lockword_private.h"
 
-struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only) {
+struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
+{
     struct pick best = {0};
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
@@ -32,7 +33,8 @@ struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool wri
     return best;
 }
 
-bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except) {
+bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except)
+{
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
         if (steps > region->block_count) {
@@ -41,8 +43,7 @@ bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t ex
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
             /* seq_cst: pairs with the reader's store of its cell (rule 6) */
-            if (seat != except &&
-                (atomic_load(&hfi_seat(region, seat)->reader) & HFI_CELL_COUNT)) {
+            if (seat != except && (atomic_load(&hfi_seat(region, seat)->reader) & HFI_CELL_COUNT)) {
                 return true;
             }
         }
@@ -51,7 +52,8 @@ bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t ex
     return false;
 }
 
-void wake_seat(const struct hfi_actor *actor, uint32_t seat) {
+void wake_seat(const struct hfi_actor *actor, uint32_t seat)
+{
     _Atomic uint32_t *wake = &hfi_seat(actor->region, seat)->wake;
     /* seq_cst: pairs with the sleeper's fetch_or in sleep_on_seat(): one of them sees the other */
     if (atomic_fetch_add(wake, 2) & 1) {
@@ -59,20 +61,23 @@ void wake_seat(const struct hfi_actor *actor, uint32_t seat) {
     }
 }
 
-void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count) {
+void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count)
+{
     _Atomic uint32_t *wake = &actor->region->slots[slot].wake;
     /* seq_cst: pairs with the load before the sleeper's last look at the word */
     atomic_fetch_add(wake, 1);
     actor->kernel->wake(actor->kernel->arg, wake, count);
 }
 
-void hfi_ring(const struct hfi_actor *actor, uint32_t slot) {
+void hfi_ring(const struct hfi_actor *actor, uint32_t slot)
+{
     /* seq_cst: the change that the agent is to see comes before; pairs with its exchange */
     atomic_fetch_or(&actor->region->dirty[slot / 64], UINT64_C(1) << (slot % 64));
     actor->kernel->bell(actor->kernel->arg);
 }
 
-static void ring_if_watched(const struct hfi_actor *actor, uint32_t slot, uint64_t word) {
+static void ring_if_watched(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
+{
     if (word & HFI_W_WATCHED) {
         hfi_ring(actor, slot);
     }
@@ -80,8 +85,8 @@ static void ring_if_watched(const struct hfi_actor *actor, uint32_t slot, uint64
 
 /* A handle that left the queue may still be handed the lock: it has to join again (rule 4). */
 static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
-                                          const struct hfi_request *request,
-                                          struct hfi_held *held) {
+                                          const struct hfi_request *request, struct hfi_held *held)
+{
     const struct hfi_patience none = {0};
     uint64_t place = 0;
     enum hfi_outcome outcome = hfi_wait_exclusive(actor, request, &none, &place, held);
@@ -89,8 +94,9 @@ static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
     return outcome == HFI_TIMED_OUT || outcome == HFI_GONE ? HFI_OCCUPIED : outcome;
 }
 
-enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
-                                   const struct hfi_request *request, struct hfi_held *held) {
+enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
+                                   struct hfi_held *held)
+{
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
     _Atomic uint64_t *word = word_of(actor, slot);
@@ -152,7 +158,8 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
     return HFI_HELD;
 }
 
-bool clear_cell(struct hfi_seat *seat, uint64_t cell) {
+bool clear_cell(struct hfi_seat *seat, uint64_t cell)
+{
     uint64_t cleared = cell & ~(HFI_CELL_COUNT | HFI_CELL_SEQUENCE << HFI_CELL_SEQUENCE_SHIFT);
     uint64_t sequence = (cell >> HFI_CELL_SEQUENCE_SHIFT) + 1;
     cleared |= (sequence & HFI_CELL_SEQUENCE) << HFI_CELL_SEQUENCE_SHIFT;
@@ -161,7 +168,8 @@ bool clear_cell(struct hfi_seat *seat, uint64_t cell) {
 }
 
 enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot, uint32_t seat,
-                                    uint64_t cell) {
+                                    uint64_t cell)
+{
     if (!clear_cell(hfi_seat(actor->region, seat), cell)) {
         return HFI_GONE;
     }
@@ -177,8 +185,8 @@ enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot
 }
 
 /* Whether the queue lets this reader past: nobody waits, or its run has been admitted. */
-bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word,
-              uint64_t place) {
+bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word, uint64_t place)
+{
     if (!(word & HFI_W_WAITERS)) {
         return true;
     }
@@ -191,7 +199,8 @@ bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word,
 }
 
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
-                                 uint64_t place, struct hfi_held *held) {
+                                 uint64_t place, struct hfi_held *held)
+{
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
     struct hfi_seat *seat = hfi_seat(region, request->seat);
@@ -251,12 +260,14 @@ enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi
 }
 
 enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
-                                struct hfi_held *held) {
+                                struct hfi_held *held)
+{
     return try_shared_from(actor, request, 0, held);
 }
 
 /* Lets the run of readers at the head of the queue in and wakes them. */
-static void admit_readers(const struct hfi_actor *actor, uint32_t slot) {
+static void admit_readers(const struct hfi_actor *actor, uint32_t slot)
+{
     struct hfi_region *region = actor->region;
     struct pick writer = queue_first(region, slot, true);
     uint32_t block = first_block(region, slot);
@@ -284,7 +295,8 @@ static void admit_readers(const struct hfi_actor *actor, uint32_t slot) {
 /* What came of an attempt to hand a lock to a waiter. */
 enum handing { HANDED, NOT_HANDED, HANDED_TO_NOBODY };
 
-bool pass_claimed(_Atomic uint64_t *wait) {
+bool pass_claimed(_Atomic uint64_t *wait)
+{
     /* seq_cst: after the swap of the word; pairs with the store of LEFT in hfi_leave() and with
      * the exchange in queue_join() (rules 4, 5) */
     uint64_t value = atomic_load(wait);
@@ -298,7 +310,8 @@ bool pass_claimed(_Atomic uint64_t *wait) {
  * next token. The order of the five steps is rule 5.
  */
 static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
-                            const struct pick *pick, uint64_t *next) {
+                            const struct pick *pick, uint64_t *next)
+{
     struct hfi_region *region = actor->region;
     uint32_t target = seat_holder(region, pick->seat);
     struct hfi_seat *seat = hfi_seat(region, pick->seat);
@@ -349,7 +362,8 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
  * The holder found nobody in the queue: clears the waiters bit while it still holds, and looks
  * once more (rule 3). The word changed, one way or another: the caller looks at it again.
  */
-static void clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen) {
+static void clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen)
+{
     _Atomic uint64_t *word = word_of(actor, slot);
     if (!atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_WAITERS)) {
         return;
@@ -360,7 +374,8 @@ static void clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
 }
 
 /* Whether a recalled lock may be handed to one more local waiter. */
-static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word) {
+static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
+{
     if (!(word & HFI_W_RECALL)) {
         return true;
     }
@@ -374,10 +389,11 @@ static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t
 }
 
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
-                            uint64_t token) {
+                            uint64_t token)
+{
     _Atomic uint64_t *word = word_of(actor, slot);
-    uint64_t top =
-        atomic_load_explicit(&actor->region->slots[slot].token_top, memory_order_relaxed);
+    uint64_t top = atomic_load_explicit(&actor->region->slots[slot].token_top,
+                                        memory_order_relaxed);
     uint64_t seen = atomic_load(word);
     uint64_t watched = seen;
     enum hfi_outcome result = HFI_GONE;
@@ -420,7 +436,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             wake_slot(actor, slot, 1);
         }
         if (pick.found && usable && !(seen & HFI_W_RECALL)) {
-            hfi_serve(actor, slot); /* lets the readers in, now that the word is free */
+            admit_readers(actor, slot); /* the last of them to enter serves on */
         } else if (pick.found || (seen & HFI_W_RECALL)) {
             hfi_ring(actor, slot);
         }
@@ -430,7 +446,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
     return result;
 }
 
-enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token) {
+enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
+{
     _Atomic uint64_t *word = word_of(actor, slot);
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
     if (hfi_word_names(seen, actor->holder, token) &&
@@ -443,7 +460,8 @@ enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint6
     return release_as(actor, slot, actor->holder, token);
 }
 
-void hfi_serve(const struct hfi_actor *actor, uint32_t slot) {
+void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
+{
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, slot);
     for (unsigned tries = 0; may_retry(actor, &tries);) {
@@ -485,8 +503,8 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot) {
 }
 
 int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
-                         uint32_t holder, const struct hfi_held *held, int64_t now_ns,
-                         bool *gone) {
+                         uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone)
+{
     uint64_t lease = atomic_load(&region->header->lease);
     uint64_t cell = held->cell ? atomic_load(&hfi_seat(region, request->seat)->reader) : 0;
     uint64_t word = atomic_load(&region->words[request->slot].word);

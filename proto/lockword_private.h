@@ -11,7 +11,8 @@ struct pick {
     uint64_t value; /* of its wait cell when it was seen */
 };
 
-static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot) {
+static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot)
+{
     return &actor->region->words[slot].word;
 }
 
@@ -19,12 +20,14 @@ static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t 
  * Bounds the compare-and-swap loops of the agent, which must not be kept busy by a hostile client.
  * A client may go on: somebody else's progress made its swap fail.
  */
-static inline bool may_retry(const struct hfi_actor *actor, unsigned *tries) {
+static inline bool may_retry(const struct hfi_actor *actor, unsigned *tries)
+{
     return ++*tries < 1000 || actor->holder != HFI_HOLDER_AGENT;
 }
 
 /* The chain of a slot's blocks and the owner of a seat: the agent's own copies if it has them. */
-static inline uint32_t first_block(const struct hfi_region *region, uint32_t slot) {
+static inline uint32_t first_block(const struct hfi_region *region, uint32_t slot)
+{
     if (region->own_slot_blocks) {
         return region->own_slot_blocks[slot];
     }
@@ -32,14 +35,16 @@ static inline uint32_t first_block(const struct hfi_region *region, uint32_t slo
     return atomic_load_explicit(&region->slots[slot].blocks, memory_order_acquire);
 }
 
-static inline uint32_t next_block(const struct hfi_region *region, uint32_t block) {
+static inline uint32_t next_block(const struct hfi_region *region, uint32_t block)
+{
     if (region->own_block_next) {
         return region->own_block_next[block];
     }
     return atomic_load_explicit(&region->blocks[block].next, memory_order_acquire);
 }
 
-static inline uint32_t seat_holder(const struct hfi_region *region, uint32_t seat) {
+static inline uint32_t seat_holder(const struct hfi_region *region, uint32_t seat)
+{
     if (region->own_seat_holder) {
         return region->own_seat_holder[seat];
     }
@@ -73,18 +78,24 @@ bool pass_claimed(_Atomic uint64_t *wait);
 bool clear_cell(struct hfi_seat *seat, uint64_t cell);
 
 /* Whether a ticket comes before another; they wrap. */
-static inline bool ticket_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
+static inline bool ticket_before(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) < 0;
+}
 
-static inline uint32_t wait_ticket(uint64_t value) {
+static inline uint32_t wait_ticket(uint64_t value)
+{
     return (uint32_t)(value >> HFI_WAIT_TICKET_SHIFT);
 }
 
 /* Whether a wait cell is a place in the queue that can be served. */
-static inline bool wait_counts(uint64_t value) {
+static inline bool wait_counts(uint64_t value)
+{
     return value & (HFI_WAIT_JOINING | HFI_WAIT_WAITING);
 }
 
-static inline uint32_t since_now(int64_t now_ns) {
+static inline uint32_t since_now(int64_t now_ns)
+{
     return (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
 }
 
@@ -93,7 +104,8 @@ static inline uint32_t since_now(int64_t now_ns) {
  * at: whether it stands in the way is the caller's matter.
  */
 static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
-                                        uint64_t word, bool shared) {
+                                        uint64_t word, bool shared)
+{
     enum hfi_grant mode = hfi_word_mode(word);
     if (mode == HFI_GRANT_RETIRED) {
         return HFI_RETIRED;
@@ -101,8 +113,7 @@ static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_
     if (word & HFI_W_CLOSED) {
         return HFI_CLOSED;
     }
-    if (mode == HFI_GRANT_NONE || (word & HFI_W_RECALL) ||
-        (mode == HFI_GRANT_SHARED && !shared)) {
+    if (mode == HFI_GRANT_NONE || (word & HFI_W_RECALL) || (mode == HFI_GRANT_SHARED && !shared)) {
         return HFI_UNGRANTED;
     }
     if (word & HFI_W_HOLDER) {

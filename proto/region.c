@@ -9,14 +9,18 @@
 
 #include <string.h>
 
-enum { SLOT_COUNT_MAX = 1 << 22, BLOCK_COUNT_MAX = 1 << 20, INDEX_PROBES_MAX = 64 };
+enum { SLOT_COUNT_MAX = 1 << 22, BLOCK_COUNT_MAX = 1 << 20, INDEX_PROBES_MAX = 512 };
 
 #define INDEX_GONE UINT32_MAX /* an entry that was removed: probing goes on past it */
 
-static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
 
 /* Fills in the counts and offsets of a header for these sizes; false: out of range. */
-static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header) {
+static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header)
+{
     if (sizes->slot_count < 1 || sizes->slot_count > SLOT_COUNT_MAX || sizes->holder_count < 2 ||
         sizes->holder_count > HFI_HOLDER_AGENT || sizes->block_count < 1 ||
         sizes->block_count > BLOCK_COUNT_MAX) {
@@ -47,13 +51,15 @@ static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header
     return true;
 }
 
-uint64_t hfi_region_size(const struct hfi_region_sizes *sizes) {
+uint64_t hfi_region_size(const struct hfi_region_sizes *sizes)
+{
     struct hfi_header header = {0};
     return plan(sizes, &header) ? header.size : 0;
 }
 
 void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
-                       const struct hfi_region_identity *identity) {
+                       const struct hfi_region_identity *identity)
+{
     struct hfi_header *header = memory;
     if (!plan(sizes, header)) {
         return;
@@ -70,7 +76,8 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
     header->magic = HFI_REGION_MAGIC; /* last: a half-made region is not taken for one */
 }
 
-const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out) {
+const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out)
+{
     if (size < HFI_HEADER_SIZE) {
         return "region: smaller than its header, expected at least 4096 bytes";
     }
@@ -114,7 +121,8 @@ const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *ou
     return NULL;
 }
 
-uint64_t hfi_name_hash(const char *name, size_t size) {
+uint64_t hfi_name_hash(const char *name, size_t size)
+{
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
@@ -123,7 +131,8 @@ uint64_t hfi_name_hash(const char *name, size_t size) {
     return hash ? hash : 1;
 }
 
-bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash) {
+bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash)
+{
     atomic_store_explicit(&region->slots[slot].name_hash, hash, memory_order_release);
     uint32_t at = (uint32_t)hash & (region->index_count - 1);
     for (unsigned probe = 0; probe < INDEX_PROBES_MAX; probe++) {
@@ -138,7 +147,8 @@ bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash) {
     return false;
 }
 
-void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash) {
+void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash)
+{
     atomic_store_explicit(&region->slots[slot].name_hash, 0, memory_order_release);
     uint32_t at = (uint32_t)hash & (region->index_count - 1);
     for (unsigned probe = 0; probe < INDEX_PROBES_MAX; probe++) {
@@ -154,7 +164,8 @@ void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash) {
     }
 }
 
-uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash) {
+uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
+{
     uint32_t at = (uint32_t)hash & (region->index_count - 1);
     for (unsigned probe = 0; probe < INDEX_PROBES_MAX; probe++) {
         /* acquire: pairs with the release in hfi_index_put() */

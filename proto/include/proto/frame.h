@@ -57,6 +57,7 @@ enum hfi_frame_kind {
     HFI_FRAME_RECALL,
     HFI_FRAME_WATCH,
     HFI_FRAME_EVENTS,
+    HFI_FRAME_BYE, /* no answer: the client touches nothing any more */
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,
@@ -84,18 +85,18 @@ enum {
 };
 
 struct hfi_hello {
-    uint32_t version;   /* HFI_PROTOCOL_VERSION */
-    int64_t pid;        /* in the client's own pid namespace; to be shown only */
-    uint32_t client;    /* holder id that it has from before, 0: none */
-    uint64_t nonce;     /* with client: as the WELCOME gave it */
+    uint32_t version;        /* HFI_PROTOCOL_VERSION */
+    int64_t pid;             /* in the client's own pid namespace; to be shown only */
+    uint32_t client;         /* holder id that it has from before, 0: none */
+    uint64_t nonce;          /* with client: as the WELCOME gave it */
     struct hfi_text library; /* its version */
 };
 
 struct hfi_welcome {
     uint32_t version;
-    uint32_t client;    /* its first holder id */
+    uint32_t client; /* its first holder id */
     uint64_t nonce;
-    bool resumed;       /* it is the client of HELLO, and what it held it holds */
+    bool resumed;         /* it is the client of HELLO, and what it held it holds */
     uint64_t boottime_ns; /* the agent's reading: a client of another time namespace is refused */
     int64_t session_ttl_ns;
     int64_t grace_ns;
@@ -112,7 +113,7 @@ struct hfi_open {
     uint32_t holder;       /* with RESUME: its holder id, slot and seat */
     uint32_t slot;
     uint32_t seat;
-    uint64_t incarnation;  /* with RESUME: of the region */
+    uint64_t incarnation; /* with RESUME: of the region */
     struct hfi_text name;
 };
 
@@ -123,11 +124,11 @@ struct hfi_region_frame {
 };
 
 struct hfi_opened {
-    uint32_t handle;  /* the agent's number for the handle, for SEAT and CLOSE */
+    uint32_t handle; /* the agent's number for the handle, for SEAT and CLOSE */
     uint32_t region;
     uint32_t slot;
-    uint32_t holder;  /* unique among the handles of this lock */
-    uint32_t seat;    /* HFI_SEAT_NONE: none */
+    uint32_t holder; /* unique among the handles of this lock */
+    uint32_t seat;   /* HFI_SEAT_NONE: none */
 };
 
 struct hfi_seat_frame {
@@ -197,15 +198,15 @@ struct hfi_frame {
         struct hfi_open open;
         struct hfi_region_frame region;
         struct hfi_opened opened;
-        struct hfi_seat_frame seat;  /* SEAT */
-        uint32_t handle;             /* CLOSE */
-        uint32_t seated;             /* SEATED: the seat's number */
-        struct hfi_text text;        /* MAP, SHOW, RECALL, CHANGED: lock name; CHECK: sequencer;
+        struct hfi_seat_frame seat; /* SEAT */
+        uint32_t handle;            /* CLOSE */
+        uint32_t seated;            /* SEATED: the seat's number */
+        struct hfi_text text;       /* MAP, SHOW, RECALL, CHANGED: lock name; CHECK: sequencer;
                                         WATCH: prefix */
         struct {
             struct hfi_text name;
             uint32_t flags;
-        } break_lock;                /* BREAK */
+        } break_lock; /* BREAK */
         struct hfi_list list;
         struct {
             uint32_t lock_count;

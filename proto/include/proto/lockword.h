@@ -55,24 +55,24 @@ struct hfi_actor {
 
 /* What a step of the protocol came to. */
 enum hfi_outcome {
-    HFI_HELD = 0,     /* taken; the hold counts */
-    HFI_RELEASED,     /* released */
-    HFI_OCCUPIED,     /* held by another or awaited by others */
-    HFI_DRAINING,     /* the word is ours, readers are still inside */
-    HFI_CLOSED,       /* closed by a lock-delay */
-    HFI_UNGRANTED,    /* the grant is not here, or is being recalled, or its tokens are used up */
-    HFI_NO_LEASE,     /* the session is past its deadline */
-    HFI_RETIRED,      /* the slot is used up: open the name again */
-    HFI_GONE,         /* the word (the cell) no longer shows this hold */
+    HFI_HELD = 0,  /* taken; the hold counts */
+    HFI_RELEASED,  /* released */
+    HFI_OCCUPIED,  /* held by another or awaited by others */
+    HFI_DRAINING,  /* the word is ours, readers are still inside */
+    HFI_CLOSED,    /* closed by a lock-delay */
+    HFI_UNGRANTED, /* the grant is not here, or is being recalled, or its tokens are used up */
+    HFI_NO_LEASE,  /* the session is past its deadline */
+    HFI_RETIRED,   /* the slot is used up: open the name again */
+    HFI_GONE,      /* the word (the cell) no longer shows this hold */
     HFI_CANCELED,
     HFI_TIMED_OUT,
-    HFI_DEADLOCK,     /* an upgrade that another upgrade or writer already waits for */
+    HFI_DEADLOCK, /* an upgrade that another upgrade or writer already waits for */
 };
 
 /* A hold as its holder remembers it. */
 struct hfi_held {
-    uint64_t token;      /* full 63 bits */
-    uint64_t cell;       /* a shared hold: the reader's cell as stored; exclusive: 0 */
+    uint64_t token; /* full 63 bits */
+    uint64_t cell;  /* a shared hold: the reader's cell as stored; exclusive: 0 */
     uint32_t epoch;
     int64_t deadline_ns; /* the earlier of the lease's and its own, as last known */
 };
@@ -80,8 +80,8 @@ struct hfi_held {
 /* What a handle brings to a take. */
 struct hfi_request {
     uint32_t slot;
-    uint32_t seat;       /* HFI_SEAT_NONE: none; needed to wait, to share, and for a limit */
-    int64_t limit_ns;    /* the hold ends by itself after this long, 0: it does not */
+    uint32_t seat;    /* HFI_SEAT_NONE: none; needed to wait, to share, and for a limit */
+    int64_t limit_ns; /* the hold ends by itself after this long, 0: it does not */
     bool barging;
 };
 
@@ -96,8 +96,8 @@ struct hfi_patience {
  * Tries to take the lock exclusively, without waiting. HFI_HELD and *held filled in, or why not.
  * HFI_DRAINING: the word is ours: go on with hfi_wait_exclusive or undo with hfi_release.
  */
-enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor,
-                                   const struct hfi_request *request, struct hfi_held *held);
+enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
+                                   struct hfi_held *held);
 
 /* The same for a shared hold; needs a seat and the word's cells bit. */
 enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,

@@ -124,7 +124,7 @@ struct hfi_header {
     char namespace_name[HFI_LABEL_MAX + 1];
     /* What changes, on lines of its own. */
     _Alignas(HFI_LINE) _Atomic uint64_t lease;
-    _Alignas(HFI_LINE) _Atomic uint32_t lease_wake;     /* futex: counts publications */
+    _Alignas(HFI_LINE) _Atomic uint32_t lease_wake; /* futex: counts publications */
     _Atomic uint32_t lease_sleepers; /* how many may sleep on it; may stay too high */
     _Atomic uint32_t abandoned;      /* not 0: the agent serves another region now */
 };
@@ -138,8 +138,8 @@ struct hfi_slot {
     _Atomic uint64_t closed_until_ns; /* BOOTTIME; counts while the word says closed */
     _Atomic uint64_t name_hash;       /* 0: the slot is free */
     _Atomic uint32_t ticket_next;
-    _Atomic uint32_t admit; /* readers with a ticket up to this one enter past the waiters bit */
-    _Atomic uint32_t wake;  /* futex: a draining writer, bargers */
+    _Atomic uint32_t admit;  /* readers with a ticket up to this one enter past the waiters bit */
+    _Atomic uint32_t wake;   /* futex: a draining writer, bargers */
     _Atomic uint32_t blocks; /* first block of seats + 1, or 0 */
     _Atomic uint32_t since;  /* when the exclusive hold began, units of 2^20 ns; to be shown only */
     _Atomic uint32_t handovers_left; /* with a recall pending: how many may still go first */
@@ -249,42 +249,51 @@ uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash);
 /* A seat's number: block * HFI_BLOCK_SEATS + place. HFI_SEAT_NONE: no seat. */
 #define HFI_SEAT_NONE UINT32_MAX
 
-static inline struct hfi_seat *hfi_seat(const struct hfi_region *region, uint32_t seat) {
+static inline struct hfi_seat *hfi_seat(const struct hfi_region *region, uint32_t seat)
+{
     return &region->blocks[seat / HFI_BLOCK_SEATS].seats[seat % HFI_BLOCK_SEATS];
 }
 
-static inline _Atomic uint64_t *hfi_seat_wait(const struct hfi_region *region, uint32_t seat) {
+static inline _Atomic uint64_t *hfi_seat_wait(const struct hfi_region *region, uint32_t seat)
+{
     return &region->blocks[seat / HFI_BLOCK_SEATS].wait[seat % HFI_BLOCK_SEATS];
 }
 
-static inline int64_t hfi_lease_deadline_ns(uint64_t lease) {
+static inline int64_t hfi_lease_deadline_ns(uint64_t lease)
+{
     return (int64_t)((lease >> HFI_LEASE_EPOCH_BITS) << HFI_LEASE_UNIT_SHIFT);
 }
 
-static inline uint32_t hfi_lease_epoch(uint64_t lease) {
+static inline uint32_t hfi_lease_epoch(uint64_t lease)
+{
     return (uint32_t)(lease & HFI_LEASE_EPOCH_MASK);
 }
 
-static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch) {
+static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
+{
     return ((uint64_t)deadline_ns >> HFI_LEASE_UNIT_SHIFT) << HFI_LEASE_EPOCH_BITS |
            (epoch & HFI_LEASE_EPOCH_MASK);
 }
 
-static inline uint32_t hfi_word_holder(uint64_t word) {
+static inline uint32_t hfi_word_holder(uint64_t word)
+{
     return (uint32_t)((word & HFI_W_HOLDER) >> HFI_W_HOLDER_SHIFT);
 }
 
-static inline enum hfi_grant hfi_word_mode(uint64_t word) {
+static inline enum hfi_grant hfi_word_mode(uint64_t word)
+{
     return (enum hfi_grant)((word & HFI_W_MODE) >> HFI_W_MODE_SHIFT);
 }
 
 /* Whether the word says that this holder has it with this token (compared by its low bits). */
-static inline bool hfi_word_names(uint64_t word, uint32_t holder, uint64_t token) {
+static inline bool hfi_word_names(uint64_t word, uint32_t holder, uint64_t token)
+{
     return (word & (HFI_W_HOLDER | HFI_W_TOKEN)) ==
            ((uint64_t)holder << HFI_W_HOLDER_SHIFT | (token & HFI_W_TOKEN));
 }
 
-static inline uint64_t hfi_token(uint64_t token_top, uint64_t word) {
+static inline uint64_t hfi_token(uint64_t token_top, uint64_t word)
+{
     return (token_top & ~HFI_W_TOKEN) | (word & HFI_W_TOKEN);
 }
 

@@ -1,0 +1,172 @@
+/*
+ * Adopting what the agent before this one left: regions, slots, grants, clients that still live.
+ *
+ * Nothing is believed of a region but that live clients' words and cells say what those clients
+ * hold. Which slot is which lock, which grants this host has, and which processes live come from
+ * elsewhere (the store, the lifelines). The order for each lock: the dead leave the queue, then
+ * dead readers and a dead holder go (the lock closes behind them), then hand-overs that were under
+ * way are finished, then the grant is put in force and the queue is served.
+ */
+#include "state.h"
+
+const char *host_add_region(struct host *host, uint32_t index, const struct hfi_region *base,
+                            bool adopted)
+{
+    if (index >= host->config.namespace_count || host->spaces[index].used) {
+        return "no such namespace, or it has a region already";
+    }
+    if (base->slot_count != host->config.limits.locks ||
+        base->block_count != host->config.limits.blocks || base->holder_count != HOLDER_IDS) {
+        return "its size is not the one that [limits] asks for";
+    }
+    struct space *space = &host->spaces[index];
+    space->used = true;
+    space->adopted = adopted;
+    space->region = *base;
+    space->region.own_slot_blocks = space->slot_blocks;
+    space->region.own_block_next = space->block_next;
+    space->region.own_seat_holder = space->seat_holder;
+    space->incarnation = base->header->incarnation;
+    space->actor = (struct hfi_actor){
+        .region = &space->region, .kernel = host->kernel, .holder = HFI_HOLDER_AGENT};
+    return NULL;
+}
+
+bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint8_t *name,
+                    size_t size)
+{
+    struct place at = {index, slot};
+    if (index >= host->config.namespace_count || !host->spaces[index].used ||
+        slot >= host->spaces[index].region.slot_count || lock_is_named(lock_at(host, at)) ||
+        lock_find(host, name, size, &(struct place){0})) {
+        return false;
+    }
+    return lock_load(host, at, name, size);
+}
+
+void host_load_grant(struct host *host, const struct message_name *name,
+                     const struct message_value *value)
+{
+    struct place at = {0};
+    if (value->mode == MESSAGE_MODE_NONE || value->epoch != host->config.continued_epoch ||
+        value->owner.length != host->config.agent.length ||
+        memcmp(value->owner.text, host->config.agent.text, value->owner.length) != 0 ||
+        !lock_find(host, name->bytes, name->length, &at)) {
+        return;
+    }
+    struct lock *lock = lock_at(host, at);
+    lock->state = LOCK_GRANTED;
+    lock->ballot = value->version.ballot;
+    lock->sequence = value->version.sequence;
+    lock->lock_delay_ms = value->lock_delay_ms;
+    lock->mode = value->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
+    lock->token_last = value->token_last;
+}
+
+const char *host_check_regions(struct host *host)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].used && host->spaces[i].adopted && !blocks_adopt(host, i)) {
+            return "a region's seats do not lie where its slots say";
+        }
+    }
+    return NULL;
+}
+
+/* A client record for an id that nobody lives behind, so that its seats end as any dead one's. */
+static uint32_t ghost_of(struct host *host, uint32_t id)
+{
+    uint32_t client = client_of_id(host, id);
+    if (client == NONE) {
+        const struct host_peer nobody = {.pid = -1, .uid = -1};
+        if (!host_load_survivor(host, id, id, 0, &nobody)) {
+            return NONE;
+        }
+        client = client_of_id(host, id);
+        host->clients[client].flags = CLIENT_USED | CLIENT_DEAD;
+    }
+    return client;
+}
+
+/* The seats of one lock whose holders are dead. */
+static void adopt_seats(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct space *space = &host->spaces[at.space];
+    uint32_t block = space->slot_blocks[at.slot];
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            uint32_t id = space->seat_holder[seat];
+            uint32_t client = client_of_id(host, id);
+            if (id == 0 || (client != NONE && client_lives(host, client))) {
+                continue;
+            }
+            client = ghost_of(host, id);
+            if (client == NONE) {
+                hfi_bury_waiter(&space->actor, seat);
+            } else if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+                handle_bury_seat(host, client, at, seat, actions);
+            } else { /* many at once: the rest without a line in the log */
+                uint32_t count = actions->count;
+                handle_bury_seat(host, client, at, seat, actions);
+                actions->count = count;
+            }
+        }
+        block = space->block_next[block - 1];
+    }
+}
+
+static void adopt_lock(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    const struct hfi_actor *actor = lock_actor(host, at);
+    uint32_t mark = actions->count;
+    adopt_seats(host, at, actions);
+    uint64_t word = atomic_load(lock_word(host, at));
+    if (!lock_is_granted(lock)) {
+        if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
+            hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
+        }
+        return;
+    }
+    if (lock->token_last >> HFI_TOKEN_LOW_BITS == 0 &&
+        (word & HFI_W_TOKEN) > lock->token_last) { /* somebody wrote over it */
+        hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
+    }
+    hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
+    lock_attend(host, at, actions);
+    hfi_rouse(actor, at.slot);
+    if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        actions->count = mark; /* log lines only: what was to be done is done */
+    }
+}
+
+void adopt_all(struct host *host, struct host_actions *actions)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        live += (host->clients[i].flags & CLIENT_SURVIVOR) != 0;
+    }
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            struct place at = {i, slot};
+            if (lock_is_named(lock_at(host, at))) {
+                adopt_lock(host, at, actions);
+            } else if (space->locks[slot].state == LOCK_FREE) {
+                atomic_store(&space->region.words[slot].word, 0);
+                space->locks[slot] = (struct lock){.handles = NONE, .name = space->free_slot};
+                space->free_slot = slot + 1;
+                space->free_slots++;
+            }
+        }
+    }
+    locks_mark_wanted(host);
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        if ((host->clients[i].flags & CLIENT_DEAD) && host->clients[i].handles == NONE &&
+            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            client_forget_if_done(host, i, actions);
+        }
+    }
+    emit_log(actions, "adopted", live);
+}

@@ -1,0 +1,306 @@
+/*
+ * Clients: who is connected, whose process lives, which holder ids they have.
+ *
+ * A client ends in steps. When its socket is closed its holds and waits are taken away (it is
+ * "buried"), but its process may still have the region mapped, so its ids stay its own until the
+ * process is dead. Then each handle goes as soon as no holder record names its id any more
+ * (lockword.h, rule 5), and with the last of them the ids and the record.
+ *
+ * A survivor is a client of the agent before this one that has not connected to this one yet. What
+ * it has open is known only when it says so; if it dies before, every slot is looked at.
+ */
+#include "state.h"
+
+uint32_t client_of_id(const struct host *host, uint32_t id)
+{
+    if (id == 0 || id >= HOLDER_IDS || host->ids[id].client == 0) {
+        return NONE;
+    }
+    return host->ids[id].client - 1u;
+}
+
+bool client_has_id(const struct host *host, uint32_t client, uint32_t id)
+{
+    return client_of_id(host, id) == client;
+}
+
+bool client_lives(const struct host *host, uint32_t client)
+{
+    const struct client *who = &host->clients[client];
+    return (who->flags & CLIENT_USED) && !(who->flags & CLIENT_DEAD) &&
+           (who->flags & (CLIENT_CONNECTED | CLIENT_SURVIVOR));
+}
+
+/* The highest id that every region has a record for. */
+static uint32_t id_limit(const struct host *host)
+{
+    uint32_t limit = HOLDER_IDS;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].used && host->spaces[i].region.holder_count < limit) {
+            limit = host->spaces[i].region.holder_count;
+        }
+    }
+    return limit;
+}
+
+static void id_give(struct host *host, uint32_t client, uint32_t id)
+{
+    struct client *who = &host->clients[client];
+    host->ids[id].client = (uint16_t)(client + 1);
+    if (who->id == 0) {
+        who->id = (uint16_t)id;
+        host->ids[id].next = 0;
+    } else { /* behind the first */
+        host->ids[id].next = host->ids[who->id].next;
+        host->ids[who->id].next = (uint16_t)id;
+    }
+    host->ids_high = id > host->ids_high ? id : host->ids_high;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].used && !(who->flags & CLIENT_SURVIVOR) &&
+            id < host->spaces[i].region.holder_count) {
+            /* what its owner before left unfinished when it died; that was healed */
+            atomic_store(&host->spaces[i].region.holders[id].handing_to, 0);
+        }
+    }
+}
+
+/* The lowest free id, so that few pages of the records are ever touched. 0: none. */
+static uint32_t id_find_free(const struct host *host)
+{
+    uint32_t limit = id_limit(host);
+    for (uint32_t id = 1; id < limit; id++) {
+        if (host->ids[id].client == 0) {
+            return id;
+        }
+    }
+    return 0;
+}
+
+uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
+{
+    uint32_t id = id_find_free(host);
+    if (id != 0) {
+        id_give(host, client, id);
+        struct host_action *action = emit(actions, HOST_ALIAS);
+        action->client = host->clients[client].id;
+        action->connection = host->clients[client].connection;
+        action->as.identity.holder = id;
+        action->as.identity.nonce = host->clients[client].nonce;
+    }
+    return id;
+}
+
+static uint32_t client_new(struct host *host)
+{
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        if (!(host->clients[i].flags & CLIENT_USED)) {
+            host->clients[i] = (struct client){
+                .flags = CLIENT_USED, .handles = NONE, .bury_next = NONE};
+            return i;
+        }
+    }
+    return NONE;
+}
+
+bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
+                        const struct host_peer *peer)
+{
+    if (holder == 0 || holder >= HOLDER_IDS || host->ids[holder].client != 0) {
+        return false;
+    }
+    uint32_t index = client_of_id(host, client);
+    if (index == NONE) {
+        index = client == holder ? client_new(host) : NONE;
+        if (index == NONE) {
+            return false;
+        }
+        host->clients[index].flags |= CLIENT_SURVIVOR;
+        host->clients[index].nonce = nonce;
+        host->clients[index].peer = *peer;
+    }
+    id_give(host, index, holder);
+    return true;
+}
+
+/* Says no before there is a client. */
+static void refuse(const struct host_event *event, int32_t error, struct host_actions *actions)
+{
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_DONE, .request = event->as.connected.request, .error = error};
+    size_t size = hfi_frame_encode(&frame, actions->output + actions->output_used,
+                                   actions->output_size - actions->output_used);
+    struct host_action *action = emit(actions, HOST_REPLY);
+    action->connection = event->as.connected.connection;
+    action->as.reply.offset = (uint32_t)actions->output_used;
+    action->as.reply.size = (uint32_t)size;
+    actions->output_used += size;
+    action = emit(actions, HOST_HANG_UP);
+    action->connection = event->as.connected.connection;
+    action->as.text = "the table of clients is full";
+}
+
+static void welcome(struct host *host, uint32_t client, const struct host_event *event,
+                    bool resumed, struct host_actions *actions)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct client *who = &host->clients[client];
+    struct host_action *action = emit(actions, HOST_WELCOMED);
+    action->client = who->id;
+    action->connection = who->connection;
+    action->as.identity.holder = who->id;
+    action->as.identity.nonce = who->nonce;
+    action->as.identity.resumed = resumed;
+    char store[32];
+    for (unsigned i = 0; i < 32; i++) {
+        store[i] = digits[host->config.store_id[i / 16] >> (60 - 4 * (i % 16)) & 15];
+    }
+    const struct message_agent *cell = &host->config.cell;
+    const struct message_agent *agent = &host->config.agent;
+    struct hfi_frame frame = {.kind = HFI_FRAME_WELCOME, .request = event->as.connected.request};
+    frame.welcome = (struct hfi_welcome){
+        .version = HFI_PROTOCOL_VERSION,
+        .client = who->id,
+        .nonce = who->nonce,
+        .resumed = resumed,
+        .boottime_ns = (uint64_t)host->now_ns,
+        .session_ttl_ns = host->config.session_ttl_ns,
+        .grace_ns = host->config.grace_ns,
+        .cell = {cell->text, cell->length},
+        .agent = {agent->text, agent->length},
+        .store = {store, sizeof(store)},
+    };
+    uint32_t count = actions->count;
+    reply_frame(host, client, &frame, actions);
+    HF_CHECK(actions->count == count + 1);
+    actions->items[count].as.reply.fds = HOST_FD_LIFELINE;
+}
+
+void client_connected(struct host *host, const struct host_event *event,
+                      struct host_actions *actions)
+{
+    uint32_t client = NONE;
+    bool resumed = false;
+    if (event->as.connected.resumed) {
+        client = client_of_id(host, event->as.connected.hello->client);
+        resumed = client != NONE && !(host->clients[client].flags & CLIENT_DEAD) &&
+                  !(host->clients[client].flags & CLIENT_CONNECTED) &&
+                  host->clients[client].id == event->as.connected.hello->client &&
+                  host->clients[client].nonce == event->as.connected.hello->nonce;
+    }
+    if (!resumed) {
+        uint32_t id = id_find_free(host);
+        client = host->connected_count < host->config.limits.clients && id ? client_new(host)
+                                                                           : NONE;
+        if (client == NONE) {
+            refuse(event, HF_EFULL, actions);
+            return;
+        }
+        id_give(host, client, id);
+        /* not 0, which is "none" on the wire */
+        host->clients[client].nonce = event->random ? event->random : 1;
+    }
+    struct client *who = &host->clients[client];
+    who->flags = (who->flags | CLIENT_CONNECTED) & ~(uint32_t)(CLIENT_EVENTS | CLIENT_LAGGED);
+    who->connection = event->as.connected.connection;
+    who->peer = *event->as.connected.peer;
+    who->regions_sent = 0;
+    host->connected_count++;
+    welcome(host, client, event, resumed, actions);
+}
+
+static void client_bury(struct host *host, uint32_t client)
+{
+    struct client *who = &host->clients[client];
+    who->bury_next = who->handles;
+    busy_set(host, who, CLIENT_BURYING);
+}
+
+void client_hangup(struct host *host, uint32_t client)
+{
+    struct client *who = &host->clients[client];
+    if (who->flags & CLIENT_CONNECTED) {
+        who->flags &= ~(uint32_t)(CLIENT_CONNECTED | CLIENT_EVENTS);
+        host->connected_count--;
+        watch_drop(host, client);
+        client_bury(host, client);
+    }
+}
+
+void client_died(struct host *host, uint32_t client)
+{
+    struct client *who = &host->clients[client];
+    if (who->flags & CLIENT_DEAD) {
+        return;
+    }
+    client_hangup(host, client);
+    who->flags |= CLIENT_DEAD;
+    client_bury(host, client);
+}
+
+/* A survivor that died before it said what it has open: looks at every slot. */
+static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
+{
+    struct client *who = &host->clients[client];
+    struct space *space = &host->spaces[who->scan_space];
+    uint32_t scanned = 0;
+    while (space->used && who->scan_slot < space->slots_used && scanned < SCAN_SLOTS) {
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            return;
+        }
+        scanned++;
+        lock_bury_unknown(host, client, (struct place){who->scan_space, who->scan_slot++}, actions);
+    }
+    if (!space->used || who->scan_slot >= space->slots_used) {
+        who->scan_slot = 0;
+        who->scan_space++;
+    }
+    if (who->scan_space >= host->config.namespace_count) {
+        busy_clear(host, who, CLIENT_SCANNING);
+        who->flags &= ~(uint32_t)CLIENT_SURVIVOR;
+        client_forget_if_done(host, client, actions);
+    }
+}
+
+void client_bury_piece(struct host *host, uint32_t client, struct host_actions *actions)
+{
+    struct client *who = &host->clients[client];
+    if (!(who->flags & CLIENT_BURYING)) {
+        scan_piece(host, client, actions);
+        return;
+    }
+    if (who->bury_next != NONE) {
+        uint32_t handle = who->bury_next;
+        who->bury_next = host->handles[handle].client_next; /* burying may free it */
+        handle_bury(host, handle, actions);
+        return;
+    }
+    busy_clear(host, who, CLIENT_BURYING);
+    if ((who->flags & CLIENT_DEAD) && (who->flags & CLIENT_SURVIVOR)) {
+        who->scan_space = 0;
+        who->scan_slot = 0;
+        busy_set(host, who, CLIENT_SCANNING);
+        return;
+    }
+    client_forget_if_done(host, client, actions);
+}
+
+void client_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions)
+{
+    struct client *who = &host->clients[client];
+    if (!(who->flags & CLIENT_DEAD) || who->handles != NONE ||
+        (who->flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
+        return;
+    }
+    struct host_action *action = emit(actions, HOST_FORGET);
+    action->client = who->id;
+    action->as.identity.holder = who->id;
+    action->as.identity.nonce = who->nonce;
+    busy_clear(host, who, CLIENT_POKE);
+    uint32_t id = who->id;
+    for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
+        uint32_t next = host->ids[id].next;
+        host->ids[id] = (struct holder_id){0};
+        id = next;
+    }
+    who->flags = 0;
+}

@@ -1,0 +1,714 @@
+/*
+ * Handles and seats: opening a lock, a place to wait and read, closing, burying.
+ *
+ * Within one lock each handle has a holder id of its own, so that a lock word names one handle and
+ * no other; a client that opens a lock twice gets another id for the second handle. A seat is
+ * given on demand: a queue place, a reader's cell and a deadline, in a block chained to the slot.
+ *
+ * A handle that ends is buried: its place in the queue first, then what it holds, then whatever a
+ * dead process may have left half-done on that lock. It is freed when nothing can name it any more.
+ */
+#include "state.h"
+
+uint32_t handle_of(const struct host *host, struct place at, uint32_t holder)
+{
+    uint32_t handle = lock_at(host, at)->handles;
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        if (host->handles[handle].holder == holder) {
+            return handle;
+        }
+        handle = host->handles[handle].lock_next;
+    }
+    return NONE;
+}
+
+uint32_t handle_of_seat(const struct host *host, uint32_t space, uint32_t seat)
+{
+    return host->spaces[space].seat_handle[seat];
+}
+
+/* ---- blocks and seats ---- */
+
+static void seat_clear(struct space *space, uint32_t seat)
+{
+    struct hfi_seat *shared = hfi_seat(&space->region, seat);
+    uint64_t cell = atomic_load(&shared->reader);
+    atomic_store(&shared->reader, cell & ~HFI_CELL_COUNT);
+    atomic_store(&shared->deadline_ns, 0);
+    atomic_store(&shared->limit_ns, 0);
+    atomic_store(hfi_seat_wait(&space->region, seat), 0);
+}
+
+/* A block for the slot, at the head of its chain. NONE: none is free. */
+static uint32_t block_add(struct space *space, uint32_t slot)
+{
+    uint32_t block = space->free_block - 1;
+    if (space->free_block != 0) {
+        space->free_block = space->block_next[block];
+    } else if (space->blocks_used < space->region.block_count) {
+        block = space->blocks_used++;
+    } else {
+        return NONE;
+    }
+    struct hfi_block *shared = &space->region.blocks[block];
+    for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+        uint32_t seat = block * HFI_BLOCK_SEATS + place;
+        seat_clear(space, seat);
+        atomic_store(&shared->seats[place].holder, 0);
+        space->seat_holder[seat] = 0;
+        space->seat_handle[seat] = NONE;
+    }
+    space->block_slot[block] = slot + 1;
+    space->block_next[block] = space->slot_blocks[slot];
+    atomic_store(&shared->slot, slot + 1);
+    atomic_store(&shared->next, space->slot_blocks[slot]);
+    space->slot_blocks[slot] = block + 1;
+    /* release (seq_cst): pairs with the acquire in first_block(); the block is filled in */
+    atomic_store(&space->region.slots[slot].blocks, block + 1);
+    return block;
+}
+
+/* A free seat of the slot for this handle. HFI_SEAT_NONE: none. */
+static uint32_t seat_give(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    struct space *space = &host->spaces[who->space];
+    uint32_t block = space->slot_blocks[who->slot];
+    uint32_t seat = HFI_SEAT_NONE;
+    for (uint32_t i = 0; block != 0 && seat == HFI_SEAT_NONE && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            if (space->seat_holder[(block - 1) * HFI_BLOCK_SEATS + place] == 0) {
+                seat = (block - 1) * HFI_BLOCK_SEATS + place;
+                break;
+            }
+        }
+        block = space->block_next[block - 1];
+    }
+    if (seat == HFI_SEAT_NONE) {
+        block = block_add(space, who->slot);
+        if (block == NONE) {
+            return HFI_SEAT_NONE;
+        }
+        seat = block * HFI_BLOCK_SEATS;
+    }
+    seat_clear(space, seat);
+    space->seat_holder[seat] = who->holder;
+    space->seat_handle[seat] = handle;
+    atomic_store(&hfi_seat(&space->region, seat)->holder, who->holder);
+    who->seat = seat;
+    return seat;
+}
+
+static void seat_take_back(struct host *host, struct handle *who)
+{
+    struct space *space = &host->spaces[who->space];
+    if (who->seat == HFI_SEAT_NONE) {
+        return;
+    }
+    seat_clear(space, who->seat);
+    atomic_store(&hfi_seat(&space->region, who->seat)->holder, 0);
+    space->seat_holder[who->seat] = 0;
+    space->seat_handle[who->seat] = NONE;
+    who->seat = HFI_SEAT_NONE;
+}
+
+void blocks_release(struct host *host, struct place at)
+{
+    struct space *space = &host->spaces[at.space];
+    uint32_t block = space->slot_blocks[at.slot];
+    space->slot_blocks[at.slot] = 0;
+    atomic_store(&space->region.slots[at.slot].blocks, 0);
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        uint32_t next = space->block_next[block - 1];
+        space->block_slot[block - 1] = 0;
+        atomic_store(&space->region.blocks[block - 1].slot, 0);
+        space->block_next[block - 1] = space->free_block;
+        space->free_block = block;
+        block = next;
+    }
+}
+
+bool blocks_adopt(struct host *host, uint32_t index)
+{
+    struct space *space = &host->spaces[index];
+    const struct hfi_region *region = &space->region;
+    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
+        uint32_t block = lock_is_named(&space->locks[slot])
+                             ? atomic_load(&region->slots[slot].blocks)
+                             : 0;
+        space->slot_blocks[slot] = block;
+        for (uint32_t i = 0; block != 0; i++) {
+            /* every block once, in the chain of the slot that it says */
+            if (i > region->block_count || block > region->block_count ||
+                space->block_slot[block - 1] != 0 ||
+                atomic_load(&region->blocks[block - 1].slot) != slot + 1) {
+                return false;
+            }
+            space->block_slot[block - 1] = slot + 1;
+            space->blocks_used = block > space->blocks_used ? block : space->blocks_used;
+            for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+                uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+                uint32_t holder = atomic_load(&hfi_seat(region, seat)->holder);
+                space->seat_handle[seat] = NONE;
+                space->seat_holder[seat] = holder < HOLDER_IDS ? (uint16_t)holder : 0;
+            }
+            space->block_next[block - 1] = atomic_load(&region->blocks[block - 1].next);
+            block = space->block_next[block - 1];
+        }
+    }
+    for (uint32_t block = 0; block < space->blocks_used; block++) {
+        if (space->block_slot[block] == 0) {
+            space->block_next[block] = space->free_block;
+            space->free_block = block + 1;
+        }
+    }
+    return true;
+}
+
+/* ---- handles ---- */
+
+static uint32_t handle_new(struct host *host, uint32_t client, struct place at)
+{
+    uint32_t handle = host->free_handle;
+    if (handle != NONE) {
+        host->free_handle = host->handles[handle].slot;
+    } else if (host->handles_used < host->config.limits.handles) {
+        handle = host->handles_used++;
+    } else {
+        return NONE;
+    }
+    struct client *who = &host->clients[client];
+    struct lock *lock = lock_at(host, at);
+    host->handles[handle] = (struct handle){
+        .slot = at.slot,
+        .space = (uint8_t)at.space,
+        .seat = HFI_SEAT_NONE,
+        .client = (uint16_t)client,
+        .client_next = who->handles,
+        .client_previous = NONE,
+        .lock_next = lock->handles,
+        .flags = HANDLE_USED,
+    };
+    if (who->handles != NONE) {
+        host->handles[who->handles].client_previous = handle;
+    }
+    who->handles = handle;
+    lock->handles = handle;
+    return handle;
+}
+
+static void handle_free(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    struct place at = {who->space, who->slot};
+    struct client *client = &host->clients[who->client];
+    seat_take_back(host, who);
+    if (client->bury_next == handle) {
+        client->bury_next = who->client_next;
+    }
+    if (who->client_previous != NONE) {
+        host->handles[who->client_previous].client_next = who->client_next;
+    } else {
+        client->handles = who->client_next;
+    }
+    if (who->client_next != NONE) {
+        host->handles[who->client_next].client_previous = who->client_previous;
+    }
+    uint32_t *link = &lock_at(host, at)->handles;
+    for (uint32_t i = 0; *link != handle && i <= host->config.limits.handles; i++) {
+        link = &host->handles[*link].lock_next;
+    }
+    *link = who->lock_next;
+    if (who->flags & HANDLE_ZOMBIE) {
+        host->zombie_count--;
+    }
+    for (uint32_t i = 0; (who->flags & HANDLE_LIMITED) && i < host->limited_count; i++) {
+        if (host->limited[i] == handle) {
+            host->limited[i] = host->limited[--host->limited_count];
+            break;
+        }
+    }
+    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+        if (host->pending[i].used && host->pending[i].handle == handle) {
+            host->pending[i].used = false;
+            host->pending_count--;
+        }
+    }
+    *who = (struct handle){.slot = host->free_handle};
+    host->free_handle = handle;
+    lock_unused(host, at);
+}
+
+/* An id of the client that no handle of this lock has; 0: none. */
+static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
+                          struct host_actions *actions)
+{
+    uint32_t id = host->clients[client].id;
+    for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
+        if (handle_of(host, at, id) == NONE) {
+            return id;
+        }
+        id = host->ids[id].next;
+    }
+    return client_add_id(host, client, actions);
+}
+
+static void send_region(struct host *host, uint32_t client, uint32_t index,
+                        struct host_actions *actions)
+{
+    struct client *who = &host->clients[client];
+    if (who->regions_sent >> index & 1) {
+        return;
+    }
+    who->regions_sent |= UINT64_C(1) << index;
+    const char *name = host->config.namespaces[index];
+    struct hfi_frame frame = {.kind = HFI_FRAME_REGION};
+    frame.region.region = index;
+    frame.region.incarnation = host->spaces[index].incarnation;
+    frame.region.namespace_name = (struct hfi_text){name, (uint32_t)strlen(name)};
+    frame.request = who->region_request;
+    uint32_t count = actions->count;
+    reply_frame(host, client, &frame, actions);
+    if (actions->count > count) {
+        actions->items[count].as.reply.fds = HOST_FD_REGION;
+        actions->items[count].as.reply.region = index;
+    }
+}
+
+static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
+                         struct host_actions *actions)
+{
+    const struct handle *who = &host->handles[handle];
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
+    frame.opened = (struct hfi_opened){.handle = handle,
+                                       .region = who->space,
+                                       .slot = who->slot,
+                                       .holder = who->holder,
+                                       .seat = who->seat};
+    host->clients[who->client].region_request = request;
+    send_region(host, who->client, who->space, actions);
+    reply_frame(host, who->client, &frame, actions);
+}
+
+/* Answers later, when the grant is here or patience ends. */
+static void pending_add(struct host *host, uint32_t handle, uint64_t request,
+                        struct host_actions *actions)
+{
+    for (uint32_t i = 0; i < PENDING_MAX; i++) {
+        if (!host->pending[i].used) {
+            host->pending[i] = (struct pending){.request = request,
+                                                .due_ns = host->now_ns + OPEN_PATIENCE_MS * MS,
+                                                .handle = handle,
+                                                .used = true};
+            host->pending_count++;
+            return;
+        }
+    }
+    reply_opened(host, handle, request, actions);
+}
+
+void pending_resolve(struct host *host, struct place at, int32_t error)
+{
+    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+        struct pending *pending = &host->pending[i];
+        if (!pending->used || host->handles[pending->handle].space != at.space ||
+            host->handles[pending->handle].slot != at.slot) {
+            continue;
+        }
+        const struct lock *lock = lock_at(host, at);
+        if (error != 0 || host->handles[pending->handle].lock_delay_ms <= lock->lock_delay_ms) {
+            pending->ready = true;
+            pending->error = error;
+        }
+    }
+}
+
+void pending_work(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+        struct pending pending = host->pending[i];
+        if (!pending.used || !pending.ready) {
+            continue;
+        }
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            return;
+        }
+        host->pending[i].used = false;
+        host->pending_count--;
+        if (pending.error == 0) {
+            reply_opened(host, pending.handle, pending.request, actions);
+        } else {
+            reply_done(host, host->handles[pending.handle].client, pending.request, pending.error,
+                       actions);
+            handle_free(host, pending.handle);
+        }
+    }
+}
+
+/* The client had this handle with the agent before, or before its connection broke. */
+static uint32_t handle_resume(struct host *host, uint32_t client, struct place at,
+                              const struct hfi_open *open)
+{
+    struct space *space = &host->spaces[at.space];
+    if (open->incarnation != space->incarnation || open->slot != at.slot ||
+        !client_has_id(host, client, open->holder)) {
+        return NONE;
+    }
+    uint32_t handle = handle_of(host, at, open->holder);
+    if (handle != NONE) { /* its own, from before it was hung up on */
+        struct handle *who = &host->handles[handle];
+        if (who->client != client || !(who->flags & HANDLE_ZOMBIE) || who->seat != open->seat) {
+            return NONE;
+        }
+        who->flags &= (uint8_t)~HANDLE_ZOMBIE;
+        host->zombie_count--;
+        return handle;
+    }
+    bool seated = open->seat != HFI_SEAT_NONE;
+    if (seated && (open->seat / HFI_BLOCK_SEATS >= space->blocks_used ||
+                   space->block_slot[open->seat / HFI_BLOCK_SEATS] != at.slot + 1 ||
+                   space->seat_holder[open->seat] != open->holder ||
+                   space->seat_handle[open->seat] != NONE)) {
+        return NONE;
+    }
+    handle = handle_new(host, client, at);
+    if (handle != NONE) {
+        host->handles[handle].holder = (uint16_t)open->holder;
+        host->handles[handle].seat = open->seat;
+        if (seated) {
+            space->seat_handle[open->seat] = handle;
+        }
+    }
+    return handle;
+}
+
+/* What the options ask of the handle: lock-delay, limit, a seat. HF_EFULL, or 0. */
+static int32_t handle_options(struct host *host, uint32_t handle, const struct hfi_open *open)
+{
+    struct handle *who = &host->handles[handle];
+    who->lock_delay_ms = (uint16_t)((open->lock_delay_ns + MS - 1) / MS);
+    who->flags |= open->flags & HFI_OPEN_BARGING ? HANDLE_BARGING : 0;
+    int64_t limit_ns = open->lease_ns;
+    if (open->max_stall_ns > 0 && (limit_ns == 0 || open->max_stall_ns < limit_ns)) {
+        limit_ns = open->max_stall_ns;
+    }
+    bool limited = limit_ns > 0;
+    if (((open->flags & HFI_OPEN_SEAT) || limited) && who->seat == HFI_SEAT_NONE &&
+        seat_give(host, handle) == HFI_SEAT_NONE) {
+        return HF_EFULL;
+    }
+    if (limited) {
+        int64_t limit_ms = (limit_ns + MS - 1) / MS;
+        who->limit_ms = limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms;
+        if (!(who->flags & HANDLE_LIMITED)) {
+            who->flags |= HANDLE_LIMITED;
+            host->limited[host->limited_count++] = handle;
+        }
+        limits_attend(host, (struct place){who->space, who->slot});
+        int64_t check_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
+        host->limits_due_ns = host->limits_due_ns < check_ns ? host->limits_due_ns : check_ns;
+    }
+    return 0;
+}
+
+void handle_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                 struct host_actions *actions)
+{
+    const struct hfi_open *open = &frame->open;
+    const uint8_t *name = (const uint8_t *)open->name.bytes;
+    uint32_t index = host_namespace(&host->config, open->name.bytes, open->name.size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_USE);
+    struct place at = {0};
+    bool made = false;
+    if (error == 0 && !host->spaces[index].used) {
+        error = HF_EFULL; /* its region could not be made */
+    }
+    if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
+        locks_reclaim(host, index, actions);
+        made = lock_make(host, index, name, open->name.size, &at);
+        error = made ? 0 : HF_EFULL;
+    }
+    if (error != 0) {
+        reply_done(host, client, frame->request, error, actions);
+        return;
+    }
+    uint32_t handle = open->flags & HFI_OPEN_RESUME ? handle_resume(host, client, at, open) : NONE;
+    if (handle == NONE) {
+        uint32_t holder = handle_id(host, client, at, actions);
+        handle = holder ? handle_new(host, client, at) : NONE;
+        if (handle != NONE) {
+            host->handles[handle].holder = (uint16_t)holder;
+        }
+    }
+    error = handle == NONE ? HF_EFULL : handle_options(host, handle, open);
+    if (error != 0) {
+        reply_done(host, client, frame->request, error, actions);
+        if (handle != NONE) {
+            handle_free(host, handle);
+        }
+        if (made) {
+            slot_persist(host, at, actions);
+        }
+        return;
+    }
+    struct lock *lock = lock_at(host, at);
+    uint32_t delay_ms = host->handles[handle].lock_delay_ms;
+    if (lock_is_granted(lock) && delay_ms <= lock->lock_delay_ms) {
+        reply_opened(host, handle, frame->request, actions);
+        return;
+    }
+    pending_add(host, handle, frame->request, actions);
+    if (lock_is_granted(lock)) {
+        lock_amend(host, at, delay_ms, false, actions);
+    } else {
+        lock_ask(host, at, delay_ms, actions);
+    }
+    if (made) { /* behind the request, which does not depend on it: one commit does for both */
+        slot_persist(host, at, actions);
+    }
+}
+
+int32_t handle_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                   struct host_actions *actions)
+{
+    uint32_t index = host_namespace(&host->config, frame->text.bytes, frame->text.size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_USE);
+    if (error == 0 && !host->spaces[index].used) {
+        error = HF_EFULL;
+    }
+    if (error == 0) { /* again even if it was sent: the client asks where this name belongs */
+        host->clients[client].regions_sent &= ~(UINT64_C(1) << index);
+        host->clients[client].region_request = frame->request;
+        send_region(host, client, index, actions);
+    }
+    return error;
+}
+
+/* The client's own handle with that number; NONE. */
+static uint32_t handle_check(const struct host *host, uint32_t client, uint32_t handle)
+{
+    return handle < host->handles_used && (host->handles[handle].flags & HANDLE_USED) &&
+                   !(host->handles[handle].flags & HANDLE_ZOMBIE) &&
+                   host->handles[handle].client == client
+               ? handle
+               : NONE;
+}
+
+void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                 struct host_actions *actions)
+{
+    uint32_t handle = handle_check(host, client, frame->seat.handle);
+    if (handle == NONE) {
+        reply_done(host, client, frame->request, HF_EINVAL, actions);
+        return;
+    }
+    struct handle *who = &host->handles[handle];
+    if (who->seat == HFI_SEAT_NONE && seat_give(host, handle) == HFI_SEAT_NONE) {
+        reply_done(host, client, frame->request, HF_EFULL, actions);
+        return;
+    }
+    if (frame->seat.flags & HFI_SEAT_SHARED) {
+        /* seq_cst: before the answer; from now on writers look for readers */
+        atomic_fetch_or(lock_word(host, (struct place){who->space, who->slot}), HFI_W_CELLS);
+    }
+    struct hfi_frame answer = {
+        .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = who->seat};
+    reply_frame(host, client, &answer, actions);
+}
+
+/* Whether the handle can be forgotten at once: it never was in the queue, or is known to be out. */
+static bool handle_is_clear(const struct host *host, const struct handle *who)
+{
+    return who->seat == HFI_SEAT_NONE ||
+           atomic_load(hfi_seat_wait(&host->spaces[who->space].region, who->seat)) == 0;
+}
+
+void handle_retire(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    if (who->flags & HANDLE_ZOMBIE) {
+        return;
+    }
+    who->flags |= HANDLE_ZOMBIE;
+    host->zombie_count++;
+    bool client_may_act = !(host->clients[who->client].flags & CLIENT_DEAD) &&
+                          !(host->clients[who->client].flags & CLIENT_CONNECTED);
+    if (!client_may_act && handle_is_clear(host, who)) {
+        handle_free(host, handle);
+    } else if (host->sweep_due_ns == INT64_MAX) {
+        host->sweep_due_ns = host->now_ns + ZOMBIE_SWEEP_MS * MS;
+    }
+}
+
+/* What a dead process may have left of a hand-over on this lock. */
+static void heal_lock(struct host *host, struct place at)
+{
+    const struct hfi_actor *actor = lock_actor(host, at);
+    uint32_t holder = hfi_word_holder(atomic_load(lock_word(host, at)));
+    uint32_t handle = holder ? handle_of(host, at, holder) : NONE;
+    if (handle != NONE && host->handles[handle].seat != HFI_SEAT_NONE) {
+        hfi_pass_on(actor, at.slot, holder, host->handles[handle].seat);
+    }
+    hfi_rouse(actor, at.slot);
+    hfi_serve(actor, at.slot);
+}
+
+void handle_bury(struct host *host, uint32_t handle, struct host_actions *actions)
+{
+    struct handle *who = &host->handles[handle];
+    struct place at = {who->space, who->slot};
+    const struct hfi_actor *actor = lock_actor(host, at);
+    uint32_t holder = who->holder;
+    if (who->seat != HFI_SEAT_NONE) {
+        hfi_bury_waiter(actor, who->seat);
+        hfi_pass_on(actor, at.slot, holder, who->seat); /* named, but never told so */
+    }
+    uint64_t word = atomic_load(lock_word(host, at));
+    if (hfi_word_holder(word) == holder) {
+        lock_evict(host, at, holder, word & HFI_W_TOKEN, who->lock_delay_ms, "lock_closed",
+                   actions);
+    }
+    if (who->seat != HFI_SEAT_NONE) {
+        lock_evict_reader(host, at, who->seat, who->lock_delay_ms, "lock_closed", actions);
+    }
+    heal_lock(host, at);
+    lock_attend(host, at, actions);
+    handle_retire(host, handle);
+}
+
+void handle_bury_seat(struct host *host, uint32_t client, struct place at, uint32_t seat,
+                      struct host_actions *actions)
+{
+    struct space *space = &host->spaces[at.space];
+    uint32_t handle = handle_new(host, client, at);
+    if (handle == NONE) { /* no room to remember it: the seat and its id stay taken */
+        hfi_bury_waiter(&space->actor, seat);
+        return;
+    }
+    host->handles[handle].holder = space->seat_holder[seat];
+    host->handles[handle].seat = seat;
+    host->handles[handle].lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
+    space->seat_handle[seat] = handle;
+    handle_bury(host, handle, actions);
+}
+
+void handle_close(struct host *host, uint32_t client, uint32_t number, struct host_actions *actions)
+{
+    uint32_t handle = handle_check(host, client, number);
+    if (handle == NONE) {
+        return;
+    }
+    struct handle *who = &host->handles[handle];
+    struct place at = {who->space, who->slot};
+    uint64_t word = atomic_load(lock_word(host, at));
+    bool holds = hfi_word_holder(word) == who->holder ||
+                 (who->seat != HFI_SEAT_NONE &&
+                  (atomic_load(&hfi_seat(&host->spaces[at.space].region, who->seat)->reader) &
+                   HFI_CELL_COUNT));
+    if (holds || !handle_is_clear(host, who)) {
+        handle_bury(host, handle, actions);
+    } else {
+        handle_free(host, handle);
+    }
+}
+
+void zombies_sweep(struct host *host, struct host_actions *actions)
+{
+    host->sweep_due_ns = INT64_MAX;
+    if (host->zombie_count == 0) {
+        return;
+    }
+    memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct hfi_region *region = &host->spaces[i].region;
+        for (uint32_t id = 1; host->spaces[i].used && id <= host->ids_high; id++) {
+            /* acquire: pairs with the release at the end of hand_to(); its swap is over */
+            uint32_t named = atomic_load_explicit(&region->holders[id].handing_to,
+                                                  memory_order_acquire);
+            /* Only a living process's record counts; a dead one's hand-over was healed. */
+            uint32_t by = client_of_id(host, id);
+            if (named != 0 && named < HOLDER_IDS && by != NONE &&
+                !(host->clients[by].flags & CLIENT_DEAD)) {
+                host->named_ids[named / 64] |= UINT64_C(1) << (named % 64);
+            }
+        }
+    }
+    for (uint32_t handle = 0; handle < host->handles_used; handle++) {
+        struct handle *who = &host->handles[handle];
+        if (!(who->flags & HANDLE_ZOMBIE) ||
+            (host->named_ids[who->holder / 64] >> (who->holder % 64) & 1)) {
+            continue;
+        }
+        uint32_t client = who->client;
+        bool dead = host->clients[client].flags & CLIENT_DEAD;
+        bool closed = host->clients[client].flags & CLIENT_CONNECTED;
+        if ((dead || closed) && !(host->clients[client].flags & CLIENT_BURYING) &&
+            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            handle_free(host, handle);
+            client_forget_if_done(host, client, actions);
+        }
+    }
+    if (host->zombie_count > 0) {
+        host->sweep_due_ns = host->now_ns + ZOMBIE_SWEEP_MS * MS;
+    }
+}
+
+/* ---- holds with a limit ---- */
+
+/* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
+static int64_t limit_deadline(const struct host *host, const struct handle *who, bool *reads)
+{
+    const struct space *space = &host->spaces[who->space];
+    const struct hfi_seat *seat = hfi_seat(&space->region, who->seat);
+    uint64_t word = atomic_load(&space->region.words[who->slot].word);
+    *reads = atomic_load(&seat->reader) & HFI_CELL_COUNT;
+    if (!*reads && hfi_word_holder(word) != who->holder) {
+        return 0;
+    }
+    int64_t deadline_ns = (int64_t)atomic_load(&seat->deadline_ns);
+    int64_t latest_ns = host->now_ns + (int64_t)who->limit_ms * MS; /* hostile bytes */
+    return deadline_ns < latest_ns ? (deadline_ns > 0 ? deadline_ns : 1) : latest_ns;
+}
+
+void limits_attend(struct host *host, struct place at)
+{
+    uint32_t handle = lock_at(host, at)->handles;
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        const struct handle *who = &host->handles[handle];
+        bool reads = false;
+        if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
+            int64_t deadline_ns = limit_deadline(host, who, &reads);
+            if (deadline_ns > 0 && deadline_ns < host->limits_due_ns) {
+                host->limits_due_ns = deadline_ns;
+            }
+        }
+        handle = who->lock_next;
+    }
+}
+
+void limits_check(struct host *host, struct host_actions *actions)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; i < host->limited_count; i++) {
+        const struct handle *who = &host->handles[host->limited[i]];
+        struct place at = {who->space, who->slot};
+        bool reads = false;
+        int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0 : limit_deadline(host, who, &reads);
+        int64_t due_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
+        if (deadline_ns > host->now_ns) {
+            due_ns = deadline_ns;
+        } else if (deadline_ns > 0 && !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            due_ns = host->now_ns;
+        } else if (deadline_ns > 0 && reads) {
+            lock_evict_reader(host, at, who->seat, who->lock_delay_ms, "lease_ended", actions);
+        } else if (deadline_ns > 0) {
+            uint64_t word = atomic_load(lock_word(host, at));
+            if (hfi_word_holder(word) == who->holder) {
+                lock_evict(host, at, who->holder, word & HFI_W_TOKEN, who->lock_delay_ms,
+                           "lease_ended", actions);
+            }
+        }
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+    }
+    host->limits_due_ns = next_ns;
+}

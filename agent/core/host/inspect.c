@@ -1,0 +1,330 @@
+/*
+ * Telling people what there is: locks with their holders and waiters, the agent's status, whether
+ * a sequencer is held now. Nothing here changes anything.
+ */
+#include "state.h"
+
+enum { PAGE = 32 };
+
+static struct hfi_text text_of(const char *text)
+{
+    return (struct hfi_text){text, (uint32_t)strlen(text)};
+}
+
+static bool visible(const struct host *host, uint32_t client, struct place at)
+{
+    return host->clients[client].peer.rights[at.space] & (HOST_MAY_USE | HOST_MAY_ADMIN);
+}
+
+/* Whether a comes before b in byte order. */
+static bool bytes_before(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
+{
+    int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+    return order < 0 || (order == 0 && a_size < b_size);
+}
+
+static bool name_before(const struct host *host, uint32_t a, uint32_t b)
+{
+    size_t a_size = 0;
+    size_t b_size = 0;
+    const uint8_t *a_bytes = names_bytes(host->names, a, &a_size);
+    const uint8_t *b_bytes = names_bytes(host->names, b, &b_size);
+    return bytes_before(a_bytes, a_size, b_bytes, b_size);
+}
+
+/* The first names of a page, in order; the return value says how many there are at most PAGE + 1. */
+static uint32_t page_names(const struct host *host, uint32_t client, const struct hfi_list *list,
+                           uint32_t *page)
+{
+    uint32_t count = 0;
+    for (uint32_t id = names_next(host->names, NAMES_NONE); id != NAMES_NONE;
+         id = names_next(host->names, id)) {
+        size_t size = 0;
+        const uint8_t *name = names_bytes(host->names, id, &size);
+        struct place at = {0};
+        if (names_lock(host->names, id) == NAMES_NONE || size < list->prefix.size ||
+            (list->prefix.size && memcmp(name, list->prefix.bytes, list->prefix.size) != 0) ||
+            (list->after.size &&
+             !bytes_before((const uint8_t *)list->after.bytes, list->after.size, name, size)) ||
+            (count == PAGE + 1 && !name_before(host, id, page[PAGE])) ||
+            !lock_find(host, name, size, &at) || !visible(host, client, at)) {
+            continue;
+        }
+        uint32_t i = count < PAGE + 1 ? count++ : PAGE;
+        for (; i > 0 && name_before(host, id, page[i - 1]); i--) {
+            page[i] = page[i - 1];
+        }
+        page[i] = id;
+    }
+    return count;
+}
+
+static int64_t since_to_elapsed(const struct host *host, uint32_t since)
+{
+    uint32_t now = (uint32_t)((uint64_t)host->now_ns >> HFI_LEASE_UNIT_SHIFT);
+    return (int64_t)((uint64_t)(now - since) << HFI_LEASE_UNIT_SHIFT);
+}
+
+static void fill_party(const struct host *host, struct place at, uint32_t holder, uint32_t seat,
+                       struct hfi_party_frame *out)
+{
+    const struct message_agent *agent = &host->config.agent;
+    uint32_t client = client_of_id(host, holder);
+    *out = (struct hfi_party_frame){
+        .pid = -1,
+        .uid = -1,
+        .elapsed_ns = -1,
+        .remaining_ns = -1,
+        .agent = {agent->text, agent->length},
+        .mode = HF_EXCLUSIVE,
+    };
+    if (client != NONE) {
+        const struct host_peer *peer = &host->clients[client].peer;
+        out->pid = peer->pid > 0 ? peer->pid : -1;
+        out->uid = peer->uid;
+        out->command = text_of(peer->command);
+    }
+    out->remaining_ns = host->lease.deadline_ns - host->now_ns;
+    if (seat != HFI_SEAT_NONE) {
+        const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
+        uint32_t handle = host->spaces[at.space].seat_handle[seat];
+        int64_t own_ns = (int64_t)atomic_load(&shared->deadline_ns) - host->now_ns;
+        bool limited = handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED);
+        out->remaining_ns = limited && own_ns < out->remaining_ns ? own_ns : out->remaining_ns;
+        out->elapsed_ns = since_to_elapsed(host, atomic_load(&shared->since));
+    }
+    out->remaining_ns = out->remaining_ns > 0 ? out->remaining_ns : 0;
+}
+
+/* Readers inside, as holders. */
+static uint32_t fill_readers(const struct host *host, struct place at, uint64_t token,
+                             struct hfi_party_frame *parties, uint32_t room)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t count = 0;
+    uint32_t block = space->slot_blocks[at.slot];
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            const struct hfi_seat *shared = hfi_seat(&space->region, seat);
+            if (!(atomic_load(&shared->reader) & HFI_CELL_COUNT)) {
+                continue;
+            }
+            if (count < room) {
+                fill_party(host, at, space->seat_holder[seat], seat, &parties[count]);
+                parties[count].mode = HF_SHARED;
+                parties[count].token = token;
+            }
+            count++;
+        }
+        block = space->block_next[block - 1];
+    }
+    return count;
+}
+
+static void fill_lock(const struct host *host, struct place at, struct hfi_lock_frame *lock,
+                      struct hfi_party_frame *parties)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word) == HFI_HOLDER_AGENT ? 0 : hfi_word_holder(word);
+    uint64_t token = hfi_token(lock_at(host, at)->token_last, word);
+    uint32_t handle = holder ? handle_of(host, at, holder) : NONE;
+    uint32_t holder_seat = handle != NONE ? host->handles[handle].seat : HFI_SEAT_NONE;
+    uint32_t readers = fill_readers(host, at, token, parties, HFI_FRAME_PARTIES_MAX);
+    uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
+    lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
+    lock->holder_count = used;
+    if (holder && used < HFI_FRAME_PARTIES_MAX) { /* a writer that readers keep waiting: next */
+        fill_party(host, at, holder, holder_seat, &parties[used]);
+        parties[used].token = readers ? 0 : token;
+        parties[used].elapsed_ns = since_to_elapsed(
+            host, atomic_load(&space->region.slots[at.slot].since));
+        used++;
+        lock->holder_count += readers ? 0 : 1;
+    }
+    uint32_t seats[HFI_FRAME_PARTIES_MAX];
+    size_t queued = hfi_queue(&space->region, at.slot, seats, HFI_FRAME_PARTIES_MAX);
+    size_t known = queued < HFI_FRAME_PARTIES_MAX ? queued : HFI_FRAME_PARTIES_MAX;
+    for (size_t i = 0; i < known && used < HFI_FRAME_PARTIES_MAX; i++) {
+        uint32_t id = space->seat_holder[seats[i]];
+        if (id != 0 && id != holder) {
+            fill_party(host, at, id, seats[i], &parties[used]);
+            uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seats[i]));
+            parties[used].mode = wait & HFI_WAIT_SHARED ? HF_SHARED : HF_EXCLUSIVE;
+            parties[used].remaining_ns = -1;
+            parties[used].command = (struct hfi_text){NULL, 0};
+            used++;
+        }
+    }
+    lock->waiter_count = used - lock->holder_count;
+    lock->more_parties = used == HFI_FRAME_PARTIES_MAX && queued + readers > used;
+    if (word & HFI_W_CLOSED) {
+        uint64_t until_ns = atomic_load(&space->region.slots[at.slot].closed_until_ns);
+        int64_t left_ns = (int64_t)(until_ns - (uint64_t)host->now_ns);
+        lock->closed_ns = left_ns > 0 ? left_ns : 1;
+    }
+}
+
+/* Adds one lock to the page; false: the page is full. */
+static bool list_lock(const struct host *host, const uint8_t *name, size_t size,
+                      struct hfi_listed_builder *builder)
+{
+    struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];
+    const struct message_agent *coordinator = &host->config.voters[0];
+    struct hfi_lock_frame lock = {
+        .name = {(const char *)name, (uint32_t)size},
+        .state = HF_STATE_FREE,
+        .coordinator = {coordinator->text, coordinator->length},
+    };
+    struct place at = {0};
+    if (lock_find(host, name, size, &at)) {
+        fill_lock(host, at, &lock, parties);
+    }
+    while (!hfi_listed_add(builder, &lock, parties)) { /* ends: each round halves the parties */
+        if (builder->lock_count > 0 || lock.holder_count + lock.waiter_count == 0) {
+            return false;
+        }
+        lock.more_parties = true;
+        if (lock.waiter_count > 0) {
+            lock.waiter_count /= 2;
+        } else {
+            lock.holder_count /= 2;
+        }
+    }
+    return true;
+}
+
+void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions)
+{
+    uint32_t page[PAGE + 1];
+    struct hfi_listed_builder builder;
+    bool more = false;
+    hfi_listed_begin(&builder, actions->output + actions->output_used, HFI_FRAME_MAX,
+                     frame->request);
+    if (frame->kind == HFI_FRAME_SHOW) {
+        uint32_t index = host_namespace(&host->config, frame->text.bytes, frame->text.size);
+        int32_t error = rights_check(host, client, index, HOST_MAY_USE | HOST_MAY_ADMIN);
+        if (error != 0) {
+            reply_done(host, client, frame->request, error, actions);
+            return;
+        }
+        (void)list_lock(host, (const uint8_t *)frame->text.bytes, frame->text.size, &builder);
+    } else {
+        uint32_t count = page_names(host, client, &frame->list, page);
+        uint32_t shown = 0;
+        for (; shown < count && shown < PAGE; shown++) {
+            size_t size = 0;
+            const uint8_t *name = names_bytes(host->names, page[shown], &size);
+            if (!list_lock(host, name, size, &builder)) {
+                break;
+            }
+        }
+        more = shown < count;
+    }
+    size_t size = hfi_listed_finish(&builder, more);
+    struct host_action *action = emit(actions, HOST_REPLY);
+    action->client = host->clients[client].id;
+    action->connection = host->clients[client].connection;
+    action->as.reply.offset = (uint32_t)actions->output_used;
+    action->as.reply.size = (uint32_t)size;
+    actions->output_used += size;
+}
+
+static void count_locks(const struct host *host, uint32_t client, struct hfi_stated *out)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            struct place at = {i, slot};
+            if (!lock_is_named(lock_at(host, at)) || !visible(host, client, at)) {
+                continue;
+            }
+            uint64_t word = atomic_load(lock_word(host, at));
+            bool read = (word & HFI_W_CELLS) &&
+                        hfi_has_readers(&space->region, slot, HFI_SEAT_NONE);
+            uint32_t holder = hfi_word_holder(word);
+            out->locks_held += (holder != 0 && holder != HFI_HOLDER_AGENT) || read;
+            if (word & (HFI_W_WAITERS | HFI_W_BARGERS)) {
+                uint32_t first = 0;
+                out->waiters += hfi_queue(&space->region, slot, &first, 1);
+            }
+        }
+    }
+}
+
+void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                    struct host_actions *actions)
+{
+    const struct host_config *config = &host->config;
+    struct hfi_frame answer = {.kind = HFI_FRAME_STATED, .request = frame->request};
+    struct hfi_stated *stated = &answer.stated;
+    stated->agent = (struct hfi_text){config->agent.text, config->agent.length};
+    stated->cell = (struct hfi_text){config->cell.text, config->cell.length};
+    stated->role = text_of(config->role);
+    stated->version = text_of(config->version);
+    stated->session_state = host->lease.lost      ? HF_SESSION_LOST
+                            : lease_is_safe(host) ? HF_SESSION_SAFE
+                                                  : HF_SESSION_JEOPARDY;
+    stated->session_epoch = host->lease.epoch;
+    stated->session_remaining_ns = host->lease.deadline_ns - host->now_ns;
+    stated->clients = host->connected_count;
+    count_locks(host, client, stated);
+    stated->voter_count = config->voter_count;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        stated->voters[i].name = (struct hfi_text){config->voters[i].text,
+                                                   config->voters[i].length};
+        stated->voters[i].address = config->addresses[i] ? text_of(config->addresses[i])
+                                                         : (struct hfi_text){NULL, 0};
+        stated->voters[i].state = HF_VOTER_UP; /* a cell of one: itself */
+    }
+    reply_frame(host, client, &answer, actions);
+}
+
+int32_t inspect_check(struct host *host, uint32_t client, const struct hfi_text *text)
+{
+    struct hfi_sequencer sequencer;
+    if (hfi_sequencer_parse(text->bytes, text->size, &sequencer) != 0 ||
+        strlen(sequencer.cell) != host->config.cell.length ||
+        memcmp(sequencer.cell, host->config.cell.text, host->config.cell.length) != 0) {
+        return HF_EINVAL;
+    }
+    uint32_t index = host_namespace(&host->config, sequencer.name, sequencer.name_size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_USE | HOST_MAY_ADMIN);
+    if (error != 0) {
+        return error;
+    }
+    if (strlen(sequencer.agent) != host->config.agent.length ||
+        memcmp(sequencer.agent, host->config.agent.text, host->config.agent.length) != 0) {
+        return HF_EUNKNOWN; /* another host's hold; it has to be asked */
+    }
+    struct place at = {0};
+    if (!lock_find(host, (const uint8_t *)sequencer.name, sequencer.name_size, &at)) {
+        return HF_ESTALE;
+    }
+    const struct space *space = &host->spaces[at.space];
+    const struct lock *lock = lock_at(host, at);
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t seat = sequencer.seat;
+    bool seated = seat != HFI_SEAT_NONE && seat / HFI_BLOCK_SEATS < space->blocks_used &&
+                  space->block_slot[seat / HFI_BLOCK_SEATS] == at.slot + 1 &&
+                  space->seat_holder[seat] == sequencer.holder;
+    bool held = sequencer.epoch == host->lease.epoch && lock_is_granted(lock);
+    if (sequencer.shared) {
+        held = held && seated && sequencer.cell_word != 0 &&
+               atomic_load(&hfi_seat(&space->region, seat)->reader) == sequencer.cell_word;
+    } else {
+        held = held && hfi_token(lock->token_last, word) == sequencer.token &&
+               hfi_word_names(word, sequencer.holder, sequencer.token);
+    }
+    uint32_t handle = held ? handle_of(host, at, sequencer.holder) : NONE;
+    if (handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED)) {
+        const struct hfi_seat *shared = hfi_seat(&space->region, host->handles[handle].seat);
+        held = (int64_t)atomic_load(&shared->deadline_ns) > host->now_ns;
+    }
+    if (!held) {
+        return HF_ESTALE;
+    }
+    return lease_is_safe(host) ? 0 : HF_EUNKNOWN;
+}

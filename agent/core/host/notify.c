@@ -1,0 +1,240 @@
+/*
+ * Telling clients unasked, and what an administrator may do.
+ *
+ * A watched lock has a bit in its word that makes every change ring the bell. Changes are noted as
+ * bits and told bit by bit, so that many watchers or many changes never fill a step; two changes
+ * of one lock in between are told as one. A watcher that does not read misses changes and is then
+ * told once, with an empty name, to look at everything.
+ */
+#include "state.h"
+
+int32_t rights_check(const struct host *host, uint32_t client, uint32_t space, uint32_t right)
+{
+    return host->clients[client].peer.rights[space] & right ? 0 : HF_EACCES;
+}
+
+/* ---- POKE ---- */
+
+void poke(struct host *host, uint32_t client)
+{
+    struct client *who = &host->clients[client];
+    if ((who->flags & CLIENT_CONNECTED) && (who->flags & CLIENT_EVENTS)) {
+        busy_set(host, who, CLIENT_POKE);
+    }
+}
+
+void poke_all(struct host *host)
+{
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        if (host->clients[i].flags & CLIENT_USED) {
+            poke(host, i);
+        }
+    }
+}
+
+/* ---- watches ---- */
+
+static bool watch_matches(const struct host *host, const struct watch *watch, uint32_t space,
+                          const uint8_t *name, size_t size)
+{
+    return watch->size <= size && memcmp(watch->prefix, name, watch->size) == 0 &&
+           rights_check(host, watch->client, space, HOST_MAY_USE | HOST_MAY_ADMIN) == 0;
+}
+
+bool watched(const struct host *host, uint32_t space, const uint8_t *name, size_t size)
+{
+    for (uint32_t i = 0; host->watch_count > 0 && i < host->config.limits.watches; i++) {
+        const struct watch *watch = &host->watches[i];
+        if (watch->used && watch_matches(host, watch, space, name, size)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sets or clears the watched bits of all locks that begin with the prefix. */
+static void watch_mark(struct host *host, const char *prefix, size_t prefix_size)
+{
+    for (uint32_t id = names_next(host->names, NAMES_NONE); id != NAMES_NONE;
+         id = names_next(host->names, id)) {
+        size_t size = 0;
+        const uint8_t *name = names_bytes(host->names, id, &size);
+        struct place at = {0};
+        if (size < prefix_size || memcmp(name, prefix, prefix_size) != 0 ||
+            !lock_find(host, name, size, &at)) {
+            continue;
+        }
+        if (watched(host, at.space, name, size)) {
+            atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
+        } else {
+            atomic_fetch_and(lock_word(host, at), ~HFI_W_WATCHED);
+        }
+    }
+}
+
+int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        any = any || host->clients[client].peer.rights[i] != 0;
+    }
+    if (!any) {
+        return HF_EACCES;
+    }
+    struct watch *free = NULL;
+    for (uint32_t i = 0; i < host->config.limits.watches; i++) {
+        struct watch *watch = &host->watches[i];
+        if (!watch->used) {
+            free = free ? free : watch;
+        } else if (watch->client == client && watch->size == prefix->size &&
+                   memcmp(watch->prefix, prefix->bytes, prefix->size) == 0) {
+            return 0;
+        }
+    }
+    if (!free) {
+        return HF_EFULL;
+    }
+    *free = (struct watch){.used = true, .client = client, .size = prefix->size};
+    if (prefix->size > 0) {
+        memcpy(free->prefix, prefix->bytes, prefix->size);
+    }
+    host->watch_count++;
+    watch_mark(host, free->prefix, free->size);
+    return 0;
+}
+
+void watch_drop(struct host *host, uint32_t client)
+{
+    for (uint32_t i = 0; host->watch_count > 0 && i < host->config.limits.watches; i++) {
+        struct watch *watch = &host->watches[i];
+        if (watch->used && watch->client == client) {
+            watch->used = false;
+            host->watch_count--;
+            watch_mark(host, watch->prefix, watch->size);
+        }
+    }
+}
+
+void lock_changed(struct host *host, struct place at)
+{
+    if (host->watch_count == 0) {
+        return;
+    }
+    struct space *space = &host->spaces[at.space];
+    space->changed[at.slot / 64] |= UINT64_C(1) << (at.slot % 64);
+    space->telling = true;
+}
+
+static void tell(struct host *host, uint32_t client, const uint8_t *name, size_t size,
+                 struct host_actions *actions)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_CHANGED};
+    frame.text = (struct hfi_text){(const char *)name, (uint32_t)size};
+    uint32_t count = actions->count;
+    reply_frame(host, client, &frame, actions);
+    if (actions->count > count) {
+        actions->items[count].as.reply.unasked = true;
+    }
+}
+
+void notify_lagged(struct host *host, uint32_t client, struct host_actions *actions)
+{
+    tell(host, client, (const uint8_t *)"", 0, actions);
+}
+
+/* Tells the watchers of one slot, from where the last step stopped. false: no room was left. */
+static bool tell_watchers(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct space *space = &host->spaces[at.space];
+    size_t size = 0;
+    if (!lock_is_named(lock_at(host, at))) {
+        return true;
+    }
+    const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
+    for (; space->changed_watch < host->config.limits.watches; space->changed_watch++) {
+        const struct watch *watch = &host->watches[space->changed_watch];
+        if (!watch->used || !watch_matches(host, watch, at.space, name, size)) {
+            continue;
+        }
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            return false;
+        }
+        tell(host, watch->client, name, size, actions);
+    }
+    space->changed_watch = 0;
+    return true;
+}
+
+void notify_work(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        struct space *space = &host->spaces[i];
+        uint32_t words = space->used ? space->slots_used / 64 + 1 : 0;
+        for (uint32_t word = 0; space->telling && word < words; word++) {
+            while (space->changed[word] != 0) { /* each round clears one bit */
+                uint32_t bit = (uint32_t)__builtin_ctzll(space->changed[word]);
+                if (!tell_watchers(host, (struct place){i, word * 64 + bit}, actions)) {
+                    return;
+                }
+                space->changed[word] &= space->changed[word] - 1;
+            }
+        }
+        space->telling = false;
+    }
+}
+
+/* ---- an administrator's doing ---- */
+
+int32_t admin_break(struct host *host, uint32_t client, const struct hfi_text *name, bool now,
+                    struct host_actions *actions)
+{
+    uint32_t index = host_namespace(&host->config, name->bytes, name->size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
+    struct place at = {0};
+    if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
+        return error;
+    }
+    const struct space *space = &host->spaces[at.space];
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word);
+    if (holder != 0 && holder != HFI_HOLDER_AGENT) {
+        lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
+                   "lock_broken", actions);
+    }
+    uint32_t block = space->slot_blocks[at.slot];
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            uint32_t id = space->seat_holder[seat];
+            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+                return HF_EFULL; /* more readers than a step can end: break again */
+            }
+            if (id != 0) {
+                lock_evict_reader(host, at, seat, now ? 0 : lock_delay_of(host, at, id),
+                                  "lock_broken", actions);
+            }
+        }
+        block = space->block_next[block - 1];
+    }
+    if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+        hfi_open(lock_actor(host, at), at.slot);
+        lock_changed(host, at);
+    }
+    return 0;
+}
+
+int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
+                     struct host_actions *actions)
+{
+    uint32_t index = host_namespace(&host->config, name->bytes, name->size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
+    struct place at = {0};
+    if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
+        return error;
+    }
+    if (lock_at(host, at)->state == LOCK_GRANTED) {
+        hfi_recall(lock_actor(host, at), at.slot, HANDOVERS_BEFORE_RECALL);
+        lock_attend(host, at, actions);
+    }
+    return 0;
+}

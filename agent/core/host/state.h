@@ -1,0 +1,379 @@
+/*
+ * The host core's state, shared by its files and seen by nobody else.
+ *
+ *   host.c     making it, steps, timers, the work that is left over for later steps
+ *   adopt.c    regions, what the agent before left in them
+ *   clients.c  who is connected, alive, dead; holder ids
+ *   handles.c  opening, seats, closing, burying
+ *   locks.c    slots, grants, recall, what a rung bell means
+ *   inspect.c  list, show, status, check
+ *   notify.c   watches, CHANGED, POKE, break, recall by an administrator
+ *
+ * All memory is one block, laid out by host_size(). Indexes into it are 32-bit; NONE is no index.
+ * A step emits a bounded number of actions: what might be many (watchers to tell, handles of a
+ * dead client to bury) is noted, and done bit by bit by work() as long as there is room.
+ */
+#ifndef HOST_STATE_H
+#define HOST_STATE_H
+
+#include <string.h>
+
+#include "core/host.h"
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+
+#define NONE UINT32_MAX
+
+enum {
+    HOLDER_IDS = 65535, /* ids 1 .. 65534 */
+    WORK_ACTIONS = 24,  /* the room that one piece of work may need */
+    WORK_OUTPUT = 1024,
+    WORK_PIECES_MAX = 4096, /* in one step */
+    HANDOVERS_BEFORE_RECALL = 16,
+    OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
+    ZOMBIE_SWEEP_MS = 1000,
+    LIMIT_IDLE_CHECK_MS = 1000,
+    PENDING_MAX = 1024,
+    SCAN_SLOTS = 4096, /* slots looked at in one piece of a scan */
+};
+
+static const int64_t MS = 1000000;
+
+enum lock_state {
+    LOCK_FREE = 0, /* the slot is nobody's */
+    LOCK_IDLE,     /* named, no grant here */
+    LOCK_ASKING,
+    LOCK_GRANTED,
+    LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */
+    LOCK_RETURNING,
+    LOCK_RETIRED, /* used up: the name has another slot, handles still have this one */
+};
+
+/* A slot's lock, private: 32 bytes, there is one for each slot. */
+struct lock {
+    uint64_t ballot : 48;        /* of the grant's version */
+    uint64_t lock_delay_ms : 16; /* the largest that the grant covers */
+    uint64_t sequence : 40;      /* of the grant's version */
+    uint64_t state : 3;          /* enum lock_state */
+    uint64_t mode : 2;           /* enum hfi_grant */
+    uint64_t opening : 1;        /* stands in the heap of locks to be opened */
+    uint64_t request : 16;       /* low bits of the id of the request that is under way */
+    uint64_t token_last;
+    uint32_t name;    /* id in names; free slot: next free slot + 1 */
+    uint32_t handles; /* first handle, NONE */
+};
+_Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
+
+enum {
+    HANDLE_USED = 1,
+    HANDLE_ZOMBIE = 2,  /* closed or its client is gone, but its ids may still be named */
+    HANDLE_LIMITED = 4, /* has a seat, stands in host.limited */
+    HANDLE_BARGING = 8,
+};
+
+struct handle {
+    uint32_t slot; /* free handle: the next free one */
+    uint32_t seat; /* HFI_SEAT_NONE */
+    uint32_t client_next;
+    uint32_t client_previous;
+    uint32_t lock_next;
+    uint32_t limit_ms; /* 0: none */
+    uint16_t client;   /* index in clients */
+    uint16_t holder;
+    uint16_t lock_delay_ms;
+    uint8_t space;
+    uint8_t flags;
+};
+_Static_assert(sizeof(struct handle) == 32, "a handle costs 32 bytes");
+
+enum {
+    CLIENT_USED = 1,
+    CLIENT_CONNECTED = 2,
+    CLIENT_DEAD = 4,      /* its process is gone, or it said goodbye */
+    CLIENT_SURVIVOR = 8,  /* from before this agent: what it has open is not all known */
+    CLIENT_EVENTS = 16,   /* wants POKE */
+    CLIENT_BURYING = 32,  /* its handles are being gone through */
+    CLIENT_SCANNING = 64, /* then all slots, since a survivor may have had any open */
+    CLIENT_POKE = 128,    /* is to be told to look at its holds */
+    CLIENT_LAGGED = 256,  /* missed a CHANGED: is to look at everything */
+};
+
+struct client {
+    uint32_t flags;
+    uint32_t connection;
+    uint64_t nonce;
+    uint64_t regions_sent;   /* bit by space */
+    uint64_t region_request; /* the request that the next REGION belongs to */
+    uint32_t handles;        /* first, NONE */
+    uint32_t bury_next;      /* handle that is next to be buried */
+    uint32_t scan_space;
+    uint32_t scan_slot;
+    uint16_t id; /* its first holder id */
+    struct host_peer peer;
+};
+
+/* Whose a holder id is: client index + 1, and the client's next id. */
+struct holder_id {
+    uint16_t client;
+    uint16_t next;
+};
+
+/* An OPEN that is not answered yet. */
+struct pending {
+    uint64_t request;
+    int64_t due_ns;
+    uint32_t handle;
+    bool used;
+    int32_t error; /* ready with this error */
+    bool ready;
+};
+
+struct watch {
+    bool used;
+    uint32_t client;
+    uint32_t size;
+    char prefix[HFI_NAME_MAX + 1];
+};
+
+/* A closed lock and when it is to be looked at. */
+struct opening {
+    int64_t due_ns;
+    uint32_t slot;
+    uint32_t space;
+};
+
+/* One namespace's region. */
+struct space {
+    bool used;
+    bool adopted;
+    struct hfi_region region;
+    struct hfi_actor actor;
+    uint64_t incarnation;
+    struct lock *locks;
+    uint32_t *slot_blocks; /* own copies of the chains, see struct hfi_region */
+    uint32_t *block_next;
+    uint32_t *block_slot; /* slot + 1, 0 free */
+    uint16_t *seat_holder;
+    uint32_t *seat_handle; /* NONE */
+    uint64_t *changed;     /* bits: slots whose watchers are to be told */
+    uint32_t slots_used;   /* slots from here on were never used */
+    uint32_t free_slot;    /* slot + 1, 0 none */
+    uint32_t free_slots;   /* how many */
+    uint32_t blocks_used;
+    uint32_t free_block; /* block + 1 */
+    uint32_t reclaim_hand;
+    uint32_t attend_word;   /* where the next look at the dirty bits begins */
+    uint32_t changed_watch; /* the watch to be told next, of the slot that is being told */
+    bool dirty;             /* the bell rang */
+    bool telling;           /* changed bits are set */
+};
+
+struct host {
+    struct host_config config;
+    struct names *names;
+    const struct hfi_kernel *kernel;
+    int64_t now_ns;
+    bool started;
+    bool refused;            /* a request was: it is made again when the lease is renewed */
+    struct host_lease lease; /* epoch: of the grants */
+    uint64_t last_request;
+    uint32_t client_capacity;
+    uint32_t free_handle;
+    uint32_t handles_used;
+    uint32_t limited_count;
+    uint32_t zombie_count;
+    uint32_t pending_count;
+    uint32_t opening_count;
+    uint32_t watch_count;
+    uint32_t clients_busy; /* how many have BURYING, SCANNING or POKE set */
+    uint32_t connected_count;
+    uint32_t ids_high; /* highest id ever given */
+    int64_t limits_due_ns;
+    int64_t sweep_due_ns;
+    struct client *clients;
+    struct handle *handles;
+    struct holder_id *ids;
+    struct opening *openings;
+    uint32_t *limited;   /* handles with a limit */
+    uint64_t *named_ids; /* bits: ids that some holder's record names (scratch) */
+    struct pending pending[PENDING_MAX];
+    struct watch *watches;
+    struct space spaces[HOST_NAMESPACES_MAX];
+};
+
+/* A lock, by where it is. */
+struct place {
+    uint32_t space;
+    uint32_t slot;
+};
+
+static inline struct lock *lock_at(const struct host *host, struct place at)
+{
+    return &host->spaces[at.space].locks[at.slot];
+}
+
+static inline _Atomic uint64_t *lock_word(const struct host *host, struct place at)
+{
+    return &host->spaces[at.space].region.words[at.slot].word;
+}
+
+static inline const struct hfi_actor *lock_actor(const struct host *host, struct place at)
+{
+    return &host->spaces[at.space].actor;
+}
+
+static inline bool lock_is_named(const struct lock *lock)
+{
+    return lock->state != LOCK_FREE && lock->state != LOCK_RETIRED;
+}
+
+static inline bool lock_is_granted(const struct lock *lock)
+{
+    return lock->state == LOCK_GRANTED || lock->state == LOCK_AMENDING;
+}
+
+static inline bool lease_is_safe(const struct host *host)
+{
+    return !host->lease.lost && host->lease.deadline_ns > host->now_ns;
+}
+
+/* ---- host.c ---- */
+
+struct host_action *emit(struct host_actions *actions, enum host_action_kind kind);
+bool has_room(const struct host_actions *actions, uint32_t count, size_t output);
+/* Encodes and queues a frame for a connected client. */
+void reply_frame(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                 struct host_actions *actions);
+void reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
+                struct host_actions *actions);
+void emit_log(struct host_actions *actions, const char *event, int64_t number);
+void emit_lock_log(struct host *host, struct host_actions *actions, const char *event,
+                   struct place at, uint64_t token, int64_t number);
+/* Remembers that a closed lock is to be looked at. */
+void opening_add(struct host *host, struct place at, int64_t due_ns);
+void busy_set(struct host *host, struct client *client, uint32_t flag);
+void busy_clear(struct host *host, struct client *client, uint32_t flag);
+
+/* ---- clients.c ---- */
+
+void client_connected(struct host *host, const struct host_event *event,
+                      struct host_actions *actions);
+void client_hangup(struct host *host, uint32_t client);
+void client_died(struct host *host, uint32_t client);
+/* The client index of a holder id; NONE: nobody's. */
+uint32_t client_of_id(const struct host *host, uint32_t id);
+/* Gives the client one more id. 0: none is free. */
+uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
+bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
+/* If it is gone and nothing names it any more: frees the record and its ids. */
+void client_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);
+/* One piece of burying. */
+void client_bury_piece(struct host *host, uint32_t client, struct host_actions *actions);
+bool client_lives(const struct host *host, uint32_t client);
+
+/* ---- handles.c ---- */
+
+void handle_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                 struct host_actions *actions);
+void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                 struct host_actions *actions);
+/* MAP: the region of a name. */
+int32_t handle_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                   struct host_actions *actions);
+void handle_close(struct host *host, uint32_t client, uint32_t number,
+                  struct host_actions *actions);
+/* Its client is gone or it was closed: takes away what it held and waited for. */
+void handle_bury(struct host *host, uint32_t handle, struct host_actions *actions);
+/* The same for a seat of a client whose handles are not known. */
+void handle_bury_seat(struct host *host, uint32_t client, struct place at, uint32_t seat,
+                      struct host_actions *actions);
+/* Frees it if nothing can name it any more, else leaves it a zombie. */
+void handle_retire(struct host *host, uint32_t handle);
+void zombies_sweep(struct host *host, struct host_actions *actions);
+/* The handle of a lock that has this holder id; NONE. */
+uint32_t handle_of(const struct host *host, struct place at, uint32_t holder);
+uint32_t handle_of_seat(const struct host *host, uint32_t space, uint32_t seat);
+/* Answers what can be answered of the OPENs of this lock: error 0, or why not. */
+void pending_resolve(struct host *host, struct place at, int32_t error);
+void pending_work(struct host *host, struct host_actions *actions);
+void limits_check(struct host *host, struct host_actions *actions);
+/* A hold with a limit may have begun on this lock. */
+void limits_attend(struct host *host, struct place at);
+/* Drops the slot's blocks; no handle has it. */
+void blocks_release(struct host *host, struct place at);
+/* Rebuilds the agent's copies of an adopted region's chains. false: they make no sense. */
+bool blocks_adopt(struct host *host, uint32_t space);
+
+/* ---- locks.c ---- */
+
+/* The place of a name; false: it has none. */
+bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct place *at);
+/* Gives a name a slot. false: full. */
+bool lock_make(struct host *host, uint32_t space, const uint8_t *name, size_t size,
+               struct place *at);
+/* The store says that this slot is that name's. false: it does not fit. */
+bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t size);
+/* Notes durably which slot the name has. */
+void slot_persist(struct host *host, struct place at, struct host_actions *actions);
+/* Called when a handle left it: frees a retired slot that nobody has open. */
+void lock_unused(struct host *host, struct place at);
+/* Asks for the grant, if it is not here and was not asked for. */
+void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
+              struct host_actions *actions);
+void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
+                struct host_actions *actions);
+/* Looks at a lock whose bell rang. */
+void lock_attend(struct host *host, struct place at, struct host_actions *actions);
+void lock_message(struct host *host, const struct message *message, struct host_actions *actions);
+/* Evicts whoever the word names, or one that is dead; closes for delay_ms (0: not). */
+void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
+                uint32_t delay_ms, const char *why, struct host_actions *actions);
+void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint32_t delay_ms,
+                       const char *why, struct host_actions *actions);
+void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
+/* Takes back idle locks when slots run short. */
+void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);
+/* The session is over: nothing that was granted is granted any more. */
+void locks_revoke_all(struct host *host, struct host_actions *actions);
+/* Marks every lock that somebody waits for as to be looked at. */
+void locks_mark_wanted(struct host *host);
+void lock_name(const struct host *host, struct place at, struct message_name *out);
+/* A client died whose handles are not known: looks whether it had this lock. */
+void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
+                       struct host_actions *actions);
+/* How long it stays closed behind a holder: the handle's lock-delay, or the grant's. */
+uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder);
+
+/* ---- adopt.c ---- */
+
+void adopt_all(struct host *host, struct host_actions *actions);
+
+/* ---- inspect.c ---- */
+
+void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions);
+void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                    struct host_actions *actions);
+int32_t inspect_check(struct host *host, uint32_t client, const struct hfi_text *text);
+
+/* ---- notify.c ---- */
+
+/* Somebody may watch it. */
+void lock_changed(struct host *host, struct place at);
+int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix);
+void watch_drop(struct host *host, uint32_t client);
+/* Whether anybody watches this name. */
+bool watched(const struct host *host, uint32_t space, const uint8_t *name, size_t size);
+void poke(struct host *host, uint32_t client);
+void poke_all(struct host *host);
+void notify_work(struct host *host, struct host_actions *actions);
+/* Tells a client that it missed changes. */
+void notify_lagged(struct host *host, uint32_t client, struct host_actions *actions);
+int32_t admin_break(struct host *host, uint32_t client, const struct hfi_text *name, bool now,
+                    struct host_actions *actions);
+int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
+                     struct host_actions *actions);
+/* HF_EACCES, or 0: the client may use (admin: administer) the namespace of that name. */
+int32_t rights_check(const struct host *host, uint32_t client, uint32_t space, uint32_t right);
+
+#endif
