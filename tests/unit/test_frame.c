@@ -58,6 +58,7 @@ static const struct {
     {BYTES("\x93\x0b\x07\xa1n")},
     {BYTES("\x93\x0c\x07\xa1n")},
     {BYTES("\x92\x0d\x07")},
+    {BYTES("\x92\x0e\x07")},
     {BYTES("\x9c\x40\x07\x01\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
            "dev\xa6host-a"
            "\xd9\x20"
@@ -255,8 +256,8 @@ struct wrong {
 
 static const struct wrong wrongs[] = {
     {HFI_FRAME_HELLO, P1(0), U, 0, "", "frame: field 0 (kind): found 0, expected integer 1..127"},
-    {HFI_FRAME_HELLO, P1(0), U, 14, "",
-     "frame: field 0 (kind): found 14, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 15, "",
+     "frame: field 0 (kind): found 15, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 63, "",
      "frame: field 0 (kind): found 63, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 73, "",
@@ -355,8 +356,9 @@ static const struct wrong wrongs[] = {
     {HFI_FRAME_DONE, P1(2), U, 1, "", "DONE: field 2 (error): found 1, expected integer -99..0"},
     {HFI_FRAME_DONE, P1(2), I, (uint64_t)-100, "",
      "DONE: field 2 (error): found -100, expected integer -99..0"},
-    {HFI_FRAME_CHANGED, P1(2), S, 0, "",
-     "CHANGED: field 2 (name): found a string of 0 bytes, " NAME255},
+    {HFI_FRAME_CHANGED, P1(2), S, 0, "\x01",
+     "CHANGED: field 2 (prefix): found a string of 1 bytes, "
+     "expected 0..255 bytes of UTF-8 without control characters"},
     {HFI_FRAME_STATED, P1(6), U, 3, "",
      "STATED: field 6 (session_state): found 3, expected integer 0..2"},
     {HFI_FRAME_STATED, P1(12), U, 0, "",
@@ -661,7 +663,7 @@ START_TEST(test_encoder_refuses)
     }
     ck_assert_uint_eq(refused, SAMPLE_KINDS - 1); /* all but DONE, which may answer nobody */
     memset(&frame, 0, sizeof frame);
-    frame = (struct hfi_frame){.kind = 14, .request = 1};
+    frame = (struct hfi_frame){.kind = 15, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame = (struct hfi_frame){.kind = HFI_FRAME_LISTED, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
@@ -675,7 +677,7 @@ START_TEST(test_encoder_refuses)
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame.open.flags = 0;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
-    sample_large(17, &frame);
+    sample_large(18, &frame);
     ck_assert_int_eq(frame.kind, HFI_FRAME_STATED);
     frame.stated.voter_count = HFI_FRAME_VOTERS_MAX + 1;
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
