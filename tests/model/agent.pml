@@ -1,0 +1,256 @@
+/*
+ * The agent: what it does to the region when a client dies, when a lock-delay is over, when the
+ * quorum recalls the grant and gives it again, and when the bell rings. Its order of steps at a
+ * death is the contract with agent/core/host:
+ *
+ *   1. the dead one's record is cleared, its place in the queue is marked LEFT
+ *   2. its reader's cell, then its exclusive hold or a word that names it, are taken away
+ *   3. a word that names somebody whose cell says LEFT or PASSED is passed on
+ *   4. sleepers are roused, the lock is served
+ *   5. once no record names it, and the word does not, its cell is cleared and its numbers are free
+ */
+
+#if N == 2
+#define SEEN_TO (kills == 0 && !(dead[1] && !buried[1]) && !(dead[2] && !buried[2]))
+#else
+#define SEEN_TO (kills == 0 && !(dead[1] && !buried[1]) && !(dead[2] && !buried[2]) && \
+                 !(dead[3] && !buried[3]))
+#endif
+
+proctype agent(byte me) {
+    LOCALS;
+    byte who;        /* the dead one that is seen to */
+    bool again;      /* step 5: its numbers are to be given away */
+    short seen;
+    short value;
+    bool recalled;   /* and not yet retracted */
+    bool retracted;
+    bool look;       /* try to retract */
+    byte recalls = RECALLS;
+    byte births = REBIRTHS;
+IDLE:
+end_idle:
+    if
+#if KILLS
+    :: atomic { dead[1] && !buried[1] -> who = 1 } goto DEATH
+    :: atomic { dead[2] && !buried[2] -> who = 2 } goto DEATH
+#if N > 2
+    :: atomic { dead[3] && !buried[3] -> who = 3 } goto DEATH
+#endif
+#if REBIRTHS
+    :: atomic { dead[1] == 1 && buried[1] -> who = 1 } goto RECORDS
+    :: atomic { dead[2] == 1 && buried[2] -> who = 2 } goto RECORDS
+#if N > 2
+    :: atomic { dead[3] == 1 && buried[3] -> who = 3 } goto RECORDS
+#endif
+#endif
+    :: atomic { (word & CLOSED) -> word = word & ~CLOSED; delay = 0; look = 1 } /* hfi_open() */
+       if
+       :: atomic { (word & HOLDER) -> slot_woken = 1 }
+       :: atomic { !(word & HOLDER) -> ret = 1; goto SERVE }
+       fi
+#endif
+#if RECALLS
+    :: atomic { recalls && !recalled && !retracted && done < N -> recalls--;
+                if :: handovers = 0 :: handovers = 1 fi } /* hfi_recall() */
+       atomic { word = word | RECALL; recalled = 1; look = 1 }
+    :: atomic { recalled && look -> look = 0; goto RETRACT }
+    :: atomic { retracted -> word = (word & ~RECALL) | MODE; retracted = 0; ret = 1 } goto SERVE
+#endif
+#if TOKENS < 100
+    :: atomic { top < 100 && !HAS_TOKENS(word) -> top = 100; ret = 1 } goto SERVE
+#endif
+    :: atomic { bell -> bell = 0;
+                if
+                :: recalled -> look = 1
+                :: else -> ret = 1; goto SERVE
+                fi }
+    :: atomic {
+        done == N && !bell && !(word & CLOSED) && !recalled && !retracted && SEEN_TO ->
+        assert(!(word & HOLDER) && !delay);
+        assert(!hold[1] && !hold[2] && !reader[1] && !reader[2]);
+        assert(!COUNTS(cell[1]) && !COUNTS(cell[2]));
+#if N > 2
+        assert(!hold[3] && !reader[3] && !COUNTS(cell[3]));
+#endif
+        goto FINISHED
+       }
+    fi;
+    goto IDLE;
+
+#if KILLS
+DEATH:
+    atomic { record[who] = 0 }
+    atomic { /* hfi_bury_waiter() */
+        if
+#ifndef BREAK_RULE_4_DEAD_NOT_BURIED
+        :: COUNTS(cell[who]) -> cell[who] = (cell[who] & ~(JOINING | WAITING)) | LEFT
+#endif
+        :: else
+        fi
+    }
+    /* hfi_evict_reader() */
+    if
+    :: atomic { reader[who] ->
+        if
+        :: word = word | CLOSED; delay = (hold[who] -> 1 : delay)
+        :: 1 /* no lock-delay */
+        fi }
+       atomic { reader[who] = 0;
+        if
+        :: hold[who] == SHARED_HOLD -> hold[who] = 0
+        :: else
+        fi }
+       atomic { slot_woken = 1 }
+    :: atomic { !reader[who] ->
+        if
+        :: hold[who] == SHARED_HOLD -> hold[who] = 0
+        :: else
+        fi }
+    fi;
+EVICT: /* hfi_evict() */
+    atomic {
+        seen = word;
+        if
+        :: (seen & HOLDER) != who ->
+            assert(hold[who] != EXCLUSIVE); seen = 0; goto EVICTED
+        :: (seen & HOLDER) == who -> value = 0; k = 1
+        :: (seen & HOLDER) == who -> rh = who; rt = TOKEN_OF(seen); seen = 0; ret = 2;
+                                     goto RELEASE /* no lock-delay */
+        fi
+    }
+#ifndef AGENT_TRUSTS_BIT
+    do
+    :: atomic { k <= N -> value = (COUNTS(cell[k]) -> WAITERS : value); k++ }
+    :: atomic { k > N -> k = 1; break }
+    od;
+#endif
+    atomic {
+        if
+        :: word != seen -> seen = 0; value = 0; goto EVICT
+        :: else ->
+            word = (seen & ~HOLDER) | CLOSED | value;
+            delay = (hold[who] -> 1 : delay);
+            hold[who] = 0; seen = 0; value = 0
+        fi
+    }
+EVICTED:
+#if REBIRTHS
+    if
+    :: again -> goto BIRTH
+    :: !again
+    fi;
+#endif
+#ifndef BREAK_RULE_5_AGENT_DOES_NOT_PASS_ON
+PASS_ON: /* hfi_pass_on() for whom the word names */
+    atomic {
+        seen = word;
+        if
+        :: !(seen & HOLDER) || (seen & HOLDER) == AGENT || dead[seen & HOLDER] ->
+            seen = 0; goto ROUSE
+        :: else -> ps = seen & HOLDER
+        fi
+    }
+    atomic {
+        value = cell[ps];
+        if
+        :: !(value & (LEFT | PASSED)) -> goto NOT_PASSED
+        :: else
+        fi
+    }
+#ifndef PASS_ON_LOOKS_AT_WORD_FIRST
+    atomic { /* again: what it names while the cell says so */
+        seen = word;
+        if
+        :: (seen & HOLDER) != ps -> goto NOT_PASSED
+        :: else
+        fi
+    }
+#endif
+    atomic {
+        if
+        :: cell[ps] != value -> goto NOT_PASSED
+        :: else -> cell[ps] = (value & ~LEFT) | PASSED
+        fi;
+        rh = ps; rt = TOKEN_OF(seen); seen = 0; value = 0; ret = 3; goto RELEASE
+    }
+NOT_PASSED:
+    atomic { ps = 0; value = 0; seen = 0 }
+#endif
+ROUSE: /* hfi_rouse() */
+    do
+    :: atomic { k <= N -> if :: COUNTS(cell[k]) -> woken[k] = 1 :: else fi; k++ }
+    :: atomic { k > N -> k = 1; break }
+    od;
+    atomic { slot_woken = 1; ret = 4; look = 1; goto SERVE }
+BURIED:
+    atomic {
+        buried[who] = 1;
+#if REBIRTHS
+        if
+        :: births -> births--
+        :: !births -> dead[who] = 2
+        fi;
+#endif
+        who = 0
+    }
+    goto IDLE;
+#endif
+
+#if REBIRTHS
+RECORDS: /* its numbers are for somebody else once no hand-over under way names it */
+#ifndef BREAK_RULE_5_NUMBERS_GIVEN_AWAY_AT_ONCE
+    do
+    :: atomic { k <= N && record[k] != who -> k++ }
+    :: atomic { k > N -> k = 1; break }
+    od;
+#endif
+    atomic { again = 1; goto EVICT } /* named meanwhile? */
+BIRTH:
+    atomic { again = 0; cell[who] = 0 }
+    atomic { buried[who] = 0; dead[who] = 0; who = 0 }
+    goto IDLE;
+#endif
+
+#if RECALLS
+RETRACT: /* hfi_retract() */
+    atomic {
+        seen = word;
+        if
+        :: !(seen & RECALL) || (seen & (HOLDER | CLOSED)) -> seen = 0; goto IDLE
+        :: else
+        fi
+    }
+    do
+    :: atomic { k <= N && !reader[k] -> k++ }
+    :: atomic { k <= N && reader[k] -> k = 1; seen = 0; goto IDLE }
+    :: atomic { k > N -> k = 1; break }
+    od;
+    atomic {
+        if
+        :: word != seen -> seen = 0; goto RETRACT
+        :: else -> word = seen & ~(MODE | RECALL); seen = 0; recalled = 0; retracted = 1;
+                   assert(!hold[1] && !hold[2])
+#if N > 2
+                   ; assert(!hold[3])
+#endif
+        fi
+    }
+    goto IDLE;
+#endif
+
+#include "handover.pml"
+    atomic {
+       
+        if
+        :: ret == 1 -> ret = 0; goto IDLE
+#if KILLS
+        :: ret == 2 -> ret = 0; goto EVICT
+        :: ret == 3 -> ret = 0; goto ROUSE
+        :: ret == 4 -> ret = 0; goto BURIED
+#endif
+        fi
+    }
+FINISHED:
+    skip
+}

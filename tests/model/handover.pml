@@ -1,0 +1,228 @@
+/*
+ * The part of the model that every actor runs: release_as(), hfi_serve(), hand_to(), queue_first(),
+ * clear_waiters_bit() and admit_readers() as one machine. Included into the body of each proctype,
+ * since Promela has no calls: set `ret`, and `rh`, `rt` (whose hold, which token), go to RELEASE or
+ * SERVE; it comes back at RETURN. What the C code does by calling itself is a tail call here too.
+ *
+ * One atomic {} is one atomic operation of the code together with the private steps that follow it.
+ */
+
+RELEASE: /* release_as(): frees or hands over the word that names rh with token rt */
+    atomic {
+        sv = word; serving = 0; ps = 0; k = 1;
+        if
+        :: !NAMES(sv, rh, rt) -> goto DONE
+#ifdef AGENT_TRUSTS_BIT
+        :: NAMES(sv, rh, rt) && !(sv & WAITERS) -> goto FREE
+#else
+        :: NAMES(sv, rh, rt) && !(sv & WAITERS) && me != AGENT -> goto FREE
+#endif
+        :: else -> SEEN_EARLY()
+        fi
+    }
+SCAN: /* queue_first(): one look at each cell, in the order of the chain */
+    do
+    :: atomic { k <= N -> LOOK_AT(k, ps, pv, 0); k++ }
+    :: atomic { k > N -> k = 1; break }
+    od;
+    atomic {
+        if
+        :: serving -> goto SERVE_PICKED
+        :: !serving && !ps && !(sv & WAITERS) -> goto FREE
+#ifdef CLEAR_KEEPS_TOKEN
+        :: !serving && !ps && (sv & WAITERS) -> goto CLEAR
+#else
+        :: !serving && !ps && (sv & WAITERS) && HAS_TOKENS(sv) -> goto CLEAR
+        :: !serving && !ps && (sv & WAITERS) && !HAS_TOKENS(sv) -> goto FREE
+#endif
+        :: !serving && ps && !(sv & CLOSED) && HAS_TOKENS(sv) && !(pv & SHARED) ->
+            if
+            :: !(sv & RECALL) -> goto HAND
+            :: (sv & RECALL) && handovers > 0 -> handovers--; goto HAND
+            :: else -> goto FREE
+            fi
+        :: else -> goto FREE
+        fi
+    }
+
+CLEAR: /* clear_waiters_bit() (rule 3); the new token makes this actor the only one to go on */
+    atomic {
+#ifdef BREAK_RULE_3_CLEAR_WHEN_FREE
+        nx = sv & ~(WAITERS | HOLDER);
+#else
+#ifdef CLEAR_KEEPS_TOKEN
+        nx = sv & ~WAITERS;
+#else
+        nx = ((sv & ~(WAITERS | HOLDER)) + TOKEN) | me;
+#endif
+#endif
+        if
+        :: word != sv -> goto RELEASE
+        :: else ->
+            END_OF_HOLD(rh);
+            word = nx;
+#ifdef BREAK_RULE_3_CLEAR_WHEN_FREE
+            goto DONE
+#else
+#ifndef CLEAR_KEEPS_TOKEN
+            rh = me; rt = TOKEN_OF(nx)
+#endif
+#endif
+        fi
+    }
+#ifndef BREAK_RULE_3_NO_RESCAN
+    do
+    :: atomic { k <= N -> LOOK_AT(k, ps, pv, 0); k++ }
+    :: atomic { k > N -> k = 1; break }
+    od;
+    if
+    :: atomic { ps -> word = word | WAITERS }
+    :: else
+    fi;
+#endif
+    goto RELEASE;
+
+HAND: /* hand_to() (rule 5); from a release or from serve */
+    atomic {
+#ifndef BREAK_RULE_5_NO_RECORD
+        if
+        :: me != AGENT -> record[me] = ps
+        :: else
+        fi;
+#endif
+        handed = 0
+    }
+    atomic { /* looks at the cell again */
+        if
+#ifndef BREAK_RULE_5_NO_LOOK
+        :: (cell[ps] | JOINING | WAITING) != (pv | JOINING | WAITING) -> goto HAND_END
+#endif
+        :: else
+        fi
+    }
+    atomic {
+        if
+        :: word != sv -> goto HAND_END
+        :: else ->
+            IN_ORDER(ps, pv);
+            if
+            :: !serving -> END_OF_HOLD(rh)
+            :: else
+            fi;
+            nx = ((sv & ~HOLDER) + TOKEN) | ps | WAITERS;
+            word = nx;
+            rt = TOKEN_OF(nx);
+            handed = 1
+        fi
+    }
+#ifndef BREAK_RULE_5_NO_PASSED
+    atomic { /* pass_claimed() */
+        pv = cell[ps];
+        if
+        :: !(pv & LEFT) -> goto HAND_WAKE
+        :: else
+        fi
+    }
+    atomic {
+        if
+        :: cell[ps] == pv -> cell[ps] = (pv & ~LEFT) | PASSED; handed = 2; goto HAND_END
+        :: else
+        fi
+    }
+#endif
+HAND_WAKE:
+    atomic { woken[ps] = 1 }
+HAND_END:
+    atomic {
+        if
+        :: me != AGENT -> record[me] = 0
+        :: else
+        fi;
+        if
+        :: handed == 1 -> goto DONE
+        :: handed == 2 -> rh = ps; goto RELEASE /* it had left: pass on in its stead */
+        :: !handed && serving -> goto SERVE
+        :: else -> goto RELEASE
+        fi
+    }
+
+FREE:
+    atomic {
+        if
+        :: word != sv -> goto RELEASE
+        :: else ->
+            END_OF_HOLD(rh);
+            word = sv & ~HOLDER;
+            if
+            :: ps -> word = word | WAITERS
+            :: else
+            fi;
+            if
+            :: ps && !(sv & (CLOSED | RECALL)) && HAS_TOKENS(sv) -> goto SERVE
+            :: (ps && ((sv & CLOSED) || !HAS_TOKENS(sv))) || (sv & RECALL) -> goto RING
+            :: else -> goto DONE
+            fi
+        fi
+    }
+RING:
+    atomic { bell = 1; goto DONE }
+
+SERVE: /* hfi_serve() */
+    atomic {
+        sv = word; serving = 1; ps = 0; k = 1;
+        if
+        :: (sv & (CLOSED | RECALL | HOLDER)) || !(sv & MODE) -> goto DONE
+        :: else -> SEEN_EARLY(); goto SCAN
+        fi
+    }
+SERVE_PICKED:
+    atomic {
+        if
+        :: ps && (pv & SHARED) -> ps = 0; goto ADMIT
+        :: !ps && !(sv & WAITERS) -> goto DONE
+        :: !HAS_TOKENS(sv) && (ps || (sv & WAITERS)) && !(ps && (pv & SHARED)) -> goto RING
+        :: ps && !(pv & SHARED) && HAS_TOKENS(sv) -> goto HAND
+        :: else -> /* nobody waits: holds it for a moment to clear the bit (rule 3) */
+#ifdef BREAK_RULE_3_CLEAR_WHEN_FREE
+            nx = sv & ~WAITERS;
+#else
+            nx = (sv + TOKEN) | me;
+#endif
+            if
+            :: word != sv -> goto SERVE
+            :: else ->
+                word = nx;
+                rh = me; rt = TOKEN_OF(nx);
+                goto RELEASE
+            fi
+        fi
+    }
+
+ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the run */
+    do
+    :: atomic { k <= N -> LOOK_AT(k, ps, pv, 1); k++ }
+    :: atomic { k > N -> k = 1; break }
+    od;
+    do
+    :: atomic { k > N -> k = 1; break }
+    :: atomic {
+        k <= N ->
+        if
+        :: COUNTS(cell[k]) && (cell[k] & SHARED) &&
+           (!ps || TICKET_OF(cell[k]) < TICKET_OF(pv)) -> nx = TICKET_OF(cell[k])
+        :: else -> nx = 0; k++
+        fi
+       }
+       if
+       :: atomic { nx && admit < nx -> admit = nx } /* the swap that raises it */
+       :: else
+       fi;
+       if
+       :: atomic { nx -> woken[k] = 1; k++ }
+       :: else
+       fi
+    od;
+
+DONE:
+    atomic { sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
+             NOT_EARLY() }
