@@ -2,10 +2,10 @@
  * `holdfast watch`: what is, then what changes.
  *
  * The watch is asked for before the first listing, so that no change falls between. Each event only
- * names a lock; what is printed is how the lock is when it is asked about, so events that queued up
- * for one lock become one line. While the agent is away it is asked again once a second: there is
- * nobody who could send an event. When it is back everything is listed anew, for changes may have
- * been missed.
+ * names a lock (or the watched prefix, when there were too many changes to name them); what is
+ * printed is how the lock is when it is asked about, so events that queued up for one lock become
+ * one line. While the agent is away it is asked again once a second: there is nobody who could send
+ * an event. When it is back everything is listed anew, for changes may have been missed.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,6 +28,7 @@ struct watch {
     hf_client *client;
     const char *prefix;
     bool json;
+    bool list_due;    /* an event named no lock but a prefix: anything may have changed */
     bool away;        /* the agent does not answer: list everything when it does */
     bool output_gone; /* nobody reads stdout any more */
     size_t name_count;
@@ -70,6 +71,10 @@ static int list_all(struct watch *watch)
 
 static void names_add(struct watch *watch, const char *name)
 {
+    if (strlen(name) <= strlen(watch->prefix)) {
+        watch->list_due = true;
+        return;
+    }
     for (size_t index = 0; index < watch->name_count; index++) {
         if (strcmp(watch->names[index], name) == 0) {
             return;
@@ -85,6 +90,7 @@ static int print_changes(struct watch *watch)
     int got = 1;
 
     watch->name_count = 0;
+    watch->list_due = false;
     while (watch->name_count < NAMES_A_TURN && got == 1) {
         got = hf_next_event(watch->client, &event);
         if (got == 1 && event.kind == HF_EVENT_CHANGED) {
@@ -94,6 +100,9 @@ static int print_changes(struct watch *watch)
     if (got < 0) {
         watch->away = is_passing(got);
         return watch->away ? 0 : got;
+    }
+    if (watch->list_due) {
+        return list_all(watch);
     }
     for (size_t index = 0; index < watch->name_count && !watch->away; index++) {
         int error = hf_show(watch->client, watch->names[index], print_lock, watch);

@@ -10,6 +10,7 @@
  *   release=E       hf_release fails with that number
  *   session=N       enum hf_session_state
  *   changes=N       watch: N events at once, all for the lock "a"
+ *   overflow        those events name no lock: anything may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   empty           nothing to list
  *   log=PATH        every call is appended there, one a line
@@ -318,6 +319,9 @@ int hf_next_event(hf_client *client, struct hf_event *out)
     if (client->changes > 0) {
         client->changes--;
         *out = (struct hf_event){.kind = HF_EVENT_CHANGED, .name = "a"};
+        if (is_set("overflow")) {
+            out->name[0] = '\0';
+        }
         return 1;
     }
     if (read(client->event_fd, &count, sizeof(count)) < 0) {

@@ -227,6 +227,21 @@ START_TEST(test_watch)
 }
 END_TEST
 
+START_TEST(test_watch_too_many_changes)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "changes=2,overflow", "watch --json");
+    run_await_log(&run, "list \nlist \n");
+    run_sleep_ms(100);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    ck_assert_uint_eq(lines_of(ran.out), 6); /* everything anew */
+    ck_assert_ptr_null(strstr(ran.log, "show"));
+}
+END_TEST
+
 START_TEST(test_watch_outlives_agent)
 {
     struct run run;
@@ -273,6 +288,7 @@ int main(void)
     tcase_add_test(show, test_check);
     tcase_add_test(show, test_break);
     tcase_add_test(show, test_watch);
+    tcase_add_test(show, test_watch_too_many_changes);
     tcase_add_test(show, test_watch_outlives_agent);
     tcase_add_test(show, test_watch_closed_output);
     suite_add_tcase(suite, show);
