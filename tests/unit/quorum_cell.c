@@ -1,0 +1,442 @@
+/* The cell in one process of the unit tests (quorum_cell.h). */
+#include "quorum_cell.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REGISTERS = 64, REQUESTS = 64, AGENTS = 16, NAMES = 128, TURNS_MAX = 100000 };
+
+uint64_t cell_random(struct cell *cell)
+{
+    cell->seed += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t value = cell->seed;
+    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+    return value ^ value >> 31;
+}
+
+struct cell *cell_create(uint32_t voters, uint64_t seed)
+{
+    struct cell *cell = calloc(1, sizeof(*cell));
+    ck_assert_ptr_nonnull(cell);
+    cell->seed = seed;
+    cell->now_ns = 1000 * CELL_MS;
+    cell->delay_max_ns = CELL_MS;
+    cell->packets = calloc(CELL_PACKETS, sizeof(*cell->packets));
+    ck_assert_ptr_nonnull(cell->packets);
+    cell->config = (struct quorum_config){
+        .limits = {.registers = REGISTERS, .agents = AGENTS, .requests = REQUESTS},
+        .membership = 1,
+        .voter_count = voters,
+        .session_ttl_ns = CELL_TTL_NS,
+        .max_drift_percent = 10,
+    };
+    for (uint32_t i = 0; i < voters; i++) {
+        char text[8] = {'h', 'o', 's', 't', '-', (char)('a' + i)};
+        message_agent_set(&cell->config.voters[i], text, 6);
+        cell->nodes[i].disk.registers = calloc(REGISTERS, sizeof(struct quorum_register));
+        cell->nodes[i].items = calloc(CELL_ACTIONS, sizeof(struct action));
+        ck_assert_ptr_nonnull(cell->nodes[i].disk.registers);
+        ck_assert_ptr_nonnull(cell->nodes[i].items);
+    }
+    return cell;
+}
+
+void cell_kill(struct cell *cell, uint32_t node)
+{
+    struct cell_node *at = &cell->nodes[node];
+    free(at->memory);
+    free(at->names_memory);
+    at->memory = NULL;
+    at->names_memory = NULL;
+    at->quorum = NULL;
+    at->up = false;
+    at->actions.count = 0;
+}
+
+void cell_destroy(struct cell *cell)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        cell_kill(cell, i);
+        free(cell->nodes[i].disk.registers);
+        free(cell->nodes[i].items);
+    }
+    free(cell->packets);
+    free(cell);
+}
+
+/* ---- The disk ---- */
+
+static void disk_promise(struct cell_disk *disk, const struct quorum_promise *promise)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (message_partition_has(&promise->partitions, p)) {
+            ck_assert_uint_gt(promise->ballot, disk->promised[p]);
+            disk->promised[p] = promise->ballot;
+        }
+    }
+}
+
+static void disk_register(struct cell_disk *disk, const struct quorum_register *reg)
+{
+    uint32_t at = 0;
+    while (at < disk->register_count &&
+           memcmp(&disk->registers[at].name, &reg->name, sizeof(reg->name)) != 0) {
+        at++;
+    }
+    ck_assert_uint_lt(at, REGISTERS);
+    if (at == disk->register_count) {
+        disk->register_count++;
+    } else {
+        ck_assert(message_order_before(disk->registers[at].accepted, reg->accepted));
+    }
+    disk->registers[at] = *reg;
+}
+
+static void disk_mark(struct cell_disk *disk, const struct message_session *mark)
+{
+    uint32_t at = 0;
+    while (at < disk->mark_count &&
+           memcmp(&disk->marks[at].agent, &mark->agent, sizeof(mark->agent)) != 0) {
+        at++;
+    }
+    ck_assert_uint_lt(at, 64);
+    if (at == disk->mark_count) {
+        disk->mark_count++;
+    } else {
+        ck_assert_uint_gt(mark->epoch, disk->marks[at].epoch);
+    }
+    disk->marks[at] = *mark;
+}
+
+static void disk_write(struct cell_disk *disk, const struct action *action)
+{
+    switch (action->kind) {
+    case ACTION_PERSIST_ROUND:
+        ck_assert_uint_gt(action->as.round, disk->round);
+        disk->round = action->as.round;
+        break;
+    case ACTION_PERSIST_PROMISE:
+        disk_promise(disk, &action->as.promise);
+        break;
+    case ACTION_PERSIST_REGISTER:
+        disk_register(disk, &action->as.reg);
+        break;
+    case ACTION_PERSIST_MARK:
+        disk_mark(disk, &action->as.mark);
+        break;
+    case ACTION_SEND:
+        break;
+    }
+}
+
+static void disk_load(const struct cell_disk *disk, struct quorum *quorum)
+{
+    ck_assert(quorum_load_round(quorum, disk->round));
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        struct quorum_promise promise = {.ballot = disk->promised[p]};
+        message_partition_add(&promise.partitions, p);
+        ck_assert(promise.ballot == 0 || quorum_load_promise(quorum, &promise));
+    }
+    for (uint32_t i = 0; i < disk->register_count; i++) {
+        ck_assert(quorum_load_register(quorum, &disk->registers[i]));
+    }
+    for (uint32_t i = 0; i < disk->mark_count; i++) {
+        ck_assert(quorum_load_mark(quorum, &disk->marks[i]));
+    }
+}
+
+/* ---- Driving ---- */
+
+static void network_put(struct cell *cell, uint32_t to, const struct message *message)
+{
+    if (cell->packet_count == CELL_PACKETS) {
+        return; /* full: the message is lost, as on any network */
+    }
+    struct cell_packet *packet = &cell->packets[cell->packet_count++];
+    packet->to = to;
+    packet->message = *message;
+    packet->arrives_ns = cell->now_ns +
+                         (int64_t)(cell_random(cell) % (uint64_t)(cell->delay_max_ns + 1));
+}
+
+static void network_send(struct cell *cell, uint32_t from, uint32_t to,
+                         const struct message *message)
+{
+    if (to >= cell->config.voter_count || cell->cut[from][to] ||
+        cell_random(cell) % 100 < cell->loss_percent) {
+        return;
+    }
+    network_put(cell, to, message);
+    if (cell_random(cell) % 100 < cell->repeat_percent) {
+        network_put(cell, to, message);
+    }
+}
+
+static void host_receive(struct cell *cell, uint32_t node, const struct message *message)
+{
+    ck_assert(message_valid(message));
+    struct cell_node *at = &cell->nodes[node];
+    if (cell->host != NULL) {
+        cell->host(cell->host_arg, node, message);
+    } else if (at->inbox_count < CELL_INBOX) {
+        at->inbox[at->inbox_count++] = *message;
+    }
+}
+
+static void node_receive(struct cell *cell, uint32_t node, const struct message *message)
+{
+    if (message_is_for_host(message->kind)) {
+        host_receive(cell, node, message);
+        return;
+    }
+    ck_assert(message_valid(message));
+    struct quorum_event event = {
+        .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
+    event.as.message = message;
+    cell_step(cell, node, event);
+}
+
+/* Commits what the node has to persist; false: that failed, the node is dead. */
+static bool node_commit(struct cell *cell, uint32_t node)
+{
+    struct cell_node *at = &cell->nodes[node];
+    bool any = false;
+    for (uint32_t i = 0; i < at->actions.count; i++) {
+        any = any || at->actions.items[i].kind != ACTION_SEND;
+    }
+    if (any && at->fail_commit) {
+        at->fail_commit = false;
+        cell_kill(cell, node);
+        return false;
+    }
+    for (uint32_t i = 0; i < at->actions.count; i++) {
+        disk_write(&at->disk, &at->actions.items[i]);
+    }
+    at->disk.commits += any;
+    return true;
+}
+
+void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
+{
+    struct cell_node *at = &cell->nodes[node];
+    if (!at->up) {
+        return;
+    }
+    ck_assert_uint_eq(at->actions.count, 0);
+    struct message *own = calloc(CELL_ACTIONS, sizeof(*own));
+    uint32_t first = 0;
+    uint32_t last = 0;
+    ck_assert_ptr_nonnull(own);
+    quorum_step(at->quorum, &event, &at->actions);
+    for (uint32_t turn = 0; turn < TURNS_MAX; turn++) {
+        ck_assert_uint_le(at->actions.count, QUORUM_STEP_ACTIONS);
+        quorum_check_invariants(at->quorum);
+        if (!node_commit(cell, node)) {
+            break;
+        }
+        for (uint32_t i = 0; i < at->actions.count; i++) {
+            const struct action *action = &at->actions.items[i];
+            if (action->kind != ACTION_SEND) {
+                continue;
+            }
+            if (action->as.send.to == node) {
+                own[last++ % CELL_ACTIONS] = action->as.send.message;
+                ck_assert_uint_lt(last - first, CELL_ACTIONS);
+            } else {
+                network_send(cell, node, action->as.send.to, &action->as.send.message);
+            }
+        }
+        at->actions.count = 0;
+        while (first != last && message_is_for_host(own[first % CELL_ACTIONS].kind)) {
+            host_receive(cell, node, &own[first++ % CELL_ACTIONS]);
+        }
+        if (first == last || !at->up) {
+            break;
+        }
+        struct message message = own[first++ % CELL_ACTIONS];
+        event = (struct quorum_event){
+            .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
+        event.as.message = &message;
+        quorum_step(at->quorum, &event, &at->actions);
+    }
+    free(own);
+}
+
+void cell_start(struct cell *cell, uint32_t node)
+{
+    struct cell_node *at = &cell->nodes[node];
+    struct quorum_config config = cell->config;
+    config.self = node;
+    ck_assert_ptr_null(quorum_config_error(&config));
+    at->memory = calloc(1, quorum_size(&config.limits));
+    at->names_memory = calloc(1, names_size(NAMES));
+    ck_assert(at->memory != NULL && at->names_memory != NULL);
+    at->names = names_init(at->names_memory, NAMES, cell_random(cell));
+    at->quorum = quorum_init(at->memory, &config, at->names);
+    at->actions = (struct actions){.items = at->items, .capacity = CELL_ACTIONS};
+    disk_load(&at->disk, at->quorum);
+    at->up = true;
+    struct quorum_event event = {
+        .kind = QUORUM_START, .now_ns = cell->now_ns, .random = cell_random(cell)};
+    cell_step(cell, node, event);
+}
+
+void cell_start_all(struct cell *cell)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        cell_start(cell, i);
+    }
+}
+
+void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct message *message)
+{
+    if (from == to) {
+        /* Not from within host(): that runs inside of a step. */
+        network_put(cell, to, message);
+    } else {
+        network_send(cell, from, to, message);
+    }
+}
+
+static int64_t next_ns(const struct cell *cell)
+{
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < cell->packet_count; i++) {
+        if (cell->packets[i].arrives_ns < next) {
+            next = cell->packets[i].arrives_ns;
+        }
+    }
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        if (cell->nodes[i].up && quorum_next_tick_ns(cell->nodes[i].quorum) < next) {
+            next = quorum_next_tick_ns(cell->nodes[i].quorum);
+        }
+    }
+    return next;
+}
+
+void cell_run(struct cell *cell, int64_t duration_ns)
+{
+    int64_t end_ns = cell->now_ns + duration_ns;
+    for (uint32_t turn = 0; turn < 50 * TURNS_MAX; turn++) {
+        int64_t at_ns = next_ns(cell);
+        if (at_ns > end_ns) {
+            cell->now_ns = end_ns;
+            return;
+        }
+        cell->now_ns = at_ns > cell->now_ns ? at_ns : cell->now_ns;
+        for (uint32_t i = 0; i < cell->packet_count;) {
+            if (cell->packets[i].arrives_ns > cell->now_ns) {
+                i++;
+                continue;
+            }
+            struct cell_packet packet = cell->packets[i];
+            cell->packets[i] = cell->packets[--cell->packet_count];
+            if (cell->nodes[packet.to].up) {
+                node_receive(cell, packet.to, &packet.message);
+            }
+        }
+        for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+            if (cell->nodes[i].up && quorum_next_tick_ns(cell->nodes[i].quorum) <= cell->now_ns) {
+                struct quorum_event event = {
+                    .kind = QUORUM_TICK, .now_ns = cell->now_ns, .random = cell_random(cell)};
+                cell_step(cell, i, event);
+            }
+        }
+    }
+    ck_abort_msg("the cell never comes to rest");
+}
+
+/* ---- Messages ---- */
+
+void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struct message *message)
+{
+    memset(message, 0, sizeof(*message));
+    message->kind = kind;
+    message->membership = 1;
+    message->from = cell->config.voters[node];
+}
+
+const struct message *cell_got(struct cell *cell, uint32_t node, enum message_kind kind)
+{
+    struct cell_node *at = &cell->nodes[node];
+    for (uint32_t i = at->inbox_count; i > 0; i--) {
+        if (at->inbox[i - 1].kind == kind) {
+            return &at->inbox[i - 1];
+        }
+    }
+    return NULL;
+}
+
+uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cell->nodes[node].inbox_count; i++) {
+        count += cell->nodes[node].inbox[i].kind == kind;
+    }
+    return count;
+}
+
+void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
+                  uint32_t epoch, enum message_mode mode, uint16_t lock_delay_ms)
+{
+    struct message message;
+    cell_header(cell, node, MESSAGE_ACQUIRE, &message);
+    message.as.acquire.agent = message.from;
+    message.as.acquire.epoch = epoch;
+    message.as.acquire.request_id = id;
+    message_name_set(&message.as.acquire.name, name, strlen(name));
+    message.as.acquire.mode = (uint8_t)mode;
+    message.as.acquire.lock_delay_ms = lock_delay_ms;
+    cell_send(cell, node, to, &message);
+}
+
+void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
+                    uint32_t epoch, struct message_order version, uint64_t token_used)
+{
+    struct message message;
+    cell_header(cell, node, MESSAGE_GIVE_BACK, &message);
+    message.as.give_back.agent = message.from;
+    message.as.give_back.epoch = epoch;
+    message.as.give_back.request_id = id;
+    message_name_set(&message.as.give_back.name, name, strlen(name));
+    message.as.give_back.version = version;
+    message.as.give_back.token_used = token_used;
+    cell_send(cell, node, to, &message);
+}
+
+void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, uint64_t id,
+                struct message_echo echo)
+{
+    struct message message;
+    cell_header(cell, node, MESSAGE_RENEW, &message);
+    message.as.renew.agent = message.from;
+    message.as.renew.epoch = epoch;
+    message.as.renew.renewal_id = id;
+    message.as.renew.echo = echo;
+    cell_send(cell, node, to, &message);
+}
+
+void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch)
+{
+    cell_renew(cell, node, to, epoch, 1, (struct message_echo){0});
+    cell_run(cell, 4 * CELL_MS);
+    const struct message *ack = cell_got(cell, node, MESSAGE_RENEW_ACK);
+    ck_assert_ptr_nonnull(ack);
+    cell_renew(cell, node, to, epoch, 2, ack->as.renew_ack.echo);
+    cell_run(cell, 4 * CELL_MS);
+    ack = cell_got(cell, node, MESSAGE_RENEW_ACK);
+    ck_assert(ack->as.renew_ack.renewal_id == 2 && ack->as.renew_ack.extended);
+}
+
+uint32_t cell_coordinator(const struct cell *cell, const char *name)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        if (cell->nodes[i].up) {
+            return quorum_coordinator(cell->nodes[i].quorum, names_partition(name, strlen(name)));
+        }
+    }
+    ck_abort_msg("no node is up");
+    return 0;
+}

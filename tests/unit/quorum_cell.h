@@ -1,0 +1,104 @@
+/*
+ * A small cell in one process for the unit tests: N voters with their quorum cores, disks that keep
+ * exactly what was committed, a network that loses, repeats and reorders, and one virtual clock.
+ * Each node is driven as core/quorum.h says: what is to be persisted first, all of a turn in one
+ * commit, then what is to be sent; messages to itself at once.
+ */
+#ifndef TESTS_UNIT_QUORUM_CELL_H
+#define TESTS_UNIT_QUORUM_CELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/quorum.h"
+
+enum { CELL_NODES = 7, CELL_PACKETS = 8192, CELL_INBOX = 256, CELL_ACTIONS = 512 };
+#define CELL_MS INT64_C(1000000)
+#define CELL_TTL_NS (3000 * CELL_MS)
+
+struct cell_disk {
+    uint32_t round;
+    uint64_t promised[MESSAGE_PARTITIONS];
+    struct quorum_register *registers;
+    uint32_t register_count;
+    struct message_session marks[64];
+    uint32_t mark_count;
+    uint64_t commits;
+};
+
+struct cell_node {
+    bool up;
+    bool fail_commit; /* the next commit fails, and the node dies of it */
+    void *memory;
+    void *names_memory;
+    struct names *names;
+    struct quorum *quorum;
+    struct cell_disk disk;
+    struct action *items;
+    struct actions actions;
+    struct message inbox[CELL_INBOX]; /* for the host, if cell.host is NULL */
+    uint32_t inbox_count;
+};
+
+struct cell_packet {
+    int64_t arrives_ns;
+    uint32_t to;
+    struct message message;
+};
+
+struct cell {
+    struct quorum_config config;
+    int64_t now_ns;
+    uint64_t seed;
+    uint32_t loss_percent;
+    uint32_t repeat_percent;
+    int64_t delay_max_ns;
+    bool cut[CELL_NODES][CELL_NODES]; /* from, to */
+    struct cell_node nodes[CELL_NODES];
+    struct cell_packet *packets;
+    uint32_t packet_count;
+    /* Gets what is for the host of a node; may send by cell_send. */
+    void (*host)(void *arg, uint32_t node, const struct message *message);
+    void *host_arg;
+};
+
+/* All nodes down, disks empty. */
+struct cell *cell_create(uint32_t voters, uint64_t seed);
+void cell_destroy(struct cell *cell);
+uint64_t cell_random(struct cell *cell);
+
+/* From its disk. */
+void cell_start(struct cell *cell, uint32_t node);
+void cell_start_all(struct cell *cell);
+void cell_kill(struct cell *cell, uint32_t node);
+
+/* Steps a node with an event and does all that follows from it there. */
+void cell_step(struct cell *cell, uint32_t node, struct quorum_event event);
+
+/* A message of that node's agent, to a voter: over the network, or at once to itself. */
+void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct message *message);
+
+/* Lets time pass: packets arrive, ticks come. */
+void cell_run(struct cell *cell, int64_t duration_ns);
+
+/* A header for a message of that node's agent. */
+void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struct message *message);
+
+/* The latest message of that kind in the node's inbox; NULL: none. */
+const struct message *cell_got(struct cell *cell, uint32_t node, enum message_kind kind);
+uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind);
+
+/* Requests of a node's host to a coordinator. */
+void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
+                  uint32_t epoch, enum message_mode mode, uint16_t lock_delay_ms);
+void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
+                    uint32_t epoch, struct message_order version, uint64_t token_used);
+void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, uint64_t id,
+                struct message_echo echo);
+/* Two renewals, the second with the echo of the first: extends the session at that voter. */
+void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
+
+/* The voter that coordinates a name. */
+uint32_t cell_coordinator(const struct cell *cell, const char *name);
+
+#endif

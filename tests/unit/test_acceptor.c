@@ -1,0 +1,265 @@
+/* The acceptor alone: each message to it, each answer, and what is persisted before it. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+/* What the acceptor of node 0 did with one message of voter 1. */
+struct did {
+    uint32_t promises, registers, sends;
+    bool in_order; /* everything persisted stands before everything sent */
+    struct message answer;
+};
+
+static struct cell *start(void)
+{
+    struct cell *cell = cell_create(3, 7);
+    cell_start(cell, 0);
+    /* It coordinates nothing, so all that it does is to answer. */
+    struct quorum_event event = {.kind = QUORUM_OWN, .now_ns = cell->now_ns};
+    cell_step(cell, 0, event);
+    cell_run(cell, CELL_MS);
+    return cell;
+}
+
+static struct did tell(struct cell *cell, const struct message *message)
+{
+    struct cell_node *node = &cell->nodes[0];
+    struct quorum_event event = {.kind = QUORUM_MESSAGE, .now_ns = cell->now_ns};
+    struct did did = {.in_order = true};
+    event.as.message = message;
+    quorum_step(node->quorum, &event, &node->actions);
+    for (uint32_t i = 0; i < node->actions.count; i++) {
+        const struct action *action = &node->actions.items[i];
+        did.promises += action->kind == ACTION_PERSIST_PROMISE;
+        did.registers += action->kind == ACTION_PERSIST_REGISTER;
+        if (action->kind == ACTION_SEND) {
+            did.sends++;
+            did.answer = action->as.send.message;
+            ck_assert_uint_eq(action->as.send.to, 1);
+        } else if (did.sends > 0) {
+            did.in_order = false;
+        }
+    }
+    node->actions.count = 0;
+    quorum_check_invariants(node->quorum);
+    ck_assert(did.in_order);
+    return did;
+}
+
+static uint64_t ballot(uint32_t round)
+{
+    return (uint64_t)round << 16 | 2; /* of voter 1 */
+}
+
+static struct did prepare(struct cell *cell, uint32_t round, const char *name)
+{
+    struct message message;
+    cell_header(cell, 1, MESSAGE_PREPARE, &message);
+    message.as.prepare.ballot = ballot(round);
+    if (name == NULL) {
+        memset(&message.as.prepare.partitions, 0xff, sizeof(message.as.prepare.partitions));
+    } else {
+        message_partition_add(&message.as.prepare.partitions, names_partition(name, strlen(name)));
+    }
+    return tell(cell, &message);
+}
+
+static struct did read_name(struct cell *cell, uint32_t round, const char *name)
+{
+    struct message message;
+    cell_header(cell, 1, MESSAGE_READ, &message);
+    message.as.read.ballot = ballot(round);
+    message_name_set(&message.as.read.name, name, strlen(name));
+    return tell(cell, &message);
+}
+
+static struct message accept_message(struct cell *cell, uint32_t round, uint64_t sequence,
+                                     const char *name, uint64_t token)
+{
+    struct message message;
+    cell_header(cell, 1, MESSAGE_ACCEPT, &message);
+    message.as.accept.order = (struct message_order){ballot(round), sequence};
+    message_name_set(&message.as.accept.name, name, strlen(name));
+    message.as.accept.value.token_first = token;
+    message.as.accept.value.permits = 1;
+    return message;
+}
+
+static struct did accept_token(struct cell *cell, uint32_t round, uint64_t sequence,
+                               const char *name, uint64_t token)
+{
+    struct message message = accept_message(cell, round, sequence, name, token);
+    return tell(cell, &message);
+}
+
+START_TEST(promises_once_and_names_the_higher)
+{
+    struct cell *cell = start();
+    struct did did = prepare(cell, 100, NULL);
+    ck_assert(did.promises == 1 && did.sends == 1 && did.answer.kind == MESSAGE_PROMISE);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert(message_partition_has(&did.answer.as.promise.promised, p));
+        ck_assert(!message_partition_has(&did.answer.as.promise.refused, p));
+    }
+    did = prepare(cell, 100, NULL); /* a repeat is answered, not persisted */
+    ck_assert(did.promises == 0 && did.sends == 1);
+    did = prepare(cell, 200, "a");
+    ck_assert_uint_eq(did.promises, 1);
+    did = prepare(cell, 150, NULL);
+    uint32_t a = names_partition("a", 1);
+    ck_assert(message_partition_has(&did.answer.as.promise.refused, a));
+    ck_assert(!message_partition_has(&did.answer.as.promise.promised, a));
+    ck_assert(message_partition_has(&did.answer.as.promise.promised, (a + 1) % 256));
+    ck_assert_uint_eq(did.answer.as.promise.higher, ballot(200));
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(reads_what_it_accepted)
+{
+    struct cell *cell = start();
+    struct did did = read_name(cell, 100, "a");
+    ck_assert(did.promises == 1 && !did.answer.as.value.known);
+    did = accept_token(cell, 100, 5, "a", 77);
+    ck_assert(did.registers == 1 && did.promises == 0 && did.sends == 1);
+    did = read_name(cell, 101, "a");
+    ck_assert(did.answer.as.value.known && did.answer.as.value.value.token_first == 77);
+    ck_assert_uint_eq(did.answer.as.value.accepted.ballot, ballot(100));
+    ck_assert_uint_eq(did.answer.as.value.accepted.sequence, 5);
+    did = read_name(cell, 99, "a");
+    ck_assert_uint_eq(did.answer.as.value.higher, ballot(101));
+    ck_assert(!did.answer.as.value.known);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(accepts_in_order)
+{
+    struct cell *cell = start();
+    ck_assert_uint_eq(accept_token(cell, 100, 5, "a", 10).promises, 1);
+    struct did did = accept_token(cell, 100, 5, "a", 10);
+    ck_assert(did.registers == 0 && did.sends == 1 && did.answer.as.accepted.higher == 0);
+    did = accept_token(cell, 100, 4, "a", 9);
+    ck_assert(did.registers == 0 && did.sends == 0);
+    did = accept_token(cell, 100, 6, "a", 11);
+    ck_assert_uint_eq(did.registers, 1);
+    ck_assert_uint_eq(prepare(cell, 300, "a").promises, 1);
+    did = accept_token(cell, 100, 7, "a", 12);
+    ck_assert(did.registers == 0 && did.answer.as.accepted.higher == ballot(300));
+    ck_assert_uint_eq(read_name(cell, 300, "a").answer.as.value.value.token_first, 11);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* All of the value's fields, and orders as large as they get, survive the packing. */
+START_TEST(keeps_every_field)
+{
+    struct cell *cell = start();
+    struct message message = accept_message(cell, UINT32_MAX, MESSAGE_SEQUENCE_LIMIT - 1, "a",
+                                            MESSAGE_TOKEN_LIMIT - MESSAGE_TOKEN_RANGE);
+    struct message_value *value = &message.as.accept.value;
+    value->token_last = MESSAGE_TOKEN_LIMIT - 1;
+    value->mode = MESSAGE_MODE_SHARED;
+    value->epoch = UINT32_MAX;
+    value->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS;
+    value->version = (struct message_order){MESSAGE_BALLOT_LIMIT - 1, MESSAGE_SEQUENCE_LIMIT - 2};
+    message_agent_set(&value->owner, "some-observer", 13);
+    ck_assert_uint_eq(tell(cell, &message).registers, 1);
+    struct did did = read_name(cell, UINT32_MAX, "a");
+    ck_assert_int_eq(memcmp(&did.answer.as.value.value, value, sizeof(*value)), 0);
+    ck_assert(message_order_equal(did.answer.as.value.accepted, message.as.accept.order));
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(full_is_an_answer)
+{
+    struct cell *cell = start();
+    char name[4] = "n00";
+    for (uint32_t i = 0; i < cell->config.limits.registers; i++) {
+        name[1] = (char)('0' + i / 10);
+        name[2] = (char)('0' + i % 10);
+        ck_assert_uint_eq(accept_token(cell, 100, 1 + i, name, 1).registers, 1);
+    }
+    struct did did = accept_token(cell, 100, 500, "more", 1);
+    ck_assert(did.registers == 0 && did.answer.as.accepted.full);
+    ck_assert_uint_eq(accept_token(cell, 100, 501, "n00", 2).registers, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Who is no voter, or uses another's ballot, is not answered; rubbish changes nothing. */
+START_TEST(strangers_and_rubbish)
+{
+    struct cell *cell = start();
+    struct message message = accept_message(cell, 100, 1, "a", 1);
+    message_agent_set(&message.from, "stranger", 8);
+    ck_assert_uint_eq(tell(cell, &message).sends, 0);
+    message = accept_message(cell, 100, 1, "a", 1);
+    message.as.accept.order.ballot = 100 << 16 | 3;
+    ck_assert_uint_eq(tell(cell, &message).sends, 0);
+    message = accept_message(cell, 100, 1, "a", 0);
+    ck_assert(!message_valid(&message));
+    ck_assert_uint_eq(tell(cell, &message).registers, 0);
+    message = accept_message(cell, 100, 1, "a", 1);
+    message.as.accept.order.sequence = MESSAGE_SEQUENCE_LIMIT;
+    ck_assert_uint_eq(tell(cell, &message).registers, 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Random bytes as messages, from a voter: never a failed check, never a contradiction. */
+START_TEST(random_bytes)
+{
+    struct cell *cell = cell_create(3, 99);
+    cell_start_all(cell);
+    cell_run(cell, 20 * CELL_MS);
+    struct cell_node *node = &cell->nodes[0];
+    for (uint32_t round = 0; round < 30000; round++) {
+        struct message message;
+        uint64_t *words = (uint64_t *)(void *)&message;
+        for (uint32_t i = 0; i < sizeof(message) / 8; i++) {
+            uint64_t random = cell_random(cell);
+            words[i] = random % 4 == 0 ? random : random % 3;
+        }
+        message.kind = (enum message_kind)(cell_random(cell) % (MESSAGE_KIND_END + 1));
+        message.from = cell->config.voters[cell_random(cell) % 3];
+        if (round % 2 == 0) { /* often past the first checks */
+            message.as.session.agent = message.from;
+            message.as.session.epoch = 1 + (uint32_t)(cell_random(cell) % 3);
+        }
+        struct quorum_event event = {
+            .kind = QUORUM_MESSAGE,
+            .now_ns = cell->now_ns += (int64_t)(cell_random(cell) % 1000000)};
+        event.as.message = &message;
+        quorum_step(node->quorum, &event, &node->actions);
+        event.kind = QUORUM_TICK;
+        quorum_step(node->quorum, &event, &node->actions);
+        quorum_check_invariants(node->quorum);
+        node->actions.count = 0;
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("acceptor");
+    TCase *tests = tcase_create("acceptor");
+    tcase_add_test(tests, promises_once_and_names_the_higher);
+    tcase_add_test(tests, reads_what_it_accepted);
+    tcase_add_test(tests, accepts_in_order);
+    tcase_add_test(tests, keeps_every_field);
+    tcase_add_test(tests, full_is_an_answer);
+    tcase_add_test(tests, strangers_and_rubbish);
+    tcase_add_test(tests, random_bytes);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

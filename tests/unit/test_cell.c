@@ -1,0 +1,374 @@
+/*
+ * Cells of one and of three voters under loss, repetition, reordering, partitions, failed commits
+ * and crashes, by seed. Hosts with a small model of what a host core does ask for locks, use tokens,
+ * give back what is recalled. Checked after every delivery, from outside of the core:
+ *
+ *   - at most one host holds a lock while its session is safe;
+ *   - tokens rise from one grant to the next;
+ *   - after the faults end, everybody who asks is served.
+ *
+ * That nothing promised is forgotten is checked by the disks (quorum_cell.c): what a restarted
+ * node persists is always above what it had persisted before.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/renewal.h"
+#include "quorum_cell.h"
+
+enum { LOCKS = 4, CHAOS_MS = 60000, STEP_MS = 20, HEALED_MS = 60000 };
+
+enum want { IDLE, ASKING, HOLDING, GIVING };
+
+struct lock_model {
+    enum want want;
+    uint64_t request_id;
+    struct message_order version; /* HOLDING, GIVING */
+    struct message_order retired; /* grants at or below it are refused */
+    uint64_t token_next, token_used;
+    uint32_t to;
+    bool wanted_back;
+};
+
+struct host_model {
+    struct renewal renewal;
+    struct action items[RENEWAL_ACTIONS];
+    struct actions actions;
+    uint32_t epoch;
+    uint64_t last_id;
+    struct lock_model locks[LOCKS];
+};
+
+struct world {
+    struct cell *cell;
+    struct host_model hosts[CELL_NODES];
+    uint64_t token_highest[LOCKS];
+    uint64_t served[CELL_NODES];
+};
+
+static const char *lock_name(uint32_t lock)
+{
+    static const char *const NAMES[LOCKS] = {"a", "b", "orders/c", "orders/d"};
+    return NAMES[lock];
+}
+
+static uint32_t lock_of(const struct message_name *name)
+{
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        if (name->length == strlen(lock_name(i)) &&
+            memcmp(name->bytes, lock_name(i), name->length) == 0) {
+            return i;
+        }
+    }
+    ck_abort_msg("a message for a lock that nobody asked for");
+    return 0;
+}
+
+static void flush(struct world *world, uint32_t node)
+{
+    struct host_model *host = &world->hosts[node];
+    for (uint32_t i = 0; i < host->actions.count; i++) {
+        cell_send(world->cell, node, host->actions.items[i].as.send.to,
+                  &host->actions.items[i].as.send.message);
+    }
+    host->actions.count = 0;
+}
+
+static void host_start(struct world *world, uint32_t node)
+{
+    struct host_model *host = &world->hosts[node];
+    struct renewal_config config = {
+        .voter_count = world->cell->config.voter_count,
+        .session_ttl_ns = CELL_TTL_NS,
+        .grace_period_ns = CELL_TTL_NS,
+        .max_drift_percent = 10,
+    };
+    struct message header;
+    memcpy(config.voters, world->cell->config.voters, sizeof(config.voters));
+    cell_header(world->cell, node, MESSAGE_RENEW, &header);
+    memset(host->locks, 0, sizeof(host->locks));
+    host->actions = (struct actions){.items = host->items, .capacity = RENEWAL_ACTIONS};
+    renewal_init(&host->renewal, &config, &header);
+    renewal_start(&host->renewal, ++host->epoch, false, world->cell->now_ns,
+                  cell_random(world->cell), &host->actions);
+    flush(world, node);
+}
+
+static void give_back(struct world *world, uint32_t node, uint32_t lock,
+                      struct message_order version, uint64_t token_used)
+{
+    struct host_model *host = &world->hosts[node];
+    cell_give_back(world->cell, node, world->hosts[node].locks[lock].to, lock_name(lock),
+                   ++host->last_id, host->epoch, version, token_used);
+}
+
+static void begin_giving(struct world *world, uint32_t node, uint32_t lock)
+{
+    struct lock_model *model = &world->hosts[node].locks[lock];
+    model->want = GIVING;
+    if (message_order_before(model->retired, model->version)) {
+        model->retired = model->version;
+    }
+    give_back(world, node, lock, model->version, model->token_used);
+}
+
+static void check_exclusion(struct world *world)
+{
+    for (uint32_t lock = 0; lock < LOCKS; lock++) {
+        uint32_t holders = 0;
+        for (uint32_t i = 0; i < world->cell->config.voter_count; i++) {
+            const struct host_model *host = &world->hosts[i];
+            holders += world->cell->nodes[i].up && host->locks[lock].want == HOLDING &&
+                       renewal_state(&host->renewal, world->cell->now_ns) == RENEWAL_SAFE;
+        }
+        ck_assert_uint_le(holders, 1);
+    }
+}
+
+static void got_grant(struct world *world, uint32_t node, const struct message_grant *grant)
+{
+    struct host_model *host = &world->hosts[node];
+    uint32_t lock = lock_of(&grant->name);
+    struct lock_model *model = &host->locks[lock];
+    if (grant->epoch != host->epoch || !message_order_before(model->retired, grant->version)) {
+        return;
+    }
+    if (model->want != ASKING) {
+        bool repeat = message_order_equal(grant->version, model->version);
+        if (!repeat && model->want == IDLE) {
+            model->version = grant->version; /* late: back with it */
+            model->token_used = 0;
+            begin_giving(world, node, lock);
+        }
+        return;
+    }
+    model->want = HOLDING;
+    model->version = grant->version;
+    model->token_next = grant->token_first;
+    model->token_used = 0;
+    ck_assert_uint_gt(grant->token_first, world->token_highest[lock]);
+    ck_assert_uint_gt(grant->token_last, grant->token_first + 1000000);
+    world->served[node]++;
+    check_exclusion(world);
+}
+
+static void use_token(struct world *world, uint32_t node, uint32_t lock)
+{
+    struct host_model *host = &world->hosts[node];
+    struct lock_model *model = &host->locks[lock];
+    if (model->want != HOLDING ||
+        renewal_state(&host->renewal, world->cell->now_ns) != RENEWAL_SAFE) {
+        return;
+    }
+    uint64_t token = model->token_next++;
+    model->token_used = token;
+    ck_assert_uint_gt(token, world->token_highest[lock]);
+    world->token_highest[lock] = token;
+}
+
+static void host_receive(void *arg, uint32_t node, const struct message *message)
+{
+    struct world *world = arg;
+    struct host_model *host = &world->hosts[node];
+    uint32_t lock = 0;
+    switch (message->kind) {
+    case MESSAGE_RENEW_ACK:
+        renewal_acked(&host->renewal, message, world->cell->now_ns, &host->actions);
+        flush(world, node);
+        break;
+    case MESSAGE_GRANT:
+        got_grant(world, node, &message->as.grant);
+        break;
+    case MESSAGE_RECALL:
+        lock = lock_of(&message->as.version.name);
+        if (message->as.version.epoch == host->epoch && host->locks[lock].want == HOLDING &&
+            message_order_equal(message->as.version.version, host->locks[lock].version)) {
+            begin_giving(world, node, lock);
+        }
+        if (message->as.version.epoch == host->epoch && host->locks[lock].want == ASKING) {
+            /* The recall has overtaken its grant: refuse that and all before. */
+            host->locks[lock].version = message->as.version.version;
+            host->locks[lock].token_used = 0;
+            begin_giving(world, node, lock);
+        }
+        break;
+    case MESSAGE_GIVE_BACK_ACK:
+        lock = lock_of(&message->as.version.name);
+        if (message->as.version.epoch == host->epoch && host->locks[lock].want == GIVING &&
+            message_order_equal(message->as.version.version, host->locks[lock].version)) {
+            host->locks[lock].want = IDLE;
+        }
+        break;
+    default:
+        break;
+    }
+    check_exclusion(world);
+}
+
+/* A host that is up does something about one of its locks, and repeats what is not answered. */
+static void host_act(struct world *world, uint32_t node)
+{
+    struct cell *cell = world->cell;
+    struct host_model *host = &world->hosts[node];
+    renewal_tick(&host->renewal, cell->now_ns, &host->actions);
+    flush(world, node);
+    if (renewal_state(&host->renewal, cell->now_ns) == RENEWAL_LOST) {
+        host_start(world, node);
+        return;
+    }
+    uint32_t lock = (uint32_t)(cell_random(cell) % LOCKS);
+    struct lock_model *model = &host->locks[lock];
+    model->to = cell_coordinator(cell, lock_name(lock));
+    switch (model->want) {
+    case IDLE:
+        model->request_id = ++host->last_id;
+        model->want = ASKING;
+        /* fall through */
+    case ASKING:
+        cell_acquire(cell, node, model->to, lock_name(lock), model->request_id, host->epoch,
+                     MESSAGE_MODE_EXCLUSIVE, 100);
+        break;
+    case HOLDING:
+        use_token(world, node, lock);
+        if (cell_random(cell) % 8 == 0) {
+            begin_giving(world, node, lock);
+        }
+        break;
+    case GIVING:
+        give_back(world, node, lock, model->version, model->token_used);
+        break;
+    }
+}
+
+static void start_node(struct world *world, uint32_t node)
+{
+    cell_start(world->cell, node);
+    if (world->cell->nodes[node].up) {
+        host_start(world, node);
+    }
+}
+
+static void disturb(struct world *world)
+{
+    struct cell *cell = world->cell;
+    uint32_t voters = cell->config.voter_count;
+    uint32_t node = (uint32_t)(cell_random(cell) % voters);
+    switch (cell_random(cell) % 200) {
+    case 0:
+        cell_kill(cell, node);
+        break;
+    case 1:
+        cell->nodes[node].fail_commit = true;
+        break;
+    case 2:
+    case 3:
+        cell->cut[node][cell_random(cell) % voters] = true;
+        break;
+    case 4:
+    case 5:
+        memset(cell->cut, 0, sizeof(cell->cut));
+        break;
+    case 6:
+        if (cell->nodes[node].up) {
+            struct quorum_event event = {
+                .kind = QUORUM_STALLED, .now_ns = cell->now_ns, .random = cell_random(cell)};
+            cell_step(cell, node, event);
+        }
+        break;
+    default:
+        break;
+    }
+    for (uint32_t i = 0; i < voters; i++) {
+        if (!cell->nodes[i].up && cell_random(cell) % 50 == 0) {
+            start_node(world, i);
+        }
+    }
+}
+
+static void act_all(struct world *world)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < world->cell->config.voter_count; i++) {
+        any = any || world->cell->nodes[i].up;
+    }
+    for (uint32_t i = 0; any && i < world->cell->config.voter_count; i++) {
+        if (world->cell->nodes[i].up) {
+            host_act(world, i);
+        }
+    }
+    cell_run(world->cell, STEP_MS * CELL_MS);
+    check_exclusion(world);
+}
+
+static void run(uint32_t voters, uint64_t seed)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    ck_assert_ptr_nonnull(world);
+    struct cell *cell = cell_create(voters, seed);
+    world->cell = cell;
+    cell->host = host_receive;
+    cell->host_arg = world;
+    cell->loss_percent = (uint32_t)(cell_random(cell) % 30);
+    cell->repeat_percent = (uint32_t)(cell_random(cell) % 30);
+    cell->delay_max_ns = (int64_t)(1 + cell_random(cell) % 300) * CELL_MS;
+    for (uint32_t i = 0; i < voters; i++) {
+        start_node(world, i);
+    }
+    for (uint32_t step = 0; step < CHAOS_MS / STEP_MS; step++) {
+        disturb(world);
+        act_all(world);
+    }
+    cell->loss_percent = 0;
+    cell->repeat_percent = 0;
+    cell->delay_max_ns = CELL_MS;
+    memset(cell->cut, 0, sizeof(cell->cut));
+    memset(world->served, 0, sizeof(world->served));
+    for (uint32_t i = 0; i < voters; i++) {
+        cell->nodes[i].fail_commit = false;
+        if (!cell->nodes[i].up) {
+            start_node(world, i);
+        }
+    }
+    for (uint32_t step = 0; step < HEALED_MS / STEP_MS; step++) {
+        act_all(world);
+    }
+    for (uint32_t i = 0; i < voters; i++) {
+        if (world->served[i] < 20) {
+            ck_abort_msg("seed %llu: host %u was served %llu times after healing",
+                         (unsigned long long)seed, i, (unsigned long long)world->served[i]);
+        }
+    }
+    cell_destroy(cell);
+    free(world);
+}
+
+START_TEST(one_voter)
+{
+    run(1, 100 + (uint64_t)_i);
+}
+END_TEST
+
+START_TEST(three_voters)
+{
+    run(3, 200 + (uint64_t)_i);
+}
+END_TEST
+
+int main(void)
+{
+    const char *deep = getenv("HOLDFAST_TEST_SEEDS");
+    int seeds = deep != NULL ? atoi(deep) : 6;
+    Suite *suite = suite_create("cell");
+    TCase *tests = tcase_create("chaos");
+    tcase_add_loop_test(tests, one_voter, 0, seeds);
+    tcase_add_loop_test(tests, three_voters, 0, seeds);
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

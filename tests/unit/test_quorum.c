@@ -1,0 +1,468 @@
+/* The coordinator with its voters: what a host asks and is answered, alone and among three. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
+static const enum message_mode S = MESSAGE_MODE_SHARED;
+
+static struct cell *start(uint32_t voters)
+{
+    struct cell *cell = cell_create(voters, 1);
+    cell_start_all(cell);
+    cell_run(cell, 20 * CELL_MS);
+    for (uint32_t i = 0; i < voters; i++) {
+        ck_assert(quorum_ready(cell->nodes[i].quorum));
+    }
+    return cell;
+}
+
+static void settle(struct cell *cell)
+{
+    cell_run(cell, 20 * CELL_MS);
+}
+
+static const struct message_grant *granted(struct cell *cell, uint32_t node, uint64_t id)
+{
+    const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_uint_eq(message->as.grant.request_id, id);
+    return &message->as.grant;
+}
+
+static const struct message_refused *refused(struct cell *cell, uint32_t node, uint64_t id)
+{
+    const struct message *message = cell_got(cell, node, MESSAGE_REFUSED);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_uint_eq(message->as.refused.request_id, id);
+    return &message->as.refused;
+}
+
+START_TEST(first_touch_is_one_commit)
+{
+    struct cell *cell = start(1);
+    uint64_t commits = cell->nodes[0].disk.commits;
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 1000);
+    settle(cell);
+    const struct message_grant *grant = granted(cell, 0, 1);
+    ck_assert_uint_eq(grant->token_first, 1);
+    ck_assert_uint_eq(grant->token_last, MESSAGE_TOKEN_RANGE);
+    ck_assert_uint_eq(grant->mode, X);
+    ck_assert_uint_eq(grant->lock_delay_ms, 1000);
+    ck_assert_uint_eq(cell->nodes[0].disk.commits, commits + 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(asked_twice_answered_the_same)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
+    settle(cell);
+    struct message_grant first = *granted(cell, 0, 1);
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
+    settle(cell);
+    ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2);
+    ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
+    /* Also by the coordinator's next life. */
+    cell_kill(cell, to);
+    cell_start(cell, to);
+    settle(cell);
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
+    settle(cell);
+    ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(given_back_says_how_many_tokens)
+{
+    struct cell *cell = start(1);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    settle(cell);
+    struct message_order version = granted(cell, 0, 1)->version;
+    cell_give_back(cell, 0, 0, "a", 2, 1, version, 41);
+    settle(cell);
+    ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_GIVE_BACK_ACK)->as.version.request_id, 2);
+    cell_acquire(cell, 0, 0, "a", 3, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(granted(cell, 0, 3)->token_first, 42);
+    ck_assert(message_order_before(version, granted(cell, 0, 3)->version));
+    /* The old give-back again: acknowledged, and the new grant stays. */
+    cell_give_back(cell, 0, 0, "a", 2, 1, version, 41);
+    settle(cell);
+    ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GIVE_BACK_ACK), 2);
+    struct message_order kept = granted(cell, 0, 3)->version;
+    cell_acquire(cell, 0, 0, "a", 4, 1, X, 0);
+    settle(cell);
+    ck_assert(message_order_equal(granted(cell, 0, 4)->version, kept));
+    cell_destroy(cell);
+}
+END_TEST
+
+static void amend(struct cell *cell, const struct message_grant *grant, uint64_t id,
+                  uint16_t lock_delay_ms, uint64_t token_last, enum message_mode mode)
+{
+    struct message message;
+    cell_header(cell, 0, MESSAGE_AMEND, &message);
+    message.as.amend.agent = message.from;
+    message.as.amend.epoch = 1;
+    message.as.amend.request_id = id;
+    message.as.amend.name = grant->name;
+    message.as.amend.version = grant->version;
+    message.as.amend.lock_delay_ms = lock_delay_ms;
+    message.as.amend.token_last = token_last;
+    message.as.amend.mode = (uint8_t)mode;
+    cell_send(cell, 0, 0, &message);
+    settle(cell);
+}
+
+START_TEST(amended_keeps_its_version)
+{
+    struct cell *cell = start(1);
+    cell_acquire(cell, 0, 0, "a", 1, 1, S, 5);
+    settle(cell);
+    struct message_grant grant = *granted(cell, 0, 1);
+    amend(cell, &grant, 2, 700, 0, X);
+    struct message_grant amended = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
+    ck_assert(message_order_equal(amended.version, grant.version));
+    ck_assert_uint_eq(amended.lock_delay_ms, 700);
+    ck_assert_uint_eq(amended.mode, X);
+    ck_assert_uint_eq(amended.token_first, grant.token_first);
+    for (uint32_t i = 0; i < 2; i++) { /* the second time it is a repeat */
+        amend(cell, &grant, 3, 6, grant.token_last, MESSAGE_MODE_NONE);
+        amended = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
+        ck_assert_uint_eq(amended.lock_delay_ms, 700);
+        ck_assert_uint_eq(amended.token_first, grant.token_last + 1);
+    }
+    cell_give_back(cell, 0, 0, "a", 4, 1, grant.version, amended.token_first);
+    settle(cell);
+    amend(cell, &grant, 5, 6, 0, MESSAGE_MODE_NONE);
+    ck_assert_uint_eq(refused(cell, 0, 5)->reason, MESSAGE_REFUSED_VERSION);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(range_ends_before_a_block)
+{
+    ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK - 5), MESSAGE_TOKEN_BLOCK - 1);
+    ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK),
+                      MESSAGE_TOKEN_BLOCK + MESSAGE_TOKEN_RANGE - 1);
+    struct cell *cell = start(1);
+    struct quorum_register reg = {.accepted = {.ballot = 1 << 16 | 1, .sequence = 1}};
+    message_name_set(&reg.name, "a", 1);
+    reg.value.token_first = MESSAGE_TOKEN_BLOCK - 5;
+    reg.value.permits = 1;
+    cell_kill(cell, 0);
+    cell->nodes[0].disk.registers[0] = reg;
+    message_name_set(&reg.name, "b", 1);
+    reg.value.token_first = MESSAGE_TOKEN_LIMIT;
+    cell->nodes[0].disk.registers[1] = reg;
+    cell->nodes[0].disk.register_count = 2;
+    cell_start(cell, 0);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(granted(cell, 0, 1)->token_first, MESSAGE_TOKEN_BLOCK - 5);
+    ck_assert_uint_eq(granted(cell, 0, 1)->token_last, MESSAGE_TOKEN_BLOCK - 1);
+    amend(cell, granted(cell, 0, 1), 2, 0, MESSAGE_TOKEN_BLOCK - 1, MESSAGE_MODE_NONE);
+    ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_AMENDED)->as.grant.token_first,
+                      MESSAGE_TOKEN_BLOCK);
+    cell_acquire(cell, 0, 0, "b", 3, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_TOKENS);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(recalled_when_another_waits_and_passed_on_in_one_accept)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    for (uint32_t i = 0; i < 3; i++) {
+        cell_extend(cell, 0, i, 1);
+    }
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
+    settle(cell);
+    struct message_grant grant = *granted(cell, 0, 1);
+    ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_RECALL), 0);
+    cell_acquire(cell, 1, to, "a", 1, 1, X, 1000);
+    settle(cell);
+    const struct message *recall = cell_got(cell, 0, MESSAGE_RECALL);
+    ck_assert_ptr_nonnull(recall);
+    ck_assert(message_order_equal(recall->as.version.version, grant.version));
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    uint64_t commits = cell->nodes[to].disk.commits;
+    cell_give_back(cell, 0, to, "a", 2, 1, grant.version, 9);
+    settle(cell);
+    ck_assert_ptr_nonnull(cell_got(cell, 0, MESSAGE_GIVE_BACK_ACK));
+    ck_assert_uint_eq(granted(cell, 1, 1)->token_first, 10);
+    ck_assert_uint_eq(cell->nodes[to].disk.commits, commits + 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(first_come_first_served)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 0);
+    settle(cell);
+    struct message_order version = granted(cell, 0, 1)->version;
+    cell_acquire(cell, 2, to, "a", 1, 1, X, 0);
+    settle(cell);
+    cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
+    settle(cell);
+    cell_give_back(cell, 0, to, "a", 2, 1, version, 0);
+    settle(cell);
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    version = granted(cell, 2, 1)->version;
+    cell_give_back(cell, 2, to, "a", 2, 1, version, 0);
+    settle(cell);
+    granted(cell, 1, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* The lock-delay counts from when the coordinator learned of the death, and is counted long. */
+START_TEST(dead_session_then_lock_delay_then_next)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    for (uint32_t i = 0; i < 3; i++) {
+        cell_extend(cell, 0, i, 1);
+    }
+    int64_t heard_ns = cell->now_ns;
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 2000);
+    settle(cell);
+    uint64_t last = granted(cell, 0, 1)->token_last;
+    cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
+    int64_t earliest_ns = heard_ns - 20 * CELL_MS + CELL_TTL_NS / 10 * 11 + 2200 * CELL_MS;
+    cell_run(cell, earliest_ns - cell->now_ns);
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_uint_eq(granted(cell, 1, 1)->token_first, last + 1);
+    /* The dead one is told, if it comes back. */
+    cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: a session that is renewed is never ended, whoever waits. */
+START_TEST(living_session_keeps_its_grant)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 0);
+    settle(cell);
+    cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
+    for (uint32_t round = 0; round < 20; round++) {
+        cell->nodes[0].inbox_count = 0;
+        for (uint32_t i = 0; i < 2; i++) { /* a majority is enough */
+            cell_extend(cell, 0, i, 1);
+        }
+        cell_run(cell, 1000 * CELL_MS);
+    }
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap (Curator 1121): what one's own dead session left is not one's own. */
+START_TEST(older_epoch_of_the_same_agent)
+{
+    struct cell *cell = start(1);
+    cell_extend(cell, 0, 0, 1);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 1000);
+    settle(cell);
+    uint64_t last = granted(cell, 0, 1)->token_last;
+    cell_kill(cell, 0);
+    cell->nodes[0].inbox_count = 0;
+    cell_start(cell, 0);
+    int64_t started_ns = cell->now_ns;
+    cell_acquire(cell, 0, 0, "a", 2, 2, X, 1000);
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 1100 * CELL_MS - 10 * CELL_MS);
+    ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_GRANT));
+    ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_RECALL));
+    cell_run(cell, started_ns + CELL_TTL_NS / 10 * 11 + 1200 * CELL_MS - cell->now_ns);
+    ck_assert_uint_eq(granted(cell, 0, 2)->token_first, last + 1);
+    ck_assert_uint_eq(cell->nodes[0].disk.mark_count, 1);
+    ck_assert_uint_eq(cell->nodes[0].disk.marks[0].epoch, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A newer session alone has the older ones marked, so that nobody waits for that later. */
+START_TEST(superseded_epoch_is_marked)
+{
+    struct cell *cell = start(1);
+    cell_extend(cell, 0, 0, 5);
+    ck_assert_uint_eq(cell->nodes[0].disk.mark_count, 0);
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 100 * CELL_MS);
+    ck_assert_uint_eq(cell->nodes[0].disk.mark_count, 1);
+    ck_assert_uint_eq(cell->nodes[0].disk.marks[0].epoch, 4);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_int_eq(quorum_next_tick_ns(cell->nodes[0].quorum), INT64_MAX);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(full_tables_are_answers)
+{
+    struct cell *cell = start(1);
+    char name[8] = "n000";
+    uint32_t granted_count = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        name[2] = (char)('0' + i / 10);
+        name[3] = (char)('0' + i % 10);
+        cell_acquire(cell, 0, 0, name, i, 1, X, 0);
+        settle(cell);
+        granted_count = cell_got_count(cell, 0, MESSAGE_GRANT);
+        ck_assert_uint_eq(granted_count + cell_got_count(cell, 0, MESSAGE_REFUSED), i + 1);
+    }
+    ck_assert_uint_eq(granted_count, cell->config.limits.registers);
+    ck_assert_uint_eq(refused(cell, 0, 99)->reason, MESSAGE_REFUSED_FULL);
+    cell_acquire(cell, 0, 0, "n000", 200, 1, X, 0);
+    settle(cell);
+    granted(cell, 0, 200);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* More requests than there is room for, all waiting: the ones too many are told. */
+START_TEST(too_many_requests)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 0);
+    settle(cell);
+    for (uint32_t i = 0; i < 70; i++) {
+        cell_acquire(cell, 1, to, "a", 100 + i, 1, X, 0);
+    }
+    settle(cell);
+    ck_assert_uint_eq(cell_got_count(cell, 1, MESSAGE_REFUSED), 70 - 64);
+    struct message_order version = granted(cell, 0, 1)->version;
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    cell_give_back(cell, 0, to, "a", 2, 1, version, 0);
+    settle(cell);
+    ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_REFUSED)->as.refused.reason, MESSAGE_REFUSED_FULL);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(not_the_owner_names_it)
+{
+    struct cell *cell = start(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t other = (owner + 1) % 3;
+    cell_acquire(cell, 0, other, "a", 1, 1, X, 0);
+    settle(cell);
+    const struct message_refused *no = refused(cell, 0, 1);
+    ck_assert_uint_eq(no->reason, MESSAGE_REFUSED_NOT_OWNER);
+    ck_assert_int_eq(memcmp(&no->owner, &cell->config.voters[owner], sizeof(no->owner)), 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Another voter takes the partitions over: the first learns it from the ballot, and the grant that
+ * it made stays under its version. */
+START_TEST(taken_over_by_a_higher_ballot)
+{
+    struct cell *cell = start(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t other = (owner + 1) % 3;
+    cell_acquire(cell, 0, owner, "a", 1, 1, X, 0);
+    settle(cell);
+    struct message_order version = granted(cell, 0, 1)->version;
+    struct quorum_event event = {.kind = QUORUM_OWN, .now_ns = cell->now_ns, .random = 5};
+    memset(&event.as.partitions, 0xff, sizeof(event.as.partitions));
+    cell_step(cell, other, event);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert(quorum_ready(cell->nodes[other].quorum));
+    cell_acquire(cell, 0, other, "a", 2, 1, X, 0);
+    settle(cell);
+    ck_assert(message_order_equal(granted(cell, 0, 2)->version, version));
+    cell_acquire(cell, 1, owner, "zz", 3, 1, X, 0);
+    cell_acquire(cell, 2, owner, "a", 3, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(refused(cell, 2, 3)->reason, MESSAGE_REFUSED_NOT_OWNER);
+    ck_assert_int_eq(memcmp(&refused(cell, 2, 3)->owner, &cell->config.voters[other],
+                            sizeof(struct message_agent)),
+                     0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A commit that fails has told nobody anything, and its round is not used again. */
+START_TEST(failed_commit_sends_nothing)
+{
+    struct cell *cell = start(1);
+    cell->nodes[0].fail_commit = true;
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    settle(cell);
+    ck_assert(!cell->nodes[0].up);
+    ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_GRANT));
+    uint32_t round = cell->nodes[0].disk.round;
+    cell_start(cell, 0);
+    ck_assert_uint_gt(cell->nodes[0].disk.round, round);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(granted(cell, 0, 1)->token_first, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(no_majority_no_grant)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_kill(cell, (to + 1) % 3);
+    cell_kill(cell, (to + 2) % 3);
+    cell_acquire(cell, to, to, "a", 1, 1, X, 0);
+    cell_run(cell, 5000 * CELL_MS);
+    ck_assert_ptr_null(cell_got(cell, to, MESSAGE_GRANT));
+    cell_start(cell, (to + 1) % 3);
+    cell_run(cell, 1000 * CELL_MS);
+    granted(cell, to, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+static Suite *quorum_suite(void)
+{
+    Suite *suite = suite_create("quorum");
+    TCase *tests = tcase_create("quorum");
+    tcase_add_test(tests, first_touch_is_one_commit);
+    tcase_add_test(tests, asked_twice_answered_the_same);
+    tcase_add_test(tests, given_back_says_how_many_tokens);
+    tcase_add_test(tests, amended_keeps_its_version);
+    tcase_add_test(tests, range_ends_before_a_block);
+    tcase_add_test(tests, recalled_when_another_waits_and_passed_on_in_one_accept);
+    tcase_add_test(tests, first_come_first_served);
+    tcase_add_test(tests, dead_session_then_lock_delay_then_next);
+    tcase_add_test(tests, living_session_keeps_its_grant);
+    tcase_add_test(tests, older_epoch_of_the_same_agent);
+    tcase_add_test(tests, superseded_epoch_is_marked);
+    tcase_add_test(tests, full_tables_are_answers);
+    tcase_add_test(tests, too_many_requests);
+    tcase_add_test(tests, not_the_owner_names_it);
+    tcase_add_test(tests, taken_over_by_a_higher_ballot);
+    tcase_add_test(tests, failed_commit_sends_nothing);
+    tcase_add_test(tests, no_majority_no_grant);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(quorum_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,241 @@
+/* The host's side of its session: until when the lease counts. Trap (etcd's Go client): it counts
+ * from the sending, never from the answer. */
+#include <check.h>
+#include <string.h>
+
+#include "core/renewal.h"
+
+#define MS INT64_C(1000000)
+
+static const int64_t TTL = 3000 * MS;
+static const int64_t LEASE = 2700 * MS; /* short by 10 % */
+static const int64_t GRACE = 1000 * MS;
+
+static struct renewal renewal;
+static struct action items[RENEWAL_ACTIONS];
+static struct actions actions;
+static int64_t now;
+
+static void start(uint32_t voters, bool adopted)
+{
+    struct renewal_config config = {.voter_count = voters,
+                                    .session_ttl_ns = TTL,
+                                    .grace_period_ns = GRACE,
+                                    .max_drift_percent = 10,
+                                    .advertise = "tcp://10.0.0.1:7411"};
+    struct message header;
+    memset(&header, 0, sizeof(header));
+    message_agent_set(&header.from, "me", 2);
+    for (uint32_t i = 0; i < voters; i++) {
+        char text[2] = {'v', (char)('0' + i)};
+        message_agent_set(&config.voters[i], text, 2);
+    }
+    now = 5000 * MS;
+    actions = (struct actions){.items = items, .capacity = RENEWAL_ACTIONS};
+    renewal_init(&renewal, &config, &header);
+    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), INT64_MAX);
+    renewal_start(&renewal, 4, adopted, now, 12345, &actions);
+}
+
+/* The id of the renewal that was sent last to a voter; 0: none was. Empties the list. */
+static uint64_t sent(uint32_t voter)
+{
+    uint64_t id = 0;
+    for (uint32_t i = 0; i < actions.count; i++) {
+        const struct action *action = &items[i];
+        ck_assert_int_eq(action->kind, ACTION_SEND);
+        ck_assert(message_valid(&action->as.send.message));
+        ck_assert_uint_eq(action->as.send.message.as.renew.epoch, 4);
+        ck_assert_str_eq(action->as.send.message.as.renew.advertise, "tcp://10.0.0.1:7411");
+        if (action->as.send.to == voter) {
+            id = action->as.send.message.as.renew.renewal_id;
+        }
+    }
+    return id;
+}
+
+static void ack_as(uint32_t voter, uint64_t id, bool extended, uint32_t dead_epoch, uint32_t epoch)
+{
+    struct message message;
+    char text[2] = {'v', (char)('0' + voter)};
+    memset(&message, 0, sizeof(message));
+    message.kind = MESSAGE_RENEW_ACK;
+    message_agent_set(&message.from, text, 2);
+    message_agent_set(&message.as.renew_ack.agent, "me", 2);
+    message.as.renew_ack.epoch = epoch;
+    message.as.renew_ack.renewal_id = id;
+    message.as.renew_ack.echo.incarnation = 1;
+    message.as.renew_ack.echo.issued_ns = now;
+    message.as.renew_ack.extended = extended;
+    message.as.renew_ack.dead_epoch = dead_epoch;
+    renewal_acked(&renewal, &message, now, &actions);
+}
+
+static void ack(uint32_t voter, uint64_t id, bool extended)
+{
+    ack_as(voter, id, extended, 0, 4);
+}
+
+static uint64_t next_round(uint32_t voter)
+{
+    now = renewal_next_tick_ns(&renewal, now);
+    actions.count = 0;
+    renewal_tick(&renewal, now, &actions);
+    return sent(voter);
+}
+
+START_TEST(two_renewals_make_it_safe)
+{
+    start(1, false);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    uint64_t first = sent(0);
+    actions.count = 0;
+    now += 10 * MS;
+    ack(0, first, false);
+    ck_assert_uint_eq(actions.count, 1);
+    ck_assert_int_eq(items[0].as.send.message.as.renew.echo.issued_ns, now);
+    uint64_t second = sent(0);
+    ck_assert_uint_ne(second, first);
+    int64_t sent_ns = now;
+    actions.count = 0;
+    now += 700 * MS;
+    ack(0, second, true);
+    ck_assert_uint_eq(actions.count, 0);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
+    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE - 1), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE + GRACE - 1), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE + GRACE), RENEWAL_LOST);
+    ck_assert(renewal_voter_up(&renewal, 0, now));
+    ck_assert(!renewal_voter_up(&renewal, 0, now + TTL + 1));
+}
+END_TEST
+
+START_TEST(lease_is_what_a_majority_extended)
+{
+    start(3, false);
+    int64_t first_ns = now;
+    uint64_t first = sent(0);
+    ack(0, first, true);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), 0);
+    ack(1, first, true);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    uint64_t second = next_round(2);
+    int64_t second_ns = now;
+    ck_assert_int_eq(second_ns, first_ns + TTL / 3);
+    ack(2, second, true);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ack(2, second, true); /* the same voter twice is no majority */
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ack(1, second, false); /* heard, not extended */
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ack(0, second, true);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), second_ns + LEASE);
+}
+END_TEST
+
+START_TEST(strange_answers_count_for_nothing)
+{
+    start(1, false);
+    uint64_t id = sent(0);
+    ack(0, id + 1, true);
+    ack(0, id - 1, true);
+    ack_as(0, id, true, 0, 3);
+    ack_as(0, id, true, 0, 5);
+    ack(7, id, true);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), 0);
+    ack(0, id, true);
+    ck_assert_int_ne(renewal_deadline_ns(&renewal), 0);
+}
+END_TEST
+
+/* A voter that never extends is not asked more than once out of turn. */
+START_TEST(hurries_once_a_round)
+{
+    start(1, false);
+    uint64_t id = sent(0);
+    actions.count = 0;
+    ack(0, id, false);
+    ck_assert_uint_eq(actions.count, 1);
+    id = sent(0);
+    actions.count = 0;
+    ack(0, id, false);
+    ck_assert_uint_eq(actions.count, 0);
+    id = next_round(0);
+    actions.count = 0;
+    ack(0, id, false);
+    ck_assert_uint_eq(actions.count, 1);
+}
+END_TEST
+
+START_TEST(jeopardy_ends_in_time_or_never)
+{
+    start(1, false);
+    ack(0, sent(0), true);
+    int64_t deadline_ns = renewal_deadline_ns(&renewal);
+    uint64_t id = 0;
+    while (now < deadline_ns) {
+        id = next_round(0) != 0 ? sent(0) : id;
+    }
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    int64_t sent_ns = deadline_ns - 700 * MS; /* the round at 2000 ms of 2700 */
+    ack(0, id, true);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
+    id = next_round(0);
+    now = renewal_deadline_ns(&renewal) + GRACE;
+    ack(0, id, true); /* too late, whatever it would have extended */
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
+    actions.count = 0;
+    renewal_tick(&renewal, now + TTL, &actions);
+    ck_assert_uint_eq(actions.count, 0);
+    ck_assert_int_eq(renewal_state(&renewal, 5000 * MS), RENEWAL_LOST);
+}
+END_TEST
+
+START_TEST(dead_when_a_majority_says_so)
+{
+    start(3, false);
+    uint64_t id = sent(0);
+    for (uint32_t i = 0; i < 3; i++) {
+        ack(i, id, true);
+    }
+    id = next_round(0);
+    ack_as(0, id, false, 4, 4);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ack_as(1, id, false, 3, 4); /* an older epoch's death */
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ack_as(1, id, false, 4, 4);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
+    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), INT64_MAX);
+}
+END_TEST
+
+START_TEST(adopted_session_is_lost_if_nobody_renews_it)
+{
+    start(1, true);
+    ck_assert_int_eq(renewal_state(&renewal, now + TTL + GRACE - 1), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(&renewal, now + TTL + GRACE), RENEWAL_LOST);
+    start(1, false);
+    ck_assert_int_eq(renewal_state(&renewal, now + 100 * TTL), RENEWAL_JEOPARDY);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("renewal");
+    TCase *tests = tcase_create("renewal");
+    tcase_add_test(tests, two_renewals_make_it_safe);
+    tcase_add_test(tests, lease_is_what_a_majority_extended);
+    tcase_add_test(tests, strange_answers_count_for_nothing);
+    tcase_add_test(tests, hurries_once_a_round);
+    tcase_add_test(tests, jeopardy_ends_in_time_or_never);
+    tcase_add_test(tests, dead_when_a_majority_says_so);
+    tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

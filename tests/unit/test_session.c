@@ -1,0 +1,235 @@
+/* The voter's side of sessions: what extends one, and what ends it. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+static const int64_t LONG_TTL_NS = CELL_TTL_NS / 10 * 11;
+
+static struct cell *start(void)
+{
+    struct cell *cell = cell_create(3, 7);
+    cell->delay_max_ns = 0;
+    cell_start_all(cell);
+    cell_run(cell, CELL_MS);
+    return cell;
+}
+
+static const struct message_renew_ack *renew(struct cell *cell, uint32_t epoch, uint64_t id,
+                                             struct message_echo echo)
+{
+    cell->nodes[1].inbox_count = 0;
+    cell_renew(cell, 1, 0, epoch, id, echo);
+    cell_run(cell, CELL_MS);
+    const struct message *message = cell_got(cell, 1, MESSAGE_RENEW_ACK);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_uint_eq(message->as.renew_ack.renewal_id, id);
+    ck_assert_uint_eq(message->as.renew_ack.epoch, epoch);
+    return &message->as.renew_ack;
+}
+
+/* What node 0, the voter, answers node 2, a coordinator, about node 1's session. */
+struct asked {
+    bool answered;
+    struct message_session_answer answer;
+};
+
+static struct asked ask(struct cell *cell, enum message_kind kind, uint32_t epoch)
+{
+    struct cell_node *voter = &cell->nodes[0];
+    struct message message;
+    struct asked asked = {.answered = false};
+    cell_header(cell, 2, kind, &message);
+    message.as.session.agent = cell->config.voters[1];
+    message.as.session.epoch = epoch;
+    struct quorum_event event = {
+        .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
+    event.as.message = &message;
+    quorum_step(voter->quorum, &event, &voter->actions);
+    for (uint32_t i = 0; i < voter->actions.count; i++) {
+        const struct action *action = &voter->actions.items[i];
+        if (action->kind == ACTION_SEND) {
+            asked.answered = true;
+            asked.answer = action->as.send.message.as.session_answer;
+            ck_assert_uint_eq(action->as.send.to, 2);
+        } else {
+            /* A mark is durable before it is told. */
+            ck_assert_int_eq(action->kind, ACTION_PERSIST_MARK);
+            ck_assert(!asked.answered);
+            voter->disk.marks[0] = action->as.mark;
+            voter->disk.mark_count = 1;
+        }
+    }
+    voter->actions.count = 0;
+    return asked;
+}
+
+static void stalled(struct cell *cell)
+{
+    struct quorum_event event = {.kind = QUORUM_STALLED, .now_ns = cell->now_ns};
+    cell_step(cell, 0, event);
+}
+
+START_TEST(only_a_fresh_echo_extends)
+{
+    struct cell *cell = start();
+    struct message_echo none = {0};
+    const struct message_renew_ack *ack = renew(cell, 1, 1, none);
+    ck_assert(!ack->extended);
+    struct message_echo first = ack->echo;
+    ack = renew(cell, 1, 2, first);
+    ck_assert(ack->extended);
+    struct message_echo second = ack->echo;
+    ck_assert(!renew(cell, 1, 3, first)->extended); /* counted already */
+    ck_assert(!renew(cell, 1, 4, none)->extended);
+    struct message_echo strange = second;
+    strange.incarnation += 2;
+    ck_assert(!renew(cell, 1, 5, strange)->extended);
+    struct message_echo future = second;
+    future.issued_ns += 1000 * CELL_MS;
+    ck_assert(!renew(cell, 1, 6, future)->extended);
+    ck_assert(renew(cell, 1, 7, second)->extended);
+    /* A ttl old. */
+    struct message_echo old = renew(cell, 1, 8, none)->echo;
+    cell_run(cell, CELL_TTL_NS);
+    ck_assert(!renew(cell, 1, 9, old)->extended);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A restarted voter knows none of its earlier stamps. */
+START_TEST(echo_of_an_earlier_process)
+{
+    struct cell *cell = start();
+    struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
+    cell_kill(cell, 0);
+    cell_start(cell, 0);
+    ck_assert(!renew(cell, 1, 2, echo)->extended);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: renewals arrive, answers do not: such a host's session ends. */
+START_TEST(one_way_link)
+{
+    struct cell *cell = start();
+    struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
+    ck_assert(renew(cell, 1, 2, echo)->extended);
+    for (uint64_t id = 3; id < 9; id++) {
+        renew(cell, 1, id, echo); /* never hears a newer one */
+        cell_run(cell, CELL_TTL_NS / 3);
+    }
+    ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(lapses_long_after_it_was_heard)
+{
+    struct cell *cell = start();
+    cell_extend(cell, 1, 0, 1);
+    int64_t heard_ns = cell->now_ns - 4 * CELL_MS;
+    cell_run(cell, heard_ns + LONG_TTL_NS - 10 * CELL_MS - cell->now_ns);
+    struct asked asked = ask(cell, MESSAGE_POLL, 1);
+    ck_assert(asked.answered && !asked.answer.yes && asked.answer.wait_ns > 0);
+    ck_assert(!ask(cell, MESSAGE_MARK, 1).answer.yes);
+    cell_run(cell, asked.answer.wait_ns);
+    ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: polled lapsed, then a renewal, then the mark: the mark is refused. */
+START_TEST(marked_only_if_lapsed_at_that_instant)
+{
+    struct cell *cell = start();
+    struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
+    echo = renew(cell, 1, 2, echo)->echo;
+    cell_run(cell, LONG_TTL_NS + CELL_MS);
+    ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
+    echo = renew(cell, 1, 3, echo)->echo;
+    ck_assert(renew(cell, 1, 4, echo)->extended);
+    ck_assert(!ask(cell, MESSAGE_MARK, 1).answer.yes);
+    ck_assert_uint_eq(cell->nodes[0].disk.mark_count, 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(marked_is_dead_for_ever)
+{
+    struct cell *cell = start();
+    struct message_echo echo = renew(cell, 4, 1, (struct message_echo){0})->echo;
+    cell_run(cell, LONG_TTL_NS + 10 * CELL_MS);
+    ck_assert(ask(cell, MESSAGE_MARK, 4).answer.yes);
+    echo = renew(cell, 4, 2, echo)->echo;
+    const struct message_renew_ack *ack = renew(cell, 4, 3, echo);
+    ck_assert(!ack->extended);
+    ck_assert_uint_eq(ack->dead_epoch, 4);
+    ck_assert(!renew(cell, 3, 4, ack->echo)->extended);
+    cell_kill(cell, 0);
+    cell_start(cell, 0);
+    ack = renew(cell, 4, 5, (struct message_echo){0});
+    ck_assert_uint_eq(ack->dead_epoch, 4);
+    ck_assert(!renew(cell, 4, 6, ack->echo)->extended);
+    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* asked again: at once */
+    echo = renew(cell, 5, 7, (struct message_echo){0})->echo;
+    ck_assert(renew(cell, 5, 8, echo)->extended);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap (etcd 15247): a voter that started or stood still ends nobody's session for a ttl. */
+START_TEST(start_and_stall_renew_everybody)
+{
+    struct cell *cell = start();
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* never heard of */
+    cell_run(cell, LONG_TTL_NS - 2 * CELL_MS);
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes);
+    stalled(cell);
+    cell_run(cell, LONG_TTL_NS - CELL_MS);
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes);
+    cell_run(cell, 2 * CELL_MS);
+    ck_assert(ask(cell, MESSAGE_MARK, 9).answer.yes);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A new epoch does not end the older ones, and does not keep them alive either. */
+START_TEST(older_epoch_lapses_on_its_own)
+{
+    struct cell *cell = start();
+    struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
+    echo = renew(cell, 1, 2, echo)->echo;
+    cell_run(cell, CELL_TTL_NS);
+    ck_assert(!ask(cell, MESSAGE_POLL, 1).answer.yes);
+    echo = renew(cell, 2, 3, echo)->echo;
+    ck_assert(renew(cell, 2, 4, echo)->extended);
+    ck_assert(!renew(cell, 1, 5, echo)->extended);
+    ck_assert(!ask(cell, MESSAGE_POLL, 1).answer.yes);
+    cell_run(cell, CELL_TTL_NS / 10 + CELL_MS);
+    ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
+    ck_assert(!ask(cell, MESSAGE_POLL, 2).answer.yes);
+    cell_destroy(cell);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("session");
+    TCase *tests = tcase_create("session");
+    tcase_add_test(tests, only_a_fresh_echo_extends);
+    tcase_add_test(tests, echo_of_an_earlier_process);
+    tcase_add_test(tests, one_way_link);
+    tcase_add_test(tests, lapses_long_after_it_was_heard);
+    tcase_add_test(tests, marked_only_if_lapsed_at_that_instant);
+    tcase_add_test(tests, marked_is_dead_for_ever);
+    tcase_add_test(tests, start_and_stall_renew_everybody);
+    tcase_add_test(tests, older_epoch_lapses_on_its_own);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

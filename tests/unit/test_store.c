@@ -1,0 +1,411 @@
+/* The store: what was committed is there after a restart, what was not is not, and whatever does
+ * not fit is refused with what, where and what was expected. */
+#include <check.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/store.h"
+
+static char folder[64];
+static char path[96];
+static char error[STORE_ERROR_MAX];
+static struct store_identity identity;
+static struct store_meta meta;
+
+static void setup(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/holdfast-store.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/holdfast.db", folder);
+    message_agent_set(&identity.cell, "prod", 4);
+    message_agent_set(&identity.agent, "host-a", 6);
+    error[0] = 0;
+}
+
+static void teardown(void)
+{
+    static const char *const SUFFIX[] = {"", "-wal", "-shm", "-journal"};
+    char name[128];
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "%s%s", path, SUFFIX[i]);
+        unlink(name);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static struct store *open_store(void)
+{
+    struct store *store = store_open(path, &identity, &meta, error);
+    ck_assert_msg(store != NULL, "%s", error);
+    return store;
+}
+
+static void refused(const char *expected)
+{
+    struct store *store = store_open(path, &identity, &meta, error);
+    ck_assert_ptr_null(store);
+    ck_assert_msg(strstr(error, expected) != NULL, "\"%s\" has no \"%s\"", error, expected);
+    ck_assert_msg(strncmp(error, path, strlen(path)) == 0, "\"%s\" does not say where", error);
+}
+
+static void sql(const char *text)
+{
+    sqlite3 *database = NULL;
+    char *message = NULL;
+    ck_assert_int_eq(sqlite3_open(path, &database), SQLITE_OK);
+    int result = sqlite3_exec(database, text, NULL, NULL, &message);
+    ck_assert_msg(result == SQLITE_OK, "%s", message);
+    ck_assert_int_eq(sqlite3_close(database), SQLITE_OK);
+}
+
+static struct action sample_register(const char *name, uint64_t sequence)
+{
+    struct action action;
+    memset(&action, 0, sizeof(action));
+    action.kind = ACTION_PERSIST_REGISTER;
+    struct quorum_register *reg = &action.as.reg;
+    message_name_set(&reg->name, name, strlen(name));
+    reg->accepted = (struct message_order){MESSAGE_BALLOT_LIMIT - 1, sequence};
+    reg->value.version = (struct message_order){3 << 16 | 1, 9};
+    reg->value.token_first = MESSAGE_TOKEN_LIMIT - 10;
+    reg->value.token_last = MESSAGE_TOKEN_LIMIT - 1;
+    message_agent_set(&reg->value.owner, "host-b", 6);
+    reg->value.epoch = UINT32_MAX;
+    reg->value.lock_delay_ms = 1234;
+    reg->value.permits = 1;
+    reg->value.mode = MESSAGE_MODE_EXCLUSIVE;
+    return action;
+}
+
+struct loaded {
+    struct quorum_promise promises[MESSAGE_PARTITIONS];
+    struct quorum_register registers[8];
+    struct message_session marks[8];
+    char regions[256];
+    char slots[256];
+    uint32_t promise_count, register_count, mark_count;
+    bool refuse;
+};
+
+static bool on_promise(void *arg, const struct quorum_promise *promise)
+{
+    struct loaded *loaded = arg;
+    loaded->promises[loaded->promise_count++] = *promise;
+    return true;
+}
+
+static bool on_register(void *arg, const struct quorum_register *reg)
+{
+    struct loaded *loaded = arg;
+    ck_assert_uint_lt(loaded->register_count, 8);
+    loaded->registers[loaded->register_count++] = *reg;
+    return !loaded->refuse;
+}
+
+static bool on_mark(void *arg, const struct message_session *mark)
+{
+    struct loaded *loaded = arg;
+    loaded->marks[loaded->mark_count++] = *mark;
+    return true;
+}
+
+static bool on_region(void *arg, const char *space, const char *shm_name)
+{
+    struct loaded *loaded = arg;
+    size_t used = strlen(loaded->regions);
+    snprintf(loaded->regions + used, sizeof(loaded->regions) - used, "%s=%s;", space, shm_name);
+    return true;
+}
+
+static bool on_slot(void *arg, const struct store_slot *slot)
+{
+    struct loaded *loaded = arg;
+    size_t used = strlen(loaded->slots);
+    snprintf(loaded->slots + used, sizeof(loaded->slots) - used, "%s/%u=%.*s;", slot->space,
+             slot->slot, (int)slot->length, (const char *)slot->name);
+    return true;
+}
+
+static bool load(struct store *store, struct loaded *loaded)
+{
+    struct store_reader reader = {loaded, on_promise, on_register, on_mark, on_region, on_slot};
+    bool refuse = loaded->refuse;
+    memset(loaded, 0, sizeof(*loaded));
+    loaded->refuse = refuse;
+    return store_load(store, &reader);
+}
+
+static uint64_t put_all(struct store *store)
+{
+    struct action action = sample_register("orders/ä", 7);
+    uint64_t commit = 0;
+    ck_assert(store_begin(store) && store_put_action(store, &action));
+    memset(&action, 0, sizeof(action));
+    action.kind = ACTION_PERSIST_PROMISE;
+    message_partition_add(&action.as.promise.partitions, 0);
+    message_partition_add(&action.as.promise.partitions, 255);
+    action.as.promise.ballot = MESSAGE_BALLOT_LIMIT - 1;
+    ck_assert(store_put_action(store, &action));
+    memset(&action, 0, sizeof(action));
+    action.kind = ACTION_PERSIST_MARK;
+    message_agent_set(&action.as.mark.agent, "host-c", 6);
+    action.as.mark.epoch = UINT32_MAX;
+    ck_assert(store_put_action(store, &action));
+    action.kind = ACTION_PERSIST_ROUND;
+    action.as.round = UINT32_MAX;
+    ck_assert(store_put_action(store, &action));
+    ck_assert(store_put_session_epoch(store, 17) && store_put_membership(store, 2));
+    ck_assert(store_put_region(store, "default", "/holdfast.x"));
+    ck_assert(store_put_slot(store, &(struct store_slot){"default", 3, (const uint8_t *)"a", 1}));
+    ck_assert(store_put_slot(store, &(struct store_slot){"default", 4, (const uint8_t *)"b", 1}));
+    ck_assert(store_commit(store, &commit));
+    return commit;
+}
+
+START_TEST(created_with_an_id_of_its_own)
+{
+    struct store *store = open_store();
+    ck_assert(meta.created && meta.membership == 1 && meta.session_epoch == 0 && meta.round == 0);
+    ck_assert(meta.store_id[0] != 0 && meta.store_id[1] != 0);
+    struct store_meta first = meta;
+    struct stat stat_of_file;
+    ck_assert_int_eq(stat(path, &stat_of_file), 0);
+    ck_assert_uint_eq(stat_of_file.st_mode & 0777, 0600);
+    store_close(store);
+    store = open_store();
+    ck_assert(!meta.created);
+    ck_assert_int_eq(memcmp(meta.store_id, first.store_id, sizeof(first.store_id)), 0);
+    store_close(store);
+}
+END_TEST
+
+START_TEST(committed_is_there_again)
+{
+    struct store *store = open_store();
+    uint64_t commit = put_all(store);
+    store_close(store);
+    store = open_store();
+    ck_assert_uint_eq(meta.commit, commit);
+    ck_assert(meta.round == UINT32_MAX && meta.session_epoch == 17 && meta.membership == 2);
+    struct loaded loaded = {.refuse = false};
+    ck_assert_msg(load(store, &loaded), "%s", store_error(store));
+    struct action expected = sample_register("orders/ä", 7);
+    ck_assert_uint_eq(loaded.register_count, 1);
+    ck_assert_int_eq(memcmp(&loaded.registers[0], &expected.as.reg, sizeof(expected.as.reg)), 0);
+    ck_assert(loaded.promise_count == 2 && loaded.mark_count == 1);
+    ck_assert(message_partition_has(&loaded.promises[1].partitions, 255));
+    ck_assert_uint_eq(loaded.promises[1].ballot, MESSAGE_BALLOT_LIMIT - 1);
+    ck_assert_uint_eq(loaded.marks[0].epoch, UINT32_MAX);
+    ck_assert_str_eq(loaded.regions, "default=/holdfast.x;");
+    ck_assert_str_eq(loaded.slots, "default/3=a;default/4=b;");
+    store_close(store);
+}
+END_TEST
+
+START_TEST(deleted_and_replaced)
+{
+    struct store *store = open_store();
+    uint64_t commit = put_all(store);
+    struct action action = sample_register("orders/ä", 8);
+    struct loaded loaded = {.refuse = false};
+    ck_assert(store_begin(store) && store_put_action(store, &action));
+    ck_assert(store_del_slot(store, "default", 3) && store_commit(store, &commit));
+    ck_assert(load(store, &loaded));
+    ck_assert_uint_eq(loaded.registers[0].accepted.sequence, 8);
+    ck_assert_str_eq(loaded.slots, "default/4=b;");
+    ck_assert(store_begin(store) && store_del_region(store, "default"));
+    ck_assert(store_commit(store, &commit) && load(store, &loaded));
+    ck_assert_str_eq(loaded.slots, "");
+    ck_assert_str_eq(loaded.regions, "");
+    store_close(store);
+    store_close(open_store());
+    ck_assert_uint_eq(meta.commit, commit); /* also when the last commit only deleted */
+}
+END_TEST
+
+/* kill -9 at any moment: what was committed is there, the open batch is not. */
+START_TEST(killed_within_a_batch)
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        struct store *store = store_open(path, &identity, &meta, error);
+        struct action action = sample_register("kept", 1);
+        uint64_t commit = 0;
+        if (store == NULL || !store_begin(store) || !store_put_action(store, &action) ||
+            !store_commit(store, &commit)) {
+            _exit(1);
+        }
+        action = sample_register("not kept", 1);
+        if (!store_begin(store) || !store_put_action(store, &action)) {
+            _exit(1);
+        }
+        kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    struct store *store = open_store();
+    struct loaded loaded = {.refuse = false};
+    ck_assert(load(store, &loaded));
+    ck_assert_uint_eq(loaded.register_count, 1);
+    ck_assert_uint_eq(loaded.registers[0].name.length, 4);
+    store_close(store);
+}
+END_TEST
+
+START_TEST(second_agent_is_refused)
+{
+    struct store *store = open_store();
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        struct store *second = store_open(path, &identity, &meta, error);
+        _exit(second == NULL && strstr(error, "in use by another agent") != NULL ? 0 : 1);
+    }
+    int status = 1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    put_all(store); /* and the first goes on */
+    store_close(store);
+    store_close(open_store());
+}
+END_TEST
+
+START_TEST(of_another_agent_cell_or_format)
+{
+    store_close(open_store());
+    message_agent_set(&identity.agent, "host-b", 6);
+    refused("belongs to agent \"host-a\", expected agent \"host-b\"");
+    message_agent_set(&identity.agent, "host-a", 6);
+    message_agent_set(&identity.cell, "test", 4);
+    refused("belongs to cell \"prod\", expected cell \"test\"");
+    message_agent_set(&identity.cell, "prod", 4);
+    sql("PRAGMA user_version=2");
+    refused("has format 2, expected 1: it was written by a newer Holdfast");
+    sql("PRAGMA user_version=1; PRAGMA application_id=5");
+    refused("is no Holdfast store: application_id 5");
+}
+END_TEST
+
+START_TEST(damaged_is_refused)
+{
+    struct store *store = open_store();
+    put_all(store);
+    store_close(store);
+    sql("UPDATE meta SET value = 'x' WHERE key = 'round'");
+    refused("damaged: meta has round \"x\", expected a number up to 4294967295");
+    sql("DELETE FROM meta WHERE key = 'round'");
+    refused("damaged: meta has no round");
+    FILE *file = fopen(path, "r+");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fseek(file, 1024, SEEK_SET), 0);
+    for (int i = 0; i < 8192; i++) {
+        fputc(0x5a, file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    refused("damaged");
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 4096; i++) {
+        fputs("no database ", file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    refused("damaged");
+}
+END_TEST
+
+START_TEST(bad_row_is_refused_by_name)
+{
+    static const char *const BAD[] = {
+        "mode = 'none'",
+        "epoch = -1",
+        "token_first = 'x'",
+        "lock_delay_ms = 60001",
+        "owner = 'a name of an agent that is too long'",
+        "ballot = 1 << 48",
+    };
+    struct store *store = open_store();
+    put_all(store);
+    store_close(store);
+    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+        char text[256];
+        sql("CREATE TABLE saved AS SELECT * FROM register");
+        snprintf(text, sizeof(text), "UPDATE register SET %s", BAD[i]);
+        sql(text);
+        struct loaded loaded = {.refuse = false};
+        store = open_store();
+        ck_assert_msg(!load(store, &loaded), "%s", BAD[i]);
+        ck_assert_ptr_nonnull(strstr(store_error(store), "table register, row 1 (\"orders/ä\")"));
+        store_close(store);
+        sql("DELETE FROM register; INSERT INTO register SELECT * FROM saved; DROP TABLE saved");
+    }
+    struct loaded loaded = {.refuse = true};
+    store = open_store();
+    ck_assert(!load(store, &loaded));
+    ck_assert_ptr_nonnull(strstr(store_error(store), "does not fit"));
+    store_close(store);
+}
+END_TEST
+
+START_TEST(folder_that_is_not_there)
+{
+    char kept[sizeof(path)];
+    memcpy(kept, path, sizeof(path));
+    snprintf(path, sizeof(path), "%s/none/holdfast.db", folder);
+    refused("cannot be opened: No such file or directory");
+    memcpy(path, kept, sizeof(path));
+}
+END_TEST
+
+/* The log is moved into the database when told, and before it has grown for ever. */
+START_TEST(log_is_checkpointed)
+{
+    struct store *store = open_store();
+    uint64_t commit = 0;
+    char log[128];
+    struct stat before;
+    struct stat after;
+    snprintf(log, sizeof(log), "%s-wal", path);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint64_t i = 1; i <= 300; i++) {
+            struct action action = sample_register("a", round * 1000 + i);
+            ck_assert(store_begin(store) && store_put_action(store, &action));
+            ck_assert(store_commit(store, &commit));
+        }
+        ck_assert(store_idle(store));
+        ck_assert_int_eq(stat(log, round == 0 ? &before : &after), 0);
+    }
+    ck_assert_int_le(after.st_size, before.st_size + 4096);
+    store_close(store);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store");
+    TCase *tests = tcase_create("store");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, created_with_an_id_of_its_own);
+    tcase_add_test(tests, committed_is_there_again);
+    tcase_add_test(tests, deleted_and_replaced);
+    tcase_add_test(tests, killed_within_a_batch);
+    tcase_add_test(tests, second_agent_is_refused);
+    tcase_add_test(tests, of_another_agent_cell_or_format);
+    tcase_add_test(tests, damaged_is_refused);
+    tcase_add_test(tests, bad_row_is_refused_by_name);
+    tcase_add_test(tests, folder_that_is_not_there);
+    tcase_add_test(tests, log_is_checkpointed);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
