@@ -1,9 +1,9 @@
 /*
  * Taking a lock: the fast path, and everything that happens when it does not succeed at once.
  *
- * The fast path is hf_acquire() down to fast_exclusive(): a fork check, the handle's state and
- * place, one swap of the lock word, the clock. client.h has the proof that it needs no claim.
- * Everything else claims the handle, so that at most one thread of this process waits for it.
+ * The fast path is hf_acquire() and fast_take(): a fork check, the claim of the handle (client.h),
+ * one swap of the lock word, the clock. If that does not succeed the claim is given back and made
+ * again under the handle's mutex, where others can wait for it.
  *
  * A wait ends by itself, by its patience, or by hf_cancel. It sleeps on futexes in the region; when
  * the lease runs out it sees to the agent, connects again if it has to, and goes on in its place
@@ -42,24 +42,6 @@ static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
     pthread_cond_timedwait(&lock->unclaimed, &lock->mutex, &until);
 }
 
-/* The state was FREE and is TAKING by our swap. Whether no thread in the fast path has it. */
-static bool claim_stands(hf_lock *lock, bool *named)
-{
-    const struct place *place = atomic_load(&lock->place);
-    *named = false;
-    if (place != NULL) {
-        /* seq_cst: after the swap of the state; see client.h */
-        uint64_t word = atomic_load(&place->map->region.words[place->slot].word);
-        *named = hfi_word_holder(word) == place->holder;
-    }
-    uint32_t state = STATE_TAKING;
-    if (*named) { /* fails if it has stored HELD, which then stands */
-        atomic_compare_exchange_strong(&lock->state, &state, STATE_FREE);
-        return false;
-    }
-    return atomic_load(&lock->state) == STATE_TAKING;
-}
-
 /* What a handle that holds already answers to a further acquire. 1: it may count. */
 static int already(hf_lock *lock)
 {
@@ -75,16 +57,12 @@ static int already(hf_lock *lock)
 static int claim_once(hf_lock *lock)
 {
     uint32_t state = STATE_FREE;
-    bool named = false;
     if (lock->claimed) {
         return 2;
     }
-    /* seq_cst: see client.h */
+    /* seq_cst (acquire: pairs with the release of FREE by who ended the last hold) */
     if (atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
-        if (claim_stands(lock, &named)) {
-            return 0;
-        }
-        return named ? HF_EALREADY : 2;
+        return 0;
     }
     if (state != STATE_HELD) {
         return 2;
@@ -280,6 +258,17 @@ static int take_seat(struct take *take, bool waits)
     return error == 0 ? 1 : error;
 }
 
+/* Whether only the agent's grant is missing: what a try waits for. */
+static bool take_ungranted(const struct take *take)
+{
+    const struct place *place = take->place;
+    uint64_t word = atomic_load(&place->map->region.words[place->slot].word);
+    enum hfi_grant grant = hfi_word_mode(word);
+    return (word & (HFI_W_CLOSED | HFI_W_HOLDER)) == 0 &&
+           (grant == HFI_GRANT_NONE || (word & HFI_W_RECALL) != 0 ||
+            (grant == HFI_GRANT_SHARED && take->mode == HF_EXCLUSIVE));
+}
+
 /* One step of a take. 0: held; 1: go on; else an error. *outcome: how the last step ended. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
@@ -295,9 +284,9 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    case HFI_TIMED_OUT:
-        *outcome = HFI_HELD;
-        return try_only ? 1 : HF_ETIMEDOUT;
+    case HFI_TIMED_OUT: /* of a try: only a slice of it */
+        *outcome = HFI_UNGRANTED;
+        return !try_only ? HF_ETIMEDOUT : take_ungranted(take) ? 1 : HF_EBUSY;
     case HFI_RETIRED:
         *outcome = HFI_HELD;
         ready = lock_renew(take->lock, take->place);
@@ -308,10 +297,14 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         }
         ready = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
         return ready == 0 ? 1 : ready;
+    case HFI_GONE: /* the agent took our place in the queue: it thought us dead */
+        *outcome = HFI_HELD;
+        ready = lock_renew(take->lock, take->place);
+        return ready == 0 || ready == HF_ENOAGENT ? 1 : ready;
     case HFI_OCCUPIED:
     case HFI_CLOSED:
-        return try_only ? HF_EBUSY : 1;
-    default: /* UNGRANTED, GONE: wait for it */
+        return !try_only || take_ungranted(take) ? 1 : HF_EBUSY;
+    default: /* UNGRANTED: wait for it */
         return 1;
     }
 }
@@ -455,60 +448,30 @@ int upgrade(hf_lock *lock, const struct patience *patience)
     }
 }
 
-/* Takes a free lock exclusively without claiming the handle. false: claim it. */
-static inline bool fast_exclusive(hf_lock *lock, struct hf_hold *out)
+/* Takes a free lock without waiting, for a handle whose seat is in no queue. false: go the slow
+ * way. */
+static inline bool fast_take(hf_lock *lock, enum hf_mode mode, struct hf_hold *out)
 {
-    /* acquire: pairs with the release of FREE by who ended the last hold */
-    if (atomic_load_explicit(&lock->state, memory_order_acquire) != STATE_FREE) {
+    uint32_t state = STATE_FREE;
+    /* seq_cst (acquire: pairs with the release of FREE by who ended the last hold) */
+    if (!atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
         return false;
     }
     /* acquire: pairs with place_publish() */
     struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
-    if (__builtin_expect(place == NULL, 0)) {
-        return false;
-    }
-    struct hfi_actor actor = place_actor(place);
-    struct hfi_request request = {.slot = place->slot, .seat = HFI_SEAT_NONE};
-    struct hfi_held held;
-    enum hfi_outcome outcome = hfi_try_exclusive(&actor, &request, &held);
-    if (outcome == HFI_HELD) {
-        /* seq_cst: after the swap of the word; pairs with the claim's swap, see client.h */
-        if (atomic_load(&lock->state) == STATE_FREE && atomic_load(&lock->place) == place) {
-            hold_store(lock, place, HF_EXCLUSIVE, &held, false);
-            hold_tell(&held, out);
-            /* release: pairs with the acquire of who looks for HELD */
-            atomic_store_explicit(&lock->state, STATE_HELD, memory_order_release);
-            return true;
-        }
-    }
-    if (outcome == HFI_HELD || outcome == HFI_DRAINING) {
-        hfi_release(&actor, request.slot, held.token);
-    }
-    return false;
-}
-
-/* The same for a shared hold, for which the cell is the handle's own: it claims, by one swap. */
-static bool fast_shared(hf_lock *lock, struct hf_hold *out)
-{
-    uint32_t state = STATE_FREE;
-    /* seq_cst: see client.h */
-    if (!atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
-        return false;
-    }
-    bool named;
-    if (!claim_stands(lock, &named)) {
-        return false;
-    }
-    struct place *place = atomic_load(&lock->place);
     bool taken = false;
-    if (place != NULL && place->shared_ready) {
+    if (place != NULL && (mode == HF_EXCLUSIVE || place->shared_ready)) {
         struct hfi_actor actor = place_actor(place);
         struct hfi_request request = place_request(lock, place);
         struct hfi_held held;
-        taken = hfi_try_shared(&actor, &request, &held) == HFI_HELD;
-        if (taken) {
-            hold_store(lock, place, HF_SHARED, &held, false);
+        enum hfi_outcome outcome = mode == HF_EXCLUSIVE ? hfi_try_exclusive(&actor, &request, &held)
+                                                        : hfi_try_shared(&actor, &request, &held);
+        if (outcome == HFI_HELD) {
+            hold_store(lock, place, mode, &held, false);
             hold_tell(&held, out);
+            taken = true;
+        } else if (outcome == HFI_DRAINING) {
+            hfi_release(&actor, request.slot, held.token);
         }
     }
     /* release: pairs with the acquire loads that look for HELD, and the swaps from FREE */
@@ -524,8 +487,7 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
     }
-    if (__builtin_expect(lock->simple, 1) &&
-        (mode == HF_EXCLUSIVE ? fast_exclusive(lock, out) : fast_shared(lock, out))) {
+    if (__builtin_expect(lock->simple, 1) && fast_take(lock, mode, out)) {
         return 0;
     }
     struct patience patience = {.deadline_ns = deadline_after(timeout_ns),

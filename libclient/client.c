@@ -165,6 +165,9 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
 {
     const struct hfi_frame *frame = &answer->frame;
     const struct hfi_welcome *welcome = &frame->welcome;
+    if (frame->request != client->request) {
+        return HF_EPROTO;
+    }
     if (frame->kind == HFI_FRAME_DONE && frame->error < 0) {
         return frame->error;
     }

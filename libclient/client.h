@@ -15,18 +15,9 @@
  * Changing the list of handles, regions or watches takes both of the client's; reading takes one.
  *
  * The claim (hf_lock.state). FREE -> TAKING -> HELD -> CHANGING -> FREE. Whoever makes the state
- * TAKING or CHANGING owns the handle's hold until it stores the next state. The one exception is
- * what makes the fast path fast: an exclusive take of a FREE handle does not claim; the lock word
- * settles between the threads of one handle, since it names the handle's holder id:
- *
- *   fast path:  swap the word (seq_cst)         claimant:  swap state FREE -> TAKING (seq_cst)
- *               load state (seq_cst)                       load the word (seq_cst)
- *               FREE: the hold is mine             not my holder id, and state is still
- *               else: undo, claim                  TAKING: the claim is mine; else give it back
- *
- * One of the two sees the other. If the fast path saw FREE, its swap of the word was before the
- * claim, so the claimant sees the holder id in the word until the fast path has stored HELD, and
- * sees that the state is no longer TAKING after that.
+ * TAKING or CHANGING, by a swap, owns the handle's hold, its seat and its place in the queue until
+ * it stores the next state. So of many threads that share a handle one acts for it at a time, in
+ * the fast path too, and a word that names the handle's holder id is always the claimant's own.
  */
 #ifndef LIBCLIENT_CLIENT_H
 #define LIBCLIENT_CLIENT_H

@@ -13,14 +13,6 @@
 #define LOCK_DELAY_NS_DEFAULT NS_PER_S
 #define LOCK_DELAY_NS_MAX (60 * NS_PER_S)
 
-enum { SWITCH_WAIT_MS = 50 };
-
-static void nap_ms(int ms)
-{
-    struct timespec nap = {.tv_sec = 0, .tv_nsec = ms * NS_PER_MS};
-    nanosleep(&nap, NULL);
-}
-
 /* Publishes a new place. HF_ENOMEM. */
 static int place_publish(hf_lock *lock, const struct place *model)
 {
@@ -44,38 +36,9 @@ static bool same_word(const struct place *a, const struct place *b)
 }
 
 /*
- * The handle's place is replaced by one with another word, or by none. A thread in the fast path
- * may be between its swap of the old word and its store of HELD, which would go unseen by who looks
- * at the new word only. So the switch claims the handle if it is free, and gives that thread the
- * time to finish. (A word that names an id which is no longer this handle's costs SWITCH_WAIT_MS,
- * once.)
+ * The hold of the old place is over if there is one. (A thread that is taking the old word at this
+ * moment is told by the word: the agent, which does not know the holder id there, takes it away.)
  */
-static bool switch_begin(hf_lock *lock, const struct place *old)
-{
-    uint32_t state = STATE_FREE;
-    /* seq_cst: before the look at the word; see client.h */
-    if (!atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
-        return false;
-    }
-    for (int i = 0; old != NULL && i < SWITCH_WAIT_MS; i++) {
-        uint64_t word = atomic_load(&old->map->region.words[old->slot].word);
-        if (hfi_word_holder(word) != old->holder || atomic_load(&lock->state) != STATE_TAKING) {
-            break;
-        }
-        nap_ms(1);
-    }
-    return true;
-}
-
-static void switch_end(hf_lock *lock, bool claimed)
-{
-    uint32_t state = STATE_TAKING;
-    if (claimed) { /* fails if the fast path stored HELD, which then stands */
-        atomic_compare_exchange_strong(&lock->state, &state, STATE_FREE);
-    }
-}
-
-/* The hold of the old place is over if there is one. */
 static void place_lose(hf_lock *lock)
 {
     struct hold_view view;
@@ -101,22 +64,17 @@ static int place_switch(hf_lock *lock, const struct place *told)
         }
         return same;
     }
-    bool claimed = switch_begin(lock, old);
     int error = place_publish(lock, told);
     if (old != NULL) {
         place_lose(lock);
     }
-    switch_end(lock, claimed);
     return error;
 }
 
 void lock_orphan(hf_lock *lock)
 {
-    struct place *old = atomic_load(&lock->place);
-    bool claimed = switch_begin(lock, old);
     atomic_store(&lock->place, NULL);
     place_lose(lock);
-    switch_end(lock, claimed);
 }
 
 int lock_open(hf_lock *lock, bool resume)

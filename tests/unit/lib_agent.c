@@ -178,7 +178,7 @@ static uint32_t name_slot(struct agent *agent, const struct hfi_text *name)
     memcpy(agent->names[slot], name->bytes, name->size);
     ck_assert(hfi_index_put(&agent->region, slot, hfi_name_hash(name->bytes, name->size)));
     if (!atomic_load(&agent->ungranted)) {
-        hfi_grant(&agent->actor, slot, HFI_GRANT_EXCLUSIVE, 1, 1000000);
+        hfi_grant(&agent->actor, slot, HFI_GRANT_EXCLUSIVE, 1, UINT64_C(1) << 39);
     }
     return slot;
 }

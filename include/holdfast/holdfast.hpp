@@ -1,0 +1,237 @@
+/*
+ * Holdfast for C++17: the handles of holdfast.h with owners. Header-only; link libholdfast.
+ *
+ *     holdfast::client client;                       // hf_connect; throws holdfast::error
+ *     holdfast::lock lock(client, "nightly-report");
+ *     {
+ *         holdfast::hold hold(lock);                 // waits
+ *         store.write(data, hold.token());
+ *     }                                              // released
+ *     if (auto hold = holdfast::hold::try_for(lock, std::chrono::seconds(2))) { ... }
+ *
+ * A client outlives its locks, and a lock its holds. What a constructor cannot do it throws; try_to
+ * and try_for answer "not now" with an empty hold and throw the rest. A destructor never throws: call
+ * release() where it matters whether the hold lasted until its end.
+ */
+#ifndef HOLDFAST_HOLDFAST_HPP
+#define HOLDFAST_HOLDFAST_HPP
+
+#include "holdfast/holdfast.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace holdfast
+{
+
+using nanoseconds = std::chrono::nanoseconds;
+
+/* A failure, with its HF_E... code. */
+class error : public std::runtime_error
+{
+public:
+    explicit error(int code) : std::runtime_error(hf_strerror(code)), code_(code)
+    {
+    }
+    int code() const noexcept
+    {
+        return code_;
+    }
+
+private:
+    int code_;
+};
+
+namespace detail
+{
+inline void check(int code)
+{
+    if (code < 0) {
+        throw error(code);
+    }
+}
+} // namespace detail
+
+/* hf_client */
+class client
+{
+public:
+    client() : client(hf_options{sizeof(hf_options), nullptr, 0})
+    {
+    }
+    explicit client(const std::string &socket)
+        : client(hf_options{sizeof(hf_options), socket.c_str(), 0})
+    {
+    }
+    explicit client(const hf_options &options)
+    {
+        hf_client *made = nullptr;
+        detail::check(hf_connect(&options, &made));
+        handle_.reset(made);
+    }
+    hf_client *get() const noexcept
+    {
+        return handle_.get();
+    }
+
+private:
+    struct closer {
+        void operator()(hf_client *handle) const noexcept
+        {
+            hf_disconnect(handle);
+        }
+    };
+    std::unique_ptr<hf_client, closer> handle_;
+};
+
+/* hf_lock */
+class lock
+{
+public:
+    lock(const client &owner, const std::string &name)
+        : lock(owner, name, hf_lock_options{sizeof(hf_lock_options), 0, 0, 0, 0, 0})
+    {
+    }
+    lock(const client &owner, const std::string &name, const hf_lock_options &options)
+    {
+        if (name.find('\0') != std::string::npos) { /* the C name would end there */
+            throw error(HF_EINVAL);
+        }
+        hf_lock *made = nullptr;
+        detail::check(hf_open(owner.get(), name.c_str(), &options, &made));
+        handle_.reset(made);
+    }
+    hf_lock *get() const noexcept
+    {
+        return handle_.get();
+    }
+    /* Ends the waits of other threads on this lock: they throw HF_ECANCELED. */
+    void cancel()
+    {
+        detail::check(hf_cancel(get()));
+    }
+
+private:
+    struct closer {
+        void operator()(hf_lock *handle) const noexcept
+        {
+            hf_close(handle);
+        }
+    };
+    std::unique_ptr<hf_lock, closer> handle_;
+};
+
+/* A hold: released when it goes out of scope. Can be moved, not copied; may be empty. */
+class hold
+{
+public:
+    hold() noexcept = default;
+    /* Waits, for ever. */
+    explicit hold(const lock &of, hf_mode mode = HF_EXCLUSIVE)
+    {
+        detail::check(take(of, mode, -1));
+    }
+    hold(hold &&from) noexcept
+        : handle_(std::exchange(from.handle_, nullptr)), token_(from.token_)
+    {
+    }
+    hold &operator=(hold &&from) noexcept
+    {
+        if (this != &from) {
+            drop();
+            handle_ = std::exchange(from.handle_, nullptr);
+            token_ = from.token_;
+        }
+        return *this;
+    }
+    hold(const hold &) = delete;
+    hold &operator=(const hold &) = delete;
+    ~hold()
+    {
+        drop();
+    }
+
+    /* Tries once / waits so long. Empty: not had. */
+    static hold try_to(const lock &of, hf_mode mode = HF_EXCLUSIVE)
+    {
+        return attempt(of, mode, 0);
+    }
+    static hold try_for(const lock &of, nanoseconds timeout, hf_mode mode = HF_EXCLUSIVE)
+    {
+        return attempt(of, mode, timeout.count() > 0 ? timeout.count() : 0);
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return handle_ != nullptr;
+    }
+    /* The fencing token. */
+    std::uint64_t token() const noexcept
+    {
+        return token_;
+    }
+    /* How long it still counts; at most zero: it does not. No system call. */
+    nanoseconds remaining() const noexcept
+    {
+        return nanoseconds(handle_ != nullptr ? hf_remaining_ns(handle_) : 0);
+    }
+    std::string sequencer() const
+    {
+        char buffer[HF_SEQUENCER_MAX];
+        detail::check(handle_ != nullptr ? hf_sequencer(handle_, buffer, sizeof(buffer))
+                                         : static_cast<int>(HF_ENOTHELD));
+        return buffer;
+    }
+    void progress()
+    {
+        detail::check(handle_ != nullptr ? hf_progress(handle_) : static_cast<int>(HF_ENOTHELD));
+    }
+    void downgrade()
+    {
+        detail::check(handle_ != nullptr ? hf_downgrade(handle_) : static_cast<int>(HF_ENOTHELD));
+    }
+    /* Ends the hold now. Throws HF_ELOST if it had ended before; it is empty either way. */
+    void release()
+    {
+        hf_lock *held = std::exchange(handle_, nullptr);
+        detail::check(held != nullptr ? hf_release(held) : static_cast<int>(HF_ENOTHELD));
+    }
+
+private:
+    int take(const lock &of, hf_mode mode, std::int64_t timeout_ns) noexcept
+    {
+        hf_hold taken = {0, 0};
+        int code = hf_acquire(of.get(), mode, timeout_ns, &taken);
+        if (code == 0) {
+            handle_ = of.get();
+            token_ = taken.token;
+        }
+        return code;
+    }
+    static hold attempt(const lock &of, hf_mode mode, std::int64_t timeout_ns)
+    {
+        hold made;
+        int code = made.take(of, mode, timeout_ns);
+        if (code != HF_EBUSY && code != HF_ETIMEDOUT) {
+            detail::check(code);
+        }
+        return made;
+    }
+    void drop() noexcept
+    {
+        if (handle_ != nullptr) {
+            (void)hf_release(std::exchange(handle_, nullptr));
+        }
+    }
+
+    hf_lock *handle_ = nullptr;
+    std::uint64_t token_ = 0;
+};
+
+} // namespace holdfast
+
+#endif

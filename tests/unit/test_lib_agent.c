@@ -1,0 +1,155 @@
+/* libholdfast: an agent that answers nonsense, or nothing, is an error and never a crash. */
+#include "lib_agent.h"
+
+#include <check.h>
+#include <string.h>
+#include <time.h>
+
+#define S INT64_C(1000000000)
+
+static struct agent agent;
+static hf_client *client;
+
+static int try_connect(void)
+{
+    hf_client *joined = NULL;
+    struct hf_options options = {
+        .size = sizeof(options), .socket = agent.path, .connect_timeout_ns = S / 2};
+    int error = hf_connect(&options, &joined);
+    if (error == 0) {
+        client = joined;
+    }
+    return error;
+}
+
+static void setup(void)
+{
+    agent_create(&agent, 10 * S);
+    client = NULL;
+}
+
+static void teardown(void)
+{
+    hf_disconnect(client);
+    agent_destroy(&agent);
+}
+
+START_TEST(a_bad_greeting_is_refused)
+{
+    static const struct {
+        enum agent_mood mood;
+        int error;
+    } cases[] = {
+        {MOOD_RUBBISH, HF_EPROTO}, {MOOD_WRONG_KIND, HF_EPROTO}, {MOOD_WRONG_NUMBER, HF_EPROTO},
+        {MOOD_OLD, HF_EVERSION},   {MOOD_CLOCK, HF_EPROTO},      {MOOD_SILENT, HF_ENOAGENT},
+    };
+    atomic_store(&agent.mood, cases[_i].mood);
+    ck_assert_int_eq(try_connect(), cases[_i].error);
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(try_connect(), 0);
+}
+END_TEST
+
+static int count_lock(const struct hf_lock_info *info, void *arg)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+START_TEST(a_bad_answer_is_an_error_and_the_next_is_good)
+{
+    static const enum agent_mood moods[] = {MOOD_RUBBISH, MOOD_WRONG_KIND, MOOD_WRONG_NUMBER};
+    hf_lock *lock = NULL;
+    hf_lock *another = NULL;
+    int count = 0;
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    for (int call = 0; call < 6; call++) {
+        atomic_store(&agent.mood, moods[_i]);
+        int error = call == 0   ? hf_open(client, "b", NULL, &another)
+                    : call == 1 ? hf_list(client, "", count_lock, &count)
+                    : call == 2 ? hf_show(client, "a", count_lock, &count)
+                    : call == 3 ? hf_break(client, "a", 0)
+                    : call == 4 ? hf_watch(client, "")
+                                : hf_downgrade(lock);
+        ck_assert_int_eq(error, HF_EPROTO);
+        ck_assert_int_gt(hf_remaining_ns(lock), 0); /* which the agent's words do not end */
+        atomic_store(&agent.mood, MOOD_GOOD);
+        ck_assert_int_eq(hf_show(client, "a", count_lock, &count), 0);
+    }
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+END_TEST
+
+START_TEST(a_region_or_slot_that_is_none_is_refused)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(try_connect(), 0);
+    atomic_store(&agent.mood, _i ? MOOD_WRONG_SLOT : MOOD_NO_REGION);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), HF_EPROTO);
+    ck_assert_ptr_null(lock);
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, 0, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_silent_agent_is_given_up)
+{
+    hf_lock *lock = NULL;
+    struct timespec began;
+    struct timespec ended;
+    ck_assert_int_eq(try_connect(), 0);
+    atomic_store(&agent.mood, MOOD_SILENT);
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), HF_ENOAGENT);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    ck_assert_int_ge(ended.tv_sec - began.tv_sec, 4);
+    ck_assert_int_le(ended.tv_sec - began.tv_sec, 9);
+    atomic_store(&agent.mood, MOOD_GOOD);
+    for (int tries = 0; tries < 10 && lock == NULL; tries++) {
+        (void)!hf_open(client, "a", NULL, &lock);
+    }
+    ck_assert_ptr_nonnull(lock);
+}
+END_TEST
+
+START_TEST(words_out_of_turn_end_the_connection_only)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    struct hfi_frame done = {.kind = HFI_FRAME_DONE, .request = 5};
+    struct hf_event event;
+    for (int i = 0; i < 20; i++) {
+        agent_send(&agent, &done);
+        ck_assert_int_eq(hf_next_event(client, &event), 0);
+    }
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    hf_lock *another = NULL;
+    ck_assert_int_eq(hf_open(client, "b", NULL, &another), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lib_agent");
+    TCase *tests = tcase_create("agent");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, a_bad_greeting_is_refused, 0, 6);
+    tcase_add_loop_test(tests, a_bad_answer_is_an_error_and_the_next_is_good, 0, 3);
+    tcase_add_loop_test(tests, a_region_or_slot_that_is_none_is_refused, 0, 2);
+    tcase_add_test(tests, a_silent_agent_is_given_up);
+    tcase_add_test(tests, words_out_of_turn_end_the_connection_only);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,365 @@
+/* libholdfast: the agent going away and coming back, and what hf_next_event tells. */
+#include "lib_agent.h"
+
+#include <check.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#define MS INT64_C(1000000)
+#define S INT64_C(1000000000)
+
+static struct agent agent;
+static hf_client *client;
+static hf_client *other;
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * S + now.tv_nsec;
+}
+
+static void sleep_ms(int ms)
+{
+    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS};
+    nanosleep(&nap, NULL);
+}
+
+static hf_client *join(void)
+{
+    hf_client *joined = NULL;
+    struct hf_options options = {.size = sizeof(options), .socket = agent.path};
+    ck_assert_int_eq(hf_connect(&options, &joined), 0);
+    return joined;
+}
+
+static void setup(void)
+{
+    agent_create(&agent, 400 * MS);
+    client = join();
+    other = join();
+}
+
+static void teardown(void)
+{
+    hf_disconnect(client);
+    hf_disconnect(other);
+    agent_destroy(&agent);
+}
+
+static hf_lock *open_lock(hf_client *of, const char *name)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(hf_open(of, name, NULL, &lock), 0);
+    return lock;
+}
+
+/* The next event, by poll on the descriptor alone. false: none within the time. */
+static bool await_event(struct hf_event *event, int64_t timeout_ns)
+{
+    int64_t deadline_ns = now_ns() + timeout_ns;
+    for (;;) {
+        int got = hf_next_event(client, event);
+        ck_assert_int_ge(got, 0);
+        if (got == 1) {
+            return true;
+        }
+        int64_t left_ns = deadline_ns - now_ns();
+        if (left_ns <= 0) {
+            return false;
+        }
+        struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
+        poll(&polled, 1, (int)(left_ns / MS) + 1);
+    }
+}
+
+static void expect(enum hf_event_kind kind, const hf_lock *lock, const char *name)
+{
+    struct hf_event event;
+    ck_assert(await_event(&event, 5 * S));
+    ck_assert_int_eq(event.kind, kind);
+    ck_assert_ptr_eq(event.lock, lock);
+    ck_assert_str_eq(event.name, name);
+}
+
+static void expect_nothing(int64_t for_ns)
+{
+    struct hf_event event;
+    ck_assert(!await_event(&event, for_ns));
+}
+
+START_TEST(holds_survive_a_restart_of_the_agent)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    struct hf_hold before;
+    struct hf_hold after;
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, &before), 0);
+    agent_stop(&agent);
+    agent_publish(&agent, 400 * MS);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    agent_start(&agent, true);
+    hf_lock *fresh = open_lock(client, "b"); /* needs the agent: connects again */
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    ck_assert_int_eq(hf_release(lock), 0);
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, &after), 0);
+    ck_assert_uint_gt(after.token, before.token);
+    ck_assert_int_eq(hf_acquire(fresh, HF_SHARED, 0, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_forgotten_client_has_lost_its_holds)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *idle = open_lock(client, "b");
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    agent_stop(&agent);
+    agent_start(&agent, false);
+    open_lock(client, "c");
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_ELOST);
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(idle, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+    ck_assert_int_eq(hf_release(idle), 0);
+}
+END_TEST
+
+struct attempt {
+    hf_lock *lock;
+    enum hf_mode mode;
+    int64_t timeout_ns;
+    int result;
+};
+
+static void *attempt_run(void *arg)
+{
+    struct attempt *attempt = arg;
+    attempt->result = hf_acquire(attempt->lock, attempt->mode, attempt->timeout_ns, NULL);
+    return NULL;
+}
+
+START_TEST(a_wait_goes_on_when_the_agent_is_back)
+{
+    hf_lock *held = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(held, HF_EXCLUSIVE, 0, NULL), 0);
+    struct attempt attempt = {.lock = theirs, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_t thread;
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    sleep_ms(50);
+    agent_stop(&agent);
+    sleep_ms(600); /* past the lease */
+    ck_assert_int_eq(hf_release(held), HF_ELOST);
+    sleep_ms(100);
+    agent_start(&agent, _i == 0);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt.result, 0);
+    ck_assert_int_gt(hf_remaining_ns(theirs), 0);
+}
+END_TEST
+
+START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
+{
+    hf_lock *lock = open_lock(client, "a");
+    atomic_store(&agent.renews, false);
+    agent_stop(&agent);
+    sleep_ms(500);
+    int64_t began = now_ns();
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_ENOAGENT);
+    ck_assert_int_lt(now_ns() - began, 3 * S);
+    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, 100 * MS, NULL), HF_ETIMEDOUT);
+    hf_lock *none = NULL;
+    ck_assert_int_eq(hf_open(client, "b", NULL, &none), HF_ENOAGENT);
+    struct attempt attempt = {.lock = lock, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_t thread;
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    sleep_ms(700);
+    began = now_ns();
+    ck_assert_int_eq(hf_cancel(lock), 0);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt.result, HF_ECANCELED);
+    ck_assert_int_lt(now_ns() - began, S);
+    agent_start(&agent, true);
+}
+END_TEST
+
+START_TEST(jeopardy_and_loss_come_by_the_clients_own_timer)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *free_lock = open_lock(client, "b");
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    expect_nothing(10 * MS);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(free_lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_release(free_lock), 0);
+    atomic_store(&agent.renews, false);
+    agent_stop(&agent);
+    int64_t lease_ns = hfi_lease_deadline_ns(atomic_load(&agent.region.header->lease));
+    expect(HF_EVENT_JEOPARDY, lock, "a");
+    ck_assert_int_ge(now_ns(), lease_ns);
+    ck_assert_int_lt(now_ns(), lease_ns + 300 * MS);
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_EALREADY);
+    expect(HF_EVENT_LOST, lock, "a");
+    ck_assert_int_ge(now_ns(), lease_ns + 400 * MS); /* the grace period */
+    ck_assert_int_lt(now_ns(), lease_ns + 900 * MS);
+    expect_nothing(300 * MS);
+    agent_publish(&agent, 10 * S); /* under the same epoch: too late, it was told lost */
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    agent_start(&agent, true);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, S, NULL), 0);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+}
+END_TEST
+
+START_TEST(safe_again_when_the_agent_is_back_in_time)
+{
+    hf_lock *lock = open_lock(client, "a");
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    agent_stop(&agent);
+    expect(HF_EVENT_JEOPARDY, lock, "a");
+    agent_start(&agent, true);
+    expect(HF_EVENT_SAFE, lock, "a");
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    expect_nothing(200 * MS);
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+END_TEST
+
+START_TEST(a_poke_makes_it_look)
+{
+    hf_lock *lock = open_lock(client, "a");
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    expect_nothing(10 * MS);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert(agent_evict(&agent, "a", 60 * S));
+    struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
+    int64_t began = now_ns();
+    agent_send(&agent, &poke);
+    expect(HF_EVENT_LOST, lock, "a");
+    ck_assert_int_lt(now_ns() - began, 200 * MS);
+    expect_nothing(50 * MS);
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    expect_nothing(50 * MS);
+}
+END_TEST
+
+START_TEST(a_limit_is_told_in_time)
+{
+    hf_lock *lock = NULL;
+    struct hf_lock_options options = {.size = sizeof(options), .lease_ns = 120 * MS};
+    ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    expect_nothing(10 * MS);
+    struct hf_hold hold;
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, &hold), 0);
+    expect(HF_EVENT_LOST, lock, "a");
+    ck_assert_int_ge(now_ns(), hold.deadline_ns);
+    ck_assert_int_lt(now_ns(), hold.deadline_ns + 200 * MS);
+}
+END_TEST
+
+START_TEST(granted_is_told_of_a_wait)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    struct attempt attempt = {.lock = lock, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_t thread;
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    sleep_ms(50);
+    ck_assert_int_eq(hf_release(theirs), 0);
+    expect(HF_EVENT_GRANTED, lock, "a");
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(hf_release(lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0); /* no wait: no event */
+    expect_nothing(50 * MS);
+}
+END_TEST
+
+static void send_changed(const char *name)
+{
+    struct hfi_frame changed = {
+        .kind = HFI_FRAME_CHANGED,
+        .text = {.bytes = name, .size = (uint32_t)strlen(name)}};
+    agent_send(&agent, &changed);
+}
+
+START_TEST(changes_are_told_and_survive_a_restart)
+{
+    char long_prefix[300];
+    memset(long_prefix, 'p', sizeof(long_prefix));
+    long_prefix[256] = '\0';
+    ck_assert_int_eq(hf_watch(client, long_prefix), HF_EINVAL);
+    ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
+    ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
+    send_changed("jobs/a");
+    send_changed("jobs/b");
+    hf_lock *lock = open_lock(client, "x"); /* meets them while it waits for its answer */
+    expect(HF_EVENT_CHANGED, NULL, "jobs/a");
+    expect(HF_EVENT_CHANGED, NULL, "jobs/b");
+    expect_nothing(20 * MS);
+    agent_stop(&agent);
+    expect_nothing(100 * MS);
+    agent_start(&agent, true);
+    expect(HF_EVENT_CHANGED, NULL, "jobs/"); /* look again: something may have been missed */
+    send_changed("jobs/c");
+    expect(HF_EVENT_CHANGED, NULL, "jobs/c");
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+}
+END_TEST
+
+START_TEST(too_many_changes_become_one)
+{
+    ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
+    for (int i = 0; i < 1100; i++) {
+        send_changed("jobs/a");
+        if (i % 100 == 99) {
+            open_lock(client, "x"); /* takes them in without anybody asking for events */
+        }
+    }
+    struct hf_event event;
+    bool prefix = false;
+    int count = 0;
+    while (await_event(&event, 50 * MS)) {
+        ck_assert_int_eq(event.kind, HF_EVENT_CHANGED);
+        prefix |= strcmp(event.name, "jobs/") == 0;
+        count++;
+    }
+    ck_assert(prefix);
+    ck_assert_int_le(count, 1024);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lib_events");
+    TCase *tests = tcase_create("events");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, holds_survive_a_restart_of_the_agent);
+    tcase_add_test(tests, a_forgotten_client_has_lost_its_holds);
+    tcase_add_loop_test(tests, a_wait_goes_on_when_the_agent_is_back, 0, 2);
+    tcase_add_test(tests, without_an_agent_a_try_says_so_and_a_wait_can_be_canceled);
+    tcase_add_test(tests, jeopardy_and_loss_come_by_the_clients_own_timer);
+    tcase_add_test(tests, safe_again_when_the_agent_is_back_in_time);
+    tcase_add_test(tests, a_poke_makes_it_look);
+    tcase_add_test(tests, a_limit_is_told_in_time);
+    tcase_add_test(tests, granted_is_told_of_a_wait);
+    tcase_add_test(tests, changes_are_told_and_survive_a_restart);
+    tcase_add_test(tests, too_many_changes_become_one);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
