@@ -187,9 +187,19 @@ bool quorum_from_voter(const struct quorum *quorum, const struct message *messag
 void quorum_name(const struct quorum *quorum, uint32_t name, struct message_name *out);
 int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
 
+/* How many voters a mask has. (The builtin is a call into the compiler's library on some machines.) */
+static inline uint32_t mask_count(uint8_t mask)
+{
+    uint32_t count = 0;
+    for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
+        count += mask >> voter & 1;
+    }
+    return count;
+}
+
 static inline bool mask_is_majority(const struct quorum *quorum, uint8_t mask)
 {
-    return (uint32_t)__builtin_popcount(mask) >= quorum_majority(quorum);
+    return mask_count(mask) >= quorum_majority(quorum);
 }
 
 /* message.c */

@@ -635,8 +635,7 @@ void work_accepted(struct quorum *quorum, const struct message *message)
     }
     if (answer->full) {
         work->full |= (uint8_t)(1u << voter);
-        if (quorum->config.voter_count - (uint32_t)__builtin_popcount(work->full) <
-            quorum_majority(quorum)) {
+        if (quorum->config.voter_count - mask_count(work->full) < quorum_majority(quorum)) {
             /* It may yet be chosen, so the round goes on; but nobody waits for it any more. */
             for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
                 if (quorum->requests[at].outcome != OUTCOME_NONE) {
