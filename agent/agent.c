@@ -1,0 +1,428 @@
+/*
+ * The event loop: one timer for everything that is due, the bells, the signals; the end.
+ *
+ * There is no wake-up without a reason: the timer stands at the earliest of what the cores, the
+ * socket, the lifelines and systemd's watchdog want.
+ */
+#include "agent.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "io/notify.h"
+#include "proto/check.h"
+
+enum {
+    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* that are no client's */
+    DESCRIPTORS_PER_CLIENT = 3,
+    START_ROUNDS_MAX = 1000,
+};
+
+/* Set by SIGCONT's handler: this process was stopped. It has no other way to tell. */
+static volatile sig_atomic_t continued;
+
+static void on_continue(int number)
+{
+    (void)number;
+    continued = 1;
+}
+
+/* ---- turns ---- */
+
+static void note_stall(struct agent *agent, int64_t late_ns)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_WARN, "stalled");
+    log_seconds(&line, "late", late_ns > 0 ? late_ns : 0);
+    log_end(&line);
+    driver_stalled(agent->driver);
+}
+
+void agent_turn(struct agent *agent)
+{
+    if (agent->in_turn) {
+        return;
+    }
+    agent->in_turn = true;
+    int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : clock_boottime_ns() - agent->armed_ns;
+    if (continued || late_ns > agent->config.session_ttl_ns / 3) {
+        continued = 0;
+        note_stall(agent, late_ns);
+    }
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void arm_timer(struct agent *agent)
+{
+    int64_t due_ns = driver_next_ns(agent->driver);
+    due_ns = earlier(due_ns, agent->look_ns);
+    if (agent->server != NULL) {
+        due_ns = earlier(due_ns, socket_next_tick_ns(agent->server));
+    }
+    if (agent->alive_interval_ns != 0) {
+        due_ns = earlier(due_ns, agent->alive_ns);
+    }
+    if (due_ns != agent->armed_ns) {
+        clock_timer_set(agent->timer_fd, due_ns);
+        agent->armed_ns = due_ns;
+    }
+}
+
+/* A region that was truncated under us is given up: see docs/LOG.md, region_rubbish. */
+static void see_to_regions(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if ((agent->rubbish >> i & 1) != 0 || !region_file_is_rubbish(&agent->regions[i])) {
+            continue;
+        }
+        struct log_line line;
+        agent->rubbish |= UINT64_C(1) << i;
+        log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
+        log_text(&line, "namespace", agent->spaces[i]);
+        log_text(&line, "text",
+                 "a process of this namespace truncated its region: no lock of it is served until "
+                 "the agent is started again");
+        log_end(&line);
+        uv_poll_stop(&agent->bells[i]);
+        region_file_abandon(agent->regions[i].shm_name);
+        if (agent->server != NULL) {
+            serve_leave_region(agent, i);
+        }
+    }
+}
+
+static void end_if_failed(struct agent *agent)
+{
+    const char *why = driver_failed(agent->driver);
+    if (why != NULL && agent->exit_code == AGENT_EXIT_OK) { /* once */
+        log_simple(LOG_LEVEL_ERROR, "failed", why);
+        agent_end(agent, AGENT_EXIT_SOFTWARE);
+    }
+}
+
+/* After everything that was ready: libuv calls it once a turn. */
+static void turn_end(struct agent *agent)
+{
+    driver_flush(agent->driver);
+    see_to_regions(agent);
+    driver_flush(agent->driver);
+    end_if_failed(agent);
+    if (!agent->told_to_end) {
+        arm_timer(agent);
+    }
+    agent->in_turn = false;
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct agent *agent = check->data;
+    if (agent->in_turn) {
+        turn_end(agent);
+    }
+}
+
+/* ---- what is due ---- */
+
+/* The kernel's clocks may be adjusted by more than the drift that leases allow for. */
+static void look_at_rate(struct agent *agent)
+{
+    int64_t ppm;
+    int64_t bound_ppm = (int64_t)agent->config.max_drift_percent * 10000;
+    if (!clock_adjustment_ppm(&ppm)) {
+        return;
+    }
+    bool beyond = ppm > bound_ppm || ppm < -bound_ppm;
+    if (beyond && ppm != agent->rate_ppm) {
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_WARN, "clock_rate");
+        log_number(&line, "ppm", ppm);
+        log_number(&line, "max_ppm", bound_ppm);
+        log_text(&line, "text",
+                 "the kernel adjusts its clock by more than max_drift: leases may be counted wrong");
+        log_end(&line);
+    }
+    agent->rate_ppm = beyond ? ppm : 0;
+}
+
+/* Once in a third of the ttl, together with a renewal. */
+static void upkeep(struct agent *agent, int64_t now_ns)
+{
+    if (now_ns < agent->upkeep_ns) {
+        return;
+    }
+    agent->upkeep_ns = now_ns + agent->config.session_ttl_ns / 4;
+    look_at_rate(agent);
+    agent->look_ns = now_ns;
+    uint64_t commits = driver_commits(agent->driver);
+    /* The checkpoint waits for a quiet moment: it costs a flush or two. */
+    if (commits != agent->idle_commits && commits == agent->seen_commits) {
+        if (!store_idle(agent->store)) {
+            log_simple(LOG_LEVEL_WARN, "checkpoint_failed", store_error(agent->store));
+        }
+        agent->idle_commits = commits;
+    }
+    agent->seen_commits = commits;
+}
+
+static void on_timer(uv_poll_t *poll, int status, int events)
+{
+    struct agent *agent = poll->data;
+    (void)status;
+    (void)events;
+    agent_turn(agent);
+    clock_timer_drain(agent->timer_fd);
+    int64_t now_ns = clock_boottime_ns();
+    agent->armed_ns = INT64_MAX; /* it has fired */
+    driver_tick(agent->driver);
+    upkeep(agent, now_ns);
+    if (agent->look_ns <= now_ns) {
+        agent->look_ns = INT64_MAX;
+        clients_look(agent);
+    }
+    if (agent->server != NULL) {
+        socket_tick(agent->server, now_ns);
+    }
+    if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
+        notify_alive();
+        agent->alive_ns = now_ns + agent->alive_interval_ns;
+    }
+}
+
+static void on_bell(uv_poll_t *poll, int status, int events)
+{
+    struct agent *agent = poll->data;
+    uint32_t space = (uint32_t)(poll - agent->bells);
+    (void)status;
+    (void)events;
+    agent_turn(agent);
+    region_file_hush(&agent->regions[space]);
+    if ((agent->rubbish >> space & 1) == 0) {
+        struct host_event event = {.kind = HOST_BELL, .as.region = space};
+        driver_event(agent->driver, &event);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct agent *agent = handle->data;
+    struct log_line line;
+    agent_turn(agent);
+    log_begin(&line, LOG_LEVEL_INFO, "stopping");
+    log_text(&line, "signal", strsignal(number));
+    log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");
+    log_end(&line);
+    agent_end(agent, AGENT_EXIT_OK);
+}
+
+void agent_end(struct agent *agent, int exit_code)
+{
+    agent->exit_code = exit_code;
+    agent->told_to_end = true;
+    uv_stop(&agent->loop);
+}
+
+/* ---- the session, as the driver tells it ---- */
+
+static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
+{
+    struct agent *agent = arg;
+    struct lease_record record = {.epoch = epoch, .deadline_ns = deadline_ns};
+    memcpy(record.boot_id, agent->boot_id, sizeof(record.boot_id));
+    lease_file_write(&agent->lease_file, &record);
+}
+
+static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
+{
+    static const char *const names[] = {"safe", "jeopardy", "lost"};
+    struct log_line line;
+    (void)arg;
+    log_begin(&line, state == RENEWAL_SAFE ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "session_state");
+    log_text(&line, "state", names[state]);
+    log_unsigned(&line, "epoch", epoch);
+    log_end(&line);
+}
+
+static int64_t now_for_driver(void *arg)
+{
+    (void)arg;
+    return clock_boottime_ns();
+}
+
+static uint64_t random_for_driver(void *arg)
+{
+    (void)arg;
+    return clock_random();
+}
+
+static bool make_driver(struct agent *agent)
+{
+    struct driver_config config = {.host = agent->host,
+                                   .quorum = agent->quorum,
+                                   .renewal = &agent->renewal,
+                                   .store = agent->store,
+                                   .self = agent->host_config.agent,
+                                   .spaces = agent->spaces,
+                                   .operations = {.act = serve_act,
+                                                  .promise = on_promise,
+                                                  .session = on_session,
+                                                  .now_ns = now_for_driver,
+                                                  .random = random_for_driver,
+                                                  .arg = agent}};
+    agent->driver = driver_create(&config);
+    return agent->driver != NULL;
+}
+
+/* ---- setting up ---- */
+
+static bool poll_fd(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
+{
+    if (uv_poll_init(&agent->loop, poll, fd) != 0) {
+        return false;
+    }
+    poll->data = agent;
+    return uv_poll_start(poll, UV_READABLE, callback) == 0;
+}
+
+static bool set_up_loop(struct agent *agent)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction resume = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
+    agent->timer_fd = clock_timer_open();
+    bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
+                sigaction(SIGCONT, &resume, NULL) == 0 &&
+                poll_fd(agent, &agent->timer, agent->timer_fd, on_timer) &&
+                uv_check_init(&agent->loop, &agent->check) == 0 &&
+                uv_check_start(&agent->check, on_check) == 0;
+    agent->check.data = agent;
+    for (size_t i = 0; good && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        agent->signals[i].data = agent;
+        good = uv_signal_init(&agent->loop, &agent->signals[i]) == 0 &&
+               uv_signal_start(&agent->signals[i], on_signal, numbers[i]) == 0;
+    }
+    for (uint32_t i = 0; good && i < agent->config.namespace_count; i++) {
+        good = poll_fd(agent, &agent->bells[i], agent->regions[i].bell_fd, on_bell);
+    }
+    return good;
+}
+
+static bool is_safe(const struct agent *agent)
+{
+    return quorum_ready(agent->quorum) &&
+           renewal_state(&agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
+}
+
+/* Runs the loop until the first lease is safe, or the agent is told to end. */
+static bool wait_until_safe(struct agent *agent)
+{
+    agent->in_turn = true;
+    driver_start(agent->driver, agent->epoch, agent->adopted);
+    turn_end(agent);
+    for (unsigned i = 0; i < START_ROUNDS_MAX && !agent->told_to_end; i++) {
+        if (is_safe(agent)) {
+            return true;
+        }
+        uv_run(&agent->loop, UV_RUN_ONCE);
+    }
+    return false;
+}
+
+static bool begin_to_serve(struct agent *agent)
+{
+    char error[SOCKET_ERROR_MAX];
+    long descriptors = sysconf(_SC_OPEN_MAX);
+    long room = (descriptors - DESCRIPTORS_OWN) / DESCRIPTORS_PER_CLIENT;
+    long wanted = (long)agent->config.limits.clients + SOCKET_GREETING_MAX;
+    long clients = wanted < SOCKET_CONNECTIONS_MAX ? wanted : SOCKET_CONNECTIONS_MAX;
+    if (descriptors > 0 && room < clients) {
+        clients = room > 16 ? room : 16;
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_WARN, "few_descriptors");
+        log_number(&line, "connections", clients);
+        log_text(&line, "text", "RLIMIT_NOFILE allows fewer connections than [limits] clients");
+        log_end(&line);
+    }
+    struct socket_config config = {.path = agent->config.socket,
+                                   .for_all = config_admits_others(&agent->config, agent->own),
+                                   .connections_max = (uint32_t)clients,
+                                   .handler = serve_handler(agent)};
+    agent->server = socket_open(&agent->loop, &config, error);
+    if (agent->server == NULL) {
+        log_simple(LOG_LEVEL_ERROR, "failed", error);
+        return false;
+    }
+    agent->alive_interval_ns = notify_alive_interval_ns();
+    agent->alive_ns = 0;
+    return true;
+}
+
+static void log_serving(const struct agent *agent)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_INFO, "serving");
+    log_text(&line, "socket", agent->config.socket);
+    log_text(&line, "cell", agent->config.cell);
+    log_text(&line, "agent", agent->config.agent);
+    log_unsigned(&line, "epoch", agent->epoch);
+    log_unsigned(&line, "survivors", agent->survivors);
+    log_text(&line, "version", HF_VERSION);
+    log_end(&line);
+    if (agent->config.listen[0] != '\0') {
+        log_simple(LOG_LEVEL_WARN, "not_listening",
+                   "a cell of one host has no other agents: [cell] listen is not used");
+    }
+}
+
+static void on_walk(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, NULL);
+    }
+}
+
+/* Closes what libuv knows and lets it call back. */
+static void close_loop(struct agent *agent)
+{
+    socket_shut(agent->server);
+    agent->server = NULL;
+    clients_close(agent);
+    uv_walk(&agent->loop, on_walk, NULL);
+    uv_run(&agent->loop, UV_RUN_DEFAULT); /* nothing but close callbacks is left */
+    HF_CHECK(uv_loop_close(&agent->loop) == 0);
+}
+
+int agent_run(struct agent *agent)
+{
+    agent->armed_ns = INT64_MAX;
+    if (!make_driver(agent) || !set_up_loop(agent)) {
+        log_simple(LOG_LEVEL_ERROR, "failed", "cannot set up the event loop");
+        agent->exit_code = AGENT_EXIT_UNAVAILABLE;
+    } else if (wait_until_safe(agent)) {
+        clients_sweep(agent);
+        look_at_rate(agent);
+        if (begin_to_serve(agent)) {
+            log_serving(agent);
+            notify_ready("serving");
+            agent->in_turn = true;
+            turn_end(agent);
+            uv_run(&agent->loop, UV_RUN_DEFAULT);
+            notify_stopping();
+        } else {
+            agent->exit_code = AGENT_EXIT_SOFTWARE;
+        }
+    } else if (agent->exit_code == AGENT_EXIT_OK && !agent->told_to_end) {
+        log_simple(LOG_LEVEL_ERROR, "failed", "the first lease did not become safe");
+        agent->exit_code = AGENT_EXIT_SOFTWARE;
+    }
+    close_loop(agent);
+    return agent->exit_code;
+}

@@ -1,0 +1,171 @@
+/*
+ * The running agent: what the files of this folder share.
+ *
+ *   main.c     the command line
+ *   config.c   the configuration
+ *   log.c      the log
+ *   start.c    folders, store, cores, regions; whether the session of before goes on
+ *   driver.c   events to the cores, their actions in the right order
+ *   clients.c  the processes that are or were connected: pidfds and lifelines
+ *   serve.c    packets to events, and the host core's actions to packets
+ *   agent.c    the event loop: timer, bells, signals; the end
+ *
+ * One thread, one libuv loop. A turn of the loop is: whatever is ready is given to the driver, then
+ * agent.c's turn_end() lets it commit and answer. Each callback of libuv calls agent_turn() first.
+ */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config.h"
+#include "core/host.h"
+#include "core/quorum.h"
+#include "core/renewal.h"
+#include "driver.h"
+#include "io/lease_file.h"
+#include "io/region.h"
+#include "io/socket.h"
+#include "io/store.h"
+#include "log.h"
+
+enum { AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1, AGENT_ERROR_MAX = 1024 };
+
+/* Exit codes. */
+enum {
+    AGENT_EXIT_OK = 0,
+    AGENT_EXIT_USAGE = 64,
+    AGENT_EXIT_UNAVAILABLE = 69, /* something of the system's is missing */
+    AGENT_EXIT_SOFTWARE = 70,    /* in use by another agent, or anything else */
+    AGENT_EXIT_CONFIG = 78,
+};
+
+struct agent;
+
+/* A process that is known to the host core: connected, or hung up, or from before this agent. */
+struct client {
+    uv_poll_t poll; /* its pidfd */
+    struct agent *agent;
+    uint32_t id; /* its first holder id */
+    uint32_t connection; /* 0: none */
+    int pidfd; /* -1: its lifeline is looked at now and then */
+    bool polled; /* poll was initialised */
+    bool dead;   /* and the host core was told so */
+};
+
+/* A mapped block of zeroed memory. */
+struct block {
+    void *memory;
+    size_t size;
+};
+
+struct agent {
+    struct config config;
+    uid_t own;
+    char error[AGENT_ERROR_MAX];
+    /* Folders and locks. */
+    int state_fd;
+    int clients_fd;
+    int bells_fd;
+    int lock_fd;
+    int socket_lock_fd;
+    /* What is durable. */
+    struct store *store;
+    struct store_meta meta;
+    struct lease_file lease_file;
+    struct lease_record left; /* by the agent before */
+    uint8_t boot_id[16];
+    /* The cores. */
+    struct block names_block;
+    struct block quorum_block;
+    struct block host_block;
+    struct names *names;
+    struct quorum *quorum;
+    struct host *host;
+    struct renewal renewal;
+    struct host_config host_config;
+    struct hfi_kernel kernel;
+    struct driver *driver;
+    /* Regions, by namespace. */
+    struct region_file regions[HOST_NAMESPACES_MAX];
+    const char *spaces[HOST_NAMESPACES_MAX];
+    uint64_t region_rows;   /* bits: the store has a region of that namespace */
+    bool strange_region;    /* and of one that is not configured */
+    uint64_t rubbish;       /* bits: given up */
+    bool adopted;
+    uint32_t epoch;
+    uint32_t survivors;
+    /* The loop. */
+    uv_loop_t loop;
+    bool loop_open;
+    uv_poll_t timer;
+    uv_check_t check;
+    uv_signal_t signals[3];
+    uv_poll_t bells[HOST_NAMESPACES_MAX];
+    int timer_fd;
+    int64_t armed_ns;
+    bool in_turn;
+    bool told_to_end;
+    int exit_code;
+    /* The clients. */
+    struct socket_server *server;
+    struct client **by_id; /* AGENT_CLIENT_IDS of them */
+    uint32_t id_high;      /* no client has a higher one */
+    int64_t look_ns;       /* when lifelines are to be looked at; INT64_MAX: not */
+    int64_t upkeep_ns;
+    uint64_t idle_commits; /* how many there were at the last checkpoint */
+    uint64_t seen_commits; /* and at the last upkeep */
+    int64_t alive_interval_ns;
+    int64_t alive_ns;
+    int64_t rate_ppm; /* as last complained of */
+    struct log_limit client_limit;
+    struct log_limit rules_limit;
+    struct log_limit lock_limit;
+};
+
+/* ---- start.c ---- */
+
+/* Everything up to a loaded and adopted state, not yet started. AGENT_EXIT_OK, or the exit code,
+ * and agent->error is one line. */
+int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
+/* Closes and frees what agent_prepare() made; what is durable and the regions stay. */
+void agent_release(struct agent *agent);
+
+/* ---- clients.c ---- */
+
+/* Announces to the host core whoever is left of the agent before; what may stay in folder clients
+ * if the session does not go on is removed. false: agent->error. */
+bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
+/* Removes the lifelines of the dead, after the start. */
+void clients_sweep(struct agent *agent);
+/* Whether that process is the client that it says it was. */
+bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer);
+/* The host core let it in (HOST_WELCOMED). Takes pidfd. NULL: it could not be noted. */
+struct client *clients_welcome(struct agent *agent, const struct host_action *action,
+                               const struct peer *peer, int pidfd);
+void clients_forget(struct agent *agent, uint32_t id);
+/* Its connection is gone. */
+void clients_hung_up(struct agent *agent, struct client *client);
+/* Looks at the lifelines of those that are not connected. */
+void clients_look(struct agent *agent);
+void clients_close(struct agent *agent);
+
+/* ---- serve.c ---- */
+
+struct socket_handler serve_handler(struct agent *agent);
+void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
+/* Hangs up on everybody who was given that region. */
+void serve_leave_region(struct agent *agent, uint32_t space);
+
+/* ---- agent.c ---- */
+
+/* Runs until it is told to end, or must. The exit code. */
+int agent_run(struct agent *agent) __attribute__((warn_unused_result));
+/* The first thing of each callback. */
+void agent_turn(struct agent *agent);
+/* Ends the loop. */
+void agent_end(struct agent *agent, int exit_code);
+
+#endif

@@ -1,0 +1,792 @@
+/*
+ * The agent's configuration: see config.h.
+ *
+ * inih calls take() for each key; which key that is and what it takes stands in one table. inih cuts
+ * long lines and long names and merges sections that come twice, so lines are measured as they are
+ * read (read_line), and each key is remembered with its line.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <ini.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { SEEN_MAX = 1024, VOTERS_LISTED_MAX = 64, QUOTED_MAX = 80 };
+
+static const int64_t millisecond_ns = 1000000;
+
+/* What is needed while the file is read. */
+struct reading {
+    struct config *config;
+    const char *path;
+    FILE *file;
+    int line;
+    char *error; /* the first one; empty so far */
+    uint32_t seen_count;
+    uint64_t seen[SEEN_MAX]; /* hashes of "section/key" */
+    uint32_t voter_count;
+    char voters[VOTERS_LISTED_MAX][HFI_LABEL_MAX + 1];
+    int voters_line;
+    char later[CONFIG_ERROR_MAX]; /* something valid that this version cannot do */
+};
+
+/* ---- errors ---- */
+
+/* For messages: what was found, cut and without control characters. */
+static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
+{
+    size_t length = 0;
+    out[length++] = '"';
+    for (; *value != '\0' && length < QUOTED_MAX; value++) {
+        unsigned char byte = (unsigned char)*value;
+        out[length++] = byte < 0x20 || byte == 0x7f ? '?' : (char)byte;
+    }
+    memcpy(out + length, *value != '\0' ? "...\"" : "\"", *value != '\0' ? 5 : 2);
+    return out;
+}
+
+__attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading,
+                                                        const char *format, ...)
+{
+    if (reading->error[0] == '\0') {
+        int used = snprintf(reading->error, CONFIG_ERROR_MAX, "%s:%d: ", reading->path,
+                            reading->line);
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(reading->error + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
+        va_end(arguments);
+    }
+    return false;
+}
+
+static bool bad_value(struct reading *reading, const char *section, const char *key,
+                      const char *value, const char *expected)
+{
+    char found[QUOTED_MAX + 8];
+    return wrong(reading, "[%s] %s: found %s, expected %s", section, key, quoted(value, found),
+                 expected);
+}
+
+/* ---- values ---- */
+
+static bool read_label(const char *value, void *out)
+{
+    if (!hfi_label_check(value, strlen(value))) {
+        return false;
+    }
+    snprintf(out, HFI_LABEL_MAX + 1, "%s", value);
+    return true;
+}
+
+/* A decimal integer at the start of text; *end: what follows it. */
+static bool read_integer(const char *text, uint64_t limit, uint64_t *out, const char **end)
+{
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        value = value * 10 + (uint64_t)(*at - '0');
+        if (value > limit) {
+            return false;
+        }
+    }
+    *out = value;
+    *end = at;
+    return at != text;
+}
+
+static bool read_duration(const char *value, int64_t *out)
+{
+    static const struct {
+        const char *unit;
+        int64_t size_ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    uint64_t count;
+    const char *unit;
+    if (!read_integer(value, 1000000000, &count, &unit)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(unit, units[i].unit) == 0) {
+            *out = (int64_t)count * units[i].size_ms * millisecond_ns;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_ttl(const char *value, void *out)
+{
+    int64_t duration_ns;
+    if (!read_duration(value, &duration_ns) || duration_ns < 300 * millisecond_ns ||
+        duration_ns > 3600000 * millisecond_ns) {
+        return false;
+    }
+    *(int64_t *)out = duration_ns;
+    return true;
+}
+
+static bool read_grace(const char *value, void *out)
+{
+    int64_t duration_ns;
+    if (!read_duration(value, &duration_ns) || duration_ns > 3600000 * millisecond_ns) {
+        return false;
+    }
+    *(int64_t *)out = duration_ns;
+    return true;
+}
+
+static bool read_percent(const char *value, void *out)
+{
+    uint64_t percent;
+    const char *end;
+    if (!read_integer(value, 50, &percent, &end) || strcmp(end, "%") != 0) {
+        return false;
+    }
+    *(uint32_t *)out = (uint32_t)percent;
+    return true;
+}
+
+static bool read_count(const char *value, uint64_t limit, void *out)
+{
+    uint64_t count;
+    const char *end;
+    if (!read_integer(value, limit, &count, &end) || *end != '\0' || count == 0) {
+        return false;
+    }
+    *(uint32_t *)out = (uint32_t)count;
+    return true;
+}
+
+static bool read_locks(const char *value, void *out)
+{
+    return read_count(value, 1 << 22, out);
+}
+
+static bool read_clients(const char *value, void *out)
+{
+    return read_count(value, 16383, out);
+}
+
+static bool read_handles(const char *value, void *out)
+{
+    return read_count(value, 1 << 24, out);
+}
+
+static bool read_blocks(const char *value, void *out)
+{
+    return read_count(value, 1 << 20, out);
+}
+
+static bool read_watches(const char *value, void *out)
+{
+    return read_count(value, 1 << 20, out);
+}
+
+static bool read_path(const char *value, void *out)
+{
+    if (value[0] != '/' || strlen(value) >= PATH_MAX - 64) {
+        return false;
+    }
+    snprintf(out, PATH_MAX, "%s", value);
+    return true;
+}
+
+static bool read_socket(const char *value, void *out)
+{
+    if (value[0] != '/' || strlen(value) >= CONFIG_SOCKET_MAX - 5) { /* room for ".lock" */
+        return false;
+    }
+    snprintf(out, CONFIG_SOCKET_MAX, "%s", value);
+    return true;
+}
+
+/* SCHEME://HOST:PORT; the host is checked when it is used. */
+static bool is_address(const char *value, const char *const *schemes)
+{
+    for (; *schemes != NULL; schemes++) {
+        size_t length = strlen(*schemes);
+        if (strncmp(value, *schemes, length) != 0) {
+            continue;
+        }
+        const char *host = value + length;
+        const char *colon = strrchr(host, ':');
+        uint64_t port;
+        const char *end;
+        return strlen(value) < MESSAGE_ADDRESS_MAX && colon != NULL && colon != host &&
+               strpbrk(host, "/ \t") == NULL && read_integer(colon + 1, 65535, &port, &end) &&
+               *end == '\0' && port > 0;
+    }
+    return false;
+}
+
+static bool read_address(const char *value, void *out)
+{
+    static const char *const schemes[] = {"tcp://", "tls+tcp://", NULL};
+    if (!is_address(value, schemes)) {
+        return false;
+    }
+    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", value);
+    return true;
+}
+
+static bool read_http(const char *value, void *out)
+{
+    static const char *const schemes[] = {"http://", NULL};
+    (void)out;
+    return is_address(value, schemes);
+}
+
+static bool read_role(const char *value, void *out)
+{
+    (void)out;
+    return strcmp(value, "voter") == 0 || strcmp(value, "observer") == 0;
+}
+
+static bool read_tls_path(const char *value, void *out)
+{
+    (void)out;
+    return value[0] == '/';
+}
+
+/* ---- the keys ---- */
+
+struct key {
+    const char *section;
+    const char *name;
+    bool (*read)(const char *value, void *out);
+    size_t offset; /* in struct config, of what read() fills in */
+    const char *expected;
+    const char *later; /* not NULL: valid, but not in this version */
+};
+
+static const char label_expected[] = "1 to 32 of a-z 0-9 _ -";
+static const char path_expected[] = "a path that begins with /";
+static const char address_expected[] = "tcp://HOST:PORT or tls+tcp://HOST:PORT";
+
+#define FIELD(field) offsetof(struct config, field)
+
+static const struct key keys[] = {
+    {"agent", "name", read_label, FIELD(agent), label_expected, NULL},
+    {"agent", "cell", read_label, FIELD(cell), label_expected, NULL},
+    {"agent", "role", read_role, 0, "voter or observer", NULL},
+    {"agent", "state_dir", read_path, FIELD(state_dir), path_expected, NULL},
+    {"agent", "socket", read_socket, FIELD(socket),
+     "a path that begins with /, of at most 102 bytes", NULL},
+    {"cell", "listen", read_address, FIELD(listen), address_expected, NULL},
+    {"cell", "advertise", read_address, FIELD(advertise), address_expected, NULL},
+    {"cell", "session_ttl", read_ttl, FIELD(session_ttl_ns),
+     "a duration of 300ms to 1h (ms, s, m or h)", NULL},
+    {"cell", "grace_period", read_grace, FIELD(grace_ns), "a duration of 0s to 1h (ms, s, m or h)",
+     NULL},
+    {"cell", "max_drift", read_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%",
+     NULL},
+    {"tls", "ca", read_tls_path, 0, path_expected, "[tls]"},
+    {"tls", "cert", read_tls_path, 0, path_expected, "[tls]"},
+    {"tls", "key", read_tls_path, 0, path_expected, "[tls]"},
+    {"http", "listen", read_http, 0, "http://HOST:PORT", "[http]"},
+    {"limits", "locks", read_locks, FIELD(limits.locks), "a number of 1 to 4194304", NULL},
+    {"limits", "clients", read_clients, FIELD(limits.clients), "a number of 1 to 16383", NULL},
+    {"limits", "handles", read_handles, FIELD(limits.handles), "a number of 1 to 16777216", NULL},
+    {"limits", "blocks", read_blocks, FIELD(limits.blocks), "a number of 1 to 1048576", NULL},
+    {"limits", "watches", read_watches, FIELD(limits.watches), "a number of 1 to 1048576", NULL},
+};
+
+enum { KEY_COUNT = sizeof(keys) / sizeof(keys[0]) };
+
+__attribute__((format(printf, 2, 3))) static void not_yet(struct reading *reading,
+                                                          const char *format, ...)
+{
+    if (reading->later[0] == '\0') {
+        int used = snprintf(reading->later, CONFIG_ERROR_MAX, "%s:%d: not in this version: ",
+                            reading->path, reading->line);
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(reading->later + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
+        va_end(arguments);
+    }
+}
+
+static bool take_key(struct reading *reading, const struct key *key, const char *value)
+{
+    if (!key->read(value, (char *)reading->config + key->offset)) {
+        return bad_value(reading, key->section, key->name, value, key->expected);
+    }
+    if (key->later != NULL) {
+        not_yet(reading, "%s %s", key->later, key->name);
+    }
+    if (strcmp(key->name, "role") == 0 && strcmp(value, "observer") == 0) {
+        not_yet(reading, "[agent] role = observer (a cell of more than one host)");
+    }
+    return true;
+}
+
+/* ---- users and groups ---- */
+
+static bool find_user(const char *name, uint32_t *id)
+{
+    uint64_t number;
+    const char *end;
+    const struct passwd *user = getpwnam(name);
+    if (user != NULL) {
+        *id = user->pw_uid;
+        return true;
+    }
+    if (read_integer(name, UINT32_MAX - 1, &number, &end) && *end == '\0') {
+        *id = (uint32_t)number;
+        return true;
+    }
+    return false;
+}
+
+static bool find_group(const char *name, uint32_t *id)
+{
+    uint64_t number;
+    const char *end;
+    const struct group *group = getgrnam(name);
+    if (group != NULL) {
+        *id = group->gr_gid;
+        return true;
+    }
+    if (read_integer(name, UINT32_MAX - 1, &number, &end) && *end == '\0') {
+        *id = (uint32_t)number;
+        return true;
+    }
+    return false;
+}
+
+/* Where one entry of a list goes: to one of two lists. */
+struct entry {
+    struct config_ids *ids;
+    uint32_t id;
+};
+
+static const char *resolve(struct config_access *access, const char *key, const char *name,
+                           struct entry *out)
+{
+    if (strcmp(key, "users") == 0) {
+        out->ids = &access->users;
+        return find_user(name, &out->id) ? NULL : "users of this host, separated by commas";
+    }
+    if (strcmp(key, "groups") == 0) {
+        out->ids = &access->groups;
+        return find_group(name, &out->id) ? NULL : "groups of this host, separated by commas";
+    }
+    out->ids = &access->admin_users;
+    if (name[0] != '@' && find_user(name, &out->id)) {
+        return NULL;
+    }
+    out->ids = &access->admin_groups;
+    return find_group(name[0] == '@' ? name + 1 : name, &out->id)
+               ? NULL
+               : "users, groups or @groups of this host, separated by commas";
+}
+
+static bool take_access(struct reading *reading, struct config_access *access,
+                        const char *section, const char *key, const char *value)
+{
+    char list[512];
+    char *rest = list;
+    char *word;
+    if (strlen(value) >= sizeof(list)) {
+        return bad_value(reading, section, key, value, "a shorter list");
+    }
+    strcpy(list, value);
+    while ((word = strsep(&rest, ",")) != NULL) {
+        struct entry entry;
+        word += strspn(word, " \t");
+        size_t length = strcspn(word, " \t");
+        if (length == 0 || word[length + strspn(word + length, " \t")] != '\0') {
+            return bad_value(reading, section, key, value, "names separated by commas");
+        }
+        word[length] = '\0';
+        const char *expected = resolve(access, key, word, &entry);
+        if (expected != NULL) {
+            return bad_value(reading, section, key, word, expected);
+        }
+        if (entry.ids->count == CONFIG_IDS_MAX) {
+            return bad_value(reading, section, key, word, "at most 64 of them: use a group");
+        }
+        entry.ids->ids[entry.ids->count++] = entry.id;
+    }
+    access->limited = access->limited || strcmp(key, "admins") != 0;
+    return true;
+}
+
+/* ---- sections ---- */
+
+static bool is_access_key(const char *key)
+{
+    return strcmp(key, "users") == 0 || strcmp(key, "groups") == 0 || strcmp(key, "admins") == 0;
+}
+
+static struct config_namespace *find_namespace(struct reading *reading, const char *name)
+{
+    struct config *config = reading->config;
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        if (strcmp(config->namespaces[i].name, name) == 0) {
+            return &config->namespaces[i];
+        }
+    }
+    if (config->namespace_count == HOST_NAMESPACES_MAX) {
+        wrong(reading, "[namespace.%s]: found one more, expected at most %d namespaces", name,
+              HOST_NAMESPACES_MAX);
+        return NULL;
+    }
+    struct config_namespace *space = &config->namespaces[config->namespace_count++];
+    snprintf(space->name, sizeof(space->name), "%s", name);
+    return space;
+}
+
+static bool take_namespace(struct reading *reading, const char *section, const char *key,
+                           const char *value)
+{
+    if (!is_access_key(key)) {
+        return wrong(reading, "[%s] %s: found an unknown key, expected users, groups or admins",
+                     section, key);
+    }
+    struct config_namespace *space = find_namespace(reading, section + strlen("namespace."));
+    return space != NULL && take_access(reading, &space->access, section, key, value);
+}
+
+static bool take_voter(struct reading *reading, const char *name, const char *value)
+{
+    char address[MESSAGE_ADDRESS_MAX];
+    if (!hfi_label_check(name, strlen(name))) {
+        return wrong(reading, "[voters] %s: found no agent name, expected %s", name,
+                     label_expected);
+    }
+    if (!read_address(value, address)) {
+        return bad_value(reading, "voters", name, value, address_expected);
+    }
+    if (reading->voter_count == VOTERS_LISTED_MAX) {
+        return wrong(reading, "[voters] %s: found one more, expected 1, 3, 5 or 7 voters", name);
+    }
+    if (reading->voter_count == 0) {
+        reading->voters_line = reading->line;
+    }
+    snprintf(reading->voters[reading->voter_count++], HFI_LABEL_MAX + 1, "%s", name);
+    return true;
+}
+
+/* "key, key or key" of a section; empty: there is no such section. */
+static void list_keys(const char *section, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(keys[i].section, section) == 0) {
+            int wrote = snprintf(out + used, size - used, "%s%s", used > 0 ? ", " : "",
+                                 keys[i].name);
+            used += (size_t)wrote;
+        }
+    }
+    if (strcmp(section, "agent") == 0) {
+        snprintf(out + used, size - used, ", users, groups, admins");
+    }
+}
+
+static bool unknown(struct reading *reading, const char *section, const char *key)
+{
+    char known[256];
+    list_keys(section, known, sizeof(known));
+    if (known[0] != '\0') {
+        return wrong(reading, "[%s] %s: found an unknown key, expected one of: %s", section, key,
+                     known);
+    }
+    if (section[0] == '\0') {
+        return wrong(reading, "%s: found a key before any section, expected [agent] first", key);
+    }
+    return wrong(reading,
+                 "[%s]: found an unknown section, expected agent, cell, voters, tls, http, limits "
+                 "or namespace.NAME",
+                 section);
+}
+
+static bool was_seen(struct reading *reading, const char *section, const char *key)
+{
+    char both[128];
+    int size = snprintf(both, sizeof(both), "%s/%s", section, key);
+    uint64_t hash = hfi_name_hash(both, (size_t)size);
+    for (uint32_t i = 0; i < reading->seen_count; i++) {
+        if (reading->seen[i] == hash) {
+            return true;
+        }
+    }
+    if (reading->seen_count < SEEN_MAX) {
+        reading->seen[reading->seen_count++] = hash;
+    }
+    return false;
+}
+
+/* inih's handler: 0 is an error. */
+static int take(void *arg, const char *section, const char *key, const char *value)
+{
+    struct reading *reading = arg;
+    if (reading->error[0] != '\0') {
+        return 1; /* the first error is told */
+    }
+    if (was_seen(reading, section, key)) {
+        return wrong(reading,
+                     "[%s] %s: found it twice (or a line that begins with a space), expected once",
+                     section, key);
+    }
+    if (strncmp(section, "namespace.", strlen("namespace.")) == 0) {
+        return take_namespace(reading, section, key, value);
+    }
+    if (strcmp(section, "voters") == 0) {
+        return take_voter(reading, key, value);
+    }
+    if (strcmp(section, "agent") == 0 && is_access_key(key)) {
+        return take_access(reading, &reading->config->everywhere, section, key, value);
+    }
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(keys[i].section, section) == 0 && strcmp(keys[i].name, key) == 0) {
+            return take_key(reading, &keys[i], value);
+        }
+    }
+    return unknown(reading, section, key);
+}
+
+static bool is_known_section(const char *section)
+{
+    char known[256];
+    list_keys(section, known, sizeof(known));
+    return known[0] != '\0' || strcmp(section, "voters") == 0;
+}
+
+/* A section counts though it has no key: inih does not tell of such. */
+static void take_section(struct reading *reading, const char *line)
+{
+    char section[64];
+    size_t length = strcspn(line + 1, "]");
+    if (line[1 + length] != ']' || reading->error[0] != '\0') {
+        return; /* inih tells */
+    }
+    snprintf(section, sizeof(section), "%.*s", (int)length, line + 1);
+    if (strncmp(section, "namespace.", strlen("namespace.")) == 0) {
+        const char *name = section + strlen("namespace.");
+        if (!hfi_label_check(name, strlen(name))) {
+            char found[QUOTED_MAX + 8];
+            wrong(reading, "[%s]: found namespace %s, expected %s", section, quoted(name, found),
+                  label_expected);
+        } else {
+            (void)find_namespace(reading, name);
+        }
+    } else if (!is_known_section(section)) {
+        unknown(reading, section, "");
+    }
+}
+
+/* inih's reader: fgets, which counts lines and refuses those that it would cut. */
+static char *read_line(char *line, int size, void *stream)
+{
+    struct reading *reading = stream;
+    if (fgets(line, size, reading->file) == NULL) {
+        return NULL;
+    }
+    reading->line++;
+    size_t length = strlen(line);
+    if (length + 1 == (size_t)size && line[length - 1] != '\n') {
+        wrong(reading, "found a line of more than %d bytes, expected a shorter one", size - 2);
+        return NULL;
+    }
+    if (line[0] == '[') {
+        take_section(reading, line);
+    }
+    return line;
+}
+
+/* ---- the whole ---- */
+
+static void set_defaults(struct config *config)
+{
+    memset(config, 0, sizeof(*config));
+    strcpy(config->state_dir, "/var/lib/holdfast");
+    strcpy(config->socket, "/run/holdfast/agent.sock");
+    config->session_ttl_ns = 5000 * millisecond_ns;
+    config->grace_ns = -1; /* as session_ttl */
+    config->max_drift_percent = 10;
+    config->limits = (struct host_limits){
+        .locks = 262144, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
+    config->namespace_count = 1;
+    strcpy(config->namespaces[0].name, "default");
+}
+
+/* What only shows when everything was read. */
+static bool check_whole(struct reading *reading)
+{
+    struct config *config = reading->config;
+    if (config->agent[0] == '\0' || config->cell[0] == '\0') {
+        return wrong(reading, "[agent] %s: found none, expected %s",
+                     config->agent[0] == '\0' ? "name" : "cell", label_expected);
+    }
+    bool listed = reading->voter_count == 0;
+    for (uint32_t i = 0; i < reading->voter_count; i++) {
+        listed = listed || strcmp(reading->voters[i], config->agent) == 0;
+    }
+    reading->line = reading->voter_count > 0 ? reading->voters_line : reading->line;
+    if (reading->voter_count > MESSAGE_VOTERS_MAX ||
+        (reading->voter_count > 0 && reading->voter_count % 2 == 0)) {
+        return wrong(reading, "[voters]: found %u of them, expected 1, 3, 5 or 7",
+                     reading->voter_count);
+    }
+    if (reading->voter_count > 1) {
+        not_yet(reading, "[voters] with %u voters (a cell of more than one host)",
+                reading->voter_count);
+    }
+    if (reading->later[0] != '\0') {
+        memcpy(reading->error, reading->later, CONFIG_ERROR_MAX);
+        return false;
+    }
+    if (!listed) {
+        return wrong(reading, "[voters]: found no %s, expected the name of [agent]",
+                     config->agent);
+    }
+    if (config->grace_ns < 0) {
+        config->grace_ns = config->session_ttl_ns;
+    }
+    return true;
+}
+
+enum config_result config_read(struct config *config, const char *path, char *error)
+{
+    struct reading *reading = calloc(1, sizeof(*reading));
+    enum config_result result = CONFIG_UNREADABLE;
+    error[0] = '\0';
+    if (reading == NULL) {
+        snprintf(error, CONFIG_ERROR_MAX, "%s: out of memory", path);
+        return result;
+    }
+    set_defaults(config);
+    *reading = (struct reading){.config = config, .path = path, .error = error};
+    reading->file = fopen(path, "re");
+    if (reading->file == NULL) {
+        snprintf(error, CONFIG_ERROR_MAX, "%s: %s", path, strerror(errno));
+        free(reading);
+        return result;
+    }
+    int bad_line = ini_parse_stream(read_line, reading, take, reading);
+    if (ferror(reading->file)) {
+        snprintf(error, CONFIG_ERROR_MAX, "%s: %s", path, strerror(errno));
+    } else if (bad_line != 0 && error[0] == '\0') {
+        reading->line = bad_line > 0 ? bad_line : reading->line;
+        wrong(reading, "found neither, expected [section] or key = value");
+    }
+    if (error[0] == '\0' && check_whole(reading)) {
+        result = CONFIG_OK;
+    } else if (!ferror(reading->file)) {
+        result = CONFIG_WRONG;
+    }
+    fclose(reading->file);
+    free(reading);
+    return result;
+}
+
+enum config_result config_dev(struct config *config, const char *state_dir, char *error)
+{
+    char chosen[PATH_MAX];
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    size_t length;
+    set_defaults(config);
+    config->dev = true;
+    config->grace_ns = config->session_ttl_ns;
+    strcpy(config->agent, "dev");
+    strcpy(config->cell, "dev");
+    if (state_dir != NULL) {
+        length = (size_t)snprintf(chosen, sizeof(chosen), "%s", state_dir);
+    } else if (runtime != NULL && runtime[0] == '/') {
+        length = (size_t)snprintf(chosen, sizeof(chosen), "%s/holdfast", runtime);
+    } else if (geteuid() == 0) {
+        length = (size_t)snprintf(chosen, sizeof(chosen), "/run/holdfast");
+    } else {
+        snprintf(error, CONFIG_ERROR_MAX,
+                 "--dev: found no XDG_RUNTIME_DIR in the environment, expected it or "
+                 "--state-dir DIR");
+        return CONFIG_WRONG;
+    }
+    while (length > 1 && length < sizeof(chosen) && chosen[length - 1] == '/') {
+        chosen[--length] = '\0';
+    }
+    if (length == 0 || length + strlen("/agent.sock.lock") >= CONFIG_SOCKET_MAX) {
+        snprintf(error, CONFIG_ERROR_MAX,
+                 "--state-dir: found a path of %zu bytes, expected 1 to %zu (a socket's path is "
+                 "short)",
+                 length, CONFIG_SOCKET_MAX - strlen("/agent.sock.lock") - 1);
+        return CONFIG_WRONG;
+    }
+    memcpy(config->state_dir, chosen, length + 1);
+    memcpy(config->socket, chosen, length);
+    strcpy(config->socket + length, "/agent.sock");
+    return CONFIG_OK;
+}
+
+/* ---- who may do what ---- */
+
+static bool has_user(const struct config_ids *ids, uint32_t id)
+{
+    for (uint32_t i = 0; i < ids->count; i++) {
+        if (ids->ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_group(const struct config_ids *ids, const struct config_user *user)
+{
+    for (size_t i = 0; i < user->group_count; i++) {
+        if (has_user(ids, user->groups[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_admin(const struct config_access *access, const struct config_user *user)
+{
+    return has_user(&access->admin_users, user->uid) || has_group(&access->admin_groups, user);
+}
+
+uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
+                      const struct config_user *user)
+{
+    const struct config_access *access = &config->namespaces[space].access;
+    if (user->uid == 0 || (config->dev && user->uid == own) ||
+        is_admin(access, user) || is_admin(&config->everywhere, user)) {
+        return HOST_MAY_USE | HOST_MAY_ADMIN;
+    }
+    const struct config_access *usage = access->limited ? access : &config->everywhere;
+    bool may = user->uid == own || has_user(&usage->users, user->uid) ||
+               has_group(&usage->groups, user);
+    return may ? HOST_MAY_USE : 0;
+}
+
+static bool names_others(const struct config_access *access, uid_t own)
+{
+    const struct config_ids *lists[] = {&access->users, &access->admin_users};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t j = 0; j < lists[i]->count; j++) {
+            if (lists[i]->ids[j] != own && lists[i]->ids[j] != 0) {
+                return true;
+            }
+        }
+    }
+    return access->groups.count > 0 || access->admin_groups.count > 0;
+}
+
+bool config_admits_others(const struct config *config, uid_t own)
+{
+    bool others = names_others(&config->everywhere, own);
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        others = others || names_others(&config->namespaces[i].access, own);
+    }
+    return others;
+}

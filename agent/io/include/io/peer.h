@@ -1,0 +1,45 @@
+/*
+ * Who is at the other end of a Unix socket, as the kernel says it.
+ *
+ * Credentials are those of the moment of connect(2). A client also sends a pidfd of itself: it is
+ * taken only if it is a pidfd, and of the very process that connected (where that process can be
+ * seen from here: a process of a foreign pid namespace has no number here).
+ */
+#ifndef IO_PEER_H
+#define IO_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct peer {
+    pid_t pid; /* 0: in no pid namespace that can be seen from here */
+    uid_t uid;
+    gid_t gid;
+};
+
+/* The supplementary groups; the caller's, for free(). */
+struct peer_groups {
+    gid_t *ids;
+    size_t count;
+};
+
+/* false: errno says why. */
+bool peer_of(int socket, struct peer *out) __attribute__((warn_unused_result));
+bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unused_result));
+
+/* NULL if pidfd is a pidfd of that living process, else what is wrong. */
+const char *peer_pidfd_error(int pidfd, pid_t pid) __attribute__((warn_unused_result));
+
+/* A pidfd, close-on-exec; -1: errno says why. */
+int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));
+
+/* Whether the process of a pidfd has ended. */
+bool peer_pidfd_ended(int pidfd);
+
+/* The command line of a process, words joined by spaces, control bytes replaced by '?', cut to
+ * size - 1 bytes. Empty if it cannot be read. */
+void peer_command(pid_t pid, char *out, size_t size);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * Region upkeep: making, adopting, giving up the shared-memory objects of this agent, and the bells
+ * beside them.
+ *
+ * A region is a POSIX shared-memory object, mode 0600; clients get its descriptor over the socket.
+ * A bell is a FIFO in state_dir/bells. Agent and clients each have their own open file description
+ * of it, both for reading and writing: so nobody can change how the agent reads (O_NONBLOCK belongs
+ * to the description), and nobody gets SIGPIPE while no agent runs.
+ *
+ * Who has a region may truncate it. Touching what is gone raises SIGBUS; the handler here maps zero
+ * pages over the whole mapping and notes that the region is rubbish (region_file_is_rubbish). An
+ * access that cannot be explained that way ends the process as it would have without the handler.
+ * Since a signal handler has no argument, the list of mappings is this file's one global.
+ *
+ * One thread. Errors are one line of text: what, where, what was expected.
+ */
+#ifndef IO_REGION_H
+#define IO_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/region.h"
+
+enum { REGION_ERROR_MAX = 512, REGION_NAME_MAX = 200, REGION_FILES_MAX = 64 };
+
+struct region_file {
+    struct hfi_region region;
+    void *memory;       /* NULL: not mapped */
+    int fd;             /* for clients too */
+    int bell_fd;        /* the agent's end */
+    int bell_client_fd; /* for clients */
+    int watched;        /* its place in the handler's list */
+    char shm_name[REGION_NAME_MAX];
+    char bell_name[HFI_LABEL_MAX + 1];
+};
+
+/* All -1 and NULL: nothing is open. */
+void region_file_init(struct region_file *file);
+
+/* The object's name for that identity, in shm_name. */
+void region_file_name(const struct hfi_region_identity *identity, char out[REGION_NAME_MAX]);
+
+/* Installs the SIGBUS handler, once. */
+bool region_file_guard(void) __attribute__((warn_unused_result));
+
+/* Makes a region and its bell; what had the names goes. bells: the folder. */
+bool region_file_create(struct region_file *file, int bells,
+                        const struct hfi_region_sizes *sizes,
+                        const struct hfi_region_identity *identity, char *error)
+    __attribute__((warn_unused_result));
+
+/*
+ * Opens the region that was left under that identity's name, if it is the one that belongs to it:
+ * owner, mode, size, and everything in identity but the incarnation. false: error says why not.
+ */
+bool region_file_adopt(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+                       const struct hfi_region_identity *identity, char *error)
+    __attribute__((warn_unused_result));
+
+/* Unmaps and closes; the object stays for the next agent. */
+void region_file_close(struct region_file *file);
+
+/*
+ * Gives up the object of that name: tells those who still map it that it is no longer served, and
+ * removes its name. Their holds in it count until its last deadline.
+ */
+void region_file_abandon(const char *shm_name);
+
+/* Whether it was truncated under us. */
+bool region_file_is_rubbish(const struct region_file *file);
+
+/* Empties the bell. */
+void region_file_hush(const struct region_file *file);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * The agent's Unix socket: SOCK_SEQPACKET, one frame a packet. This part carries packets and
+ * descriptors, keeps every peer within its bounds, and knows nothing of what the packets say.
+ *
+ * libuv has no SEQPACKET streams, so each socket is a uv_poll of its own. What a peer can do to us:
+ *
+ *   packets faster than we serve     SOCKET_PACKETS_PER_TURN each turn, then the others' turn
+ *   packets that are too large       hang up
+ *   descriptors                      one with a packet at most, else hang up; never kept unasked
+ *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
+ *                                    dropped (drained() tells when it reads again), an answer that
+ *                                    does not fit ends the connection
+ *   connecting and saying nothing    SOCKET_GREETING_MS, and a bounded number for each user
+ *
+ * A connection is known by a number that is not used again for long. Callbacks come from the event
+ * loop; a connection may be closed in any of them.
+ */
+#ifndef IO_SOCKET_H
+#define IO_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "io/peer.h"
+
+enum {
+    SOCKET_PACKETS_PER_TURN = 16,
+    SOCKET_ACCEPTS_PER_TURN = 64,
+    SOCKET_OUTPUT_MAX = 64 * 1024,
+    SOCKET_GREETING_MS = 5000,
+    SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
+    SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */
+    SOCKET_CONNECTIONS_MAX = 32768,
+    SOCKET_ERROR_MAX = 256,
+};
+
+struct socket_server;
+struct connection;
+
+struct socket_handler {
+    /* A packet came, with descriptor *fd or -1. Who keeps it sets *fd to -1. */
+    void (*packet)(void *arg, struct connection *connection, const unsigned char *bytes,
+                   size_t size, int *fd);
+    /* It was closed: by the peer (why is NULL), or for that reason. Not for socket_close(). */
+    void (*closed)(void *arg, struct connection *connection, const char *why);
+    /* Unasked packets were dropped; now it takes some again. */
+    void (*drained)(void *arg, struct connection *connection);
+    /* A connection was not even accepted, for that reason. */
+    void (*refused)(void *arg, const struct peer *peer, const char *why);
+    void *arg;
+};
+
+struct socket_config {
+    const char *path;
+    bool for_all; /* mode 0666 (peer credentials decide), else 0600 */
+    uint32_t connections_max;
+    struct socket_handler handler;
+};
+
+/*
+ * Makes the socket and begins to accept. A socket file that nobody listens at is replaced. The
+ * caller must make sure that no two agents do this at once (a lock beside the path). NULL: error,
+ * of SOCKET_ERROR_MAX bytes, says why.
+ */
+struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *config, char *error)
+    __attribute__((warn_unused_result));
+
+/* NULL if a listener at that path could be made now: nothing is there, or a dead socket. Else why
+ * not, in error. */
+const char *socket_path_error(const char *path, char *error) __attribute__((warn_unused_result));
+
+/* Closes the listener (and removes its path) and all connections, without callbacks. What it
+ * holds is freed when the loop has run on. NULL is allowed. */
+void socket_shut(struct socket_server *server);
+
+/* When socket_tick is wanted: connections that do not greet. INT64_MAX: never. */
+int64_t socket_next_tick_ns(const struct socket_server *server);
+void socket_tick(struct socket_server *server, int64_t now_ns);
+
+/* NULL: it is closed. */
+struct connection *socket_find(struct socket_server *server, uint32_t number);
+
+uint32_t connection_number(const struct connection *connection);
+const struct peer *connection_peer(const struct connection *connection);
+int connection_socket(const struct connection *connection);
+/* It has greeted: no time limit any more. */
+void connection_greeted(struct connection *connection);
+/* Whatever the user of this part wants to know of a connection; 0 and NULL at first. */
+struct connection_note {
+    uint32_t client;
+    uint64_t regions;
+    bool refused;
+    bool asked;
+    int pidfd; /* -1; closed with the connection if it is still there */
+};
+struct connection_note *connection_note(struct connection *connection);
+
+struct connection_output {
+    const void *bytes;
+    size_t size;
+    int fds[2];    /* -1: none */
+    bool take_fds; /* close them when sent, or not sent */
+    bool unasked;  /* may be dropped */
+};
+
+/* Sends, or queues. false: it does not fit; close the connection. */
+bool connection_send(struct connection *connection, const struct connection_output *output)
+    __attribute__((warn_unused_result));
+
+/* Closes it, without the callback. What was sent is still read by the peer. */
+void socket_close(struct connection *connection);
+
+/* Calls visit for each open connection; it may close that one. */
+void socket_each(struct socket_server *server,
+                 void (*visit)(void *arg, struct connection *connection), void *arg);
+
+#endif

@@ -1,0 +1,320 @@
+/* Region upkeep: see io/region.h. */
+#include "io/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proto/check.h"
+
+enum { HUSH_READS_MAX = 32 };
+
+/* ---- truncation ---- */
+
+struct watched {
+    _Atomic uintptr_t begin; /* 0: a free place */
+    _Atomic uintptr_t end;
+    _Atomic bool rubbish;
+};
+
+/* One thread writes it; the handler interrupts that thread and reads. So every order would do;
+ * seq_cst is used since none of it is hot. */
+static struct watched watched[REGION_FILES_MAX];
+
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    int error = errno;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    for (size_t i = 0; i < REGION_FILES_MAX; i++) {
+        uintptr_t begin = atomic_load(&watched[i].begin);
+        uintptr_t end = atomic_load(&watched[i].end);
+        if (begin == 0 || at < begin || at >= end || atomic_load(&watched[i].rubbish)) {
+            continue;
+        }
+        atomic_store(&watched[i].rubbish, true);
+        /* mmap is no more than a system call here, and so as safe as those that POSIX lists. */
+        if (mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED) {
+            errno = error;
+            return;
+        }
+    }
+    signal(number, SIG_DFL); /* the access is repeated, and ends the process */
+}
+
+bool region_file_guard(void)
+{
+    struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
+    sigemptyset(&action.sa_mask);
+    return sigaction(SIGBUS, &action, NULL) == 0;
+}
+
+static void watch_mapping(struct region_file *file, uint64_t size)
+{
+    for (int i = 0; i < REGION_FILES_MAX; i++) {
+        if (atomic_load(&watched[i].begin) == 0) {
+            atomic_store(&watched[i].rubbish, false);
+            atomic_store(&watched[i].end, (uintptr_t)file->memory + size);
+            atomic_store(&watched[i].begin, (uintptr_t)file->memory);
+            file->watched = i;
+            return;
+        }
+    }
+    HF_CHECK(!"more regions than namespaces");
+}
+
+bool region_file_is_rubbish(const struct region_file *file)
+{
+    return file->watched >= 0 && atomic_load(&watched[file->watched].rubbish);
+}
+
+/* ---- objects ---- */
+
+void region_file_init(struct region_file *file)
+{
+    *file = (struct region_file){.fd = -1, .bell_fd = -1, .bell_client_fd = -1, .watched = -1};
+}
+
+void region_file_name(const struct hfi_region_identity *identity, char out[REGION_NAME_MAX])
+{
+    char id[2 * sizeof(identity->store_id) + 1];
+    for (size_t i = 0; i < sizeof(identity->store_id); i++) {
+        snprintf(id + 2 * i, 3, "%02x", identity->store_id[i]);
+    }
+    snprintf(out, REGION_NAME_MAX, "/holdfast.%s.%s.%s.%s", identity->cell, identity->agent, id,
+             identity->namespace_name);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+void region_file_close(struct region_file *file)
+{
+    if (file->watched >= 0) {
+        atomic_store(&watched[file->watched].begin, 0);
+        file->watched = -1;
+    }
+    if (file->memory != NULL) {
+        munmap(file->memory, file->region.size);
+        file->memory = NULL;
+    }
+    close_fd(&file->fd);
+    close_fd(&file->bell_fd);
+    close_fd(&file->bell_client_fd);
+}
+
+static bool fail(char *error, const char *what, const char *where)
+{
+    snprintf(error, REGION_ERROR_MAX, "%s: %s: %s", where, what, strerror(errno));
+    return false;
+}
+
+/* Maps size bytes of the descriptor and watches over them. */
+static bool map(struct region_file *file, uint64_t size, char *error)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (memory == MAP_FAILED) {
+        return fail(error, "cannot map it", file->shm_name);
+    }
+    file->memory = memory;
+    file->region.size = size;
+    watch_mapping(file, size);
+    return true;
+}
+
+static bool open_bell(struct region_file *file, int bells, bool fresh, char *error)
+{
+    struct stat status;
+    const int flags = O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
+    if (fresh) {
+        unlinkat(bells, file->bell_name, 0);
+        if (mkfifoat(bells, file->bell_name, 0600) != 0) {
+            return fail(error, "cannot make the bell", file->bell_name);
+        }
+    }
+    file->bell_fd = openat(bells, file->bell_name, flags);
+    file->bell_client_fd = openat(bells, file->bell_name, flags);
+    if (file->bell_fd < 0 || file->bell_client_fd < 0 || fstat(file->bell_fd, &status) != 0) {
+        return fail(error, "cannot open the bell", file->bell_name);
+    }
+    if (!S_ISFIFO(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_mode & 0777) != 0600) {
+        snprintf(error, REGION_ERROR_MAX, "bell %s: expected a FIFO of this user, mode 0600",
+                 file->bell_name);
+        return false;
+    }
+    return true;
+}
+
+bool region_file_create(struct region_file *file, int bells,
+                        const struct hfi_region_sizes *sizes,
+                        const struct hfi_region_identity *identity, char *error)
+{
+    region_file_init(file);
+    region_file_name(identity, file->shm_name);
+    snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
+    uint64_t size = hfi_region_size(sizes);
+    HF_CHECK(size > 0);
+    shm_unlink(file->shm_name);
+    file->fd = shm_open(file->shm_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file->fd < 0) {
+        return fail(error, "cannot make it", file->shm_name);
+    }
+    if (fchmod(file->fd, 0600) != 0 || ftruncate(file->fd, (off_t)size) != 0) {
+        fail(error, "cannot set its mode and size", file->shm_name);
+        goto failed;
+    }
+    if (!map(file, size, error)) {
+        goto failed;
+    }
+    hfi_region_format(file->memory, sizes, identity);
+    const char *wrong = hfi_region_attach(file->memory, size, &file->region);
+    if (wrong != NULL || region_file_is_rubbish(file)) {
+        snprintf(error, REGION_ERROR_MAX, "%s: cannot write it: is /dev/shm full?",
+                 file->shm_name);
+        goto failed;
+    }
+    if (!open_bell(file, bells, true, error)) {
+        goto failed;
+    }
+    return true;
+failed:
+    shm_unlink(file->shm_name);
+    region_file_close(file);
+    return false;
+}
+
+/* The owner, mode and size of what was left. */
+static bool check_object(const struct region_file *file, uint64_t size, char *error)
+{
+    struct stat status;
+    if (fstat(file->fd, &status) != 0) {
+        return fail(error, "cannot look at it", file->shm_name);
+    }
+    if (status.st_uid != geteuid() || (status.st_mode & 07777) != 0600) {
+        snprintf(error, REGION_ERROR_MAX, "%s: found owner %u, mode %04o, expected %u, 0600",
+                 file->shm_name, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
+                 (unsigned)geteuid());
+        return false;
+    }
+    if ((uint64_t)status.st_size != size) {
+        snprintf(error, REGION_ERROR_MAX,
+                 "%s: found %lld bytes, expected %llu as the [limits] have it", file->shm_name,
+                 (long long)status.st_size, (unsigned long long)size);
+        return false;
+    }
+    return true;
+}
+
+/* One by one: what a region says of itself. NULL: all is as expected. */
+static const char *identity_difference(const struct hfi_header *header,
+                                       const struct hfi_region_identity *expected)
+{
+    if (memcmp(header->store_id, expected->store_id, sizeof(header->store_id)) != 0) {
+        return "store id";
+    }
+    if (memcmp(header->boot_id, expected->boot_id, sizeof(header->boot_id)) != 0) {
+        return "boot id";
+    }
+    if (memcmp(header->cell, expected->cell, sizeof(header->cell)) != 0) {
+        return "cell";
+    }
+    if (memcmp(header->agent, expected->agent, sizeof(header->agent)) != 0) {
+        return "agent";
+    }
+    if (memcmp(header->namespace_name, expected->namespace_name,
+               sizeof(header->namespace_name)) != 0) {
+        return "namespace";
+    }
+    return header->grace_ns == expected->grace_ns ? NULL : "grace period";
+}
+
+bool region_file_adopt(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+                       const struct hfi_region_identity *identity, char *error)
+{
+    region_file_init(file);
+    region_file_name(identity, file->shm_name);
+    snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
+    uint64_t size = hfi_region_size(sizes);
+    HF_CHECK(size > 0);
+    file->fd = shm_open(file->shm_name, O_RDWR | O_CLOEXEC, 0);
+    if (file->fd < 0) {
+        return fail(error, "cannot open it", file->shm_name);
+    }
+    if (!check_object(file, size, error) || !map(file, size, error)) {
+        goto failed;
+    }
+    const char *wrong = hfi_region_attach(file->memory, size, &file->region);
+    const char *other = wrong == NULL ? identity_difference(file->region.header, identity) : NULL;
+    if (wrong != NULL || other != NULL || file->region.slot_count != sizes->slot_count ||
+        file->region.holder_count != sizes->holder_count ||
+        file->region.block_count != sizes->block_count) {
+        snprintf(error, REGION_ERROR_MAX, "%s: %s%s", file->shm_name,
+                 other != NULL ? "made under another " : "",
+                 wrong != NULL   ? wrong
+                 : other != NULL ? other
+                                 : "its parts are not as large as the [limits] have it");
+        goto failed;
+    }
+    if (!open_bell(file, bells, false, error)) {
+        goto failed;
+    }
+    return true;
+failed:
+    region_file_close(file);
+    return false;
+}
+
+void region_file_abandon(const char *shm_name)
+{
+    struct stat status;
+    int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0) {
+        return;
+    }
+    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+        status.st_size >= HFI_HEADER_SIZE) {
+        struct region_file file;
+        region_file_init(&file);
+        file.fd = fd;
+        snprintf(file.shm_name, sizeof(file.shm_name), "%s", shm_name);
+        char error[REGION_ERROR_MAX];
+        if (map(&file, HFI_HEADER_SIZE, error)) {
+            struct hfi_header *header = file.memory;
+            /* seq_cst, both: a waiter that sees the new count sees that it is abandoned */
+            atomic_store(&header->abandoned, 1);
+            atomic_fetch_add(&header->lease_wake, 1);
+            syscall(SYS_futex, &header->lease_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        }
+        region_file_close(&file);
+    } else {
+        close(fd);
+    }
+    shm_unlink(shm_name);
+}
+
+void region_file_hush(const struct region_file *file)
+{
+    char drained[4096];
+    for (unsigned i = 0; i < HUSH_READS_MAX; i++) {
+        ssize_t got = read(file->bell_fd, drained, sizeof(drained));
+        if (got < (ssize_t)sizeof(drained)) {
+            return;
+        }
+    }
+}

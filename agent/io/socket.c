@@ -1,0 +1,667 @@
+/* The agent's Unix socket: see io/socket.h. */
+#include "io/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "proto/check.h"
+#include "proto/frame.h"
+
+enum { DRAIN_BEFORE_CLOSE = 64, NUMBER_SLOT_BITS = 16, QUEUED_PACKETS_MAX = 1024 };
+
+static const int64_t millisecond_ns = 1000000;
+
+struct packet {
+    struct packet *next;
+    size_t size;
+    int fds[2];
+    bool take_fds;
+    unsigned char bytes[];
+};
+
+struct connection {
+    uv_poll_t poll;
+    struct socket_server *server;
+    struct connection *next; /* all that are open, newest first */
+    struct connection *previous;
+    struct packet *first; /* what waits to be sent */
+    struct packet *last;
+    size_t waiting_size;
+    uint32_t waiting_count;
+    uint32_t number;
+    int fd;
+    int64_t greet_by_ns; /* 0: it has greeted */
+    bool dropped;        /* unasked packets; the handler is told when it reads again */
+    bool closed;
+    struct peer peer;
+    struct connection_note note;
+};
+
+struct socket_server {
+    uv_poll_t poll;
+    struct socket_config config;
+    int fd;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    struct connection *connections;
+    struct connection **slots; /* by the low bits of the number */
+    uint32_t *generations;
+    uint32_t *free_slots;
+    uint32_t free_count;
+    uint32_t greeting_count;
+    int64_t greet_by_ns; /* no later than the earliest of all */
+    uint32_t handles;    /* poll handles that libuv still has */
+    bool shut;
+    unsigned char buffer[HFI_FRAME_MAX];
+};
+
+static void update_poll(struct connection *connection);
+
+/* ---- freeing ---- */
+
+static void server_free(struct socket_server *server)
+{
+    free(server->slots);
+    free(server->generations);
+    free(server->free_slots);
+    free(server);
+}
+
+static void handle_gone(struct socket_server *server)
+{
+    HF_CHECK(server->handles > 0);
+    server->handles--;
+    if (server->handles == 0 && server->shut) {
+        server_free(server);
+    }
+}
+
+static void on_connection_gone(uv_handle_t *handle)
+{
+    struct connection *connection = handle->data;
+    struct socket_server *server = connection->server;
+    free(connection);
+    handle_gone(server);
+}
+
+static void on_listener_gone(uv_handle_t *handle)
+{
+    handle_gone(handle->data);
+}
+
+static void packet_free(struct packet *packet)
+{
+    for (int i = 0; i < 2 && packet->take_fds; i++) {
+        if (packet->fds[i] >= 0) {
+            close(packet->fds[i]);
+        }
+    }
+    free(packet);
+}
+
+static void drop_first(struct connection *connection)
+{
+    struct packet *packet = connection->first;
+    connection->first = packet->next;
+    connection->waiting_size -= packet->size;
+    connection->waiting_count--;
+    packet_free(packet);
+}
+
+void socket_close(struct connection *connection)
+{
+    struct socket_server *server = connection->server;
+    if (connection->closed) {
+        return;
+    }
+    connection->closed = true;
+    if (connection->greet_by_ns != 0) {
+        server->greeting_count--;
+    }
+    if (connection->next != NULL) {
+        connection->next->previous = connection->previous;
+    }
+    if (connection->previous != NULL) {
+        connection->previous->next = connection->next;
+    } else {
+        server->connections = connection->next;
+    }
+    uint32_t slot = connection->number & ((1U << NUMBER_SLOT_BITS) - 1);
+    server->slots[slot] = NULL;
+    server->free_slots[server->free_count++] = slot;
+    while (connection->first != NULL) {
+        drop_first(connection);
+    }
+    if (connection->note.pidfd >= 0) {
+        close(connection->note.pidfd);
+        connection->note.pidfd = -1;
+    }
+    uv_poll_stop(&connection->poll);
+    uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
+    /* A socket that is closed with packets unread resets its peer, which then may never read what
+     * it was told last. */
+    for (unsigned i = 0; i < DRAIN_BEFORE_CLOSE; i++) {
+        char byte;
+        if (recv(connection->fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) <= 0) {
+            break;
+        }
+    }
+    close(connection->fd);
+    connection->fd = -1;
+}
+
+static void close_because(struct connection *connection, const char *why)
+{
+    struct socket_handler *handler = &connection->server->config.handler;
+    if (!connection->closed) {
+        handler->closed(handler->arg, connection, why);
+        socket_close(connection);
+    }
+}
+
+/* ---- sending ---- */
+
+/* 1 sent, 0 would block, -1 failed */
+static int send_packet(int fd, const void *bytes, size_t size, const int fds[2])
+{
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    size_t count = fds[0] < 0 ? 0 : fds[1] < 0 ? 1 : 2;
+    if (count > 0) {
+        memset(&control, 0, sizeof(control));
+        message.msg_control = control.space;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    }
+    for (unsigned tries = 0; tries < 8; tries++) {
+        if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size) {
+            return 1;
+        }
+        if (errno != EINTR) {
+            break;
+        }
+    }
+    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
+}
+
+static bool queue_packet(struct connection *connection, const struct connection_output *output)
+{
+    if (connection->waiting_size + output->size > SOCKET_OUTPUT_MAX ||
+        connection->waiting_count >= QUEUED_PACKETS_MAX) {
+        return false;
+    }
+    struct packet *packet = malloc(sizeof(*packet) + output->size);
+    if (packet == NULL) {
+        return false;
+    }
+    packet->next = NULL;
+    packet->size = output->size;
+    packet->take_fds = output->take_fds;
+    memcpy(packet->fds, output->fds, sizeof(packet->fds));
+    memcpy(packet->bytes, output->bytes, output->size);
+    if (connection->first == NULL) {
+        connection->first = packet;
+    } else {
+        connection->last->next = packet;
+    }
+    connection->last = packet;
+    connection->waiting_size += output->size;
+    connection->waiting_count++;
+    return true;
+}
+
+bool connection_send(struct connection *connection, const struct connection_output *output)
+{
+    HF_CHECK(!connection->closed && output->size > 0);
+    int sent = 0;
+    if (connection->first == NULL) {
+        sent = send_packet(connection->fd, output->bytes, output->size, output->fds);
+    }
+    if (sent == 0) {
+        if (queue_packet(connection, output)) {
+            update_poll(connection);
+            return true;
+        }
+        if (output->unasked) {
+            connection->dropped = true;
+            sent = 1;
+        }
+    }
+    for (int i = 0; i < 2 && output->take_fds; i++) {
+        if (output->fds[i] >= 0) {
+            close(output->fds[i]);
+        }
+    }
+    return sent == 1;
+}
+
+static void on_writable(struct connection *connection)
+{
+    while (connection->first != NULL) { /* the queue is bounded */
+        struct packet *packet = connection->first;
+        int sent = send_packet(connection->fd, packet->bytes, packet->size, packet->fds);
+        if (sent < 0) {
+            close_because(connection, NULL);
+            return;
+        }
+        if (sent == 0) {
+            return;
+        }
+        drop_first(connection);
+    }
+    update_poll(connection);
+    if (connection->dropped) {
+        connection->dropped = false;
+        struct socket_handler *handler = &connection->server->config.handler;
+        handler->drained(handler->arg, connection);
+    }
+}
+
+/* ---- receiving ---- */
+
+/* Takes the descriptors out of a message: the first goes to *fd, others are closed. */
+static unsigned take_fds(struct msghdr *message, int *fd)
+{
+    unsigned count = 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        size_t here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < here; i++, count++) {
+            int received;
+            memcpy(&received, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            if (count == 0) {
+                *fd = received;
+            } else {
+                close(received);
+            }
+        }
+    }
+    return count;
+}
+
+/* Receives one packet and hands it on. false: nothing more is there, or the connection is gone. */
+static bool receive_packet(struct connection *connection)
+{
+    struct socket_server *server = connection->server;
+    struct iovec part = {.iov_base = server->buffer, .iov_len = sizeof(server->buffer)};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof(control.space)};
+    int fd = -1;
+    ssize_t size = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+            close_because(connection, NULL);
+        }
+        return false;
+    }
+    /* The kernel closes descriptors that the control buffer has no room for (MSG_CTRUNC). */
+    unsigned count = take_fds(&message, &fd);
+    const char *wrong = NULL;
+    if (message.msg_flags & MSG_TRUNC) {
+        wrong = "found a packet larger than a frame, expected at most 16384 bytes";
+    } else if (count > 1 || (message.msg_flags & MSG_CTRUNC)) {
+        wrong = "found more than one descriptor with a packet";
+    }
+    bool over = size == 0 || wrong != NULL; /* nobody sends empty packets: it hung up */
+    if (!over) {
+        struct socket_handler *handler = &server->config.handler;
+        handler->packet(handler->arg, connection, server->buffer, (size_t)size, &fd);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (over) {
+        close_because(connection, wrong);
+    }
+    return !connection->closed;
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+    struct connection *connection = poll->data;
+    if (status < 0) {
+        close_because(connection, NULL);
+        return;
+    }
+    if (events & UV_WRITABLE) {
+        on_writable(connection);
+    }
+    for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed; i++) {
+        if (!receive_packet(connection)) {
+            break;
+        }
+    }
+}
+
+static void update_poll(struct connection *connection)
+{
+    int events = UV_READABLE | (connection->first != NULL ? UV_WRITABLE : 0);
+    HF_CHECK(uv_poll_start(&connection->poll, events, on_connection) == 0);
+}
+
+/* ---- accepting ---- */
+
+static uint32_t greeting_of_user(const struct socket_server *server, uid_t uid)
+{
+    uint32_t count = 0;
+    for (const struct connection *each = server->connections; each != NULL; each = each->next) {
+        count += each->greet_by_ns != 0 && each->peer.uid == uid;
+    }
+    return count;
+}
+
+static const char *why_refused(const struct socket_server *server, uid_t uid)
+{
+    if (server->free_count == 0) {
+        return "too many connections";
+    }
+    if (server->greeting_count >= SOCKET_GREETING_MAX) {
+        return "too many connections that have said nothing yet";
+    }
+    if (server->greeting_count >= SOCKET_GREETING_MAX_PER_USER &&
+        greeting_of_user(server, uid) >= SOCKET_GREETING_MAX_PER_USER) {
+        return "too many connections of this user that have said nothing yet";
+    }
+    return NULL;
+}
+
+static struct connection *connection_create(struct socket_server *server, int fd,
+                                            const struct peer *peer)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL) {
+        return NULL;
+    }
+    if (uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
+        free(connection);
+        return NULL;
+    }
+    server->handles++;
+    connection->poll.data = connection;
+    connection->server = server;
+    connection->fd = fd;
+    connection->peer = *peer;
+    connection->note.pidfd = -1;
+    uint32_t slot = server->free_slots[--server->free_count];
+    connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
+    if (connection->number == 0) { /* nobody's number */
+        connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
+    }
+    server->slots[slot] = connection;
+    connection->next = server->connections;
+    if (connection->next != NULL) {
+        connection->next->previous = connection;
+    }
+    server->connections = connection;
+    connection->greet_by_ns = clock_boottime_ns() + SOCKET_GREETING_MS * millisecond_ns;
+    if (server->greeting_count++ == 0 || connection->greet_by_ns < server->greet_by_ns) {
+        server->greet_by_ns = connection->greet_by_ns;
+    }
+    return connection;
+}
+
+/* false: nobody is waiting (or it cannot be now). */
+static bool accept_one(struct socket_server *server)
+{
+    struct socket_handler *handler = &server->config.handler;
+    struct peer peer;
+    int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        return errno == ECONNABORTED || errno == EINTR;
+    }
+    if (!peer_of(fd, &peer)) {
+        close(fd);
+        return true;
+    }
+    const char *why = why_refused(server, peer.uid);
+    struct connection *connection = why == NULL ? connection_create(server, fd, &peer) : NULL;
+    if (connection == NULL) {
+        handler->refused(handler->arg, &peer, why != NULL ? why : "out of memory");
+        close(fd);
+        return true;
+    }
+    update_poll(connection);
+    (void)receive_packet(connection); /* who greets at once is not counted as silent */
+    return true;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    struct socket_server *server = poll->data;
+    (void)events;
+    for (unsigned i = 0; i < SOCKET_ACCEPTS_PER_TURN && status >= 0 && !server->shut; i++) {
+        if (!accept_one(server)) {
+            break;
+        }
+    }
+}
+
+int64_t socket_next_tick_ns(const struct socket_server *server)
+{
+    return server->greeting_count > 0 ? server->greet_by_ns : INT64_MAX;
+}
+
+void socket_tick(struct socket_server *server, int64_t now_ns)
+{
+    if (server->greeting_count == 0 || now_ns < server->greet_by_ns) {
+        return;
+    }
+    int64_t next_ns = INT64_MAX;
+    struct connection *next;
+    for (struct connection *each = server->connections; each != NULL; each = next) {
+        next = each->next; /* closing one leaves the others */
+        if (each->greet_by_ns == 0) {
+            continue;
+        }
+        if (each->greet_by_ns <= now_ns) {
+            close_because(each, "found no HELLO within 5 s");
+        } else if (each->greet_by_ns < next_ns) {
+            next_ns = each->greet_by_ns;
+        }
+    }
+    server->greet_by_ns = next_ns;
+}
+
+/* ---- the listener ---- */
+
+static bool fill_address(const char *path, struct sockaddr_un *address)
+{
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    if (strlen(path) >= sizeof(address->sun_path)) {
+        return false;
+    }
+    memcpy(address->sun_path, path, strlen(path) + 1);
+    return true;
+}
+
+const char *socket_path_error(const char *path, char *error)
+{
+    struct sockaddr_un address;
+    struct stat status;
+    if (!fill_address(path, &address)) {
+        snprintf(error, SOCKET_ERROR_MAX, "socket path of %zu bytes: expected at most %zu",
+                 strlen(path), sizeof(address.sun_path) - 1);
+        return error;
+    }
+    if (lstat(path, &status) != 0) {
+        if (errno == ENOENT) {
+            return NULL;
+        }
+        snprintf(error, SOCKET_ERROR_MAX, "%s: %s", path, strerror(errno));
+        return error;
+    }
+    if (!S_ISSOCK(status.st_mode)) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: found a file that is no socket", path);
+        return error;
+    }
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        snprintf(error, SOCKET_ERROR_MAX, "cannot make a socket: %s", strerror(errno));
+        return error;
+    }
+    int result = connect(fd, (struct sockaddr *)&address, sizeof(address));
+    int why = errno;
+    close(fd);
+    if (result != 0 && why == ECONNREFUSED) {
+        return NULL; /* nobody listens any more */
+    }
+    if (result == 0 || why == EAGAIN || why == EPROTOTYPE) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: in use: another agent listens there", path);
+    } else {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: %s", path, strerror(why));
+    }
+    return error;
+}
+
+static bool listen_at(struct socket_server *server, char *error)
+{
+    struct sockaddr_un address;
+    if (socket_path_error(server->config.path, error) != NULL) {
+        return false;
+    }
+    HF_CHECK(fill_address(server->config.path, &address));
+    memcpy(server->path, address.sun_path, sizeof(server->path));
+    server->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    unlink(server->path);
+    mode_t mask = umask(0177); /* never open to others, not even for a moment */
+    bool bound = server->fd >= 0 &&
+                 bind(server->fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    int why = errno;
+    umask(mask);
+    if (!bound || chmod(server->path, server->config.for_all ? 0666 : 0600) != 0 ||
+        listen(server->fd, SOMAXCONN) != 0) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", server->path,
+                 strerror(bound ? errno : why));
+        if (server->fd >= 0) {
+            close(server->fd);
+            server->fd = -1;
+        }
+        return false;
+    }
+    return true;
+}
+
+struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *config, char *error)
+{
+    struct socket_server *server = calloc(1, sizeof(*server));
+    uint32_t room = config->connections_max;
+    HF_CHECK(room > 0 && room <= SOCKET_CONNECTIONS_MAX);
+    snprintf(error, SOCKET_ERROR_MAX, "out of memory");
+    if (server == NULL) {
+        return NULL;
+    }
+    server->config = *config;
+    server->slots = calloc(room, sizeof(struct connection *));
+    server->generations = calloc(room, sizeof(uint32_t));
+    server->free_slots = calloc(room, sizeof(uint32_t));
+    if (server->slots == NULL || server->generations == NULL || server->free_slots == NULL ||
+        !listen_at(server, error)) {
+        server_free(server);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < room; i++) {
+        server->free_slots[i] = room - 1 - i;
+    }
+    server->free_count = room;
+    if (uv_poll_init(loop, &server->poll, server->fd) != 0) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot poll it", config->path);
+        close(server->fd);
+        unlink(server->path);
+        server_free(server);
+        return NULL;
+    }
+    server->handles = 1;
+    server->poll.data = server;
+    HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
+    return server;
+}
+
+void socket_shut(struct socket_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    server->shut = true;
+    unlink(server->path);
+    uv_poll_stop(&server->poll);
+    uv_close((uv_handle_t *)&server->poll, on_listener_gone);
+    close(server->fd);
+    while (server->connections != NULL) { /* each leaves the list */
+        socket_close(server->connections);
+    }
+}
+
+/* ---- what is known of a connection ---- */
+
+struct connection *socket_find(struct socket_server *server, uint32_t number)
+{
+    uint32_t slot = number & ((1U << NUMBER_SLOT_BITS) - 1);
+    if (server == NULL || slot >= server->config.connections_max) {
+        return NULL;
+    }
+    struct connection *connection = server->slots[slot];
+    return connection != NULL && connection->number == number ? connection : NULL;
+}
+
+uint32_t connection_number(const struct connection *connection)
+{
+    return connection->number;
+}
+
+const struct peer *connection_peer(const struct connection *connection)
+{
+    return &connection->peer;
+}
+
+int connection_socket(const struct connection *connection)
+{
+    return connection->fd;
+}
+
+struct connection_note *connection_note(struct connection *connection)
+{
+    return &connection->note;
+}
+
+void connection_greeted(struct connection *connection)
+{
+    if (connection->greet_by_ns != 0 && !connection->closed) {
+        connection->greet_by_ns = 0;
+        connection->server->greeting_count--;
+    }
+}
+
+void socket_each(struct socket_server *server,
+                 void (*visit)(void *arg, struct connection *connection), void *arg)
+{
+    struct connection *next;
+    for (struct connection *each = server->connections; each != NULL; each = next) {
+        next = each->next;
+        visit(arg, each);
+    }
+}

@@ -1,0 +1,200 @@
+/* The agent's log: see log.h. */
+#include "log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int log_fd = STDERR_FILENO;
+static bool log_with_time;
+
+void log_open(int fd, bool with_time)
+{
+    log_fd = fd;
+    log_with_time = with_time;
+}
+
+void log_open_stderr(void)
+{
+    /* JOURNAL_STREAM names the socket that systemd gave as standard error, as device:inode. */
+    const char *journal = getenv("JOURNAL_STREAM");
+    struct stat status;
+    unsigned long long device;
+    unsigned long long inode;
+    bool to_journal = journal != NULL && sscanf(journal, "%llu:%llu", &device, &inode) == 2 &&
+                      fstat(STDERR_FILENO, &status) == 0 && status.st_dev == (dev_t)device &&
+                      status.st_ino == (ino_t)inode;
+    log_open(STDERR_FILENO, !to_journal);
+}
+
+/* One byte is always left for the newline. */
+static void put(struct log_line *line, const char *bytes, size_t size)
+{
+    size_t room = sizeof(line->text) - 1 - line->used;
+    size_t taken = size < room ? size : room;
+    memcpy(line->text + line->used, bytes, taken);
+    line->used += taken;
+}
+
+static void put_text(struct log_line *line, const char *text)
+{
+    put(line, text, strlen(text));
+}
+
+static void put_key(struct log_line *line, const char *key)
+{
+    if (line->used > 0) {
+        put_text(line, " ");
+    }
+    put_text(line, key);
+    put_text(line, "=");
+}
+
+void log_begin(struct log_line *line, enum log_level level, const char *event)
+{
+    static const char *const names[] = {"info", "warn", "error"};
+    line->used = 0;
+    line->silent = false;
+    if (log_with_time) {
+        struct timespec now;
+        struct tm parts;
+        char text[40];
+        char stamp[64];
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &parts);
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+        snprintf(stamp, sizeof(stamp), "%s.%03ldZ", text, now.tv_nsec / 1000000);
+        put_key(line, "time");
+        put_text(line, stamp);
+    }
+    put_key(line, "level");
+    put_text(line, names[level]);
+    put_key(line, "event");
+    put_text(line, event);
+}
+
+void log_begin_limited(struct log_line *line, enum log_level level, const char *event,
+                       struct log_limit *limit, int64_t now_ns)
+{
+    const int64_t interval_ns = LOG_INTERVAL_MS * INT64_C(1000000);
+    int64_t regained = limit->last_ns == 0 ? LOG_BURST : (now_ns - limit->last_ns) / interval_ns;
+    if (regained > 0) {
+        limit->spent -= (uint32_t)(regained < limit->spent ? regained : limit->spent);
+        limit->last_ns = now_ns;
+    }
+    log_begin(line, level, event);
+    if (limit->spent >= LOG_BURST) {
+        line->silent = true;
+        limit->left_out++;
+        return;
+    }
+    limit->spent++;
+    if (limit->left_out > 0) {
+        log_unsigned(line, "left_out", limit->left_out);
+        limit->left_out = 0;
+    }
+}
+
+static bool is_plain(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] <= ' ' || bytes[i] == '"' || bytes[i] == '\\' || bytes[i] == '=' ||
+            bytes[i] == 0x7f) {
+            return false;
+        }
+    }
+    return size > 0;
+}
+
+void log_bytes(struct log_line *line, const char *key, const void *value, size_t size)
+{
+    const unsigned char *bytes = value;
+    put_key(line, key);
+    if (is_plain(bytes, size)) {
+        put(line, value, size);
+        return;
+    }
+    put_text(line, "\"");
+    for (size_t i = 0; i < size; i++) {
+        char escaped[8];
+        if (bytes[i] == '"' || bytes[i] == '\\') {
+            snprintf(escaped, sizeof(escaped), "\\%c", bytes[i]);
+        } else if (bytes[i] == '\n') {
+            snprintf(escaped, sizeof(escaped), "\\n");
+        } else if (bytes[i] == '\t') {
+            snprintf(escaped, sizeof(escaped), "\\t");
+        } else if (bytes[i] < ' ' || bytes[i] == 0x7f) {
+            snprintf(escaped, sizeof(escaped), "\\x%02x", bytes[i]);
+        } else {
+            snprintf(escaped, sizeof(escaped), "%c", bytes[i]);
+        }
+        if (line->used + strlen(escaped) + 2 > sizeof(line->text) - 1) {
+            break; /* the closing quote still fits */
+        }
+        put_text(line, escaped);
+    }
+    put_text(line, "\"");
+}
+
+void log_text(struct log_line *line, const char *key, const char *value)
+{
+    log_bytes(line, key, value, strlen(value));
+}
+
+void log_number(struct log_line *line, const char *key, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    put_key(line, key);
+    put_text(line, text);
+}
+
+void log_unsigned(struct log_line *line, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    put_key(line, key);
+    put_text(line, text);
+}
+
+void log_hex(struct log_line *line, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%016" PRIx64, value);
+    put_key(line, key);
+    put_text(line, text);
+}
+
+void log_seconds(struct log_line *line, const char *key, int64_t value_ns)
+{
+    char text[32];
+    int64_t ms = value_ns / 1000000;
+    const char *sign = ms < 0 ? "-" : "";
+    uint64_t size_ms = ms < 0 ? -(uint64_t)ms : (uint64_t)ms;
+    snprintf(text, sizeof(text), "%s%" PRIu64 ".%03u", sign, size_ms / 1000,
+             (unsigned)(size_ms % 1000));
+    put_key(line, key);
+    put_text(line, text);
+}
+
+void log_end(struct log_line *line)
+{
+    if (line->silent) {
+        return;
+    }
+    line->text[line->used++] = '\n';
+    ssize_t wrote = write(log_fd, line->text, line->used);
+    (void)wrote; /* nobody is left to be told */
+}
+
+void log_simple(enum log_level level, const char *event, const char *text)
+{
+    struct log_line line;
+    log_begin(&line, level, event);
+    log_text(&line, "text", text);
+    log_end(&line);
+}

@@ -1,0 +1,63 @@
+/*
+ * The agent's log: one line an event on standard error, as key=value pairs that both people and
+ * programs read. docs/LOG.md lists all events.
+ *
+ *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
+ *
+ * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for what would break the
+ * line. A line is one write, at most LOG_LINE_MAX bytes; what does not fit is cut. A time stands
+ * before it (the wall clock's: to be read, it decides nothing) unless journald adds its own.
+ *
+ * What strangers can cause at will goes through log_begin_limited(): a flood of it must not fill a
+ * disk. The number of lines that were left out is told in the next line of its kind.
+ *
+ * One thread.
+ */
+#ifndef AGENT_LOG_H
+#define AGENT_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LOG_LINE_MAX = 2048 };
+
+enum log_level { LOG_LEVEL_INFO = 0, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
+
+struct log_line {
+    size_t used;
+    bool silent;
+    char text[LOG_LINE_MAX];
+};
+
+/* Every so many lines of a kind in a burst; then one each interval. Zeroed at first. */
+struct log_limit {
+    int64_t last_ns;
+    uint32_t spent;
+    uint32_t left_out;
+};
+
+enum { LOG_BURST = 50, LOG_INTERVAL_MS = 200 };
+
+/* Where lines go (tests change it): file descriptor 2 at first. with_time: before each line. */
+void log_open(int fd, bool with_time);
+/* Standard error, with the time unless it is connected to the journal. */
+void log_open_stderr(void);
+
+void log_begin(struct log_line *line, enum log_level level, const char *event);
+/* now_ns: BOOTTIME. */
+void log_begin_limited(struct log_line *line, enum log_level level, const char *event,
+                       struct log_limit *limit, int64_t now_ns);
+void log_text(struct log_line *line, const char *key, const char *value);
+void log_bytes(struct log_line *line, const char *key, const void *value, size_t size);
+void log_number(struct log_line *line, const char *key, int64_t value);
+void log_unsigned(struct log_line *line, const char *key, uint64_t value);
+void log_hex(struct log_line *line, const char *key, uint64_t value);
+/* Nanoseconds, as seconds with three digits. */
+void log_seconds(struct log_line *line, const char *key, int64_t value_ns);
+void log_end(struct log_line *line);
+
+/* A line with text=... and nothing else. */
+void log_simple(enum log_level level, const char *event, const char *text);
+
+#endif

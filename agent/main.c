@@ -1,0 +1,178 @@
+/*
+ * holdfastd: the command line.
+ *
+ * Exit codes: 0 told to end; 64 the command line is wrong; 78 the configuration is wrong; 69
+ * something of the system's is missing; 70 anything else, such as another agent that uses the same
+ * folder or socket.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "proto/check.h"
+
+static const char help[] =
+    "holdfastd: the lock agent of this host\n"
+    "\n"
+    "  holdfastd --dev [--state-dir DIR]    a cell of this one host, nothing else needed\n"
+    "  holdfastd --config FILE              what FILE says (docs/CONFIG.md has every key)\n"
+    "  holdfastd --config FILE --check-config\n"
+    "                                       only checks FILE: 0 good, 78 not\n"
+    "\n"
+    "It stays in the foreground and logs to standard error. SIGTERM ends it; every hold stays as\n"
+    "it is, and goes on if an agent is back before the lease is over (5 s, unless configured).\n"
+    "\n"
+    "  --dev             cell dev, agent dev, session_ttl 5s; only you and root may use it\n"
+    "  --state-dir DIR   with --dev: where its state and its socket agent.sock are; made if it is\n"
+    "                    missing. Else $XDG_RUNTIME_DIR/holdfast (for root without one:\n"
+    "                    /run/holdfast)\n"
+    "  --config FILE     an INI file\n"
+    "  --check-config    with --config: validate and exit\n"
+    "  --version         print the version\n"
+    "  --help            print this\n"
+    "\n"
+    "Try it:\n"
+    "\n"
+    "  holdfastd --dev --state-dir /tmp/cell &\n"
+    "  export HOLDFAST_SOCKET=/tmp/cell/agent.sock\n"
+    "  holdfast lock hello -- sh -c 'echo \"token $HOLDFAST_TOKEN\"'\n"
+    "  holdfast status\n"
+    "\n"
+    "Exit status: 0 ended by a signal to end; 64 bad usage; 78 bad configuration; 69 something of\n"
+    "the system's is missing; 70 in use by another agent, or any other failure.\n";
+
+struct command_line {
+    bool dev;
+    bool check_only;
+    const char *state_dir;
+    const char *config;
+};
+
+static int usage(const char *what, const char *found, const char *expected)
+{
+    fprintf(stderr, "holdfastd: %s%s, expected %s (holdfastd --help)\n", what, found, expected);
+    return AGENT_EXIT_USAGE;
+}
+
+/* -1: go on; else the exit code. */
+static int read_options(int argc, char **argv, struct command_line *out)
+{
+    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, HELP, VERSION };
+    static const struct option options[] = {
+        {"dev", no_argument, NULL, DEV},
+        {"state-dir", required_argument, NULL, STATE_DIR},
+        {"config", required_argument, NULL, CONFIG},
+        {"check-config", no_argument, NULL, CHECK},
+        {"help", no_argument, NULL, HELP},
+        {"version", no_argument, NULL, VERSION},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        switch (option) {
+        case DEV:
+            out->dev = true;
+            break;
+        case STATE_DIR:
+            out->state_dir = optarg;
+            break;
+        case CONFIG:
+            out->config = optarg;
+            break;
+        case CHECK:
+            out->check_only = true;
+            break;
+        case HELP:
+        case 'h':
+            fputs(help, stdout);
+            return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
+        case VERSION:
+            printf("holdfastd %s\n", HF_VERSION);
+            return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
+        case ':':
+            return usage(argv[optind - 1], " without a value", "one");
+        default:
+            return usage("unknown option ", argv[optind - 1], "--dev or --config FILE");
+        }
+    }
+    if (optind < argc) {
+        return usage("found argument ", argv[optind], "options only");
+    }
+    return -1;
+}
+
+static int check_command_line(const struct command_line *line)
+{
+    if (line->dev == (line->config != NULL)) {
+        return usage(line->dev ? "found --dev and --config" : "found neither", "",
+                     line->dev ? "one of them" : "--dev or --config FILE");
+    }
+    if (line->state_dir != NULL && !line->dev) {
+        return usage("found --state-dir with --config", "", "state_dir in the file's [agent]");
+    }
+    if (line->check_only && line->config == NULL) {
+        return usage("found --check-config", "", "--config FILE with it");
+    }
+    return -1;
+}
+
+static int configure(const struct command_line *line, struct config *config)
+{
+    char error[CONFIG_ERROR_MAX];
+    enum config_result result = line->dev ? config_dev(config, line->state_dir, error)
+                                          : config_read(config, line->config, error);
+    if (result != CONFIG_OK) {
+        fprintf(stderr, "holdfastd: %s\n", error);
+        return line->dev ? AGENT_EXIT_USAGE : AGENT_EXIT_CONFIG;
+    }
+    if (line->check_only) {
+        printf("%s: good\n", line->config);
+        return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
+    }
+    return -1;
+}
+
+/* A check that failed: one line of log, then a core. */
+void hfi_check_failed(const char *what, const char *file, int line)
+{
+    struct log_line text;
+    log_begin(&text, LOG_LEVEL_ERROR, "bug");
+    log_text(&text, "check", what);
+    log_text(&text, "file", file);
+    log_number(&text, "line", line);
+    log_end(&text);
+    abort();
+}
+
+int main(int argc, char **argv)
+{
+    struct command_line line = {.dev = false};
+    int code = read_options(argc, argv, &line);
+    if (code < 0) {
+        code = check_command_line(&line);
+    }
+    if (code >= 0) {
+        return code;
+    }
+    struct agent *agent = calloc(1, sizeof(*agent));
+    if (agent == NULL) {
+        fprintf(stderr, "holdfastd: out of memory\n");
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    code = configure(&line, &agent->config);
+    if (code < 0) {
+        log_open_stderr();
+        code = agent_prepare(agent);
+        if (code == AGENT_EXIT_OK) {
+            code = agent_run(agent);
+        } else {
+            fprintf(stderr, "holdfastd: %s\n", agent->error);
+        }
+        agent_release(agent);
+    }
+    free(agent);
+    return code;
+}

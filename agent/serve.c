@@ -1,0 +1,392 @@
+/*
+ * Between the socket and the driver: packets become events, the host core's actions become packets.
+ *
+ * A connection's first packet is HELLO with a pidfd; who it is and what it may do is found out
+ * here. Whatever comes after a rule was broken is not looked at: the connection is closed, and if
+ * there is room the client is told DONE with the error first.
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "holdfast/holdfast.h"
+#include "io/clock.h"
+#include "io/lifeline.h"
+#include "io/peer.h"
+#include "proto/check.h"
+
+static void log_rules(struct agent *agent, const struct connection *connection, const char *event,
+                      const char *why)
+{
+    struct log_line line;
+    const struct peer *peer = connection_peer(connection);
+    log_begin_limited(&line, LOG_LEVEL_WARN, event, &agent->rules_limit, clock_boottime_ns());
+    log_number(&line, "pid", peer->pid);
+    log_number(&line, "uid", (int64_t)peer->uid);
+    log_text(&line, "why", why);
+    log_end(&line);
+}
+
+/* The client of a connection that is closed or about to be; NULL: it was not let in. */
+static struct client *part(struct agent *agent, struct connection *connection)
+{
+    struct connection_note *note = connection_note(connection);
+    struct client *client = note->client != 0 ? agent->by_id[note->client] : NULL;
+    note->client = 0;
+    if (client != NULL) {
+        clients_hung_up(agent, client);
+    }
+    return client;
+}
+
+static void tell_hangup(struct agent *agent, const struct client *client)
+{
+    if (client != NULL) {
+        struct host_event event = {.kind = HOST_HANGUP, .client = client->id};
+        driver_event(agent->driver, &event);
+    }
+}
+
+/* From a callback of the socket. */
+static void hang_up(struct agent *agent, struct connection *connection)
+{
+    struct client *client = part(agent, connection);
+    socket_close(connection);
+    tell_hangup(agent, client);
+}
+
+/* Tells DONE and hangs up. */
+static void refuse(struct agent *agent, struct connection *connection, uint64_t request, int error,
+                   const char *why)
+{
+    unsigned char bytes[64];
+    struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .request = request, .error = error};
+    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
+    output.size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
+    log_rules(agent, connection, error == HF_EACCES ? "client_refused" : "client_broke_rules",
+              why);
+    if (output.size > 0) {
+        (void)!connection_send(connection, &output);
+    }
+    hang_up(agent, connection);
+}
+
+/* ---- HELLO ---- */
+
+/* Who it is, and what it may do. false: nothing, or the kernel does not tell. */
+static bool find_rights(struct agent *agent, const struct connection *connection,
+                        struct host_peer *out)
+{
+    const struct peer *peer = connection_peer(connection);
+    struct peer_groups groups;
+    if (!peer_groups_of(connection_socket(connection), &groups)) {
+        return false;
+    }
+    gid_t *all = realloc(groups.ids, (groups.count + 1) * sizeof(gid_t));
+    if (all == NULL) {
+        free(groups.ids);
+        return false;
+    }
+    all[groups.count] = peer->gid;
+    struct config_user user = {
+        .uid = peer->uid, .groups = all, .group_count = groups.count + 1};
+    bool any = false;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        out->rights[i] = config_rights(&agent->config, i, agent->own, &user);
+        any = any || out->rights[i] != 0;
+    }
+    free(all);
+    return any;
+}
+
+static void take_hello(struct agent *agent, struct connection *connection,
+                       const struct hfi_frame *frame, int *fd)
+{
+    struct connection_note *note = connection_note(connection);
+    const struct peer *peer = connection_peer(connection);
+    struct host_peer host_peer = {.pid = peer->pid, .uid = (int64_t)peer->uid};
+    if (frame->hello.version != HFI_PROTOCOL_VERSION) {
+        refuse(agent, connection, frame->request, HF_EVERSION,
+               "found another protocol version, expected 1");
+        return;
+    }
+    if (*fd < 0) {
+        refuse(agent, connection, frame->request, HF_EPROTO,
+               "HELLO: found no descriptor, expected a pidfd of the client's own");
+        return;
+    }
+    const char *wrong = peer_pidfd_error(*fd, peer->pid);
+    if (wrong != NULL) {
+        refuse(agent, connection, frame->request, HF_EPROTO, wrong);
+        return;
+    }
+    if (!find_rights(agent, connection, &host_peer)) {
+        refuse(agent, connection, frame->request, HF_EACCES,
+               "found no namespace that this user may use");
+        return;
+    }
+    peer_command(peer->pid, host_peer.command, sizeof(host_peer.command));
+    note->pidfd = *fd;
+    note->asked = true;
+    *fd = -1;
+    struct host_event event = {
+        .kind = HOST_CONNECTED,
+        .as.connected = {.peer = &host_peer,
+                         .hello = &frame->hello,
+                         .request = frame->request,
+                         .connection = connection_number(connection),
+                         .resumed = clients_resumes(agent, &frame->hello, peer)}};
+    driver_event(agent->driver, &event);
+}
+
+/* ---- packets ---- */
+
+static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
+                      size_t size, int *fd)
+{
+    struct agent *agent = arg;
+    struct connection_note *note = connection_note(connection);
+    struct hfi_frame frame;
+    struct hfi_listed_cursor cursor;
+    struct hfi_frame_error error;
+    agent_turn(agent);
+    if (hfi_frame_decode(bytes, size, &frame, &cursor, &error) != 0) {
+        refuse(agent, connection, 0, HF_EPROTO, error.text);
+    } else if (note->client == 0 && frame.kind == HFI_FRAME_HELLO && !note->asked) {
+        take_hello(agent, connection, &frame, fd);
+    } else if (note->client == 0) {
+        refuse(agent, connection, 0, HF_EPROTO,
+               "found a frame before WELCOME, expected HELLO and nothing else");
+    } else if (frame.kind == HFI_FRAME_HELLO) {
+        refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
+    } else if (*fd >= 0) {
+        refuse(agent, connection, 0, HF_EPROTO,
+               "found a descriptor, expected one with HELLO only");
+    } else {
+        struct host_event event = {
+            .kind = HOST_FRAME, .client = note->client, .as.frame.frame = &frame};
+        driver_event(agent->driver, &event);
+    }
+}
+
+static void on_closed(void *arg, struct connection *connection, const char *why)
+{
+    struct agent *agent = arg;
+    agent_turn(agent);
+    if (why != NULL) {
+        log_rules(agent, connection, "client_broke_rules", why);
+    }
+    tell_hangup(agent, part(agent, connection));
+}
+
+static void on_drained(void *arg, struct connection *connection)
+{
+    struct agent *agent = arg;
+    struct connection_note *note = connection_note(connection);
+    agent_turn(agent);
+    if (note->client != 0) {
+        struct host_event event = {.kind = HOST_DRAINED, .client = note->client};
+        driver_event(agent->driver, &event);
+    }
+}
+
+static void on_refused(void *arg, const struct peer *peer, const char *why)
+{
+    struct agent *agent = arg;
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_WARN, "connection_refused", &agent->rules_limit,
+                      clock_boottime_ns());
+    log_number(&line, "pid", peer->pid);
+    log_number(&line, "uid", (int64_t)peer->uid);
+    log_text(&line, "why", why);
+    log_end(&line);
+}
+
+struct socket_handler serve_handler(struct agent *agent)
+{
+    return (struct socket_handler){.packet = on_packet,
+                                   .closed = on_closed,
+                                   .drained = on_drained,
+                                   .refused = on_refused,
+                                   .arg = agent};
+}
+
+/* ---- the host core's actions ---- */
+
+static struct connection *connection_of(struct agent *agent, const struct host_action *action)
+{
+    const struct client *client =
+        action->client > 0 && action->client < AGENT_CLIENT_IDS ? agent->by_id[action->client]
+                                                                : NULL;
+    if (client != NULL && client->connection != 0) {
+        return socket_find(agent->server, client->connection);
+    }
+    struct connection *connection = socket_find(agent->server, action->connection);
+    /* One that belongs to a client by now is found through it. */
+    return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
+}
+
+/* From within an action: the host core is told afterwards. */
+static void drop(struct agent *agent, struct connection *connection)
+{
+    const struct client *client = part(agent, connection);
+    socket_close(connection);
+    if (client != NULL) {
+        driver_post(agent->driver, HOST_HANGUP, client->id);
+    }
+}
+
+static void reply(struct agent *agent, const struct host_action *action,
+                  const unsigned char *bytes)
+{
+    struct connection *connection = connection_of(agent, action);
+    struct connection_output output = {.bytes = bytes,
+                                       .size = action->as.reply.size,
+                                       .fds = {-1, -1},
+                                       .unasked = action->as.reply.unasked};
+    if (connection == NULL) {
+        return; /* it is gone */
+    }
+    if (action->as.reply.fds == HOST_FD_LIFELINE) {
+        output.fds[0] = lifeline_open(agent->clients_fd, action->client);
+        output.take_fds = true;
+        if (output.fds[0] < 0) {
+            log_rules(agent, connection, "lifeline_failed", strerror(errno));
+            drop(agent, connection);
+            return;
+        }
+    } else if (action->as.reply.fds == HOST_FD_REGION) {
+        uint32_t space = action->as.reply.region;
+        HF_CHECK(space < agent->config.namespace_count);
+        if ((agent->rubbish >> space & 1) != 0) {
+            log_rules(agent, connection, "client_hung_up", "its namespace's region is rubbish");
+            drop(agent, connection);
+            return;
+        }
+        output.fds[0] = agent->regions[space].fd;
+        output.fds[1] = agent->regions[space].bell_client_fd;
+        connection_note(connection)->regions |= UINT64_C(1) << space;
+    }
+    if (!connection_send(connection, &output)) {
+        log_rules(agent, connection, "client_hung_up", "it does not read its answers");
+        drop(agent, connection);
+    }
+}
+
+static void welcomed(struct agent *agent, const struct host_action *action)
+{
+    struct connection *connection = socket_find(agent->server, action->connection);
+    HF_CHECK(action->client > 0 && action->client < AGENT_CLIENT_IDS);
+    struct client *client = NULL;
+    if (connection != NULL) {
+        struct connection_note *note = connection_note(connection);
+        const struct peer *peer = connection_peer(connection);
+        client = clients_welcome(agent, action, peer, note->pidfd);
+        note->pidfd = -1;
+        if (client != NULL) {
+            struct log_line line;
+            note->client = action->client;
+            client->connection = connection_number(connection);
+            connection_greeted(connection);
+            log_begin_limited(&line, LOG_LEVEL_INFO, "client_connected", &agent->client_limit,
+                              clock_boottime_ns());
+            log_unsigned(&line, "client", action->client);
+            log_number(&line, "pid", peer->pid);
+            log_number(&line, "uid", (int64_t)peer->uid);
+            log_text(&line, "resumed", action->as.identity.resumed ? "yes" : "no");
+            log_end(&line);
+            return;
+        }
+        socket_close(connection);
+    }
+    /* It left meanwhile, or could not be noted. A resumed client may still be watched. */
+    driver_post(agent->driver, HOST_HANGUP, action->client);
+    if (agent->by_id[action->client] == NULL) {
+        driver_post(agent->driver, HOST_DIED, action->client);
+    }
+}
+
+static void alias(struct agent *agent, const struct host_action *action)
+{
+    if (!lifeline_add(agent->clients_fd, action->client, action->as.identity.holder)) {
+        /* The next agent would not know the id for this client's. It had better not use it. */
+        struct connection *connection = connection_of(agent, action);
+        log_simple(LOG_LEVEL_ERROR, "lifeline_failed", strerror(errno));
+        if (connection != NULL) {
+            drop(agent, connection);
+        }
+    }
+}
+
+static void log_action(struct agent *agent, const struct host_action *action)
+{
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_INFO, action->as.log.event, &agent->lock_limit,
+                      clock_boottime_ns());
+    if (action->as.log.name.length > 0) {
+        log_bytes(&line, "lock", action->as.log.name.bytes, action->as.log.name.length);
+    }
+    if (action->as.log.slot != UINT32_MAX) {
+        log_text(&line, "namespace", agent->spaces[action->as.log.region]);
+        log_unsigned(&line, "slot", action->as.log.slot);
+    }
+    if (action->as.log.token != 0) {
+        log_unsigned(&line, "token", action->as.log.token);
+    }
+    log_number(&line, "number", action->as.log.number);
+    log_end(&line);
+}
+
+void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes)
+{
+    struct agent *agent = arg;
+    struct connection *connection;
+    switch (action->kind) {
+    case HOST_REPLY:
+        reply(agent, action, bytes);
+        break;
+    case HOST_WELCOMED:
+        welcomed(agent, action);
+        break;
+    case HOST_HANG_UP:
+        connection = connection_of(agent, action);
+        if (connection != NULL) {
+            log_rules(agent, connection, "client_broke_rules", action->as.text);
+            drop(agent, connection);
+        }
+        break;
+    case HOST_FORGET:
+        clients_forget(agent, action->client);
+        break;
+    case HOST_ALIAS:
+        alias(agent, action);
+        break;
+    case HOST_LOG:
+        log_action(agent, action);
+        break;
+    default:
+        HF_CHECK(!"an action that the driver carries out itself");
+    }
+}
+
+struct leaving {
+    struct agent *agent;
+    uint32_t space;
+};
+
+static void leave_one(void *arg, struct connection *connection)
+{
+    struct leaving *leaving = arg;
+    if ((connection_note(connection)->regions >> leaving->space & 1) != 0) {
+        hang_up(leaving->agent, connection);
+    }
+}
+
+void serve_leave_region(struct agent *agent, uint32_t space)
+{
+    struct leaving leaving = {.agent = agent, .space = space};
+    socket_each(agent->server, leave_one, &leaving);
+}

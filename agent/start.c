@@ -1,0 +1,642 @@
+/*
+ * Bringing the agent up: folders and locks, the store, the cores with what they must not have
+ * forgotten, the regions; and whether the session of the agent before goes on.
+ *
+ * A session goes on only if nothing of it was lost: the same boot, the epoch of the store, every
+ * region adopted, and not past its deadline and grace period. Else a new epoch begins. Its order
+ * matters: first the new epoch is made durable and the rows of the old regions are deleted, then the
+ * regions are given up and made anew, then the rows of the new ones are stored. Killed in between,
+ * the next start finds nothing that it could mistake for the old session's.
+ */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "proto/check.h"
+
+enum {
+    REGISTERS_MAX = 1 << 22, /* lock names that the acceptor can know */
+    AGENTS_MAX = 1024,
+    REQUESTS_MAX = 65536,
+    MEMBERSHIP_FIRST = 1,
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+/* ---- folders and locks ---- */
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Opens a folder, made 0700 if it is missing, that nobody else may write to. -1: agent->error. */
+static int open_folder(struct agent *agent, int at, const char *path, const char *shown)
+{
+    struct stat status;
+    if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
+        return fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
+    }
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        return fail(agent, -1, "%s: %s", shown, strerror(errno));
+    }
+    if (status.st_uid != agent->own || (status.st_mode & 022) != 0) {
+        close(fd);
+        return fail(agent, -1,
+                    "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed "
+                    "to write",
+                    shown, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
+                    (unsigned)agent->own);
+    }
+    return fd;
+}
+
+/* A lock on a file, for the life of this process. -1: agent->error. */
+static int take_lock(struct agent *agent, int at, const char *path, const char *what)
+{
+    int fd = openat(at, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return fail(agent, -1, "%s: cannot open the lock file: %s", path, strerror(errno));
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int error = errno;
+        close(fd);
+        if (error == EWOULDBLOCK) {
+            return fail(agent, -1, "%s: in use by another agent", what);
+        }
+        return fail(agent, -1, "%s: cannot lock it: %s", path, strerror(error));
+    }
+    return fd;
+}
+
+/* The folder of the socket: made if it is missing; its parent must exist. */
+static bool make_socket_folder(struct agent *agent)
+{
+    char folder[CONFIG_SOCKET_MAX];
+    strcpy(folder, agent->config.socket);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL || slash == folder) {
+        return true;
+    }
+    *slash = '\0';
+    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0755 : 0700;
+    if (mkdir(folder, mode) == 0) {
+        (void)chmod(folder, mode); /* whatever the umask is */
+    } else if (errno != EEXIST) {
+        fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static int open_folders(struct agent *agent)
+{
+    const struct config *config = &agent->config;
+    char socket_lock[CONFIG_SOCKET_MAX + 8];
+    char error[SOCKET_ERROR_MAX];
+    agent->state_fd = open_folder(agent, AT_FDCWD, config->state_dir, config->state_dir);
+    if (agent->state_fd < 0) {
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    agent->lock_fd = take_lock(agent, agent->state_fd, "lock", config->state_dir);
+    if (agent->lock_fd < 0) {
+        return AGENT_EXIT_SOFTWARE;
+    }
+    agent->clients_fd = open_folder(agent, agent->state_fd, "clients", "clients");
+    agent->bells_fd = open_folder(agent, agent->state_fd, "bells", "bells");
+    if (agent->clients_fd < 0 || agent->bells_fd < 0 || !make_socket_folder(agent)) {
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    snprintf(socket_lock, sizeof(socket_lock), "%s.lock", config->socket);
+    agent->socket_lock_fd = take_lock(agent, AT_FDCWD, socket_lock, config->socket);
+    if (agent->socket_lock_fd < 0) {
+        return AGENT_EXIT_SOFTWARE;
+    }
+    if (socket_path_error(config->socket, error) != NULL) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+    }
+    return AGENT_EXIT_OK;
+}
+
+static int open_store(struct agent *agent)
+{
+    char path[PATH_MAX + 32];
+    char error[STORE_ERROR_MAX];
+    struct store_identity identity = {.cell = {.length = 0}};
+    message_agent_set(&identity.cell, agent->config.cell, strlen(agent->config.cell));
+    message_agent_set(&identity.agent, agent->config.agent, strlen(agent->config.agent));
+    snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
+    agent->store = store_open(path, &identity, &agent->meta, error);
+    if (agent->store == NULL) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+    }
+    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+                    strerror(errno));
+    }
+    if (!clock_boot_id(agent->boot_id)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/proc/sys/kernel/random/boot_id: cannot be read");
+    }
+    return AGENT_EXIT_OK;
+}
+
+/* ---- the cores ---- */
+
+static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    (void)arg;
+    (void)word;
+    (void)expected;
+    (void)timeout_ns;
+    HF_CHECK(!"the agent never waits in a region");
+}
+
+static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
+{
+    (void)arg;
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+static int64_t kernel_now_ns(void *arg)
+{
+    (void)arg;
+    return clock_boottime_ns();
+}
+
+static void kernel_bell(void *arg)
+{
+    (void)arg;
+    HF_CHECK(!"the agent rings no bell");
+}
+
+/* Zeroed memory, of which only what is touched is used. */
+static void *map_block(struct block *block, size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
+    *block = (struct block){.memory = memory, .size = size};
+    return memory;
+}
+
+static void unmap_block(struct block *block)
+{
+    if (block->memory != NULL) {
+        munmap(block->memory, block->size);
+        *block = (struct block){.memory = NULL};
+    }
+}
+
+static void release_cores(struct agent *agent)
+{
+    unmap_block(&agent->host_block);
+    unmap_block(&agent->quorum_block);
+    unmap_block(&agent->names_block);
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        region_file_close(&agent->regions[i]);
+    }
+}
+
+static void fill_host_config(struct agent *agent)
+{
+    const struct config *config = &agent->config;
+    struct host_config *host = &agent->host_config;
+    *host = (struct host_config){
+        .limits = config->limits,
+        .role = "voter",
+        .version = HF_VERSION,
+        .session_ttl_ns = config->session_ttl_ns,
+        .grace_ns = config->grace_ns,
+        .max_drift_percent = config->max_drift_percent,
+        .voter_count = 1,
+        .namespace_count = config->namespace_count,
+    };
+    message_agent_set(&host->cell, config->cell, strlen(config->cell));
+    message_agent_set(&host->agent, config->agent, strlen(config->agent));
+    host->voters[0] = host->agent;
+    const char *address = config->advertise[0] != '\0' ? config->advertise : config->listen;
+    host->addresses[0] = address[0] != '\0' ? address : NULL;
+    memcpy(host->store_id, agent->meta.store_id, sizeof(host->store_id));
+    memcpy(host->boot_id, agent->boot_id, sizeof(host->boot_id));
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        strcpy(host->namespaces[i], config->namespaces[i].name);
+        agent->spaces[i] = config->namespaces[i].name;
+    }
+}
+
+static bool load_promise(void *arg, const struct quorum_promise *promise)
+{
+    return quorum_load_promise(((struct agent *)arg)->quorum, promise);
+}
+
+static bool load_register(void *arg, const struct quorum_register *reg)
+{
+    return quorum_load_register(((struct agent *)arg)->quorum, reg);
+}
+
+static bool load_mark(void *arg, const struct message_session *mark)
+{
+    return quorum_load_mark(((struct agent *)arg)->quorum, mark);
+}
+
+static bool load_region(void *arg, const char *space, const char *shm_name)
+{
+    struct agent *agent = arg;
+    (void)shm_name; /* follows from who we are */
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (strcmp(agent->spaces[i], space) == 0) {
+            agent->region_rows |= UINT64_C(1) << i;
+            return true;
+        }
+    }
+    agent->strange_region = true;
+    return true;
+}
+
+static int make_quorum(struct agent *agent, const struct quorum_config *config)
+{
+    const char *wrong = quorum_config_error(config);
+    if (wrong != NULL) {
+        return fail(agent, AGENT_EXIT_CONFIG, "%s", wrong);
+    }
+    uint32_t name_count = REGISTERS_MAX;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        uint32_t left = NAMES_COUNT_MAX - name_count;
+        name_count += agent->config.limits.locks < left ? agent->config.limits.locks : left;
+    }
+    if (map_block(&agent->names_block, names_size(name_count)) == NULL ||
+        map_block(&agent->quorum_block, quorum_size(&config->limits)) == NULL ||
+        map_block(&agent->host_block, host_size(&agent->host_config)) == NULL) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
+    }
+    agent->names = names_init(agent->names_block.memory, name_count, clock_random());
+    agent->quorum = quorum_init(agent->quorum_block.memory, config, agent->names);
+    agent->host =
+        host_init(agent->host_block.memory, &agent->host_config, agent->names, &agent->kernel);
+    return AGENT_EXIT_OK;
+}
+
+/* Makes all three and loads what the quorum core must not have forgotten. */
+static int make_cores(struct agent *agent)
+{
+    struct quorum_config config = {
+        .limits = {.registers = REGISTERS_MAX, .agents = AGENTS_MAX, .requests = REQUESTS_MAX},
+        .membership = agent->meta.membership,
+        .voter_count = 1,
+        .self = 0,
+        .session_ttl_ns = agent->config.session_ttl_ns,
+        .max_drift_percent = agent->config.max_drift_percent,
+    };
+    config.voters[0] = agent->host_config.agent;
+    memcpy(config.store_id, agent->meta.store_id, sizeof(config.store_id));
+    int code = make_quorum(agent, &config);
+    if (code != AGENT_EXIT_OK) {
+        return code;
+    }
+    struct store_reader reader = {.arg = agent,
+                                  .promise = load_promise,
+                                  .reg = load_register,
+                                  .mark = load_mark,
+                                  .region = load_region};
+    agent->region_rows = 0;
+    agent->strange_region = false;
+    if (!quorum_load_round(agent->quorum, agent->meta.round)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s/holdfast.db: round %u makes no sense",
+                    agent->config.state_dir, agent->meta.round);
+    }
+    if (!store_load(agent->store, &reader)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    quorum_set_commit(agent->quorum, agent->meta.commit);
+    return AGENT_EXIT_OK;
+}
+
+static void make_renewal(struct agent *agent)
+{
+    struct renewal_config config = {.voter_count = 1,
+                                    .session_ttl_ns = agent->config.session_ttl_ns,
+                                    .grace_period_ns = agent->config.grace_ns,
+                                    .max_drift_percent = agent->config.max_drift_percent};
+    struct message header;
+    const char *address = agent->host_config.addresses[0];
+    config.voters[0] = agent->host_config.agent;
+    snprintf(config.advertise, sizeof(config.advertise), "%s", address != NULL ? address : "");
+    quorum_header(agent->quorum, MESSAGE_RENEW, &header);
+    renewal_init(&agent->renewal, &config, &header);
+}
+
+/* ---- regions ---- */
+
+static void identify_region(const struct agent *agent, uint32_t space,
+                            struct hfi_region_identity *identity)
+{
+    *identity = (struct hfi_region_identity){.grace_ns = (uint64_t)agent->config.grace_ns,
+                                             .incarnation = clock_random()};
+    memcpy(identity->store_id, agent->meta.store_id, sizeof(identity->store_id));
+    memcpy(identity->boot_id, agent->boot_id, sizeof(identity->boot_id));
+    strcpy(identity->cell, agent->config.cell);
+    strcpy(identity->agent, agent->config.agent);
+    strcpy(identity->namespace_name, agent->spaces[space]);
+}
+
+static struct hfi_region_sizes region_sizes(const struct agent *agent)
+{
+    return (struct hfi_region_sizes){.slot_count = agent->config.limits.locks,
+                                     .holder_count = HFI_HOLDER_AGENT,
+                                     .block_count = agent->config.limits.blocks};
+}
+
+static bool load_slot(void *arg, const struct store_slot *slot)
+{
+    struct agent *agent = arg;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (strcmp(agent->spaces[i], slot->space) == 0) {
+            return host_load_slot(agent->host, i, slot->slot, slot->name, slot->length);
+        }
+    }
+    return false;
+}
+
+static void load_grants(struct agent *agent)
+{
+    for (uint32_t name = names_next(agent->names, NAMES_NONE); name != NAMES_NONE;
+         name = names_next(agent->names, name)) {
+        struct quorum_register reg;
+        if (quorum_look(agent->quorum, name, &reg)) {
+            host_load_grant(agent->host, &reg.name, &reg.value);
+        }
+    }
+}
+
+/* Why the session of before cannot go on, by what is known without its regions. NULL: it may. */
+static const char *why_over(const struct agent *agent)
+{
+    uint64_t all = agent->config.namespace_count == 64
+                       ? UINT64_MAX
+                       : (UINT64_C(1) << agent->config.namespace_count) - 1;
+    if (agent->meta.session_epoch == 0) {
+        return "there was none before";
+    }
+    if (agent->left.epoch != 0 &&
+        memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
+        return "this host was booted since";
+    }
+    if (agent->left.epoch != agent->meta.session_epoch) {
+        return "it never became safe";
+    }
+    if (agent->strange_region || agent->region_rows != all) {
+        return "other namespaces are configured";
+    }
+    if (clock_boottime_ns() > agent->left.deadline_ns + agent->config.grace_ns) {
+        return "no agent ran until past its deadline and grace period";
+    }
+    return NULL;
+}
+
+/* false: agent->error says which region is why not. */
+static bool adopt_regions(struct agent *agent)
+{
+    const struct hfi_region_sizes sizes = region_sizes(agent);
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        struct hfi_region_identity identity;
+        char error[REGION_ERROR_MAX];
+        identify_region(agent, i, &identity);
+        if (!region_file_adopt(&agent->regions[i], agent->bells_fd, &sizes, &identity, error)) {
+            fail(agent, 0, "%s", error);
+            return false;
+        }
+        const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, true);
+        if (wrong != NULL) {
+            fail(agent, 0, "%s: %s", agent->regions[i].shm_name, wrong);
+            return false;
+        }
+    }
+    struct store_reader slots = {.arg = agent, .slot = load_slot};
+    if (!store_load(agent->store, &slots)) {
+        fail(agent, 0, "%s", store_error(agent->store));
+        return false;
+    }
+    load_grants(agent);
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (region_file_is_rubbish(&agent->regions[i])) {
+            fail(agent, 0, "%s: it was truncated", agent->regions[i].shm_name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The regions that the store knows. */
+struct old_regions {
+    uint32_t count;
+    struct {
+        char space[HFI_LABEL_MAX + 1];
+        char shm_name[REGION_NAME_MAX];
+    } rows[HOST_NAMESPACES_MAX];
+};
+
+static bool collect_old(void *arg, const char *space, const char *shm_name)
+{
+    struct old_regions *old = arg;
+    if (old->count == HOST_NAMESPACES_MAX || strlen(space) > HFI_LABEL_MAX ||
+        strlen(shm_name) >= REGION_NAME_MAX) {
+        return false;
+    }
+    strcpy(old->rows[old->count].space, space);
+    strcpy(old->rows[old->count].shm_name, shm_name);
+    old->count++;
+    return true;
+}
+
+/* The new epoch is durable, the old regions are no longer known. */
+static bool leave_session(struct agent *agent)
+{
+    struct old_regions old = {.count = 0};
+    struct store_reader reader = {.arg = &old, .region = collect_old};
+    struct store *store = agent->store;
+    uint64_t commit;
+    if (!store_load(store, &reader) || !store_begin(store) ||
+        !store_put_session_epoch(store, agent->epoch)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < old.count; i++) {
+        if (!store_del_region(store, old.rows[i].space)) {
+            return false;
+        }
+    }
+    if (!store_commit(store, &commit)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < old.count; i++) {
+        region_file_abandon(old.rows[i].shm_name);
+    }
+    return true;
+}
+
+/* A new epoch, with fresh regions. */
+static int begin_epoch(struct agent *agent)
+{
+    const struct hfi_region_sizes sizes = region_sizes(agent);
+    struct store *store = agent->store;
+    uint64_t commit;
+    agent->epoch = agent->meta.session_epoch + 1;
+    if (!leave_session(agent) || !store_begin(store)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        struct hfi_region_identity identity;
+        char error[REGION_ERROR_MAX];
+        identify_region(agent, i, &identity);
+        if (!region_file_create(&agent->regions[i], agent->bells_fd, &sizes, &identity, error)) {
+            return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s", error);
+        }
+        const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, false);
+        if (wrong != NULL) {
+            return fail(agent, AGENT_EXIT_SOFTWARE, "%s: %s", agent->regions[i].shm_name, wrong);
+        }
+        if (!store_put_region(store, agent->spaces[i], agent->regions[i].shm_name)) {
+            return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+        }
+    }
+    if (!store_commit(store, &commit)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+    }
+    quorum_set_commit(agent->quorum, commit);
+    return AGENT_EXIT_OK;
+}
+
+static void log_session(const struct agent *agent, const char *why)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_INFO, agent->adopted ? "session_continued" : "session_new");
+    log_unsigned(&line, "epoch", agent->epoch);
+    if (why != NULL) {
+        log_text(&line, "why", why);
+    } else {
+        log_seconds(&line, "remaining", agent->left.deadline_ns - clock_boottime_ns());
+    }
+    log_end(&line);
+}
+
+/* The cores, and the session: the old one if it can go on. */
+static int make_session(struct agent *agent)
+{
+    char why[AGENT_ERROR_MAX] = "";
+    int code = make_cores(agent);
+    if (code != AGENT_EXIT_OK) {
+        return code;
+    }
+    const char *over = why_over(agent);
+    if (over != NULL) {
+        snprintf(why, sizeof(why), "%s", over);
+    } else if (adopt_regions(agent)) {
+        agent->adopted = true;
+        agent->epoch = agent->meta.session_epoch;
+    } else {
+        memcpy(why, agent->error, sizeof(why));
+        release_cores(agent); /* they know half of it */
+        code = make_cores(agent);
+        if (code != AGENT_EXIT_OK) {
+            return code;
+        }
+    }
+    if (!agent->adopted) {
+        code = begin_epoch(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
+        make_renewal(agent);
+        log_session(agent, agent->adopted ? NULL : why);
+    }
+    return code;
+}
+
+int agent_prepare(struct agent *agent)
+{
+    agent->own = geteuid();
+    agent->state_fd = agent->clients_fd = agent->bells_fd = -1;
+    agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = -1;
+    agent->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
+                                        .wake = kernel_wake,
+                                        .now_ns = kernel_now_ns,
+                                        .bell = kernel_bell,
+                                        .arg = NULL};
+    for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
+        region_file_init(&agent->regions[i]);
+    }
+    raise_descriptor_limit();
+    umask(0077);
+    if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
+    }
+    agent->loop_open = true;
+    agent->by_id = calloc(AGENT_CLIENT_IDS, sizeof(struct client *));
+    if (agent->by_id == NULL) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+    }
+    int code = open_folders(agent);
+    if (code == AGENT_EXIT_OK) {
+        code = open_store(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
+        fill_host_config(agent);
+        code = make_session(agent);
+    }
+    if (code == AGENT_EXIT_OK && !clients_load(agent)) {
+        code = AGENT_EXIT_UNAVAILABLE;
+    }
+    return code;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void agent_release(struct agent *agent)
+{
+    driver_destroy(agent->driver);
+    agent->driver = NULL;
+    release_cores(agent);
+    store_close(agent->store);
+    agent->store = NULL;
+    lease_file_close(&agent->lease_file);
+    free(agent->by_id);
+    agent->by_id = NULL;
+    close_fd(agent->timer_fd);
+    close_fd(agent->bells_fd);
+    close_fd(agent->clients_fd);
+    close_fd(agent->socket_lock_fd);
+    close_fd(agent->state_fd);
+    close_fd(agent->lock_fd);
+}
