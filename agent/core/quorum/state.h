@@ -187,7 +187,7 @@ bool quorum_from_voter(const struct quorum *quorum, const struct message *messag
 void quorum_name(const struct quorum *quorum, uint32_t name, struct message_name *out);
 int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
 
-/* How many voters a mask has. (The builtin is a call into the compiler's library on some machines.) */
+/* How many voters a mask has. (The builtin calls the compiler's library on some machines.) */
 static inline uint32_t mask_count(uint8_t mask)
 {
     uint32_t count = 0;

@@ -11,8 +11,8 @@
  * acceptor's register, if it was accepted under the partition's ballot and no round is on the way.
  *
  * Give-backs and amendments are decided first, then the acquires in order of arrival: one that has
- * to wait holds back those behind it. If a give-back is in the queue, its release and the next grant
- * are one accept. Memory of answered requests is not needed: the register itself answers a
+ * to wait holds back those behind it. If a give-back is in the queue, its release and the next
+ * grant are one accept. Memory of answered requests is not needed: the register itself answers a
  * repeated one (the grant that its owner has; a version that is no longer there).
  */
 #include <string.h>

@@ -29,7 +29,7 @@ enum {
  * long. Most of it is never touched. */
 size_t names_size(uint32_t count_max);
 
-/* Makes an empty table in memory (zeroed, names_size() bytes, aligned to 8; borrowed until the end).
+/* Makes an empty table in memory (zeroed, names_size() bytes, aligned to 8; borrowed for good).
  * seed is random: it keeps strangers from choosing names that share a bucket. Never fails. */
 struct names *names_init(void *memory, uint32_t count_max, uint64_t seed);
 

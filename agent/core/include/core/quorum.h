@@ -133,7 +133,7 @@ const char *quorum_config_error(const struct quorum_config *config)
     __attribute__((warn_unused_result));
 
 /*
- * Makes the state in memory (zeroed, quorum_size() bytes, aligned to 8; borrowed until the end) from
+ * Makes the state in memory (zeroed, quorum_size() bytes, aligned to 8; borrowed for good) from
  * a configuration that has no error. names is borrowed, and shared with the host core.
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
