@@ -70,6 +70,8 @@ static void arm_timer(struct agent *agent)
     if (agent->alive_interval_ns != 0) {
         due_ns = earlier(due_ns, agent->alive_ns);
     }
+    int64_t now_ns = clock_boottime_ns();
+    due_ns = due_ns > now_ns ? due_ns : now_ns; /* what is late now is not late by a stall */
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
         agent->armed_ns = due_ns;
@@ -145,8 +147,9 @@ static void look_at_rate(struct agent *agent)
         log_begin(&line, LOG_LEVEL_WARN, "clock_rate");
         log_number(&line, "ppm", ppm);
         log_number(&line, "max_ppm", bound_ppm);
-        log_text(&line, "text",
-                 "the kernel adjusts its clock by more than max_drift: leases may be counted wrong");
+        log_text(
+            &line, "text",
+            "the kernel adjusts its clock by more than max_drift: leases may be counted wrong");
         log_end(&line);
     }
     agent->rate_ppm = beyond ? ppm : 0;

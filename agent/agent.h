@@ -48,11 +48,11 @@ struct agent;
 struct client {
     uv_poll_t poll; /* its pidfd */
     struct agent *agent;
-    uint32_t id; /* its first holder id */
+    uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
-    int pidfd; /* -1: its lifeline is looked at now and then */
-    bool polled; /* poll was initialised */
-    bool dead;   /* and the host core was told so */
+    int pidfd;           /* -1: its lifeline is looked at now and then */
+    bool polled;         /* poll was initialised */
+    bool dead;           /* and the host core was told so */
 };
 
 /* A mapped block of zeroed memory. */
@@ -91,9 +91,9 @@ struct agent {
     /* Regions, by namespace. */
     struct region_file regions[HOST_NAMESPACES_MAX];
     const char *spaces[HOST_NAMESPACES_MAX];
-    uint64_t region_rows;   /* bits: the store has a region of that namespace */
-    bool strange_region;    /* and of one that is not configured */
-    uint64_t rubbish;       /* bits: given up */
+    uint64_t region_rows; /* bits: the store has a region of that namespace */
+    bool strange_region;  /* and of one that is not configured */
+    uint64_t rubbish;     /* bits: given up */
     bool adopted;
     uint32_t epoch;
     uint32_t survivors;

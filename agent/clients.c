@@ -114,8 +114,7 @@ bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const s
     }
     bool same = lifeline.nonce == hello->nonce && lifeline.uid == peer->uid;
     lifeline_free(&lifeline);
-    return same &&
-           lifeline_look(agent->clients_fd, hello->client, &locker) == LIFELINE_LOCKED &&
+    return same && lifeline_look(agent->clients_fd, hello->client, &locker) == LIFELINE_LOCKED &&
            (locker == 0 || peer->pid == 0 || locker == peer->pid);
 }
 
@@ -159,8 +158,8 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
 void clients_forget(struct agent *agent, uint32_t id)
 {
     struct client *client = id < AGENT_CLIENT_IDS ? agent->by_id[id] : NULL;
-    struct connection *connection =
-        client != NULL ? socket_find(agent->server, client->connection) : NULL;
+    struct connection *connection = client != NULL ? socket_find(agent->server, client->connection)
+                                                   : NULL;
     if (connection != NULL) {
         connection_note(connection)->client = 0;
         socket_close(connection);

@@ -53,8 +53,8 @@ static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
     return out;
 }
 
-__attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading,
-                                                        const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading, const char *format,
+                                                        ...)
 {
     if (reading->error[0] == '\0') {
         int used = snprintf(reading->error, CONFIG_ERROR_MAX, "%s:%d: ", reading->path,
@@ -305,8 +305,8 @@ __attribute__((format(printf, 2, 3))) static void not_yet(struct reading *readin
                                                           const char *format, ...)
 {
     if (reading->later[0] == '\0') {
-        int used = snprintf(reading->later, CONFIG_ERROR_MAX, "%s:%d: not in this version: ",
-                            reading->path, reading->line);
+        int used = snprintf(reading->later, CONFIG_ERROR_MAX,
+                            "%s:%d: not in this version: ", reading->path, reading->line);
         va_list arguments;
         va_start(arguments, format);
         vsnprintf(reading->later + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
@@ -389,8 +389,8 @@ static const char *resolve(struct config_access *access, const char *key, const 
                : "users, groups or @groups of this host, separated by commas";
 }
 
-static bool take_access(struct reading *reading, struct config_access *access,
-                        const char *section, const char *key, const char *value)
+static bool take_access(struct reading *reading, struct config_access *access, const char *section,
+                        const char *key, const char *value)
 {
     char list[512];
     char *rest = list;
@@ -647,8 +647,7 @@ static bool check_whole(struct reading *reading)
         return false;
     }
     if (!listed) {
-        return wrong(reading, "[voters]: found no %s, expected the name of [agent]",
-                     config->agent);
+        return wrong(reading, "[voters]: found no %s, expected the name of [agent]", config->agent);
     }
     if (config->grace_ns < 0) {
         config->grace_ns = config->session_ttl_ns;
@@ -759,8 +758,8 @@ uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
                       const struct config_user *user)
 {
     const struct config_access *access = &config->namespaces[space].access;
-    if (user->uid == 0 || (config->dev && user->uid == own) ||
-        is_admin(access, user) || is_admin(&config->everywhere, user)) {
+    if (user->uid == 0 || (config->dev && user->uid == own) || is_admin(access, user) ||
+        is_admin(&config->everywhere, user)) {
         return HOST_MAY_USE | HOST_MAY_ADMIN;
     }
     const struct config_access *usage = access->limited ? access : &config->everywhere;

@@ -9,7 +9,7 @@
 
 enum {
     QUORUM_ROOM = 4 * QUORUM_STEP_ACTIONS,
-    WAITING_MAX = 4096,          /* more than so many end the turn early */
+    WAITING_MAX = 4096, /* more than so many end the turn early */
     WAITING_BYTES_MAX = 1 << 20,
 };
 
@@ -249,8 +249,9 @@ static void take_host_actions(struct driver *driver)
     const struct driver_operations *operations = &driver->config.operations;
     for (uint32_t i = 0; i < actions->count && driver->failed[0] == '\0'; i++) {
         const struct host_action *action = &actions->items[i];
-        const unsigned char *bytes =
-            action->kind == HOST_REPLY ? actions->output + action->as.reply.offset : NULL;
+        const unsigned char *bytes = action->kind == HOST_REPLY
+                                         ? actions->output + action->as.reply.offset
+                                         : NULL;
         if (action->kind == HOST_PERSIST_SLOT || action->kind == HOST_PERSIST_NO_SLOT) {
             persist_slot(driver, action);
         } else if (action->kind == HOST_SEND) {
@@ -327,8 +328,7 @@ static void see_to_session(struct driver *driver)
         driver->told_state = state;
     }
     bool changed = lease.epoch != driver->told.epoch ||
-                   lease.deadline_ns != driver->told.deadline_ns ||
-                   lease.lost != driver->told.lost;
+                   lease.deadline_ns != driver->told.deadline_ns || lease.lost != driver->told.lost;
     if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to tell yet */
         tell_lease(driver, &lease);
     }

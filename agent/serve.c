@@ -66,8 +66,7 @@ static void refuse(struct agent *agent, struct connection *connection, uint64_t 
     struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .request = request, .error = error};
     struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
     output.size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
-    log_rules(agent, connection, error == HF_EACCES ? "client_refused" : "client_broke_rules",
-              why);
+    log_rules(agent, connection, error == HF_EACCES ? "client_refused" : "client_broke_rules", why);
     if (output.size > 0) {
         (void)!connection_send(connection, &output);
     }
@@ -91,8 +90,7 @@ static bool find_rights(struct agent *agent, const struct connection *connection
         return false;
     }
     all[groups.count] = peer->gid;
-    struct config_user user = {
-        .uid = peer->uid, .groups = all, .group_count = groups.count + 1};
+    struct config_user user = {.uid = peer->uid, .groups = all, .group_count = groups.count + 1};
     bool any = false;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         out->rights[i] = config_rights(&agent->config, i, agent->own, &user);
@@ -163,8 +161,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     } else if (frame.kind == HFI_FRAME_HELLO) {
         refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
     } else if (*fd >= 0) {
-        refuse(agent, connection, 0, HF_EPROTO,
-               "found a descriptor, expected one with HELLO only");
+        refuse(agent, connection, 0, HF_EPROTO, "found a descriptor, expected one with HELLO only");
     } else {
         struct host_event event = {
             .kind = HOST_FRAME, .client = note->client, .as.frame.frame = &frame};
@@ -218,9 +215,9 @@ struct socket_handler serve_handler(struct agent *agent)
 
 static struct connection *connection_of(struct agent *agent, const struct host_action *action)
 {
-    const struct client *client =
-        action->client > 0 && action->client < AGENT_CLIENT_IDS ? agent->by_id[action->client]
-                                                                : NULL;
+    const struct client *client = action->client > 0 && action->client < AGENT_CLIENT_IDS
+                                      ? agent->by_id[action->client]
+                                      : NULL;
     if (client != NULL && client->connection != 0) {
         return socket_find(agent->server, client->connection);
     }
@@ -239,8 +236,7 @@ static void drop(struct agent *agent, struct connection *connection)
     }
 }
 
-static void reply(struct agent *agent, const struct host_action *action,
-                  const unsigned char *bytes)
+static void reply(struct agent *agent, const struct host_action *action, const unsigned char *bytes)
 {
     struct connection *connection = connection_of(agent, action);
     struct connection_output output = {.bytes = bytes,

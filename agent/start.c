@@ -300,8 +300,8 @@ static int make_quorum(struct agent *agent, const struct quorum_config *config)
     }
     agent->names = names_init(agent->names_block.memory, name_count, clock_random());
     agent->quorum = quorum_init(agent->quorum_block.memory, config, agent->names);
-    agent->host =
-        host_init(agent->host_block.memory, &agent->host_config, agent->names, &agent->kernel);
+    agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
+                            &agent->kernel);
     return AGENT_EXIT_OK;
 }
 
@@ -322,13 +322,8 @@ static int make_cores(struct agent *agent)
     if (code != AGENT_EXIT_OK) {
         return code;
     }
-    struct store_reader reader = {.arg = agent,
-                                  .promise = load_promise,
-                                  .reg = load_register,
-                                  .mark = load_mark,
-                                  .region = load_region};
-    agent->region_rows = 0;
-    agent->strange_region = false;
+    struct store_reader reader = {
+        .arg = agent, .promise = load_promise, .reg = load_register, .mark = load_mark};
     if (!quorum_load_round(agent->quorum, agent->meta.round)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s/holdfast.db: round %u makes no sense",
                     agent->config.state_dir, agent->meta.round);
@@ -392,7 +387,7 @@ static void load_grants(struct agent *agent)
          name = names_next(agent->names, name)) {
         struct quorum_register reg;
         if (quorum_look(agent->quorum, name, &reg)) {
-            host_load_grant(agent->host, &reg.name, &reg.value);
+            host_load_grant(agent->host, &reg.name, &reg.value, agent->meta.session_epoch);
         }
     }
 }
@@ -446,6 +441,11 @@ static bool adopt_regions(struct agent *agent)
         return false;
     }
     load_grants(agent);
+    const char *contradiction = host_check_regions(agent->host);
+    if (contradiction != NULL) {
+        fail(agent, 0, "%s", contradiction);
+        return false;
+    }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (region_file_is_rubbish(&agent->regions[i])) {
             fail(agent, 0, "%s: it was truncated", agent->regions[i].shm_name);
@@ -551,11 +551,16 @@ static void log_session(const struct agent *agent, const char *why)
 static int make_session(struct agent *agent)
 {
     char why[AGENT_ERROR_MAX] = "";
+    struct store_reader reader = {.arg = agent, .region = load_region};
+    if (!store_load(agent->store, &reader)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    const char *over = why_over(agent);
+    agent->host_config.continued_epoch = over == NULL ? agent->meta.session_epoch : 0;
     int code = make_cores(agent);
     if (code != AGENT_EXIT_OK) {
         return code;
     }
-    const char *over = why_over(agent);
     if (over != NULL) {
         snprintf(why, sizeof(why), "%s", over);
     } else if (adopt_regions(agent)) {
@@ -564,6 +569,7 @@ static int make_session(struct agent *agent)
     } else {
         memcpy(why, agent->error, sizeof(why));
         release_cores(agent); /* they know half of it */
+        agent->host_config.continued_epoch = 0;
         code = make_cores(agent);
         if (code != AGENT_EXIT_OK) {
             return code;

@@ -161,8 +161,7 @@ static bool open_bell(struct region_file *file, int bells, bool fresh, char *err
     return true;
 }
 
-bool region_file_create(struct region_file *file, int bells,
-                        const struct hfi_region_sizes *sizes,
+bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
 {
     region_file_init(file);
@@ -185,8 +184,7 @@ bool region_file_create(struct region_file *file, int bells,
     hfi_region_format(file->memory, sizes, identity);
     const char *wrong = hfi_region_attach(file->memory, size, &file->region);
     if (wrong != NULL || region_file_is_rubbish(file)) {
-        snprintf(error, REGION_ERROR_MAX, "%s: cannot write it: is /dev/shm full?",
-                 file->shm_name);
+        snprintf(error, REGION_ERROR_MAX, "%s: cannot write it: is /dev/shm full?", file->shm_name);
         goto failed;
     }
     if (!open_bell(file, bells, true, error)) {
@@ -237,8 +235,8 @@ static const char *identity_difference(const struct hfi_header *header,
     if (memcmp(header->agent, expected->agent, sizeof(header->agent)) != 0) {
         return "agent";
     }
-    if (memcmp(header->namespace_name, expected->namespace_name,
-               sizeof(header->namespace_name)) != 0) {
+    if (memcmp(header->namespace_name, expected->namespace_name, sizeof(header->namespace_name)) !=
+        0) {
         return "namespace";
     }
     return header->grace_ns == expected->grace_ns ? NULL : "grace period";

@@ -19,7 +19,7 @@ struct lease_file {
 
 struct lease_record {
     uint8_t boot_id[16];
-    uint32_t epoch; /* 0: no session */
+    uint32_t epoch;      /* 0: no session */
     int64_t deadline_ns; /* BOOTTIME */
 };
 

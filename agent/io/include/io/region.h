@@ -46,8 +46,7 @@ void region_file_name(const struct hfi_region_identity *identity, char out[REGIO
 bool region_file_guard(void) __attribute__((warn_unused_result));
 
 /* Makes a region and its bell; what had the names goes. bells: the folder. */
-bool region_file_create(struct region_file *file, int bells,
-                        const struct hfi_region_sizes *sizes,
+bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
