@@ -1,0 +1,127 @@
+/*
+ * A process that does with locks what the test tells it: connected to an agent, driven over a
+ * socket pair, one request, one reply. It can be stopped and killed like any other.
+ *
+ * A request with `background` set runs in a thread of its own in the actor; its reply comes when it
+ * is done, among the others, and is told by its tag. Locks are numbered by the test, per actor.
+ */
+#ifndef TESTS_CLUSTER_ACTOR_H
+#define TESTS_CLUSTER_ACTOR_H
+
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+
+enum { ACTOR_LOCKS = 64 };
+
+enum actor_kind {
+    ACTOR_OPEN = 1, /* name, options */
+    ACTOR_CLOSE,
+    ACTOR_ACQUIRE, /* mode, timeout_ns */
+    ACTOR_RELEASE,
+    ACTOR_DOWNGRADE,
+    ACTOR_PROGRESS,
+    ACTOR_CANCEL,
+    ACTOR_REMAINING,       /* reply.number */
+    ACTOR_SEQUENCER,       /* reply.text */
+    ACTOR_CHECK,           /* name: a sequencer; */
+    ACTOR_CHECK_LOCAL,
+    ACTOR_WATCH,           /* name: a prefix */
+    ACTOR_EVENTS,          /* hf_event_fd */
+    ACTOR_EVENT,           /* waits for an event, at most timeout_ns: result 1, 0; reply.event */
+    ACTOR_SHOW,            /* name; reply.show */
+    ACTOR_LIST,            /* name: a prefix; reply.number: how many; reply.text: their names */
+    ACTOR_BREAK,           /* name; flags */
+    ACTOR_STATUS,          /* reply.number: the session's state */
+    ACTOR_FORK,            /* what a child of the actor is told: reply.text; see actor.c */
+    ACTOR_DISCONNECT,
+};
+
+struct actor_request {
+    enum actor_kind kind;
+    uint32_t tag;
+    uint32_t lock;
+    bool background;
+    enum hf_mode mode;
+    unsigned flags;
+    int64_t timeout_ns;
+    struct hf_lock_options options;
+    char name[HF_SEQUENCER_MAX];
+};
+
+struct actor_show {
+    enum hf_state state;
+    int64_t closed_ns;
+    size_t holders;
+    size_t waiters;
+    int64_t holder_pid;
+    int64_t holder_uid;
+    uint64_t holder_token;
+    int64_t waiter_pids[64];
+};
+
+struct actor_reply {
+    uint32_t tag;
+    int result;
+    int64_t time_ns; /* CLOCK_BOOTTIME, just after the call */
+    struct hf_hold hold;
+    int64_t number;
+    struct actor_show show;
+    struct {
+        enum hf_event_kind kind;
+        uint32_t lock; /* UINT32_MAX: none */
+        uint64_t token;
+        char name[256];
+    } event;
+    char text[HF_SEQUENCER_MAX];
+};
+
+struct actor {
+    pid_t pid;
+    int fd;
+    uint32_t last_tag;
+    int connected; /* what hf_connect() said */
+};
+
+/* How an actor is started; zero is as this process. */
+struct actor_who {
+    uid_t uid;
+    gid_t gid;
+    bool other_pids; /* in a new pid namespace (needs root) */
+};
+
+/* Starts one and lets it connect; actor->connected has the result. */
+void actor_start(struct actor *actor, const char *socket, const struct actor_who *who);
+
+/* The same, and it must be connected. */
+void actor_ready(struct actor *actor, const char *socket);
+
+/* Sends a request; the tag its reply will have. */
+uint32_t actor_send(struct actor *actor, const struct actor_request *request);
+
+/* The next reply within timeout_ms. false: none came. */
+bool actor_receive(struct actor *actor, struct actor_reply *reply, int64_t timeout_ms);
+
+/* Sends and receives its reply, which must come; no other may be on its way. */
+struct actor_reply actor_do(struct actor *actor, const struct actor_request *request);
+
+/* Shorter ways of saying common requests. The first three return the call's result. */
+int actor_open(struct actor *actor, uint32_t lock, const char *name, int64_t lock_delay_ms);
+int actor_acquire(struct actor *actor, uint32_t lock, enum hf_mode mode, int64_t timeout_ms,
+                  struct hf_hold *hold);
+int actor_release(struct actor *actor, uint32_t lock);
+int64_t actor_remaining(struct actor *actor, uint32_t lock);
+struct actor_show actor_show(struct actor *actor, const char *name);
+
+/* Sends an acquire without a limit; its reply comes when it has the lock. */
+uint32_t actor_wait(struct actor *actor, uint32_t lock, enum hf_mode mode);
+
+/* Waits (by looking) until the lock has this many waiters. */
+void actor_await_waiters(struct actor *looker, const char *name, size_t waiters);
+
+void actor_signal(const struct actor *actor, int signal_number);
+void actor_kill(struct actor *actor);
+
+/* Kills it without a disconnect if it still runs, and closes its socket. */
+void actor_end(struct actor *actor);
+
+#endif

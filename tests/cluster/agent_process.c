@@ -1,0 +1,323 @@
+#include "agent_process.h"
+
+#include "require.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+int64_t boottime_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 * MS + now.tv_nsec;
+}
+
+void sleep_ms(int64_t duration_ms)
+{
+    struct timespec rest = {.tv_sec = duration_ms / 1000, .tv_nsec = duration_ms % 1000 * MS};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
+    }
+}
+
+bool test_is_deep(void)
+{
+    const char *deep = getenv("HOLDFAST_TEST_DEEP");
+    return deep && strcmp(deep, "1") == 0;
+}
+
+const char *binary_path(const char *name)
+{
+    static char path[512];
+    const char *folder = getenv("HOLDFAST_BIN_DIR");
+    REQUIRE(folder, "HOLDFAST_BIN_DIR is not set");
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+pid_t fork_tied(void)
+{
+    pid_t parent = getpid();
+    fflush(NULL);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+    }
+    return pid;
+}
+
+int wait_for(pid_t pid)
+{
+    int status = 0;
+    for (int waited_ms = 0; waited_ms < 2 * GUARD_MS; waited_ms++) {
+        pid_t got = waitpid(pid, &status, WNOHANG);
+        REQUIRE(got == 0 || got == pid, "waitpid(%d): %s", (int)pid, strerror(errno));
+        if (got == pid) {
+            return status;
+        }
+        sleep_ms(1);
+    }
+    REQUIRE(false, "process %d does not end", (int)pid);
+    return status;
+}
+
+void kill_process(pid_t pid)
+{
+    int status;
+    kill(pid, SIGKILL);
+    REQUIRE(waitpid(pid, &status, 0) == pid, "waitpid(%d): %s", (int)pid, strerror(errno));
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    remove(path);
+    return 0;
+}
+
+/* Removes /dev/shm/holdfast.* of the agent whose store has this id. */
+static void remove_regions(const char *store_id)
+{
+    DIR *folder = opendir("/dev/shm");
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder)) != NULL) {
+        if (strncmp(entry->d_name, "holdfast.", 9) == 0 && strstr(entry->d_name, store_id)) {
+            char path[300];
+            snprintf(path, sizeof(path), "/dev/shm/%s", entry->d_name);
+            unlink(path);
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+}
+
+/* Reads store ids, 32 bytes each, until nobody can write any more; then cleans up. */
+static void janitor_run(const char *folder, int fd)
+{
+    char id[33] = "";
+    char ids[8][33];
+    unsigned count = 0;
+    while (read(fd, id, 32) == 32) {
+        id[32] = 0;
+        if (count < 8 && (count == 0 || strcmp(ids[count - 1], id) != 0)) {
+            memcpy(ids[count++], id, 33);
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        remove_regions(ids[i]);
+    }
+    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    _exit(0);
+}
+
+static void write_config(const struct agent_process *agent, const char *config)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "%s/holdfast.conf", agent->folder);
+    FILE *file = fopen(path, "we");
+    REQUIRE(file, "%s: %s", path, strerror(errno));
+    for (const char *at = config; *at; at++) {
+        if (at[0] == '%' && at[1] == 'D') {
+            fputs(agent->folder, file);
+            at++;
+        } else {
+            fputc(*at, file);
+        }
+    }
+    REQUIRE(fclose(file) == 0, "%s", path);
+}
+
+void agent_create(struct agent_process *agent, const char *config)
+{
+    int pipe_fds[2];
+    memset(agent, 0, sizeof(*agent));
+    snprintf(agent->folder, sizeof(agent->folder), "/tmp/holdfast-test-XXXXXX");
+    REQUIRE(mkdtemp(agent->folder), "mkdtemp: %s", strerror(errno));
+    snprintf(agent->socket, sizeof(agent->socket), "%s/agent.sock", agent->folder);
+    snprintf(agent->log, sizeof(agent->log), "%s/test.log", agent->folder);
+    REQUIRE(pipe2(pipe_fds, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    agent->janitor = fork();
+    REQUIRE(agent->janitor >= 0, "fork: %s", strerror(errno));
+    if (agent->janitor == 0) {
+        setsid(); /* outlives a runner that kills the test's process group */
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 1);
+        dup2(null, 2);
+        close(pipe_fds[1]);
+        janitor_run(agent->folder, pipe_fds[0]);
+    }
+    close(pipe_fds[0]);
+    agent->janitor_fd = pipe_fds[1];
+    if (config) {
+        agent->configured = true;
+        write_config(agent, config);
+    }
+}
+
+void agent_admit_all(struct agent_process *agent)
+{
+    REQUIRE(chmod(agent->folder, 0755) == 0, "chmod: %s", strerror(errno));
+}
+
+/* Tells the janitor which regions are this agent's: the store id is in their names. */
+static void note_regions(struct agent_process *agent)
+{
+    char path[64];
+    char line[512];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)agent->pid);
+    FILE *maps = fopen(path, "re");
+    bool noted = false;
+    while (maps && !noted && fgets(line, sizeof(line), maps)) {
+        char *name = strstr(line, "/dev/shm/holdfast.");
+        for (char *at = name; at && *at && !noted; at++) {
+            if (*at == '.' && strspn(at + 1, "0123456789abcdef") == 32) {
+                noted = write(agent->janitor_fd, at + 1, 32) == 32;
+            }
+        }
+    }
+    if (maps) {
+        fclose(maps);
+    }
+    REQUIRE(noted, "no region of agent %d in %s", (int)agent->pid, path);
+}
+
+static void print_log(const struct agent_process *agent)
+{
+    char line[1024];
+    FILE *log = fopen(agent->log, "re");
+    while (log && fgets(line, sizeof(line), log)) {
+        fputs(line, stderr);
+    }
+    if (log) {
+        fclose(log);
+    }
+}
+
+static bool takes_connections(const struct agent_process *agent)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, agent->socket, strlen(agent->socket) + 1);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    bool connected = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return connected;
+}
+
+static void agent_exec(const struct agent_process *agent)
+{
+    char config[96];
+    int log = open(agent->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(log, 2);
+    dup2(log, 1);
+    unsetenv("HOLDFAST_SOCKET");
+    unsetenv("NOTIFY_SOCKET");
+    snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
+    const char *program = binary_path("holdfastd");
+    if (agent->configured) {
+        execl(program, program, "--config", config, (char *)NULL);
+    } else {
+        execl(program, program, "--dev", "--state-dir", agent->folder, (char *)NULL);
+    }
+    REQUIRE(false, "%s: %s", program, strerror(errno));
+}
+
+void agent_start(struct agent_process *agent)
+{
+    REQUIRE(agent->pid == 0, "the agent runs already");
+    agent->pid = fork_tied();
+    if (agent->pid == 0) {
+        agent_exec(agent);
+    }
+    for (int waited_ms = 0; !takes_connections(agent); waited_ms += 2) {
+        int status = 0;
+        if (waitpid(agent->pid, &status, WNOHANG) == agent->pid || waited_ms > GUARD_MS) {
+            print_log(agent);
+            REQUIRE(false, "the agent did not start (status %x)", (unsigned)status);
+        }
+        sleep_ms(2);
+    }
+    note_regions(agent);
+}
+
+void agent_kill(struct agent_process *agent)
+{
+    if (agent->pid != 0) {
+        kill_process(agent->pid);
+        agent->pid = 0;
+    }
+}
+
+int agent_stop(struct agent_process *agent)
+{
+    kill(agent->pid, SIGTERM);
+    int status = wait_for(agent->pid);
+    agent->pid = 0;
+    return status;
+}
+
+bool agent_logged(const struct agent_process *agent, const char *text)
+{
+    char line[2048];
+    bool found = false;
+    FILE *log = fopen(agent->log, "re");
+    while (log && !found && fgets(line, sizeof(line), log)) {
+        found = strstr(line, text) != NULL;
+    }
+    if (log) {
+        fclose(log);
+    }
+    return found;
+}
+
+void agent_region_path(const struct agent_process *agent, const char *space, char *path,
+                       size_t size)
+{
+    char maps_path[64];
+    char line[512];
+    snprintf(maps_path, sizeof(maps_path), "/proc/%d/maps", (int)agent->pid);
+    FILE *maps = fopen(maps_path, "re");
+    bool found = false;
+    while (maps && !found && fgets(line, sizeof(line), maps)) {
+        char *name = strstr(line, "/dev/shm/holdfast.");
+        size_t length = name ? strcspn(name, " \n") : 0;
+        size_t tail = strlen(space);
+        found = length > tail && name[length - tail - 1] == '.' &&
+                strncmp(name + length - tail, space, tail) == 0;
+        if (found) {
+            snprintf(path, size, "%.*s", (int)length, name);
+        }
+    }
+    if (maps) {
+        fclose(maps);
+    }
+    REQUIRE(found, "agent %d has no region %s", (int)agent->pid, space);
+}
+
+void agent_destroy(struct agent_process *agent)
+{
+    if (agent->pid != 0 && getenv("HOLDFAST_TEST_LOG")) {
+        print_log(agent);
+    }
+    agent_kill(agent);
+    close(agent->janitor_fd);
+    wait_for(agent->janitor);
+}

@@ -1,0 +1,79 @@
+/*
+ * A real agent for a test: holdfastd in a folder of its own, started, killed, started again.
+ *
+ * The program is $HOLDFAST_BIN_DIR/holdfastd. It dies with the process that started it. The folder
+ * and the agent's objects in /dev/shm are removed by a small process that outlives the test, so
+ * that nothing stays behind a test that is killed either. What goes wrong here ends the caller
+ * (require.h).
+ */
+#ifndef TESTS_CLUSTER_AGENT_PROCESS_H
+#define TESTS_CLUSTER_AGENT_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* How long anything that must happen may take on a busy machine, before a test calls it stuck. */
+enum { GUARD_MS = 20000 };
+
+#define MS INT64_C(1000000)
+
+struct agent_process {
+    pid_t pid; /* 0: it does not run */
+    bool configured;
+    char folder[64];
+    char socket[96];
+    char log[96];
+    int janitor_fd; /* closed: the janitor cleans up and ends */
+    pid_t janitor;
+};
+
+/*
+ * Makes the folder. config: an INI file's text for --config, in which every %D becomes the folder;
+ * NULL: --dev, with the folder as its state directory.
+ */
+void agent_create(struct agent_process *agent, const char *config);
+
+/* Makes its folder and socket accessible to every user; before the start. */
+void agent_admit_all(struct agent_process *agent);
+
+/* Starts it and waits until it takes connections. From the main thread only. */
+void agent_start(struct agent_process *agent);
+
+/* kill -9, and waits for its end. */
+void agent_kill(struct agent_process *agent);
+
+/* SIGTERM. Its exit status, as waitpid() has it. */
+int agent_stop(struct agent_process *agent);
+
+/* Whether its log has this text. */
+bool agent_logged(const struct agent_process *agent, const char *text);
+
+/* The file in /dev/shm of the region of that namespace. */
+void agent_region_path(const struct agent_process *agent, const char *space, char *path,
+                       size_t size);
+
+/* Kills it and removes what it left. */
+void agent_destroy(struct agent_process *agent);
+
+/* $HOLDFAST_BIN_DIR/name. Static buffer. */
+const char *binary_path(const char *name);
+
+/* Whether the test may take its time (HOLDFAST_TEST_DEEP=1). */
+bool test_is_deep(void);
+
+/* CLOCK_BOOTTIME. */
+int64_t boottime_now(void);
+void sleep_ms(int64_t duration_ms);
+
+/* Forks a process that dies with this one. As fork(). */
+pid_t fork_tied(void);
+
+/* Waits for the end of a child of this process, at most GUARD_MS; its status as waitpid() has. */
+int wait_for(pid_t pid);
+
+/* kill -9 and wait. */
+void kill_process(pid_t pid);
+
+#endif

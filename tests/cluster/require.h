@@ -1,0 +1,23 @@
+/*
+ * The assertion of tests that consist of many processes: says what is wrong and ends the process
+ * that found it, which the process that waits for it then reports. (Check's own assertions jump
+ * back into the test, which only the test's first process may do.)
+ */
+#ifndef TESTS_CLUSTER_REQUIRE_H
+#define TESTS_CLUSTER_REQUIRE_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define REQUIRE(condition, ...)                                                                    \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: pid %d: not so: %s: ", __FILE__, __LINE__, (int)getpid(),      \
+                    #condition);                                                                   \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * What the stepped client does, and what others do meanwhile: one scenario for each way through
+ * the lock word's protocol.
+ *
+ * Two bystanders, `one` and `two`, are connected before; they hold and wait as the scenario says.
+ * The victim prepares (connects, opens), is stepped through `act`, and is killed somewhere in it.
+ */
+#ifndef TESTS_CRASH_SCENARIOS_H
+#define TESTS_CRASH_SCENARIOS_H
+
+#include "actor.h"
+#include "step.h"
+
+#include <stdatomic.h>
+
+/* What a bystander is doing. */
+enum doing { IDLE, HOLDS, WAITS };
+
+struct bystander {
+    struct actor actor;
+    enum doing doing;
+    enum hf_mode mode;
+};
+
+/* What the victim tells, in memory that it shares with its tracer. */
+struct notes {
+    _Atomic uint64_t token;   /* the highest that a call of it returned */
+    _Atomic uint32_t holds;   /* 1: a call returned with a hold that it has not begun to give up */
+    _Atomic uint32_t holder;  /* its holder id */
+    _Atomic uint32_t waiting; /* its helper thread is about to wait */
+    _Atomic uint32_t cancel;  /* tells the helper thread to cancel */
+    int64_t lock_delay_ms;
+};
+
+/* What the victim works with. */
+struct victim {
+    hf_client *client;
+    hf_lock *lock;
+    struct notes *notes;
+};
+
+struct scene {
+    char name[64]; /* of the lock */
+    const char *socket;
+    struct bystander one;
+    struct bystander two;
+    struct notes *notes;
+    uint64_t token; /* the highest seen of any exclusive hold */
+    bool victim_held;
+    uint64_t victim_token; /* none of the next holds may have it, or a lower one */
+    int64_t killed_ns;
+    int64_t lock_delay_ms;
+};
+
+struct scenario {
+    const char *name;
+    unsigned flags; /* of the victim's handle */
+    int64_t max_stall_ms;
+    bool threaded;
+    void (*before)(struct scene *scene);    /* before the victim starts */
+    void (*prepare)(struct victim *victim); /* in the victim, not stepped */
+    void (*joined)(struct scene *scene);    /* the victim stands at the beginning */
+    void (*act)(struct victim *victim);     /* in the victim, stepped */
+    void (*asleep)(struct scene *scene);    /* the victim sleeps on a futex */
+};
+
+extern const struct scenario scenarios[];
+extern const size_t scenario_count;
+
+/* What bystanders do. */
+void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mode);
+void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mode);
+void bystander_release(struct bystander *who);
+
+#endif

@@ -1,0 +1,277 @@
+#include "step.h"
+
+#include "agent_process.h"
+#include "require.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+
+extern const char __executable_start[];
+extern const char etext[];
+
+enum { SEEN_SLOTS = 1 << 16, OPCODE_SYSCALL = 0x050f, OPCODE_BREAK = 0xcc };
+
+void step_traced(void)
+{
+    REQUIRE(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
+}
+
+void step_begin(void)
+{
+    raise(SIGSTOP);
+}
+
+__attribute__((noinline)) void step_end(void)
+{
+    __asm__ volatile("nop" ::: "memory");
+}
+
+static bool is_own(uint64_t pc)
+{
+    return pc >= (uintptr_t)__executable_start && pc < (uintptr_t)etext;
+}
+
+uint64_t step_offset(struct step_point point)
+{
+    return is_own(point.pc) ? point.pc - (uintptr_t)__executable_start : point.pc;
+}
+
+static uint64_t end_pc(void)
+{
+    return (uintptr_t)step_end;
+}
+
+static void get_registers(pid_t pid, struct user_regs_struct *registers)
+{
+    REQUIRE(ptrace(PTRACE_GETREGS, pid, NULL, registers) == 0, "ptrace: %s", strerror(errno));
+}
+
+static long peek(pid_t pid, uint64_t address)
+{
+    errno = 0;
+    long word = ptrace(PTRACE_PEEKTEXT, pid, address, NULL);
+    REQUIRE(errno == 0, "ptrace: %s", strerror(errno));
+    return word;
+}
+
+/* Replaces the byte of the victim's text; the byte that was there. */
+static uint8_t poke(pid_t pid, uint64_t address, uint8_t byte)
+{
+    long word = peek(pid, address);
+    REQUIRE(ptrace(PTRACE_POKETEXT, pid, address, (word & ~0xffL) | byte) == 0, "ptrace: %s",
+            strerror(errno));
+    return (uint8_t)word;
+}
+
+/* Whether the traced thread sleeps in futex(2). */
+static bool sleeps_on_futex(pid_t pid)
+{
+    char path[64];
+    char text[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool sleeps = file && fgets(text, sizeof(text), file) && atoi(text) == SYS_futex &&
+                  text[0] != 'r';
+    if (file) {
+        fclose(file);
+    }
+    return sleeps;
+}
+
+/* How a wait for the victim ended. */
+enum stop { STOPPED, ASLEEP };
+
+/* Waits until the victim stops, or sleeps on a futex if that is to be told. */
+static enum stop await_stop(pid_t pid, bool tell_sleep)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    unsigned asleep = 0;
+    for (unsigned looks = 0;; looks++) {
+        int status = 0;
+        pid_t got = waitpid(pid, &status, WNOHANG | __WALL);
+        REQUIRE(got >= 0, "waitpid: %s", strerror(errno));
+        if (got == pid) {
+            REQUIRE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP,
+                    "the victim stopped or ended with status %x", (unsigned)status);
+            return STOPPED;
+        }
+        if (looks < 20) {
+            sched_yield();
+            continue;
+        }
+        struct timespec rest = {.tv_nsec = 50 * 1000};
+        nanosleep(&rest, NULL);
+        asleep = tell_sleep && sleeps_on_futex(pid) ? asleep + 1 : 0;
+        if (asleep >= 3) {
+            return ASLEEP;
+        }
+        REQUIRE(boottime_now() < end_ns, "the victim is stuck");
+    }
+}
+
+/* Lets the victim run on by `how` until it stops, waking it when it sleeps. */
+static void run_on(pid_t pid, enum __ptrace_request how, const struct step_plan *plan,
+                   bool *asleep_called)
+{
+    REQUIRE(ptrace(how, pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
+    if (await_stop(pid, plan->asleep && !*asleep_called) == ASLEEP) {
+        *asleep_called = true;
+        plan->asleep(plan->arg);
+        await_stop(pid, false);
+    }
+}
+
+/* One instruction; a futex call may sleep, and then is woken by the plan. */
+static void step_once(pid_t pid, const struct user_regs_struct *registers,
+                      const struct step_plan *plan, bool *asleep_called)
+{
+    if (registers->rax == SYS_futex && (peek(pid, registers->rip) & 0xffff) == OPCODE_SYSCALL) {
+        run_on(pid, PTRACE_SINGLESTEP, plan, asleep_called);
+        return;
+    }
+    int status = 0;
+    REQUIRE(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
+    REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status) &&
+                WSTOPSIG(status) == SIGTRAP,
+            "the victim stopped or ended with status %x", (unsigned)status);
+}
+
+void step_await_begin(pid_t pid)
+{
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status) &&
+                WSTOPSIG(status) == SIGSTOP,
+            "the victim did not come to its beginning: status %x", (unsigned)status);
+    REQUIRE(ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_EXITKILL) == 0, "ptrace: %s",
+            strerror(errno));
+}
+
+/* Counts of keys; a small open hash that is as large as any victim's text in use. */
+struct counts {
+    uint64_t keys[SEEN_SLOTS];
+    uint32_t values[SEEN_SLOTS];
+};
+
+static uint32_t count_up(struct counts *counts, uint64_t key)
+{
+    uint64_t at = key * UINT64_C(0x9e3779b97f4a7c15) >> 48;
+    for (unsigned tries = 0; tries < SEEN_SLOTS; tries++, at = (at + 1) % SEEN_SLOTS) {
+        if (counts->keys[at] == 0 || counts->keys[at] == key) {
+            counts->keys[at] = key;
+            return ++counts->values[at];
+        }
+    }
+    REQUIRE(false, "too many different instructions");
+    return 0;
+}
+
+static void add_point(struct step_points *points, struct step_point point)
+{
+    if ((points->count & (points->count - 1)) == 0) {
+        size_t room = points->count ? points->count * 2 : 1;
+        points->items = realloc(points->items, room * sizeof(*points->items));
+        REQUIRE(points->items, "no memory");
+    }
+    points->items[points->count++] = point;
+}
+
+void step_find(pid_t pid, const struct step_plan *plan, struct step_points *points)
+{
+    struct counts *visits = calloc(1, sizeof(*visits)); /* by pc */
+    struct counts *calls = calloc(1, sizeof(*calls));   /* by pc and stack pointer */
+    struct user_regs_struct registers;
+    bool asleep_called = false;
+    REQUIRE(visits && calls, "no memory");
+    *points = (struct step_points){0};
+    get_registers(pid, &registers);
+    while (registers.rip != end_pc()) {
+        step_once(pid, &registers, plan, &asleep_called);
+        get_registers(pid, &registers);
+        points->instructions++;
+        REQUIRE(points->instructions < 20000000, "the victim does not come to its end");
+        if (!is_own(registers.rip)) {
+            continue;
+        }
+        points->own++;
+        uint32_t visit = count_up(visits, registers.rip);
+        uint32_t here = count_up(calls, registers.rip ^ registers.rsp << 20);
+        if (plan->visits_per_call == 0 || here <= plan->visits_per_call) {
+            add_point(points, (struct step_point){registers.rip, visit});
+        }
+    }
+    if (asleep_called) {
+        add_point(points, (struct step_point){0, 1});
+    }
+    free(visits);
+    free(calls);
+}
+
+static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_point point,
+                           bool *asleep_called)
+{
+    struct user_regs_struct registers;
+    uint32_t visits = 0;
+    get_registers(pid, &registers);
+    while (registers.rip != end_pc()) {
+        step_once(pid, &registers, plan, asleep_called);
+        get_registers(pid, &registers);
+        visits += registers.rip == point.pc;
+        if (visits == point.visit) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Runs until the victim sleeps on a futex for the first time. */
+static bool step_to_sleep(pid_t pid)
+{
+    uint8_t saved = poke(pid, end_pc(), OPCODE_BREAK);
+    REQUIRE(ptrace(PTRACE_CONT, pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
+    bool asleep = await_stop(pid, true) == ASLEEP;
+    if (!asleep) {
+        poke(pid, end_pc(), saved);
+    }
+    return asleep;
+}
+
+bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point,
+             bool *asleep_called)
+{
+    struct user_regs_struct registers;
+    uint32_t visits = 0;
+    *asleep_called = false;
+    if (point.pc == 0) {
+        return step_to_sleep(pid);
+    }
+    if (plan->threaded) {
+        return step_to_slowly(pid, plan, point, asleep_called);
+    }
+    poke(pid, end_pc(), OPCODE_BREAK);
+    uint8_t saved = poke(pid, point.pc, OPCODE_BREAK);
+    for (;;) { /* ends at the point or at the end */
+        run_on(pid, PTRACE_CONT, plan, asleep_called);
+        get_registers(pid, &registers);
+        if (registers.rip == end_pc() + 1) {
+            return point.pc == end_pc();
+        }
+        REQUIRE(registers.rip == point.pc + 1, "stopped at %llx", registers.rip);
+        registers.rip = point.pc;
+        REQUIRE(ptrace(PTRACE_SETREGS, pid, NULL, &registers) == 0, "ptrace");
+        if (++visits == point.visit) {
+            return true;
+        }
+        poke(pid, point.pc, saved);
+        step_once(pid, &registers, plan, asleep_called);
+        poke(pid, point.pc, OPCODE_BREAK);
+        get_registers(pid, &registers);
+    }
+}

@@ -1,0 +1,397 @@
+/*
+ * A client killed after every instruction of what it does with a lock (scenarios.c), and what must
+ * be true afterwards:
+ *
+ *  - whoever waits gets the lock within the lock-delay and a guard, and in the end it is free;
+ *  - if the dead one held, nobody got the lock before the lock-delay was over;
+ *  - two never hold at once; the next token is higher than any that the dead one had;
+ *  - hf_show says who holds, and at the end that nobody does.
+ *
+ * A first run of each scenario finds its kill points (step.h). By default these are every
+ * instruction of the program's own text (libholdfast, the lock word's protocol and the test's few
+ * lines), the first time that it is executed in an activation of its function: of the rounds of a
+ * loop (spinning, scanning a queue) the first counts. HOLDFAST_TEST_DEEP=1 takes every round. Each
+ * point is run twice if a bystander holds when the victim stands there: the bystander releases
+ * before the kill (so the lock may be handed to a process that is about to die) or after it.
+ *
+ * Several workers go through the points at once, each with its own lock and bystanders.
+ */
+#include "scenarios.h"
+
+#include "client.h"
+#include "proto/region.h"
+#include "require.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { WORKERS = 6, SHORT_DELAY_MS = 20, DEFAULT_DELAY_MS = 1000, DEFAULT_DELAY_POINTS = 4 };
+
+static struct agent_process agent;
+
+/* ---- a scene ---- */
+
+static void scene_create(struct scene *scene, const char *name, int64_t lock_delay_ms)
+{
+    *scene = (struct scene){.socket = agent.socket, .lock_delay_ms = lock_delay_ms};
+    snprintf(scene->name, sizeof(scene->name), "%s", name);
+    scene->notes = mmap(NULL, sizeof(*scene->notes), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(scene->notes != MAP_FAILED, "no memory");
+    actor_ready(&scene->one.actor, agent.socket);
+    actor_ready(&scene->two.actor, agent.socket);
+    REQUIRE(actor_open(&scene->one.actor, 0, name, SHORT_DELAY_MS) == 0, "open");
+    REQUIRE(actor_open(&scene->two.actor, 0, name, SHORT_DELAY_MS) == 0, "open");
+}
+
+static void scene_destroy(struct scene *scene)
+{
+    actor_end(&scene->one.actor);
+    actor_end(&scene->two.actor);
+    munmap(scene->notes, sizeof(*scene->notes));
+}
+
+/* The lock's word as it is now. */
+static uint64_t scene_word(const struct scene *scene)
+{
+    static struct hfi_region region;
+    static uint32_t slot;
+    uint64_t hash = hfi_name_hash(scene->name, strlen(scene->name));
+    if (region.header == NULL) {
+        char path[256];
+        struct stat status;
+        agent_region_path(&agent, "default", path, sizeof(path));
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        REQUIRE(fd >= 0 && fstat(fd, &status) == 0, "%s", path);
+        void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        REQUIRE(memory != MAP_FAILED, "no memory");
+        close(fd);
+        const char *wrong = hfi_region_attach(memory, (uint64_t)status.st_size, &region);
+        REQUIRE(wrong == NULL, "%s", wrong);
+    }
+    if (atomic_load(&region.slots[slot].name_hash) != hash) {
+        slot = 0;
+        while (slot < region.slot_count && atomic_load(&region.slots[slot].name_hash) != hash) {
+            slot++;
+        }
+        REQUIRE(slot < region.slot_count, "%s has no slot", scene->name);
+    }
+    return atomic_load(&region.words[slot].word);
+}
+
+/* ---- the victim ---- */
+
+static void victim_run(const struct scenario *scenario, const struct scene *scene)
+{
+    struct victim victim = {.notes = scene->notes};
+    const struct hf_options options = {
+        .size = sizeof(options), .socket = scene->socket, .connect_timeout_ns = GUARD_MS * MS};
+    const struct hf_lock_options lock_options = {.size = sizeof(lock_options),
+                                                 .flags = scenario->flags,
+                                                 .lock_delay_ns = scene->lock_delay_ms * MS,
+                                                 .max_stall_ns = scenario->max_stall_ms * MS};
+    int error = hf_connect(&options, &victim.client);
+    REQUIRE(error == 0, "hf_connect: %s", hf_strerror(error));
+    error = hf_open(victim.client, scene->name, &lock_options, &victim.lock);
+    REQUIRE(error == 0, "hf_open: %s", hf_strerror(error));
+    atomic_store_explicit(&scene->notes->holder, atomic_load(&victim.lock->place)->holder,
+                          memory_order_relaxed);
+    scenario->prepare(&victim);
+    step_traced();
+    step_begin();
+    scenario->act(&victim);
+    step_end();
+    _exit(0);
+}
+
+/* The victim, standing at the beginning; whoever has a part in the scenario has taken it. */
+static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
+{
+    memset(scene->notes, 0, sizeof(*scene->notes));
+    if (scenario->before) {
+        scenario->before(scene);
+    }
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        victim_run(scenario, scene);
+    }
+    step_await_begin(pid);
+    if (scenario->joined) {
+        scenario->joined(scene);
+    }
+    return pid;
+}
+
+/* Kills it where it stands and notes what it had. */
+static void victim_kill(struct scene *scene, pid_t pid)
+{
+    uint64_t word = scene_word(scene);
+    uint64_t token = atomic_load(&scene->notes->token);
+    scene->victim_held = atomic_load(&scene->notes->holds) != 0;
+    scene->victim_token = token;
+    if (hfi_word_holder(word) == atomic_load(&scene->notes->holder)) {
+        uint64_t named = (token & ~HFI_W_TOKEN) | (word & HFI_W_TOKEN);
+        scene->victim_token = named > token ? named : token;
+    }
+    scene->killed_ns = boottime_now();
+    kill_process(pid);
+}
+
+/* ---- what must be true afterwards ---- */
+
+/* A bystander says that it has the lock. */
+static void granted(struct scene *scene, struct bystander *who, struct bystander *other,
+                    const struct actor_reply *reply)
+{
+    REQUIRE(reply->result == 0, "a waiter got %s", hf_strerror(reply->result));
+    REQUIRE(other->doing != HOLDS || (other->mode == HF_SHARED && who->mode == HF_SHARED),
+            "two hold at once");
+    if (scene->victim_held) {
+        int64_t opened_ns = scene->killed_ns + scene->lock_delay_ms * MS;
+        REQUIRE(reply->time_ns >= opened_ns, "passed on %lld ns before the lock-delay was over",
+                (long long)(opened_ns - reply->time_ns));
+    }
+    if (who->mode == HF_EXCLUSIVE) {
+        REQUIRE(reply->hold.token > scene->token, "the token did not rise");
+        scene->token = reply->hold.token;
+    }
+    who->doing = HOLDS;
+}
+
+/* Everybody who waits gets the lock, and gives it back. */
+static void settle(struct scene *scene)
+{
+    struct bystander *all[2] = {&scene->one, &scene->two};
+    int64_t end_ns = boottime_now() + (scene->lock_delay_ms + GUARD_MS) * MS;
+    uint64_t before = scene->token;
+    while (scene->one.doing != IDLE || scene->two.doing != IDLE) {
+        for (int i = 0; i < 2; i++) {
+            struct actor_reply reply;
+            if (all[i]->doing == WAITS && actor_receive(&all[i]->actor, &reply, 0)) {
+                granted(scene, all[i], all[1 - i], &reply);
+            }
+        }
+        bool progress = false;
+        for (int i = 0; i < 2; i++) {
+            if (all[i]->doing == HOLDS) {
+                bystander_release(all[i]);
+                progress = true;
+            }
+        }
+        REQUIRE(boottime_now() < end_ns, "a waiter is stuck (one %d, two %d, word %llx)",
+                (int)scene->one.doing, (int)scene->two.doing,
+                (unsigned long long)scene_word(scene));
+        if (!progress) {
+            struct actor_reply reply;
+            struct bystander *waiter = scene->one.doing == WAITS ? &scene->one : &scene->two;
+            if (waiter->doing == WAITS && actor_receive(&waiter->actor, &reply, 1)) {
+                granted(scene, waiter, all[waiter == &scene->one], &reply);
+            }
+        }
+    }
+    REQUIRE(scene->token == before || scene->token > scene->victim_token,
+            "token %llx after the dead one's %llx", (unsigned long long)scene->token,
+            (unsigned long long)scene->victim_token);
+}
+
+/* The lock is as good as new. */
+static void check_usable(struct scene *scene)
+{
+    struct hf_hold hold;
+    int result = actor_acquire(&scene->one.actor, 0, HF_EXCLUSIVE,
+                               scene->lock_delay_ms + GUARD_MS, &hold);
+    int64_t now_ns = boottime_now();
+    REQUIRE(result == 0, "the lock cannot be taken: %s (word %llx)", hf_strerror(result),
+            (unsigned long long)scene_word(scene));
+    REQUIRE(!scene->victim_held || now_ns >= scene->killed_ns + scene->lock_delay_ms * MS,
+            "taken before the lock-delay was over");
+    REQUIRE(hold.token > scene->token && hold.token > scene->victim_token,
+            "token %llx after %llx and the dead one's %llx", (unsigned long long)hold.token,
+            (unsigned long long)scene->token, (unsigned long long)scene->victim_token);
+    scene->token = hold.token;
+    struct actor_show show = actor_show(&scene->two.actor, scene->name);
+    REQUIRE(show.state == HF_STATE_EXCLUSIVE && show.holders == 1 && show.waiters == 0 &&
+                show.holder_pid == scene->one.actor.pid && show.holder_token == hold.token &&
+                show.closed_ns <= 0,
+            "shown: state %d, %zu holders, %zu waiters, pid %lld, token %llx", (int)show.state,
+            show.holders, show.waiters, (long long)show.holder_pid,
+            (unsigned long long)show.holder_token);
+    REQUIRE(actor_release(&scene->one.actor, 0) == 0, "release");
+    show = actor_show(&scene->two.actor, scene->name);
+    REQUIRE(show.state == HF_STATE_FREE && show.holders == 0, "shown held: state %d",
+            (int)show.state);
+}
+
+/* ---- workers ---- */
+
+struct work {
+    const struct scenario *scenario;
+    struct step_points points;
+    int64_t lock_delay_ms;
+    size_t stride;
+};
+
+/* What the asleep hook needs: there is one scene in a process. */
+struct hook {
+    const struct scenario *scenario;
+    struct scene *scene;
+};
+
+static void hook_asleep(void *arg)
+{
+    struct hook *hook = arg;
+    hook->scenario->asleep(hook->scene);
+}
+
+static struct step_plan plan_of(struct hook *hook)
+{
+    return (struct step_plan){.asleep = hook->scenario->asleep ? hook_asleep : NULL,
+                              .arg = hook,
+                              .threaded = hook->scenario->threaded,
+                              .visits_per_call = test_is_deep() ? 0 : 1};
+}
+
+/* One victim. false: it did not come by the point. */
+static bool run_point(const struct scenario *scenario, struct scene *scene,
+                      struct step_point point, bool release_first)
+{
+    struct hook hook = {scenario, scene};
+    struct step_plan plan = plan_of(&hook);
+    bool asleep_called = false;
+    pid_t pid = victim_start(scenario, scene);
+    bool reached = step_to(pid, &plan, point, &asleep_called);
+    if (release_first && scene->one.doing == HOLDS) {
+        bystander_release(&scene->one);
+    }
+    victim_kill(scene, pid);
+    settle(scene);
+    check_usable(scene);
+    return reached;
+}
+
+struct tally {
+    _Atomic uint32_t done;
+    _Atomic uint32_t missed;
+    _Atomic uint64_t at; /* what a worker that fails was at: printed by its exit */
+};
+
+static void worker_run(const struct work *work, struct tally *tally, unsigned number)
+{
+    struct scene scene;
+    char name[64];
+    snprintf(name, sizeof(name), "step/%u", number);
+    scene_create(&scene, name, work->lock_delay_ms);
+    bool two_ways = work->scenario->before != NULL;
+    for (size_t i = number * work->stride; i < work->points.count; i += WORKERS * work->stride) {
+        struct step_point point = work->points.items[i];
+        for (int way = 0; way <= (int)two_ways; way++) {
+            char title[16]; /* seen in what a failing assertion's reader looks at: the process */
+            snprintf(title, sizeof(title), "at+%llx", (unsigned long long)step_offset(point));
+            prctl(PR_SET_NAME, title);
+            bool reached = run_point(work->scenario, &scene, point, way == 1);
+            atomic_fetch_add_explicit(reached ? &tally->done : &tally->missed, 1,
+                                      memory_order_relaxed); /* read after the workers' end */
+        }
+    }
+    scene_destroy(&scene);
+}
+
+/* The first run: its points. */
+static void find_points(struct work *work)
+{
+    struct scene scene;
+    scene_create(&scene, "step/first", work->lock_delay_ms);
+    struct hook hook = {work->scenario, &scene};
+    struct step_plan plan = plan_of(&hook);
+    pid_t pid = victim_start(work->scenario, &scene);
+    step_find(pid, &plan, &work->points);
+    victim_kill(&scene, pid);
+    settle(&scene);
+    check_usable(&scene);
+    scene_destroy(&scene);
+}
+
+static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
+{
+    struct work work = {.scenario = scenario, .lock_delay_ms = lock_delay_ms, .stride = 1};
+    struct tally *tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t workers[WORKERS];
+    int64_t began_ns = boottime_now();
+    REQUIRE(tally != MAP_FAILED, "no memory");
+    find_points(&work);
+    REQUIRE(work.points.count > 20, "%s: only %zu kill points", scenario->name, work.points.count);
+    if (points != 0 && work.points.count > points) {
+        work.stride = work.points.count / points;
+    }
+    for (unsigned i = 0; i < WORKERS; i++) {
+        workers[i] = fork_tied();
+        if (workers[i] == 0) {
+            worker_run(&work, tally, i);
+            _exit(0);
+        }
+    }
+    for (unsigned i = 0; i < WORKERS; i++) {
+        int status = 0;
+        REQUIRE(waitpid(workers[i], &status, 0) == workers[i], "waitpid");
+        REQUIRE(status == 0, "%s: worker %u failed", scenario->name, i);
+    }
+    unsigned done = atomic_load(&tally->done);
+    unsigned missed = atomic_load(&tally->missed);
+    printf("%-46s %5zu points of %6llu own instructions: %5u kills, %u missed, %lld ms\n",
+           scenario->name, work.points.count, (unsigned long long)work.points.own, done, missed,
+           (long long)((boottime_now() - began_ns) / MS));
+    REQUIRE(missed * 5 <= done, "%s: %u of %u points were not come by", scenario->name, missed,
+            done + missed);
+    munmap(tally, sizeof(*tally));
+    free(work.points.items);
+}
+
+static void start(void)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+}
+
+static void stop(void)
+{
+    agent_destroy(&agent);
+}
+
+START_TEST(client_killed_after_every_instruction)
+{
+    run_scenario(&scenarios[_i], SHORT_DELAY_MS, 0);
+}
+END_TEST
+
+/* The same with the lock-delay that handles have unless they say otherwise; a few points. */
+START_TEST(client_killed_with_the_default_lock_delay)
+{
+    run_scenario(&scenarios[_i], DEFAULT_DELAY_MS,
+                 test_is_deep() ? 0 : WORKERS * DEFAULT_DELAY_POINTS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("step_client");
+    TCase *every = tcase_create("every instruction");
+    tcase_add_checked_fixture(every, start, stop);
+    tcase_set_timeout(every, test_is_deep() ? 3600 : 300);
+    tcase_add_loop_test(every, client_killed_after_every_instruction, 0, (int)scenario_count);
+    tcase_add_loop_test(every, client_killed_with_the_default_lock_delay, 0, 1);
+    suite_add_tcase(suite, every);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
