@@ -387,7 +387,7 @@ static void load_grants(struct agent *agent)
          name = names_next(agent->names, name)) {
         struct quorum_register reg;
         if (quorum_look(agent->quorum, name, &reg)) {
-            host_load_grant(agent->host, &reg.name, &reg.value, agent->meta.session_epoch);
+            host_load_grant(agent->host, &reg.name, &reg.value);
         }
     }
 }

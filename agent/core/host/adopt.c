@@ -45,10 +45,10 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
 }
 
 void host_load_grant(struct host *host, const struct message_name *name,
-                     const struct message_value *value, uint32_t epoch)
+                     const struct message_value *value)
 {
     struct place at = {0};
-    if (value->mode == MESSAGE_MODE_NONE || value->epoch != epoch ||
+    if (value->mode == MESSAGE_MODE_NONE || value->epoch != host->config.continued_epoch ||
         value->owner.length != host->config.agent.length ||
         memcmp(value->owner.text, host->config.agent.text, value->owner.length) != 0 ||
         !lock_find(host, name->bytes, name->length, &at)) {

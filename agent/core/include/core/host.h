@@ -58,6 +58,7 @@ struct host_config {
     uint32_t voter_count;
     struct message_agent voters[MESSAGE_VOTERS_MAX];
     const char *addresses[MESSAGE_VOTERS_MAX]; /* NULL: none; borrowed */
+    uint32_t continued_epoch; /* of the session that goes on; 0: a new one begins */
     uint32_t namespace_count; /* [0] is "default" */
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
@@ -205,7 +206,7 @@ bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint
 /* Before START, when the session is continued: what this agent's own acceptor has for a name.
  * Values of other owners and of other epochs than that session's are passed over. */
 void host_load_grant(struct host *host, const struct message_name *name,
-                     const struct message_value *value, uint32_t epoch);
+                     const struct message_value *value);
 
 /* Before START, when regions were adopted and all rows loaded: NULL, or why they cannot be adopted;
  * then the driver makes the host anew, with fresh regions, under a new epoch. */
