@@ -354,8 +354,9 @@ static int take_run(struct take *take)
     return result;
 }
 
-static int acquire_slow(hf_lock *lock, enum hf_mode mode, struct patience *patience,
-                        struct hf_hold *out)
+/* Not inlined: its frame is not the fast path's. */
+__attribute__((noinline)) static int acquire_slow(hf_lock *lock, enum hf_mode mode,
+                                                  struct patience *patience, struct hf_hold *out)
 {
     int claim = claim_take(lock, patience);
     if (claim < 0) {
@@ -467,7 +468,7 @@ static inline bool fast_take(hf_lock *lock, enum hf_mode mode, struct hf_hold *o
         enum hfi_outcome outcome = mode == HF_EXCLUSIVE ? hfi_try_exclusive(&actor, &request, &held)
                                                         : hfi_try_shared(&actor, &request, &held);
         if (outcome == HFI_HELD) {
-            hold_store(lock, place, mode, &held, false);
+            hold_put(&lock->hold, place, mode, &held); /* a simple handle: no lease's end */
             hold_tell(&held, out);
             taken = true;
         } else if (outcome == HFI_DRAINING) {

@@ -350,6 +350,34 @@ static inline struct hfi_request place_request(const struct hf_lock *lock,
 /* What a hold is worth. */
 enum hold_worth { HOLD_COUNTS, HOLD_JEOPARDY, HOLD_LOST };
 
+/* By the owner of the claim, when the serial is `serial` + 1 or becomes it here. */
+static inline void hold_put_fields(struct hold *hold, struct place *place, enum hf_mode mode,
+                                   const struct hfi_held *held, uint64_t serial)
+{
+    /* relaxed: only the owner of the claim writes it */
+    uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
+    atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
+    /* release, all of them: pair with the acquire loads in hold_read(), which then sees the odd
+     * serial too */
+    atomic_store_explicit(&hold->token, held->token, memory_order_release);
+    atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
+    atomic_store_explicit(&hold->epoch, held->epoch, memory_order_release);
+    atomic_store_explicit(&hold->mode, (uint32_t)mode, memory_order_release);
+    atomic_store_explicit(&hold->deadline_ns, held->deadline_ns, memory_order_release);
+    atomic_store_explicit(&hold->place, place, memory_order_release);
+    atomic_store_explicit(&hold->number, number + 1, memory_order_release);
+    /* release: pairs with the first acquire load in hold_read() */
+    atomic_store_explicit(&hold->serial, serial + 2, memory_order_release);
+}
+
+/* Remembers a new hold; by the owner of the claim. */
+static inline void hold_put(struct hold *hold, struct place *place, enum hf_mode mode,
+                            const struct hfi_held *held)
+{
+    hold_put_fields(hold, place, mode, held,
+                    atomic_load_explicit(&hold->serial, memory_order_relaxed));
+}
+
 /* By the owner of the claim. same_hold: the mode of the present hold changed. */
 void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const struct hfi_held *held,
                 bool same_hold);

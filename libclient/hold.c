@@ -19,32 +19,25 @@ void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const str
                 bool same_hold)
 {
     struct hold *hold = &lock->hold;
-    /* relaxed: only the owner of the claim writes; the claim's state orders one after another */
-    uint64_t serial = atomic_load_explicit(&hold->serial, memory_order_relaxed);
-    uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
-    int64_t lease_end_ns = INT64_MAX;
-    if (lock->lease_ns != 0) {
+    if (lock->lease_ns != 0 && !same_hold) {
         /* The seat's deadline was counted from the moment of the grant, by the shorter limit. */
         int64_t end_ns = (int64_t)atomic_load(
             &hfi_seat(&place->map->region, place->seat)->deadline_ns);
-        lease_end_ns = add_saturated(end_ns - lock->limit_ns, lock->lease_ns);
+        /* relaxed: only hf_progress() reads it, after it has seen the hold itself */
+        atomic_store_explicit(&hold->lease_end_ns,
+                              add_saturated(end_ns - lock->limit_ns, lock->lease_ns),
+                              memory_order_relaxed);
     }
-    if (same_hold) {
-        lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_relaxed);
+    if (same_hold) { /* hold_put() counts one more */
+        /* relaxed: between two holds of one claim; see hold_put() */
+        uint64_t serial = atomic_load_explicit(&hold->serial, memory_order_relaxed);
+        uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
+        atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
+        atomic_store_explicit(&hold->number, number - 1, memory_order_release);
+        hold_put_fields(hold, place, mode, held, serial);
+        return;
     }
-    atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
-    /* release, all of them: pair with the acquire loads in hold_read(), which then sees the odd
-     * serial too */
-    atomic_store_explicit(&hold->token, held->token, memory_order_release);
-    atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
-    atomic_store_explicit(&hold->epoch, held->epoch, memory_order_release);
-    atomic_store_explicit(&hold->mode, (uint32_t)mode, memory_order_release);
-    atomic_store_explicit(&hold->deadline_ns, held->deadline_ns, memory_order_release);
-    atomic_store_explicit(&hold->lease_end_ns, lease_end_ns, memory_order_release);
-    atomic_store_explicit(&hold->place, place, memory_order_release);
-    atomic_store_explicit(&hold->number, number + (same_hold ? 0 : 1), memory_order_release);
-    /* release: pairs with the first acquire load in hold_read() */
-    atomic_store_explicit(&hold->serial, serial + 2, memory_order_release);
+    hold_put(hold, place, mode, held);
 }
 
 /* The fields as they are; by the owner of the claim, or checked by the serial. */
@@ -56,7 +49,7 @@ static void view_load(const struct hold *hold, struct hold_view *view)
     view->held.epoch = atomic_load_explicit(&hold->epoch, memory_order_acquire);
     view->mode = (enum hf_mode)atomic_load_explicit(&hold->mode, memory_order_acquire);
     view->held.deadline_ns = atomic_load_explicit(&hold->deadline_ns, memory_order_acquire);
-    view->lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_acquire);
+    view->lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_relaxed);
     view->place = atomic_load_explicit(&hold->place, memory_order_acquire);
     view->number = atomic_load_explicit(&hold->number, memory_order_acquire);
 }
@@ -154,13 +147,12 @@ HFI_PUBLIC int64_t hf_remaining_ns(const hf_lock *lock)
     return remaining_ns;
 }
 
-/* Whether the hold's lease is in force; cheap unless its deadline is near. */
-static bool lease_in_force(const struct hold_view *view)
+/* Whether the lease of a hold's epoch is in force; cheap unless its deadline is near. */
+static bool lease_in_force(struct region_map *map, uint32_t epoch)
 {
-    struct region_map *map = view->place->map;
     /* seq_cst: before the word is looked at by the release that follows */
     uint64_t lease = atomic_load(&map->region.header->lease);
-    if (hfi_lease_epoch(lease) != view->held.epoch) {
+    if (hfi_lease_epoch(lease) != epoch) {
         return false;
     }
     int64_t deadline_ns = hfi_lease_deadline_ns(lease);
@@ -184,24 +176,32 @@ static bool lease_in_force(const struct hold_view *view)
 /* Ends the hold of a handle whose state is CHANGING; does not change the state. */
 static int release_claimed(hf_lock *lock)
 {
-    struct hold_view view;
-    view_load(&lock->hold, &view);
-    struct hfi_actor actor = place_actor(view.place);
-    bool counts;
-    if (lock->limit_ns != 0) {
+    struct hold *hold = &lock->hold;
+    /* relaxed: the swap to CHANGING has acquired what the last owner of the claim stored */
+    struct place *place = atomic_load_explicit(&hold->place, memory_order_relaxed);
+    uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
+    uint32_t epoch = atomic_load_explicit(&hold->epoch, memory_order_relaxed);
+    uint32_t mode = atomic_load_explicit(&hold->mode, memory_order_relaxed);
+    struct hfi_actor actor = place_actor(place);
+    bool counts = !marked_lost(lock, number) && lease_in_force(place->map, epoch);
+    if (__builtin_expect(lock->limit_ns != 0, 0)) {
+        struct hold_view view;
+        view_load(hold, &view);
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
-    } else {
-        counts = !marked_lost(lock, view.number) && lease_in_force(&view);
     }
-    enum hfi_outcome outcome = view.mode == HF_EXCLUSIVE
-                                   ? hfi_release(&actor, view.place->slot, view.held.token)
-                                   : hfi_release_shared(&actor, view.place->slot, view.place->seat,
-                                                        view.held.cell);
+    enum hfi_outcome outcome;
+    if (mode == HF_EXCLUSIVE) {
+        outcome = hfi_release(&actor, place->slot,
+                              atomic_load_explicit(&hold->token, memory_order_relaxed));
+    } else {
+        outcome = hfi_release_shared(&actor, place->slot, place->seat,
+                                     atomic_load_explicit(&hold->cell, memory_order_relaxed));
+    }
     return counts && outcome == HFI_RELEASED ? 0 : HF_ELOST;
 }
 
 /* Gives way to a thread that is about to leave CHANGING: a release, or a downgrade. */
-static uint32_t changed_state(hf_lock *lock)
+__attribute__((noinline)) static uint32_t changed_state(hf_lock *lock)
 {
     uint32_t state;
     /* acquire: pairs with the release of who ends the change; it ends without waiting for us */
@@ -212,7 +212,7 @@ static uint32_t changed_state(hf_lock *lock)
 }
 
 /* A reentrant handle: only the last of as many releases as there were acquires ends the hold. */
-static int release_counted(hf_lock *lock)
+__attribute__((noinline)) static int release_counted(hf_lock *lock)
 {
     int result = HF_ENOTHELD;
     pthread_mutex_lock(&lock->mutex);

@@ -243,6 +243,7 @@ static hf_lock *lock_create(hf_client *client, const char *name, size_t name_siz
     memset(lock, 0, sizeof(*lock));
     lock->client = client;
     lock->alive = client->alive;
+    atomic_init(&lock->hold.lease_end_ns, INT64_MAX);
     lock->name_size = (uint32_t)name_size;
     memcpy(lock->name, name, name_size);
     pthread_condattr_t attributes;

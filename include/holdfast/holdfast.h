@@ -122,7 +122,8 @@ struct hf_event {
  * Connects to this host's agent. options may be NULL.
  * *out is the caller's, to be given to hf_disconnect.
  * HF_ENOAGENT: none answered within connect_timeout_ns; HF_EVERSION; HF_EACCES; HF_EFULL;
- * HF_ENOMEM; HF_EINVAL.
+ * HF_ENOMEM; HF_EINVAL; HF_EPROTO: the answer makes no sense, or this process lives in another
+ * time namespace than its agent (their CLOCK_BOOTTIME differ), where deadlines mean nothing.
  */
 int hf_connect(const struct hf_options *options, hf_client **out);
 

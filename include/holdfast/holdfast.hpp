@@ -33,7 +33,7 @@ using nanoseconds = std::chrono::nanoseconds;
 /* A failure, with its HF_E... code. */
 class error : public std::runtime_error
 {
-public:
+  public:
     explicit error(int code) : std::runtime_error(hf_strerror(code)), code_(code)
     {
     }
@@ -42,7 +42,7 @@ public:
         return code_;
     }
 
-private:
+  private:
     int code_;
 };
 
@@ -59,7 +59,7 @@ inline void check(int code)
 /* hf_client */
 class client
 {
-public:
+  public:
     client() : client(hf_options{sizeof(hf_options), nullptr, 0})
     {
     }
@@ -78,7 +78,7 @@ public:
         return handle_.get();
     }
 
-private:
+  private:
     struct closer {
         void operator()(hf_client *handle) const noexcept
         {
@@ -91,7 +91,7 @@ private:
 /* hf_lock */
 class lock
 {
-public:
+  public:
     lock(const client &owner, const std::string &name)
         : lock(owner, name, hf_lock_options{sizeof(hf_lock_options), 0, 0, 0, 0, 0})
     {
@@ -115,7 +115,7 @@ public:
         detail::check(hf_cancel(get()));
     }
 
-private:
+  private:
     struct closer {
         void operator()(hf_lock *handle) const noexcept
         {
@@ -128,15 +128,14 @@ private:
 /* A hold: released when it goes out of scope. Can be moved, not copied; may be empty. */
 class hold
 {
-public:
+  public:
     hold() noexcept = default;
     /* Waits, for ever. */
     explicit hold(const lock &of, hf_mode mode = HF_EXCLUSIVE)
     {
         detail::check(take(of, mode, -1));
     }
-    hold(hold &&from) noexcept
-        : handle_(std::exchange(from.handle_, nullptr)), token_(from.token_)
+    hold(hold &&from) noexcept : handle_(std::exchange(from.handle_, nullptr)), token_(from.token_)
     {
     }
     hold &operator=(hold &&from) noexcept
@@ -201,7 +200,7 @@ public:
         detail::check(held != nullptr ? hf_release(held) : static_cast<int>(HF_ENOTHELD));
     }
 
-private:
+  private:
     int take(const lock &of, hf_mode mode, std::int64_t timeout_ns) noexcept
     {
         hf_hold taken = {0, 0};

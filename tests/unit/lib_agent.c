@@ -97,8 +97,7 @@ static struct hfi_text text(const char *string)
 static void answer_hello(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     bool known = frame->hello.client != 0 && frame->hello.client == frame->hello.nonce &&
-                 frame->hello.nonce >= agent->nonce_first &&
-                 frame->hello.nonce < agent->nonce_next;
+                 frame->hello.nonce >= agent->nonce_first && frame->hello.nonce < agent->nonce_next;
     agent->nonces[at] = known ? frame->hello.nonce : agent->nonce_next++;
     int mood = atomic_load(&agent->mood);
     struct hfi_frame welcome = {
@@ -130,7 +129,8 @@ static void send_region(struct agent *agent, int at, uint64_t request)
     struct hfi_frame region = {
         .kind = HFI_FRAME_REGION,
         .request = request,
-        .region = {.region = 3, .incarnation = agent->incarnation,
+        .region = {.region = 3,
+                   .incarnation = agent->incarnation,
                    .namespace_name = text("default")},
     };
     send_frame(agent->connections[at], &region, fds, 2);
@@ -222,10 +222,8 @@ static void answer_open(struct agent *agent, int at, const struct hfi_frame *fra
     uint32_t slot = name_slot(agent, &open->name);
     uint32_t holder = open->holder;
     bool same = (open->flags & HFI_OPEN_RESUME) && holder < AGENT_HANDLES &&
-                agent->handles[holder].open &&
-                agent->handles[holder].nonce == agent->nonces[at] &&
-                agent->handles[holder].slot == slot &&
-                open->incarnation == agent->incarnation;
+                agent->handles[holder].open && agent->handles[holder].nonce == agent->nonces[at] &&
+                agent->handles[holder].slot == slot && open->incarnation == agent->incarnation;
     if (!same) {
         holder = agent->holder_next++;
         ck_assert_uint_lt(holder, AGENT_HANDLES);
@@ -256,9 +254,8 @@ static void answer_seat(struct agent *agent, int at, const struct hfi_frame *fra
     uint32_t holder = frame->seat.handle - 1000;
     pthread_mutex_lock(&agent->mutex);
     ck_assert(holder < AGENT_HANDLES && agent->handles[holder].open);
-    struct hfi_frame seated = {.kind = HFI_FRAME_SEATED,
-                               .request = frame->request,
-                               .seated = seat_give(agent, holder)};
+    struct hfi_frame seated = {
+        .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = seat_give(agent, holder)};
     if (frame->seat.flags & HFI_SEAT_SHARED) {
         atomic_fetch_or(&agent->region.words[agent->handles[holder].slot].word, HFI_W_CELLS);
     }
@@ -305,11 +302,18 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
             more = true;
             break;
         }
-        struct hfi_party_frame party = {.pid = 4711, .uid = -1, .elapsed_ns = 5, .remaining_ns = 7,
-                                        .token = 9, .mode = HF_EXCLUSIVE, .agent = text("fake"),
+        struct hfi_party_frame party = {.pid = 4711,
+                                        .uid = -1,
+                                        .elapsed_ns = 5,
+                                        .remaining_ns = 7,
+                                        .token = 9,
+                                        .mode = HF_EXCLUSIVE,
+                                        .agent = text("fake"),
                                         .command = text("sleep 1")};
-        struct hfi_lock_frame lock = {.name = text(name), .state = HF_STATE_EXCLUSIVE,
-                                      .coordinator = text("fake"), .holder_count = 1};
+        struct hfi_lock_frame lock = {.name = text(name),
+                                      .state = HF_STATE_EXCLUSIVE,
+                                      .coordinator = text("fake"),
+                                      .holder_count = 1};
         ck_assert(hfi_listed_add(&builder, &lock, &party));
         told++;
     }
@@ -322,9 +326,14 @@ static void answer_status(struct agent *agent, int at, uint64_t request)
     struct hfi_frame stated = {
         .kind = HFI_FRAME_STATED,
         .request = request,
-        .stated = {.agent = text("fake"), .cell = text("test"), .role = text("voter"),
-                   .version = text("0.1.0"), .session_state = HF_SESSION_SAFE,
-                   .session_epoch = 1, .session_remaining_ns = 5, .voter_count = 1},
+        .stated = {.agent = text("fake"),
+                   .cell = text("test"),
+                   .role = text("voter"),
+                   .version = text("0.1.0"),
+                   .session_state = HF_SESSION_SAFE,
+                   .session_epoch = 1,
+                   .session_remaining_ns = 5,
+                   .voter_count = 1},
     };
     stated.stated.voters[0] = (struct hfi_voter_frame){
         .name = text("fake"), .address = text(""), .state = HF_VOTER_UP};
@@ -401,7 +410,9 @@ static void serve(struct agent *agent, int at)
     unsigned char packet[HFI_FRAME_MAX];
     char control[CMSG_SPACE(4 * sizeof(int))];
     struct iovec part = {.iov_base = packet, .iov_len = sizeof(packet)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
                              .msg_controllen = sizeof(control)};
     ssize_t size = recvmsg(agent->connections[at], &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (size <= 0) {
@@ -504,18 +515,16 @@ void agent_create(struct agent *agent, int64_t ttl_ns)
     struct hfi_region_sizes sizes = {
         .slot_count = AGENT_SLOTS, .holder_count = AGENT_HANDLES, .block_count = 64};
     struct hfi_region_identity identity = {
-        .cell = "test", .agent = "fake", .namespace_name = "default",
-        .grace_ns = (uint64_t)ttl_ns};
+        .cell = "test", .agent = "fake", .namespace_name = "default", .grace_ns = (uint64_t)ttl_ns};
     uint64_t size = hfi_region_size(&sizes);
     agent->region_fd = memfd_create("region", MFD_CLOEXEC);
     ck_assert_int_eq(ftruncate(agent->region_fd, (off_t)size), 0);
-    agent->memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, agent->region_fd, 0);
+    agent->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, agent->region_fd, 0);
     ck_assert_ptr_ne(agent->memory, MAP_FAILED);
     hfi_region_format(agent->memory, &sizes, &identity);
     ck_assert_ptr_null(hfi_region_attach(agent->memory, size, &agent->region));
-    agent->kernel = (struct hfi_kernel){.sleep = kernel_sleep, .wake = kernel_wake,
-                                        .now_ns = now_ns, .bell = kernel_bell};
+    agent->kernel = (struct hfi_kernel){
+        .sleep = kernel_sleep, .wake = kernel_wake, .now_ns = now_ns, .bell = kernel_bell};
     agent->actor = (struct hfi_actor){
         .region = &agent->region, .kernel = &agent->kernel, .holder = HFI_HOLDER_AGENT};
     agent->ttl_ns = ttl_ns;

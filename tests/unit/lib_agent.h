@@ -17,8 +17,8 @@ enum { AGENT_SLOTS = 64, AGENT_CONNECTIONS = 16, AGENT_HANDLES = 512 };
 /* How the agent misbehaves. */
 enum agent_mood {
     MOOD_GOOD = 0,
-    MOOD_RUBBISH,    /* answers every request with bytes that are no frame */
-    MOOD_WRONG_KIND, /* answers every request with STATED */
+    MOOD_RUBBISH,      /* answers every request with bytes that are no frame */
+    MOOD_WRONG_KIND,   /* answers every request with STATED */
     MOOD_WRONG_NUMBER, /* repeats another request's number */
     MOOD_WRONG_SLOT,   /* OPENED with a slot that the region does not have */
     MOOD_SILENT,       /* reads, and never answers */
@@ -47,7 +47,7 @@ struct agent {
     struct hfi_actor actor;
     int64_t ttl_ns;
     _Atomic uint32_t epoch;
-    _Atomic bool renews;  /* publishes the lease every few milliseconds */
+    _Atomic bool renews;    /* publishes the lease every few milliseconds */
     _Atomic bool ungranted; /* opening a lock does not grant it */
     _Atomic int mood;
     _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */

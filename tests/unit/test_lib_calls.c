@@ -331,8 +331,8 @@ START_TEST(wait_times_out_and_is_handed_over)
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 60 * MS, NULL), HF_ETIMEDOUT);
     ck_assert_int_ge(now_ns() - began, 60 * MS);
     ck_assert_int_lt(now_ns() - began, 2 * S);
-    struct attempt attempt = {.lock = theirs, .mode = _i ? HF_SHARED : HF_EXCLUSIVE,
-                              .timeout_ns = -1};
+    struct attempt attempt = {
+        .lock = theirs, .mode = _i ? HF_SHARED : HF_EXCLUSIVE, .timeout_ns = -1};
     pthread_t thread;
     pthread_create(&thread, NULL, attempt_run, &attempt);
     sleep_ms(50);
@@ -419,8 +419,8 @@ static void *crowd_run(void *arg)
             int released = hf_release(crowd->lock);
             atomic_fetch_add(&crowd->wrong, released != 0);
         } else {
-            atomic_fetch_add(&crowd->wrong, result != HF_EALREADY && result != HF_EBUSY &&
-                                                result != HF_ETIMEDOUT);
+            atomic_fetch_add(&crowd->wrong,
+                             result != HF_EALREADY && result != HF_EBUSY && result != HF_ETIMEDOUT);
         }
     }
     return NULL;

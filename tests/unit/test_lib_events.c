@@ -287,9 +287,8 @@ END_TEST
 
 static void send_changed(const char *name)
 {
-    struct hfi_frame changed = {
-        .kind = HFI_FRAME_CHANGED,
-        .text = {.bytes = name, .size = (uint32_t)strlen(name)}};
+    struct hfi_frame changed = {.kind = HFI_FRAME_CHANGED,
+                                .text = {.bytes = name, .size = (uint32_t)strlen(name)}};
     agent_send(&agent, &changed);
 }
 

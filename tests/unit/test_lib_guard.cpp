@@ -81,10 +81,13 @@ START_TEST(failures_are_exceptions)
                              },
                              client),
                          HF_EALREADY);
-        ck_assert_int_eq(
-            code_of([](holdfast::client &c) { holdfast::lock lock(c, "a"); lock.cancel(); },
-                    client),
-            0);
+        ck_assert_int_eq(code_of(
+                             [](holdfast::client &c) {
+                                 holdfast::lock lock(c, "a");
+                                 lock.cancel();
+                             },
+                             client),
+                         0);
     }
     agent_delete(agent);
 }
