@@ -1,0 +1,265 @@
+/*
+ * The agent is killed with kill -9 under live holds and waiters.
+ *
+ * Back within the lease: every holder still holds, nobody was told that it lost, every waiter is
+ * served, in order, under the same token line. Kept down past the lease: every holder is told by
+ * its own timer, in time, with no agent alive.
+ */
+#include "actor.h"
+#include "require.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOLDERS = 50, WAITERS = 50, LOCKS = 50, TTL_MS = 5000 };
+
+static struct agent_process agent;
+static struct actor holders[HOLDERS];
+static struct actor waiters[WAITERS];
+static struct hf_hold holds[LOCKS];
+
+static void start(void)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+}
+
+static void stop(void)
+{
+    agent_destroy(&agent);
+}
+
+static void lock_name(char *name, size_t size, unsigned lock)
+{
+    snprintf(name, size, "restart/%u", lock);
+}
+
+static void end_all(struct actor *actors, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        actor_end(&actors[i]);
+    }
+}
+
+static void events_on(struct actor *actor)
+{
+    REQUIRE(actor_do(actor, &(struct actor_request){.kind = ACTOR_EVENTS}).result == 0, "events");
+}
+
+/* The next event within timeout_ms; kind 0: none. */
+static struct actor_reply event_within(struct actor *actor, int64_t timeout_ms)
+{
+    const struct actor_request request = {.kind = ACTOR_EVENT, .timeout_ns = timeout_ms * MS};
+    return actor_do(actor, &request);
+}
+
+/* Every holder takes its own lock. */
+static void take_all(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char name[32];
+        lock_name(name, sizeof(name), i);
+        actor_ready(&holders[i], agent.socket);
+        events_on(&holders[i]);
+        REQUIRE(actor_open(&holders[i], 0, name, 200) == 0, "open %s", name);
+        REQUIRE(actor_acquire(&holders[i], 0, HF_EXCLUSIVE, GUARD_MS, &holds[i]) == 0, "acquire");
+    }
+}
+
+static void check_all_hold(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        REQUIRE(actor_remaining(&holders[i], 0) > 0, "holder %u holds no more", i);
+        struct actor_reply reply = event_within(&holders[i], 0);
+        REQUIRE(reply.result == 0 || reply.event.kind != HF_EVENT_LOST, "holder %u was told LOST",
+                i);
+    }
+}
+
+/* Waiter i waits for lock i, behind its holder. */
+static void wait_all(void)
+{
+    for (unsigned i = 0; i < WAITERS; i++) {
+        char name[32];
+        lock_name(name, sizeof(name), i);
+        actor_ready(&waiters[i], agent.socket);
+        REQUIRE(actor_open(&waiters[i], 0, name, 200) == 0, "open %s", name);
+        actor_wait(&waiters[i], 0, HF_EXCLUSIVE);
+        actor_await_waiters(&holders[0], name, 1);
+    }
+}
+
+START_TEST(killed_agent_back_within_the_lease)
+{
+    take_all(HOLDERS);
+    wait_all();
+    for (unsigned round = 0; round < 3; round++) {
+        agent_kill(&agent);
+        check_all_hold(HOLDERS);
+        agent_start(&agent);
+        check_all_hold(HOLDERS);
+    }
+    ck_assert(agent_logged(&agent, "session_continued"));
+    for (unsigned i = 0; i < HOLDERS; i++) {
+        struct actor_reply reply;
+        ck_assert(!actor_receive(&waiters[i], &reply, 0)); /* not served while another holds */
+        ck_assert_int_eq(actor_release(&holders[i], 0), 0);
+        REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS), "waiter %u is not served", i);
+        REQUIRE(reply.result == 0 && reply.hold.token > holds[i].token, "waiter %u: %s, token %llu",
+                i, hf_strerror(reply.result), (unsigned long long)reply.hold.token);
+        ck_assert_int_eq(actor_release(&waiters[i], 0), 0);
+    }
+    end_all(holders, HOLDERS);
+    end_all(waiters, WAITERS);
+}
+END_TEST
+
+/* Many waiters of one lock, the agent killed between their turns: the order stays. */
+START_TEST(waiters_served_in_order_over_restarts)
+{
+    take_all(1);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        actor_ready(&waiters[i], agent.socket);
+        ck_assert_int_eq(actor_open(&waiters[i], 0, "restart/0", 200), 0);
+        actor_wait(&waiters[i], 0, HF_EXCLUSIVE);
+        actor_await_waiters(&holders[0], "restart/0", i + 1);
+    }
+    agent_kill(&agent);
+    agent_start(&agent);
+    uint64_t token = holds[0].token;
+    ck_assert_int_eq(actor_release(&holders[0], 0), 0);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        struct actor_reply reply;
+        REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS), "waiter %u is not served", i);
+        REQUIRE(reply.result == 0 && reply.hold.token > token, "waiter %u: %s", i,
+                hf_strerror(reply.result));
+        token = reply.hold.token;
+        if (i % 10 == 5) {
+            agent_kill(&agent);
+        }
+        ck_assert_int_eq(actor_release(&waiters[i], 0), 0); /* agent alive or not */
+        if (i % 10 == 7) {
+            agent_start(&agent);
+        }
+        for (unsigned other = i + 2; other < WAITERS; other++) {
+            REQUIRE(!actor_receive(&waiters[other], &reply, 0), "waiter %u passed waiter %u",
+                    other, i + 1);
+        }
+    }
+    end_all(holders, 1);
+    end_all(waiters, WAITERS);
+}
+END_TEST
+
+/* No agent: JEOPARDY at the lease's end, LOST at the end of the grace period, by own timers. */
+START_TEST(every_holder_is_told_in_time_without_an_agent)
+{
+    take_all(HOLDERS);
+    agent_kill(&agent);
+    int64_t killed_ns = boottime_now();
+    for (unsigned i = 0; i < HOLDERS; i++) { /* all at once: each looks from now on */
+        const struct actor_request wait = {.kind = ACTOR_EVENT,
+                                           .timeout_ns = (TTL_MS + GUARD_MS) * MS};
+        actor_send(&holders[i], &wait);
+    }
+    for (unsigned i = 0; i < HOLDERS; i++) {
+        struct actor_reply reply;
+        REQUIRE(actor_receive(&holders[i], &reply, TTL_MS + 2 * GUARD_MS), "holder %u", i);
+        REQUIRE(reply.result == 1 && reply.event.kind == HF_EVENT_JEOPARDY &&
+                    reply.event.lock == 0 && reply.event.token == holds[i].token,
+                "holder %u was told %d", i, (int)reply.event.kind);
+        /* a lease that the dead agent renewed ends a ttl after that at the latest */
+        REQUIRE(reply.time_ns < killed_ns + (TTL_MS + 3000) * MS, "holder %u was told too late", i);
+        REQUIRE(actor_remaining(&holders[i], 0) <= 0, "told JEOPARDY, but it counts");
+    }
+    struct actor_reply lost = event_within(&holders[0], TTL_MS + GUARD_MS);
+    ck_assert_int_eq(lost.result, 1);
+    ck_assert_int_eq(lost.event.kind, HF_EVENT_LOST);
+    ck_assert_int_eq(actor_release(&holders[0], 0), HF_ELOST);
+    ck_assert_int_eq(actor_release(&holders[0], 0), HF_ENOTHELD);
+    end_all(holders, HOLDERS);
+}
+END_TEST
+
+/* In jeopardy, then safe again: the agent is back within the grace period. */
+START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
+{
+    take_all(2);
+    agent_kill(&agent);
+    struct actor_reply reply = event_within(&holders[0], TTL_MS + GUARD_MS);
+    ck_assert_int_eq(reply.event.kind, HF_EVENT_JEOPARDY);
+    agent_start(&agent);
+    reply = event_within(&holders[0], GUARD_MS);
+    ck_assert_int_eq(reply.result, 1);
+    if (agent_logged(&agent, "session_continued")) { /* else this machine was too slow */
+        ck_assert_int_eq(reply.event.kind, HF_EVENT_SAFE);
+        ck_assert(actor_remaining(&holders[0], 0) > 0);
+        ck_assert_int_eq(actor_release(&holders[0], 0), 0);
+    } else {
+        ck_assert_int_eq(reply.event.kind, HF_EVENT_LOST);
+    }
+    end_all(holders, 2);
+}
+END_TEST
+
+/* SIGTERM keeps what is held, for the next start. */
+START_TEST(stopped_agent_keeps_every_hold)
+{
+    take_all(5);
+    int status = agent_stop(&agent);
+    ck_assert_int_eq(status, 0);
+    check_all_hold(5);
+    agent_start(&agent);
+    check_all_hold(5);
+    for (unsigned i = 0; i < 5; i++) {
+        ck_assert_int_eq(actor_release(&holders[i], 0), 0);
+    }
+    end_all(holders, 5);
+}
+END_TEST
+
+/* A holder that dies while no agent runs: the next agent finds out and closes its lock. */
+START_TEST(holder_that_died_without_an_agent)
+{
+    take_all(3);
+    actor_ready(&waiters[0], agent.socket);
+    ck_assert_int_eq(actor_open(&waiters[0], 0, "restart/1", 200), 0);
+    actor_wait(&waiters[0], 0, HF_EXCLUSIVE);
+    actor_await_waiters(&holders[0], "restart/1", 1);
+    agent_kill(&agent);
+    actor_kill(&holders[1]);
+    int64_t died_ns = boottime_now();
+    struct actor_reply reply;
+    ck_assert(!actor_receive(&waiters[0], &reply, 300)); /* nobody knows yet */
+    agent_start(&agent);
+    REQUIRE(actor_receive(&waiters[0], &reply, GUARD_MS), "the waiter is stuck");
+    ck_assert_int_eq(reply.result, 0);
+    ck_assert(reply.hold.token > holds[1].token);
+    ck_assert(reply.time_ns >= died_ns + 200 * MS);
+    ck_assert(actor_remaining(&holders[0], 0) > 0);
+    ck_assert(actor_remaining(&holders[2], 0) > 0);
+    end_all(holders, 3);
+    actor_end(&waiters[0]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("restart");
+    TCase *tests = tcase_create("agent killed");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 150);
+    tcase_add_test(tests, killed_agent_back_within_the_lease);
+    tcase_add_test(tests, waiters_served_in_order_over_restarts);
+    tcase_add_test(tests, every_holder_is_told_in_time_without_an_agent);
+    tcase_add_test(tests, jeopardy_ends_when_the_agent_is_back_within_the_grace_period);
+    tcase_add_test(tests, stopped_agent_keeps_every_hold);
+    tcase_add_test(tests, holder_that_died_without_an_agent);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
