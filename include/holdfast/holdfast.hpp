@@ -10,8 +10,8 @@
  *     if (auto hold = holdfast::hold::try_for(lock, std::chrono::seconds(2))) { ... }
  *
  * A client outlives its locks, and a lock its holds. What a constructor cannot do it throws; try_to
- * and try_for answer "not now" with an empty hold and throw the rest. A destructor never throws: call
- * release() where it matters whether the hold lasted until its end.
+ * and try_for answer "not now" with an empty hold and throw the rest. A destructor never throws:
+ * call release() where it matters whether the hold lasted until its end.
  */
 #ifndef HOLDFAST_HOLDFAST_HPP
 #define HOLDFAST_HOLDFAST_HPP
