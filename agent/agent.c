@@ -19,6 +19,7 @@
 enum {
     DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* that are no client's */
     DESCRIPTORS_PER_CLIENT = 3,
+    COMMITS_UNTIL_CHECKPOINT = 4096, /* with no quiet moment before */
     START_ROUNDS_MAX = 1000,
 };
 
@@ -166,7 +167,8 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->look_ns = now_ns;
     uint64_t commits = driver_commits(agent->driver);
     /* The checkpoint waits for a quiet moment: it costs a flush or two. */
-    if (commits != agent->idle_commits && commits == agent->seen_commits) {
+    bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;
+    if (quiet || commits - agent->idle_commits > COMMITS_UNTIL_CHECKPOINT) {
         if (!store_idle(agent->store)) {
             log_simple(LOG_LEVEL_WARN, "checkpoint_failed", store_error(agent->store));
         }

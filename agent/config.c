@@ -615,7 +615,7 @@ static void set_defaults(struct config *config)
     config->grace_ns = -1; /* as session_ttl */
     config->max_drift_percent = 10;
     config->limits = (struct host_limits){
-        .locks = 262144, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
+        .locks = 131072, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
     config->namespace_count = 1;
     strcpy(config->namespaces[0].name, "default");
 }

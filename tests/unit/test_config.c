@@ -1,0 +1,346 @@
+/* The configuration: every key, every way to get one wrong, and who may do what by it. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+static char folder[] = "/tmp/holdfast-config-XXXXXX";
+static char file[64];
+static char error[CONFIG_ERROR_MAX];
+static struct config config;
+
+static void set_up(void)
+{
+    strcpy(folder, "/tmp/holdfast-config-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/c.ini", folder);
+}
+
+static void tear_down(void)
+{
+    unlink(file);
+    rmdir(folder);
+}
+
+static enum config_result read_text(const char *text)
+{
+    FILE *out = fopen(file, "w");
+    ck_assert_ptr_nonnull(out);
+    fputs(text, out);
+    ck_assert_int_eq(fclose(out), 0);
+    return config_read(&config, file, error);
+}
+
+static const char minimal[] = "[agent]\nname = a\ncell = c\n";
+
+START_TEST(defaults)
+{
+    ck_assert_int_eq(read_text(minimal), CONFIG_OK);
+    ck_assert_str_eq(config.agent, "a");
+    ck_assert_str_eq(config.cell, "c");
+    ck_assert_str_eq(config.state_dir, "/var/lib/holdfast");
+    ck_assert_str_eq(config.socket, "/run/holdfast/agent.sock");
+    ck_assert_int_eq(config.session_ttl_ns, 5000000000);
+    ck_assert_int_eq(config.grace_ns, 5000000000);
+    ck_assert_uint_eq(config.max_drift_percent, 10);
+    ck_assert_uint_eq(config.limits.locks, 131072);
+    ck_assert_uint_eq(config.limits.clients, 4096);
+    ck_assert_uint_eq(config.limits.handles, 1048576);
+    ck_assert_uint_eq(config.limits.blocks, 16384);
+    ck_assert_uint_eq(config.limits.watches, 1024);
+    ck_assert_uint_eq(config.namespace_count, 1);
+    ck_assert_str_eq(config.namespaces[0].name, "default");
+}
+END_TEST
+
+START_TEST(every_key)
+{
+    ck_assert_int_eq(read_text("; a comment\n"
+                               "[agent]\n"
+                               "name = host-a   ; unique\n"
+                               "cell = prod_1\n"
+                               "role = voter\n"
+                               "state_dir = /srv/state\n"
+                               "socket = /srv/run/a.sock\n"
+                               "users = root\n"
+                               "[cell]\n"
+                               "listen = tcp://0.0.0.0:7411\n"
+                               "advertise = tls+tcp://[::1]:7411\n"
+                               "session_ttl = 1500ms\n"
+                               "grace_period = 2m\n"
+                               "max_drift = 5%\n"
+                               "[voters]\n"
+                               "host-a = tcp://10.0.0.1:7411\n"
+                               "[limits]\n"
+                               "locks = 100\nclients = 200\nhandles = 300\nblocks = 400\n"
+                               "watches = 500\n"
+                               "[namespace.orders]\n"
+                               "users = root, 1234\n"
+                               "groups = root ,77\n"
+                               "admins = @root, 99\n"
+                               "[namespace.empty]\n"
+                               "[namespace.default]\n"
+                               "groups = 5\n"),
+                     CONFIG_OK);
+    ck_assert_str_eq(config.agent, "host-a");
+    ck_assert_str_eq(config.state_dir, "/srv/state");
+    ck_assert_str_eq(config.socket, "/srv/run/a.sock");
+    ck_assert_str_eq(config.listen, "tcp://0.0.0.0:7411");
+    ck_assert_str_eq(config.advertise, "tls+tcp://[::1]:7411");
+    ck_assert_int_eq(config.session_ttl_ns, 1500000000);
+    ck_assert_int_eq(config.grace_ns, 120000000000);
+    ck_assert_uint_eq(config.max_drift_percent, 5);
+    ck_assert_uint_eq(config.limits.locks, 100);
+    ck_assert_uint_eq(config.limits.clients, 200);
+    ck_assert_uint_eq(config.limits.handles, 300);
+    ck_assert_uint_eq(config.limits.blocks, 400);
+    ck_assert_uint_eq(config.limits.watches, 500);
+    ck_assert_uint_eq(config.namespace_count, 3);
+    const struct config_access *access = &config.namespaces[1].access;
+    ck_assert_str_eq(config.namespaces[1].name, "orders");
+    ck_assert_uint_eq(access->users.count, 2);
+    ck_assert_uint_eq(access->users.ids[1], 1234);
+    ck_assert_uint_eq(access->groups.count, 2);
+    ck_assert_uint_eq(access->groups.ids[1], 77);
+    ck_assert_uint_eq(access->admin_groups.count, 1);
+    ck_assert_uint_eq(access->admin_users.ids[0], 99);
+    ck_assert_str_eq(config.namespaces[2].name, "empty");
+    ck_assert_uint_eq(config.namespaces[0].access.groups.ids[0], 5);
+    ck_assert_uint_eq(config.everywhere.users.count, 1);
+}
+END_TEST
+
+/* Text after the minimal one (which has 3 lines), and the line of the error. */
+static const struct {
+    const char *text;
+    const char *expected;
+} wrongs[] = {
+    {"nam = x\n", ":4: [agent] nam: found an unknown key, expected one of: name, cell, role, "
+                  "state_dir, socket, users, groups, admins"},
+    {"name = b\n", ":4: [agent] name: found it twice"},
+    {"role = leader\n", ":4: [agent] role: found \"leader\", expected voter or observer"},
+    {"state_dir = var\n", ":4: [agent] state_dir: found \"var\", expected a path"},
+    {"socket = s\n", ":4: [agent] socket: found \"s\", expected a path"},
+    {"[cell]\nlisten = udp://x:1\n", ":5: [cell] listen: found \"udp://x:1\", expected tcp://"},
+    {"[cell]\nlisten = tcp://x\n", ":5: [cell] listen: found \"tcp://x\", expected tcp://"},
+    {"[cell]\nadvertise = tcp://x:0\n", ":5: [cell] advertise: found \"tcp://x:0\", expected"},
+    {"[cell]\nadvertise = tcp://x:70000\n", ":5: [cell] advertise: found"},
+    {"[cell]\nsession_ttl = 5\n", ":5: [cell] session_ttl: found \"5\", expected a duration"},
+    {"[cell]\nsession_ttl = 5 s\n", ":5: [cell] session_ttl: found \"5 s\", expected"},
+    {"[cell]\nsession_ttl = 299ms\n", ":5: [cell] session_ttl: found \"299ms\", expected"},
+    {"[cell]\nsession_ttl = 2h\n", ":5: [cell] session_ttl: found \"2h\", expected"},
+    {"[cell]\nsession_ttl = 99999999999999999999s\n", ":5: [cell] session_ttl: found"},
+    {"[cell]\nsession_ttl = -5s\n", ":5: [cell] session_ttl: found \"-5s\", expected"},
+    {"[cell]\ngrace_period = 2h\n", ":5: [cell] grace_period: found \"2h\", expected"},
+    {"[cell]\nmax_drift = 51%\n", ":5: [cell] max_drift: found \"51%\", expected"},
+    {"[cell]\nmax_drift = 10\n", ":5: [cell] max_drift: found \"10\", expected"},
+    {"[limits]\nlocks = 0\n", ":5: [limits] locks: found \"0\", expected a number of 1 to"},
+    {"[limits]\nlocks = 4194305\n", ":5: [limits] locks: found"},
+    {"[limits]\nclients = 16384\n", ":5: [limits] clients: found"},
+    {"[limits]\nhandles = x\n", ":5: [limits] handles: found \"x\", expected"},
+    {"[limits]\nblocks = 1048577\n", ":5: [limits] blocks: found"},
+    {"[limits]\nwatches = 1s\n", ":5: [limits] watches: found"},
+    {"[limits]\nfiles = 1\n", ":5: [limits] files: found an unknown key, expected one of: locks"},
+    {"[voters]\nA = tcp://x:1\n", ":5: [voters] A: found no agent name"},
+    {"[voters]\na = x:1\n", ":5: [voters] a: found \"x:1\", expected tcp://"},
+    {"[voters]\nb = tcp://x:1\n", ":5: [voters]: found no a, expected the name of [agent]"},
+    {"[voters]\na = tcp://x:1\nb = tcp://x:2\n", ":5: [voters]: found 2 of them, expected 1, 3"},
+    {"[tls]\nca = x\n", ":5: [tls] ca: found \"x\", expected a path"},
+    {"[tls]\ncipher = x\n", ":5: [tls] cipher: found an unknown key, expected one of: ca, cert"},
+    {"[http]\nlisten = 80\n", ":5: [http] listen: found \"80\", expected http://HOST:PORT"},
+    {"[namespace.A]\n", ":4: [namespace.A]: found namespace \"A\", expected 1 to 32 of a-z"},
+    {"[namespace.]\nusers = root\n", ":4: [namespace.]: found namespace \"\", expected"},
+    {"[namespace.x]\nuser = root\n", ":5: [namespace.x] user: found an unknown key, expected "
+                                     "users, groups or admins"},
+    {"[namespace.x]\nusers = no-such-user\n", ":5: [namespace.x] users: found \"no-such-user\", "
+                                              "expected users of this host"},
+    {"[namespace.x]\ngroups = no-such-group\n", ":5: [namespace.x] groups: found"},
+    {"[namespace.x]\nadmins = root, @no-such\n", ":5: [namespace.x] admins: found \"@no-such\""},
+    {"[namespace.x]\nusers = root,,root\n", ":5: [namespace.x] users: found \"root,,root\", "
+                                            "expected names separated by commas"},
+    {"[namespace.x]\nusers = root root\n", ":5: [namespace.x] users: found \"root root\""},
+    {"[namespace.x]\nusers =\n", ":5: [namespace.x] users: found \"\", expected names"},
+    {"[nonsense]\n", ":4: [nonsense]: found an unknown section, expected agent, cell"},
+    {"[nonsense]\nx = 1\n", ":4: [nonsense]: found an unknown section"},
+    {"just words\n", ":4: found neither, expected [section] or key = value"},
+    {"[cell\n", ":4: found neither, expected [section] or key = value"},
+    {"[voters]\na = tcp://x:1\nb = tcp://x:2\nc = tcp://x:3\n",
+     ":5: not in this version: [voters] with 3 voters"},
+    {"role = observer\n", ":4: not in this version: [agent] role = observer"},
+    {"[tls]\nca = /x\n", ":5: not in this version: [tls] ca"},
+    {"[http]\nlisten = http://127.0.0.1:7412\n", ":5: not in this version: [http] listen"},
+};
+
+START_TEST(what_is_wrong_is_told_in_one_line)
+{
+    char text[512];
+    char expected[512];
+    snprintf(text, sizeof(text), "%s%s", minimal, wrongs[_i].text);
+    ck_assert_int_eq(read_text(text), CONFIG_WRONG);
+    snprintf(expected, sizeof(expected), "%s%s", file, wrongs[_i].expected);
+    ck_assert_msg(strncmp(error, expected, strlen(expected)) == 0, "found    %s\nexpected %s",
+                  error, expected);
+    ck_assert_ptr_null(strchr(error, '\n'));
+}
+END_TEST
+
+START_TEST(what_must_be_there)
+{
+    ck_assert_int_eq(read_text(""), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, "[agent] name: found none"));
+    ck_assert_int_eq(read_text("[agent]\nname = a\n"), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, "[agent] cell: found none"));
+    ck_assert_int_eq(read_text("name = a\n"), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, ":1: name: found a key before any section"));
+    ck_assert_int_eq(config_read(&config, "/nonexistent/x", error), CONFIG_UNREADABLE);
+    ck_assert_str_eq(error, "/nonexistent/x: No such file or directory");
+}
+END_TEST
+
+START_TEST(a_long_line_is_not_cut_silently)
+{
+    char text[1024];
+    size_t used = (size_t)snprintf(text, sizeof(text), "%s[namespace.x]\nusers = root", minimal);
+    while (used < 400) {
+        used += (size_t)snprintf(text + used, sizeof(text) - used, ", root");
+    }
+    snprintf(text + used, sizeof(text) - used, "\n");
+    ck_assert_int_eq(read_text(text), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, ":5: found a line of more than"));
+}
+END_TEST
+
+START_TEST(only_the_first_error_is_told)
+{
+    ck_assert_int_eq(read_text("[agent]\nname = A\ncell = B\n[x]\n"), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, ":2: [agent] name: found \"A\""));
+}
+END_TEST
+
+START_TEST(control_characters_are_not_repeated)
+{
+    ck_assert_int_eq(read_text("[agent]\nname = a\x1b[31m\n"), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, "found \"a?[31m\""));
+}
+END_TEST
+
+START_TEST(too_many_namespaces)
+{
+    char text[8192];
+    size_t used = (size_t)snprintf(text, sizeof(text), "%s", minimal);
+    for (int i = 1; i < HOST_NAMESPACES_MAX; i++) {
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "[namespace.n%d]\n", i);
+    }
+    ck_assert_int_eq(read_text(text), CONFIG_OK);
+    ck_assert_uint_eq(config.namespace_count, HOST_NAMESPACES_MAX);
+    snprintf(text + used, sizeof(text) - used, "[namespace.more]\n");
+    ck_assert_int_eq(read_text(text), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, "expected at most 64 namespaces"));
+}
+END_TEST
+
+static uint8_t rights(uint32_t space, uid_t uid, gid_t group)
+{
+    gid_t groups[] = {4000, group};
+    struct config_user user = {.uid = uid, .groups = groups, .group_count = 2};
+    return config_rights(&config, space, 50, &user);
+}
+
+enum { USE = HOST_MAY_USE, ADMIN = HOST_MAY_USE | HOST_MAY_ADMIN };
+
+START_TEST(who_may_do_what)
+{
+    ck_assert_int_eq(read_text("[agent]\nname = a\ncell = c\nusers = 10\nadmins = 11\n"
+                               "[namespace.orders]\nusers = 20\ngroups = 2000\n"
+                               "admins = 21, @2100\n"
+                               "[namespace.mine]\n"),
+                     CONFIG_OK);
+    ck_assert_uint_eq(rights(0, 0, 1), ADMIN); /* root, everywhere */
+    ck_assert_uint_eq(rights(1, 0, 1), ADMIN);
+    ck_assert_uint_eq(rights(0, 50, 1), USE); /* the agent's own user: no administrator */
+    ck_assert_uint_eq(rights(1, 50, 1), USE);
+    ck_assert_uint_eq(rights(0, 10, 1), USE); /* [agent] users: where nobody else is named */
+    ck_assert_uint_eq(rights(2, 10, 1), USE);
+    ck_assert_uint_eq(rights(1, 10, 1), 0);
+    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* [agent] admins: everywhere */
+    ck_assert_uint_eq(rights(1, 20, 1), USE);
+    ck_assert_uint_eq(rights(0, 20, 1), 0);
+    ck_assert_uint_eq(rights(1, 99, 2000), USE);
+    ck_assert_uint_eq(rights(1, 99, 2001), 0);
+    ck_assert_uint_eq(rights(1, 21, 1), ADMIN);
+    ck_assert_uint_eq(rights(1, 99, 2100), ADMIN);
+    ck_assert_uint_eq(rights(0, 99, 2100), 0);
+    ck_assert(config_admits_others(&config, 50));
+}
+END_TEST
+
+START_TEST(nobody_else_unless_named)
+{
+    ck_assert_int_eq(read_text(minimal), CONFIG_OK);
+    ck_assert_uint_eq(rights(0, 50, 1), USE);
+    ck_assert_uint_eq(rights(0, 51, 1), 0);
+    ck_assert(!config_admits_others(&config, 50));
+    ck_assert_int_eq(read_text("[agent]\nname = a\ncell = c\nadmins = root, 50\n"), CONFIG_OK);
+    ck_assert(!config_admits_others(&config, 50));
+    ck_assert(config_admits_others(&config, 51));
+}
+END_TEST
+
+START_TEST(dev)
+{
+    ck_assert_int_eq(config_dev(&config, "/tmp/x///", error), CONFIG_OK);
+    ck_assert_str_eq(config.state_dir, "/tmp/x");
+    ck_assert_str_eq(config.socket, "/tmp/x/agent.sock");
+    ck_assert_str_eq(config.agent, "dev");
+    ck_assert_str_eq(config.cell, "dev");
+    ck_assert_int_eq(config.session_ttl_ns, 5000000000);
+    ck_assert_int_eq(config.grace_ns, 5000000000);
+    ck_assert_uint_eq(rights(0, 50, 1), ADMIN);
+    ck_assert_uint_eq(rights(0, 51, 1), 0);
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    ck_assert_int_eq(config_dev(&config, NULL, error), CONFIG_OK);
+    ck_assert_str_eq(config.state_dir, "/run/user/7/holdfast");
+    unsetenv("XDG_RUNTIME_DIR");
+    if (geteuid() == 0) {
+        ck_assert_int_eq(config_dev(&config, NULL, error), CONFIG_OK);
+        ck_assert_str_eq(config.state_dir, "/run/holdfast");
+    } else {
+        ck_assert_int_eq(config_dev(&config, NULL, error), CONFIG_WRONG);
+        ck_assert_ptr_nonnull(strstr(error, "XDG_RUNTIME_DIR"));
+    }
+    char path[200];
+    memset(path, 'x', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    ck_assert_int_eq(config_dev(&config, path, error), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, "found a path of 199 bytes"));
+    ck_assert_int_eq(config_dev(&config, "", error), CONFIG_WRONG);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("config");
+    TCase *files = tcase_create("files");
+    tcase_add_checked_fixture(files, set_up, tear_down);
+    tcase_add_test(files, defaults);
+    tcase_add_test(files, every_key);
+    tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
+                        (int)(sizeof(wrongs) / sizeof(wrongs[0])));
+    tcase_add_test(files, what_must_be_there);
+    tcase_add_test(files, a_long_line_is_not_cut_silently);
+    tcase_add_test(files, only_the_first_error_is_told);
+    tcase_add_test(files, control_characters_are_not_repeated);
+    tcase_add_test(files, too_many_namespaces);
+    tcase_add_test(files, who_may_do_what);
+    tcase_add_test(files, nobody_else_unless_named);
+    tcase_add_test(files, dev);
+    suite_add_tcase(suite, files);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

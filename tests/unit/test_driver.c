@@ -1,0 +1,450 @@
+/*
+ * The driver's order, with a host core and a store that do as the test tells them: what waits for
+ * a commit, what does not, how many commits there are, and what a failure stops.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+/* ---- the store that counts ---- */
+
+struct store {
+    bool open;
+    bool fail_commit;
+    unsigned puts;
+    unsigned commits;
+    char error[32];
+};
+
+static struct store store;
+static char trace[4096]; /* what happened, in order: one word each */
+
+static void note(const char *word)
+{
+    ck_assert_uint_lt(strlen(trace) + strlen(word) + 2, sizeof(trace));
+    if (trace[0] != '\0') {
+        strcat(trace, " ");
+    }
+    strcat(trace, word);
+}
+
+const char *store_error(const struct store *unused)
+{
+    (void)unused;
+    return "disk on fire";
+}
+
+bool store_begin(struct store *its)
+{
+    ck_assert(!its->open);
+    its->open = true;
+    return true;
+}
+
+bool store_commit(struct store *its, uint64_t *commit)
+{
+    ck_assert(its->open);
+    its->open = false;
+    note("commit");
+    *commit = ++its->commits;
+    return !its->fail_commit;
+}
+
+bool store_put_action(struct store *its, const struct action *action)
+{
+    ck_assert(its->open);
+    ck_assert_int_ne(action->kind, ACTION_SEND);
+    its->puts++;
+    return true;
+}
+
+bool store_put_slot(struct store *its, const struct store_slot *slot)
+{
+    (void)slot;
+    ck_assert(its->open);
+    note("slot");
+    return true;
+}
+
+bool store_del_slot(struct store *its, const char *space, uint32_t slot)
+{
+    (void)space;
+    (void)slot;
+    ck_assert(its->open);
+    note("no-slot");
+    return true;
+}
+
+bool store_put_session_epoch(struct store *its, uint32_t epoch)
+{
+    char word[32];
+    ck_assert(its->open);
+    snprintf(word, sizeof(word), "epoch%u", epoch);
+    note(word);
+    return true;
+}
+
+/* ---- the host core that does as it is told ---- */
+
+/* What it does on the frame of client n: letters. s: persist a slot, d: persist none, r: reply,
+ * q: ask the quorum for a lock, w: welcomed. */
+static const char *script[16];
+static int64_t now_ns;
+static unsigned grants;
+
+static struct host_action *add(struct host_actions *actions, enum host_action_kind kind)
+{
+    ck_assert_uint_lt(actions->count, actions->capacity);
+    struct host_action *action = &actions->items[actions->count++];
+    memset(action, 0, sizeof(*action));
+    action->kind = kind;
+    return action;
+}
+
+static void ask(struct host_actions *actions, uint64_t request)
+{
+    struct host_action *action = add(actions, HOST_SEND);
+    struct message_acquire *acquire = &action->as.send.as.acquire;
+    action->as.send.kind = MESSAGE_ACQUIRE;
+    message_agent_set(&acquire->agent, "dev", 3);
+    acquire->epoch = 1;
+    acquire->request_id = request;
+    acquire->mode = MESSAGE_MODE_EXCLUSIVE;
+    char name[16];
+    int length = snprintf(name, sizeof(name), "lock%u", (unsigned)request);
+    message_name_set(&acquire->name, name, (size_t)length);
+}
+
+static void play(const char *letters, uint32_t client, struct host_actions *actions)
+{
+    for (; *letters != '\0'; letters++) {
+        struct host_action *action;
+        switch (*letters) {
+        case 's':
+            message_name_set(&add(actions, HOST_PERSIST_SLOT)->as.slot.name, "x", 1);
+            break;
+        case 'd':
+            add(actions, HOST_PERSIST_NO_SLOT);
+            break;
+        case 'w':
+            add(actions, HOST_WELCOMED)->client = client;
+            break;
+        case 'q':
+            ask(actions, client);
+            break;
+        default:
+            action = add(actions, HOST_REPLY);
+            action->client = client;
+            action->as.reply.offset = (uint32_t)actions->output_used;
+            action->as.reply.size = 4;
+            memset(actions->output + actions->output_used, 'a' + (int)client, 4);
+            actions->output_used += 4;
+        }
+    }
+}
+
+void host_step(struct host *host, const struct host_event *event, struct host_actions *actions)
+{
+    char word[32];
+    (void)host;
+    ck_assert_uint_eq(actions->count, 0);
+    if (event->kind == HOST_FRAME) {
+        play(script[event->client], event->client, actions);
+    } else if (event->kind == HOST_MESSAGE && event->as.message->kind == MESSAGE_GRANT) {
+        grants++;
+        note("grant");
+    } else if (event->kind == HOST_LEASE) {
+        snprintf(word, sizeof(word), "lease%u%s", event->as.lease.epoch,
+                 event->as.lease.lost ? "lost" : "");
+        note(word);
+    } else if (event->kind == HOST_HANGUP) {
+        note("hangup");
+        add(actions, HOST_FORGET)->client = event->client;
+    }
+}
+
+int64_t host_next_tick_ns(const struct host *host)
+{
+    (void)host;
+    return INT64_MAX;
+}
+
+/* ---- the driver under test ---- */
+
+static struct driver *driver;
+static struct renewal renewal;
+static struct quorum *quorum;
+static void *memory[2];
+static bool hang_up_on_reply;
+
+static void act(void *arg, const struct host_action *action, const unsigned char *bytes)
+{
+    char word[32];
+    (void)arg;
+    if (action->kind == HOST_REPLY) {
+        for (unsigned i = 0; i < 4; i++) { /* its bytes survived the wait */
+            ck_assert_int_eq(bytes[i], 'a' + (int)action->client);
+        }
+        if (hang_up_on_reply) {
+            driver_post(driver, HOST_HANGUP, action->client);
+        }
+    }
+    snprintf(word, sizeof(word), "%s%u",
+             action->kind == HOST_REPLY    ? "reply"
+             : action->kind == HOST_FORGET ? "forget"
+                                           : "welcomed",
+             action->client);
+    note(word);
+}
+
+static void promise(void *arg, uint32_t epoch, int64_t deadline_ns)
+{
+    (void)arg;
+    (void)epoch;
+    ck_assert_int_gt(deadline_ns, 0);
+    note("promise");
+}
+
+static void session(void *arg, enum renewal_state state, uint32_t epoch)
+{
+    (void)arg;
+    (void)state;
+    (void)epoch;
+}
+
+static int64_t read_now(void *arg)
+{
+    (void)arg;
+    return now_ns;
+}
+
+static uint64_t draw(void *arg)
+{
+    (void)arg;
+    return (uint64_t)rand() + 1;
+}
+
+static const char *spaces[] = {"default"};
+
+static void set_up(void)
+{
+    static const struct quorum_limits limits = {.registers = 100, .agents = 4, .requests = 100};
+    struct quorum_config quorum_config = {.limits = limits,
+                                          .membership = 1,
+                                          .voter_count = 1,
+                                          .store_id = {1, 2},
+                                          .session_ttl_ns = 5000000000,
+                                          .max_drift_percent = 10};
+    struct renewal_config renewal_config = {.voter_count = 1,
+                                            .session_ttl_ns = 5000000000,
+                                            .grace_period_ns = 5000000000,
+                                            .max_drift_percent = 10};
+    struct message_agent self = {.length = 0};
+    struct message header;
+    message_agent_set(&self, "dev", 3);
+    quorum_config.voters[0] = renewal_config.voters[0] = self;
+    now_ns = 100000000000;
+    memory[0] = calloc(1, names_size(1000));
+    memory[1] = calloc(1, quorum_size(&limits));
+    struct names *names = names_init(memory[0], 1000, 1);
+    quorum = quorum_init(memory[1], &quorum_config, names);
+    quorum_header(quorum, MESSAGE_RENEW, &header);
+    renewal_init(&renewal, &renewal_config, &header);
+    struct driver_config config = {.quorum = quorum,
+                                   .renewal = &renewal,
+                                   .store = &store,
+                                   .self = self,
+                                   .spaces = spaces,
+                                   .operations = {.act = act,
+                                                  .promise = promise,
+                                                  .session = session,
+                                                  .now_ns = read_now,
+                                                  .random = draw}};
+    driver = driver_create(&config);
+    ck_assert_ptr_nonnull(driver);
+    memset(script, 0, sizeof(script));
+    store = (struct store){.open = false};
+    hang_up_on_reply = false;
+    grants = 0;
+    trace[0] = '\0';
+    driver_start(driver, 1, false);
+    ck_assert_ptr_null(driver_failed(driver));
+    ck_assert(quorum_ready(quorum));
+    ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+}
+
+static void tear_down(void)
+{
+    driver_destroy(driver);
+    free(memory[0]);
+    free(memory[1]);
+}
+
+static void frame(uint32_t client, const char *letters)
+{
+    struct host_event event = {.kind = HOST_FRAME, .client = client};
+    script[client] = letters;
+    driver_event(driver, &event);
+}
+
+static void begin(void)
+{
+    trace[0] = '\0';
+    store.commits = 0;
+}
+
+START_TEST(the_start_makes_the_session_safe)
+{
+    /* The promise is kept before the host core publishes it. */
+    const char *promised = strstr(trace, "promise");
+    const char *told = strstr(trace, "lease1");
+    ck_assert_ptr_nonnull(promised);
+    ck_assert_ptr_nonnull(told);
+    ck_assert(promised < told);
+    ck_assert_ptr_nonnull(strstr(trace, "commit"));
+    ck_assert(strstr(trace, "commit") < promised);
+}
+END_TEST
+
+START_TEST(what_depends_on_nothing_is_answered_at_once)
+{
+    begin();
+    frame(1, "r");
+    ck_assert_str_eq(trace, "reply1");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "reply1");
+}
+END_TEST
+
+START_TEST(what_stands_behind_a_row_waits_for_its_commit)
+{
+    begin();
+    frame(1, "rsr");
+    ck_assert_str_eq(trace, "reply1 slot");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "reply1 slot commit reply1");
+}
+END_TEST
+
+START_TEST(a_turn_has_one_commit)
+{
+    begin();
+    frame(1, "swr");
+    frame(2, "r");
+    frame(3, "dr");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "slot no-slot commit welcomed1 reply1 reply2 reply3");
+    ck_assert_uint_eq(store.commits, 1);
+    frame(2, "r");
+    driver_flush(driver);
+    ck_assert_uint_eq(store.commits, 1);
+}
+END_TEST
+
+START_TEST(slot_and_grant_share_a_commit)
+{
+    begin();
+    unsigned puts = store.puts;
+    frame(1, "sq");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "slot commit grant");
+    ck_assert_uint_eq(store.puts, puts + 1); /* the register */
+}
+END_TEST
+
+START_TEST(requests_of_many_share_a_commit)
+{
+    begin();
+    for (uint32_t client = 1; client <= 10; client++) {
+        frame(client, "sqr");
+    }
+    driver_flush(driver);
+    ck_assert_uint_eq(store.commits, 1);
+    ck_assert_uint_eq(grants, 10);
+}
+END_TEST
+
+START_TEST(a_failed_commit_is_answered_to_nobody)
+{
+    begin();
+    frame(1, "sqr");
+    store.fail_commit = true;
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "slot commit");
+    ck_assert_str_eq(driver_failed(driver), "store: disk on fire");
+    frame(2, "r");
+    driver_tick(driver);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "slot commit");
+}
+END_TEST
+
+START_TEST(what_an_action_posts_comes_after_the_others)
+{
+    begin();
+    hang_up_on_reply = true;
+    frame(1, "srr");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "slot commit reply1 reply1 hangup forget1 hangup forget1");
+}
+END_TEST
+
+START_TEST(renewals_go_on)
+{
+    int64_t end_ns = now_ns + 60000000000;
+    begin();
+    while (now_ns < end_ns) {
+        now_ns = driver_next_ns(driver);
+        driver_tick(driver);
+        driver_flush(driver);
+        ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+    }
+    ck_assert_uint_eq(store.commits, 0); /* renewing costs no flush */
+    ck_assert_ptr_null(strstr(trace, "lost"));
+}
+END_TEST
+
+START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
+{
+    begin();
+    now_ns += 3600000000000; /* asleep past deadline and grace period */
+    driver_stalled(driver);
+    driver_tick(driver);
+    driver_flush(driver);
+    while (renewal_state(&renewal, now_ns) != RENEWAL_SAFE) {
+        now_ns = driver_next_ns(driver);
+        driver_tick(driver);
+        driver_flush(driver);
+    }
+    ck_assert_int_eq(strncmp(trace, "lease1lost epoch2 commit promise lease2",
+                             strlen("lease1lost epoch2 commit promise lease2")),
+                     0);
+    ck_assert_uint_eq(renewal_epoch(&renewal), 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("driver");
+    TCase *order = tcase_create("order");
+    tcase_add_checked_fixture(order, set_up, tear_down);
+    tcase_add_test(order, the_start_makes_the_session_safe);
+    tcase_add_test(order, what_depends_on_nothing_is_answered_at_once);
+    tcase_add_test(order, what_stands_behind_a_row_waits_for_its_commit);
+    tcase_add_test(order, a_turn_has_one_commit);
+    tcase_add_test(order, slot_and_grant_share_a_commit);
+    tcase_add_test(order, requests_of_many_share_a_commit);
+    tcase_add_test(order, a_failed_commit_is_answered_to_nobody);
+    tcase_add_test(order, what_an_action_posts_comes_after_the_others);
+    tcase_add_test(order, renewals_go_on);
+    tcase_add_test(order, a_lost_session_is_followed_by_a_durable_new_one);
+    suite_add_tcase(suite, order);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
