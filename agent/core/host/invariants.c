@@ -1,0 +1,229 @@
+/*
+ * Whether the host core's private state contradicts itself. Every list is walked from both of its
+ * ends, every count is counted again. What lies in the region is not looked at: that may be
+ * anything. For tests and the simulator; each call costs as much as there is state.
+ */
+#include "state.h"
+
+static void check_handle(const struct host *host, uint32_t index)
+{
+    const struct handle *handle = &host->handles[index];
+    const struct space *space = &host->spaces[handle->space];
+    HF_CHECK(handle->flags & HANDLE_USED);
+    HF_CHECK(handle->space < host->config.namespace_count && space->used);
+    HF_CHECK(handle->slot < space->slots_used);
+    HF_CHECK(space->locks[handle->slot].state != LOCK_FREE);
+    HF_CHECK(handle->client < host->client_capacity);
+    HF_CHECK(host->clients[handle->client].flags & CLIENT_USED);
+    HF_CHECK(client_has_id(host, handle->client, handle->holder));
+    if (handle->seat != HFI_SEAT_NONE) {
+        HF_CHECK(handle->seat / HFI_BLOCK_SEATS < space->blocks_used);
+        HF_CHECK(space->block_slot[handle->seat / HFI_BLOCK_SEATS] == handle->slot + 1);
+        HF_CHECK(space->seat_holder[handle->seat] == handle->holder);
+        HF_CHECK(space->seat_handle[handle->seat] == index);
+    }
+    HF_CHECK(handle->seat != HFI_SEAT_NONE || !(handle->flags & HANDLE_LIMITED));
+}
+
+static void check_clients(const struct host *host, uint32_t handles_used)
+{
+    uint32_t handles = 0;
+    uint32_t connected = 0;
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        const struct client *client = &host->clients[i];
+        if (!(client->flags & CLIENT_USED)) {
+            HF_CHECK(client->flags == 0);
+            continue;
+        }
+        connected += (client->flags & CLIENT_CONNECTED) != 0;
+        busy += (client->flags & (CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE)) != 0;
+        HF_CHECK(!(client->flags & CLIENT_DEAD) || !(client->flags & CLIENT_CONNECTED));
+        HF_CHECK(client_has_id(host, i, client->id));
+        uint32_t previous = NONE;
+        for (uint32_t at = client->handles; at != NONE; at = host->handles[at].client_next) {
+            HF_CHECK(at < host->handles_used && host->handles[at].client == i);
+            HF_CHECK(host->handles[at].client_previous == previous);
+            HF_CHECK(++handles <= handles_used);
+            previous = at;
+        }
+    }
+    HF_CHECK(handles == handles_used);
+    HF_CHECK(connected == host->connected_count);
+    HF_CHECK(busy == host->clients_busy);
+}
+
+static void check_ids(const struct host *host)
+{
+    uint32_t named = 0;
+    uint32_t chained = 0;
+    for (uint32_t id = 1; id <= host->ids_high; id++) {
+        if (host->ids[id].client != 0) {
+            HF_CHECK(host->ids[id].client <= host->client_capacity);
+            HF_CHECK(host->clients[host->ids[id].client - 1].flags & CLIENT_USED);
+            named++;
+        }
+    }
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        bool used = host->clients[i].flags & CLIENT_USED;
+        for (uint32_t id = used ? host->clients[i].id : 0; id != 0; id = host->ids[id].next) {
+            HF_CHECK(id <= host->ids_high && client_has_id(host, i, id));
+            HF_CHECK(++chained <= named);
+        }
+    }
+    HF_CHECK(chained == named);
+}
+
+/* The handles of one lock; they have different ids. */
+static uint32_t check_lock_handles(const struct host *host, struct place at)
+{
+    const struct lock *lock = lock_at(host, at);
+    uint32_t count = 0;
+    for (uint32_t i = lock->handles; i != NONE; i = host->handles[i].lock_next) {
+        HF_CHECK(i < host->handles_used && host->handles[i].slot == at.slot);
+        HF_CHECK(host->handles[i].space == at.space);
+        HF_CHECK(handle_of(host, at, host->handles[i].holder) == i);
+        HF_CHECK(++count <= host->config.limits.handles);
+    }
+    return count;
+}
+
+static void check_lock(const struct host *host, struct place at)
+{
+    const struct lock *lock = lock_at(host, at);
+    if (lock->state == LOCK_FREE) {
+        HF_CHECK(lock->handles == NONE);
+        HF_CHECK(host->spaces[at.space].slot_blocks[at.slot] == 0);
+        return;
+    }
+    if (lock->state == LOCK_RETIRED) {
+        HF_CHECK(lock->handles != NONE);
+        return;
+    }
+    size_t size = 0;
+    struct place found = {0};
+    const uint8_t *name = names_bytes(host->names, lock->name, &size);
+    HF_CHECK(lock_find(host, name, size, &found));
+    HF_CHECK(found.space == at.space && found.slot == at.slot);
+    if (lock_is_granted(lock)) {
+        HF_CHECK(lock->mode != HFI_GRANT_NONE && lock->token_last != 0);
+        HF_CHECK(lock->ballot != 0 && lock->sequence != 0);
+    }
+}
+
+static void check_blocks(const struct space *space)
+{
+    uint32_t chained = 0;
+    uint32_t free = 0;
+    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
+        for (uint32_t block = space->slot_blocks[slot]; block != 0;
+             block = space->block_next[block - 1]) {
+            HF_CHECK(block <= space->blocks_used && space->block_slot[block - 1] == slot + 1);
+            HF_CHECK(++chained <= space->blocks_used);
+        }
+    }
+    for (uint32_t block = space->free_block; block != 0; block = space->block_next[block - 1]) {
+        HF_CHECK(block <= space->blocks_used && space->block_slot[block - 1] == 0);
+        HF_CHECK(++free <= space->blocks_used);
+    }
+    HF_CHECK(chained + free == space->blocks_used);
+}
+
+static uint32_t check_space(const struct host *host, uint32_t index)
+{
+    const struct space *space = &host->spaces[index];
+    uint32_t handles = 0;
+    uint32_t free = 0;
+    uint32_t chained = 0;
+    HF_CHECK(space->slots_used <= space->region.slot_count);
+    HF_CHECK(space->blocks_used <= space->region.block_count);
+    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
+        struct place at = {index, slot};
+        free += space->locks[slot].state == LOCK_FREE;
+        check_lock(host, at);
+        handles += check_lock_handles(host, at);
+    }
+    for (uint32_t slot = space->free_slot; slot != 0; slot = space->locks[slot - 1].name) {
+        HF_CHECK(slot <= space->slots_used && space->locks[slot - 1].state == LOCK_FREE);
+        HF_CHECK(++chained <= space->free_slots);
+    }
+    HF_CHECK(chained == space->free_slots);
+    HF_CHECK(!host->started || free == chained);
+    check_blocks(space);
+    return handles;
+}
+
+static void check_openings(const struct host *host)
+{
+    uint32_t marked = 0;
+    for (uint32_t i = 0; i < host->opening_count; i++) {
+        const struct opening *opening = &host->openings[i];
+        HF_CHECK(i == 0 || host->openings[(i - 1) / 2].due_ns <= opening->due_ns);
+        HF_CHECK(lock_at(host, (struct place){opening->space, opening->slot})->opening);
+    }
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            marked += space->locks[slot].opening;
+        }
+    }
+    HF_CHECK(marked == host->opening_count);
+}
+
+static void check_counts(const struct host *host, uint32_t zombies, uint32_t limited)
+{
+    uint32_t pending = 0;
+    uint32_t watches = 0;
+    for (uint32_t i = 0; i < PENDING_MAX; i++) {
+        if (host->pending[i].used) {
+            pending++;
+            HF_CHECK(host->pending[i].handle < host->handles_used);
+            HF_CHECK(host->handles[host->pending[i].handle].flags & HANDLE_USED);
+        }
+    }
+    for (uint32_t i = 0; i < host->config.limits.watches; i++) {
+        if (host->watches[i].used) {
+            watches++;
+            HF_CHECK(host->clients[host->watches[i].client].flags & CLIENT_CONNECTED);
+        }
+    }
+    for (uint32_t i = 0; i < host->limited_count; i++) {
+        HF_CHECK(host->handles[host->limited[i]].flags & HANDLE_LIMITED);
+    }
+    HF_CHECK(pending == host->pending_count);
+    HF_CHECK(watches == host->watch_count);
+    HF_CHECK(limited == host->limited_count);
+    HF_CHECK(zombies == host->zombie_count);
+    HF_CHECK(zombies == 0 || host->sweep_due_ns != INT64_MAX);
+}
+
+void host_check_invariants(const struct host *host)
+{
+    uint32_t used = 0;
+    uint32_t zombies = 0;
+    uint32_t limited = 0;
+    uint32_t of_locks = 0;
+    for (uint32_t i = 0; i < host->handles_used; i++) {
+        const struct handle *handle = &host->handles[i];
+        if (handle->flags & HANDLE_USED) {
+            check_handle(host, i);
+            used++;
+            zombies += (handle->flags & HANDLE_ZOMBIE) != 0;
+            limited += (handle->flags & HANDLE_LIMITED) != 0;
+        }
+    }
+    uint32_t free = 0;
+    for (uint32_t i = host->free_handle; i != NONE; i = host->handles[i].slot) {
+        HF_CHECK(i < host->handles_used && !(host->handles[i].flags & HANDLE_USED));
+        HF_CHECK(++free <= host->handles_used);
+    }
+    HF_CHECK(used + free == host->handles_used);
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        of_locks += host->spaces[i].used ? check_space(host, i) : 0;
+    }
+    HF_CHECK(of_locks == used);
+    check_clients(host, used);
+    check_ids(host);
+    check_openings(host);
+    check_counts(host, zombies, limited);
+}

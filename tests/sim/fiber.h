@@ -1,0 +1,76 @@
+/*
+ * Fibers in virtual time: the processes and agents of the simulated world.
+ *
+ * One runs at a time. It gives way at sim_point() (before each atomic operation of the lock word's
+ * protocol and of the host core), when it sleeps, and when it waits. The scheduler picks the next
+ * one at random from the seed. Killing a fiber is not running it again: what it was doing stays
+ * half done, as with kill -9. Time moves a little with each switch, and to the next deadline when
+ * nobody can run.
+ */
+#ifndef SIM_FIBER_H
+#define SIM_FIBER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+enum fiber_state {
+    FIBER_DEAD = 0,
+    FIBER_READY,
+    FIBER_ASLEEP, /* on a futex, until wake_ns */
+    FIBER_WAITING /* until told (fiber_tell), until wake_ns */
+};
+
+enum { FIBER_STACK = 256 * 1024 };
+
+struct fiber {
+    ucontext_t context;
+    void *stack;
+    enum fiber_state state;
+    bool stopped; /* as by SIGSTOP, until resumes_ns */
+    int64_t resumes_ns;
+    int64_t wake_ns;
+    const void *futex;
+    void (*run)(void *arg);
+    void *arg;
+    void *sanitizer; /* AddressSanitizer's own note */
+};
+
+/* The scheduler's state; one world a thread of the program, and there is one thread. */
+void fibers_reset(uint64_t seed, uint32_t burst_max, int64_t step_ns_max);
+uint64_t sim_random(void);
+/* Below limit. */
+uint32_t sim_draw(uint32_t limit);
+/* True once in `in` times; 0: never. */
+bool sim_chance(uint32_t in);
+int64_t sim_now(void);
+
+/* Starts it; its stack is made at the first start and used again. */
+void fiber_start(struct fiber *fiber, void (*run)(void *arg), void *arg);
+void fiber_kill(struct fiber *fiber);
+void fiber_free(struct fiber *fiber);
+struct fiber *fiber_current(void);
+
+/* Of the current fiber. */
+void sim_point(void);
+void fiber_wait(int64_t until_ns);
+void fiber_sleep_ns(int64_t duration_ns);
+void fiber_futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
+/* Ends the current fiber for good. */
+__attribute__((noreturn)) void fiber_exit(void);
+
+/* Something happened that a waiting fiber waits for. */
+void fiber_tell(struct fiber *fiber);
+/* A sleeping one wakes early. */
+void fiber_disturb(struct fiber *fiber);
+void fiber_futex_wake(struct fiber *const *all, uint32_t count, const _Atomic uint32_t *word,
+                      int sleepers);
+void fiber_stop(struct fiber *fiber, int64_t duration_ns);
+
+/* Runs one of them for a while. false: none can run before limit_ns, and time is limit_ns now. */
+bool fibers_step(struct fiber *const *all, uint32_t count, int64_t limit_ns);
+/* Whether any can run at this instant. */
+bool fibers_runnable(struct fiber *const *all, uint32_t count);
+
+#endif

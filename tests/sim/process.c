@@ -1,0 +1,574 @@
+/*
+ * A simulated process: connects, opens locks, takes, waits, holds, releases with the real code of
+ * the lock word, as libholdfast does it. It may be killed, stopped, cancelled and disturbed at
+ * every atomic step, and lose its connection between its calls.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+#include "sim.h"
+
+/* Who it is to the agent and the region. */
+static struct sim_agent *agent_of(const struct sim_process *process)
+{
+    return &world.agents[process->index % AGENTS];
+}
+
+void lock_name_of(uint32_t lock, char *name, size_t size)
+{
+    int ignored = snprintf(name, size, "lock/%u", lock);
+    (void)ignored;
+}
+
+bool packets_put(struct packets *packets, const void *bytes, size_t size, int32_t region)
+{
+    HF_CHECK(size <= PACKET_MAX);
+    if (packets->count == PACKETS) {
+        return false;
+    }
+    struct packet *packet = &packets->ring[(packets->first + packets->count++) % PACKETS];
+    packet->size = (uint32_t)size;
+    packet->region = region;
+    memcpy(packet->bytes, bytes, size);
+    return true;
+}
+
+bool packets_take(struct packets *packets, struct packet *out)
+{
+    if (packets->count == 0) {
+        return false;
+    }
+    *out = packets->ring[packets->first];
+    packets->first = (packets->first + 1) % PACKETS;
+    packets->count--;
+    return true;
+}
+
+/* ---- the socket ---- */
+
+static bool say(struct sim_process *process, struct hfi_frame *frame)
+{
+    unsigned char bytes[PACKET_MAX];
+    frame->request = ++process->last_request;
+    size_t size = hfi_frame_encode(frame, bytes, sizeof(bytes));
+    if (size == 0) {
+        sim_fail("a %s cannot be encoded", hfi_frame_name(frame->kind));
+    }
+    if (process->connection.broken) {
+        return false;
+    }
+    if (!packets_put(&process->connection.to_agent, bytes, size, -1)) {
+        sim_fail("an agent does not read its socket");
+    }
+    fiber_tell(&agent_of(process)->fiber);
+    return true;
+}
+
+/* Sends a request and waits for its answer; text in it is not valid. false: the socket broke. */
+static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi_frame *answer)
+{
+    struct packet packet;
+    struct hfi_frame_error error;
+    if (!say(process, frame)) {
+        return false;
+    }
+    for (;;) { /* ends by the answer, or with the agent */
+        while (packets_take(&process->connection.to_client, &packet)) {
+            if (hfi_frame_decode(packet.bytes, packet.size, answer, NULL, &error) != 0) {
+                sim_fail("an answer is not understood: %s", error.text);
+            }
+            if (answer->kind == HFI_FRAME_REGION) {
+                process->region_came = packet.region;
+            } else if (answer->request == frame->request) {
+                return true;
+            }
+        }
+        if (process->connection.broken) {
+            return false;
+        }
+        fiber_wait(INT64_MAX);
+    }
+}
+
+static struct hfi_region *region_of(const struct sim_process *process,
+                                    const struct sim_handle *handle)
+{
+    return &agent_of(process)->regions[handle->region].region;
+}
+
+static struct hfi_actor actor_of(struct sim_process *process, const struct sim_handle *handle)
+{
+    return (struct hfi_actor){region_of(process, handle), &process->kernel, handle->holder};
+}
+
+static struct hfi_request request_of(const struct sim_handle *handle)
+{
+    return (struct hfi_request){handle->slot, handle->seat, handle->limit_ns, handle->barging};
+}
+
+/* ---- opening ---- */
+
+/* Opens or resumes. false: the socket broke, or a table is full. */
+static bool handle_open_at(struct sim_process *process, struct sim_handle *handle, bool resume)
+{
+    char name[32];
+    struct hfi_frame answer;
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    lock_name_of(handle->lock, name, sizeof(name));
+    frame.open.name = (struct hfi_text){name, (uint32_t)strlen(name)};
+    frame.open.lock_delay_ns = handle->delay_ms * SIM_MS;
+    frame.open.lease_ns = handle->limit_ns;
+    frame.open.flags = (handle->barging ? HFI_OPEN_BARGING : 0) |
+                       (handle->limit_ns ? HFI_OPEN_SEAT : 0);
+    if (resume) {
+        frame.open.flags |= HFI_OPEN_RESUME;
+        frame.open.holder = handle->holder;
+        frame.open.slot = handle->slot;
+        frame.open.seat = handle->seat;
+        frame.open.incarnation = region_of(process, handle)->header->incarnation;
+    }
+    if (!ask(process, &frame, &answer)) {
+        return false;
+    }
+    if (answer.kind != HFI_FRAME_OPENED) {
+        sim_tell("process %u: open refused: %d", process->index, answer.error);
+        return false;
+    }
+    bool same = resume && process->region_came == handle->region &&
+                answer.opened.slot == handle->slot && answer.opened.holder == handle->holder &&
+                (handle->seat == HFI_SEAT_NONE || answer.opened.seat == handle->seat);
+    if (!same) {
+        if (handle->holds) {
+            sim_tell("process %u: its hold of lock %u is over: another place", process->index,
+                     handle->lock);
+            check_gave_up(handle->hold);
+        }
+        handle->holds = false;
+        handle->ticket = 0;
+        handle->shared_ready = false;
+    }
+    handle->region = process->region_came;
+    handle->slot = answer.opened.slot;
+    handle->holder = answer.opened.holder;
+    handle->seat = answer.opened.seat;
+    handle->number = answer.opened.handle;
+    handle->open = true;
+    return true;
+}
+
+static void handle_forget(struct sim_handle *handle)
+{
+    if (handle->holds) {
+        check_gave_up(handle->hold);
+    }
+    handle->holds = false;
+    handle->open = false;
+    handle->ticket = 0;
+}
+
+/* Has a connection and every handle resumed. false: not yet; some time has passed. */
+static bool connect_agent(struct sim_process *process)
+{
+    struct connection *connection = &process->connection;
+    struct hfi_frame answer;
+    struct hfi_frame frame = {.kind = HFI_FRAME_HELLO};
+    if (connection->number != 0 && !connection->broken) {
+        return true;
+    }
+    if (!agent_of(process)->up ||
+        (connection->number != 0 && connection->welcomed && !connection->told)) {
+        fiber_sleep_ns(5 * SIM_MS);
+        return false;
+    }
+    memset(connection, 0, sizeof(*connection));
+    connection->number = ++world.connections;
+    frame.hello = (struct hfi_hello){.version = HFI_PROTOCOL_VERSION,
+                                     .pid = process->index + 1,
+                                     .client = process->client,
+                                     .nonce = process->nonce,
+                                     .library = {"sim", 3}};
+    if (!ask(process, &frame, &answer)) {
+        return false;
+    }
+    if (answer.kind != HFI_FRAME_WELCOME) {
+        sim_tell("process %u: not welcome: %d", process->index, answer.error);
+        connection->broken = true;
+        fiber_sleep_ns(100 * SIM_MS);
+        return false;
+    }
+    process->client = answer.welcome.client;
+    process->nonce = answer.welcome.nonce;
+    bool resumed = answer.welcome.resumed;
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        struct sim_handle *handle = &process->handles[i];
+        if (handle->open && !resumed) {
+            handle_forget(handle);
+        } else if (handle->open && !handle_open_at(process, handle, true)) {
+            if (connection->broken) {
+                return false;
+            }
+            handle_forget(handle);
+        }
+    }
+    return true;
+}
+
+/* A seat, if the handle has none that will do. */
+static bool have_seat(struct sim_process *process, struct sim_handle *handle, bool shared)
+{
+    struct hfi_frame answer;
+    struct hfi_frame frame = {.kind = HFI_FRAME_SEAT};
+    if (handle->seat != HFI_SEAT_NONE && (!shared || handle->shared_ready)) {
+        return true;
+    }
+    frame.seat.handle = handle->number;
+    frame.seat.flags = shared ? HFI_SEAT_SHARED : 0;
+    if (!ask(process, &frame, &answer) || answer.kind != HFI_FRAME_SEATED) {
+        return false;
+    }
+    handle->seat = answer.seated;
+    handle->shared_ready = handle->shared_ready || shared;
+    return true;
+}
+
+/* The slot is used up, or the agent thought that the process is dead: a new place. */
+static void reopen(struct sim_process *process, struct sim_handle *handle)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
+    handle->ticket = 0;
+    if (handle_open_at(process, handle, false) && !say(process, &frame)) {
+        return;
+    }
+}
+
+/* ---- taking ---- */
+
+static void took(struct sim_process *process, struct sim_handle *handle)
+{
+    handle->hold = check_held(process, handle);
+    handle->holds = handle->hold != UINT32_MAX;
+    handle->served = handle->served || world.healing;
+    sim_tell("process %u holds lock %u %s, token %llx%s", process->index, handle->lock,
+             handle->held.cell ? "shared" : "exclusively", (unsigned long long)handle->held.token,
+             handle->holds ? "" : " (over already)");
+    if (!handle->holds) { /* as a caller does that looks at what is left */
+        struct hfi_actor actor = actor_of(process, handle);
+        if (handle->held.cell) {
+            (void)hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell);
+        } else {
+            (void)hfi_release(&actor, handle->slot, handle->held.token);
+        }
+    }
+}
+
+/* What to do about a wait that did not end well. false: the taking is over. */
+static bool go_on(struct sim_process *process, struct sim_handle *handle, enum hfi_outcome outcome,
+                  const struct hfi_patience *patience)
+{
+    if (outcome == HFI_CANCELED || outcome == HFI_TIMED_OUT || outcome == HFI_DEADLOCK) {
+        return false;
+    }
+    while (process->connection.broken) {
+        if (*patience->cancel != patience->cancel_seen || sim_now() >= patience->deadline_ns) {
+            break;
+        }
+        if (connect_agent(process) && !handle->open) {
+            return false;
+        }
+    }
+    if (*patience->cancel != patience->cancel_seen || sim_now() >= patience->deadline_ns) {
+        if (handle->ticket != 0) {
+            struct hfi_actor actor = actor_of(process, handle);
+            struct hfi_request request = request_of(handle);
+            hfi_leave(&actor, &request, &handle->ticket);
+        }
+        return false;
+    }
+    if (outcome == HFI_RETIRED || region_of(process, handle)->header->abandoned) {
+        reopen(process, handle);
+    } else if (outcome == HFI_NO_LEASE) {
+        fiber_sleep_ns(20 * SIM_MS);
+    }
+    return true;
+}
+
+static void wait_for(struct sim_process *process, struct sim_handle *handle, bool shared)
+{
+    bool others = false;
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        others = others || process->handles[i].holds;
+    }
+    struct hfi_patience patience = {.deadline_ns = INT64_MAX,
+                                    .cancel = &process->cancel,
+                                    .cancel_seen = process->cancel};
+    if (!world.healing && (others || (world.faults.timeouts && sim_draw(2) == 0))) {
+        patience.deadline_ns = sim_now() + sim_draw(60) * SIM_MS + sim_draw(1000000);
+    }
+    for (;;) { /* ends by patience, at the latest when the world heals */
+        if (!have_seat(process, handle, shared)) {
+            return;
+        }
+        struct hfi_actor actor = actor_of(process, handle);
+        struct hfi_request request = request_of(handle);
+        enum hfi_outcome outcome =
+            shared ? hfi_wait_shared(&actor, &request, &patience, &handle->ticket, &handle->held)
+                   : hfi_wait_exclusive(&actor, &request, &patience, &handle->ticket,
+                                        &handle->held);
+        if (outcome == HFI_HELD) {
+            took(process, handle);
+            return;
+        }
+        if (!go_on(process, handle, outcome, &patience)) {
+            return;
+        }
+    }
+}
+
+static void take(struct sim_process *process, struct sim_handle *handle)
+{
+    bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
+    if (region_of(process, handle)->header->abandoned) {
+        reopen(process, handle);
+        return;
+    }
+    if ((shared || handle->limit_ns) && !have_seat(process, handle, shared)) {
+        return;
+    }
+    if (sim_draw(3) != 0) {
+        struct hfi_actor actor = actor_of(process, handle);
+        struct hfi_request request = request_of(handle);
+        enum hfi_outcome outcome = shared ? hfi_try_shared(&actor, &request, &handle->held)
+                                          : hfi_try_exclusive(&actor, &request, &handle->held);
+        if (outcome == HFI_HELD) {
+            took(process, handle);
+            return;
+        }
+        if (outcome == HFI_DRAINING && sim_draw(2) == 0) {
+            (void)hfi_release(&actor, handle->slot, handle->held.token);
+        }
+        if (outcome == HFI_RETIRED) {
+            reopen(process, handle);
+            return;
+        }
+        if (outcome != HFI_DRAINING && !world.healing && sim_draw(3) == 0) {
+            return;
+        }
+    }
+    wait_for(process, handle, shared);
+}
+
+/* ---- holding ---- */
+
+static void release(struct sim_process *process, struct sim_handle *handle)
+{
+    struct hfi_actor actor = actor_of(process, handle);
+    if (!handle->holds) {
+        return;
+    }
+    sim_tell("process %u releases lock %u", process->index, handle->lock);
+    check_releases(handle->hold);
+    handle->holds = false;
+    enum hfi_outcome outcome =
+        handle->held.cell
+            ? hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell)
+            : hfi_release(&actor, handle->slot, handle->held.token);
+    if (outcome == HFI_GONE) {
+        check_gave_up(handle->hold);
+    }
+}
+
+static void downgrade(struct sim_process *process, struct sim_handle *handle)
+{
+    struct hfi_actor actor = actor_of(process, handle);
+    struct hfi_request request = request_of(handle);
+    if (!have_seat(process, handle, true) || !handle->holds) {
+        return;
+    }
+    request = request_of(handle);
+    actor = actor_of(process, handle);
+    check_changed_mode(handle->hold, true, handle->held.token);
+    if (hfi_downgrade(&actor, &request, &handle->held) != HFI_HELD) {
+        check_gave_up(handle->hold);
+        handle->holds = false;
+    }
+}
+
+static void upgrade(struct sim_process *process, struct sim_handle *handle)
+{
+    struct hfi_actor actor = actor_of(process, handle);
+    struct hfi_request request = request_of(handle);
+    struct hfi_patience patience = {.deadline_ns = sim_now() + 20 * SIM_MS,
+                                    .cancel = &process->cancel,
+                                    .cancel_seen = process->cancel};
+    if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
+        check_releases(handle->hold);
+        took(process, handle);
+    }
+}
+
+static void hold(struct sim_process *process, struct sim_handle *handle)
+{
+    bool shared = handle->held.cell != 0;
+    if (!check_looked(process, handle)) {
+        release(process, handle);
+        return;
+    }
+    uint32_t what = world.healing ? 0 : sim_draw(10);
+    if (what < 4) {
+        release(process, handle);
+    } else if (what == 4 && shared && world.faults.upgrade) {
+        upgrade(process, handle);
+    } else if (what == 5 && !shared && world.faults.downgrade) {
+        downgrade(process, handle);
+    } else if (what == 6 && sim_draw(4) == 0) {
+        fiber_sleep_ns(sim_draw(1500) * SIM_MS);
+    } else {
+        fiber_sleep_ns(sim_draw(3000) * 1000);
+    }
+}
+
+/* ---- living ---- */
+
+static void leave(struct sim_process *process)
+{
+    struct hfi_frame bye = {.kind = HFI_FRAME_BYE};
+    if (sim_draw(2) == 0) {
+        for (uint32_t i = 0; i < HANDLES; i++) {
+            release(process, &process->handles[i]);
+        }
+    }
+    sim_tell("process %u says goodbye", process->index);
+    check_vanished(process, true);
+    (void)say(process, &bye);
+    process->alive = false;
+    process->starts_ns = sim_now() + sim_draw(200) * SIM_MS;
+    fiber_tell(&agent_of(process)->fiber);
+    fiber_exit();
+}
+
+static void open_one(struct sim_process *process, struct sim_handle *handle)
+{
+    const struct faults *faults = &world.faults;
+    *handle = (struct sim_handle){.lock = sim_draw(LOCKS),
+                                  .seat = HFI_SEAT_NONE,
+                                  .served = handle->served,
+                                  .barging = faults->barging && sim_draw(3) == 0,
+                                  .delay_ms = 20 + sim_draw(100)};
+    if (faults->limits && sim_draw(3) == 0) {
+        handle->limit_ns = (20 + sim_draw(60)) * SIM_MS;
+    }
+    if (faults->no_delay && sim_draw(3) == 0) {
+        handle->delay_ms = 0;
+    }
+    (void)handle_open_at(process, handle, false);
+}
+
+static void ask_recall(struct sim_process *process)
+{
+    char name[32];
+    struct hfi_frame answer;
+    struct hfi_frame frame = {.kind = HFI_FRAME_RECALL};
+    lock_name_of(sim_draw(LOCKS), name, sizeof(name));
+    frame.text = (struct hfi_text){name, (uint32_t)strlen(name)};
+    (void)ask(process, &frame, &answer);
+}
+
+/* After healing: every handle is to be had once more. */
+static bool serve_once(struct sim_process *process)
+{
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        release(process, &process->handles[i]);
+    }
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        struct sim_handle *handle = &process->handles[i];
+        if (!handle->served) {
+            if (!handle->open) {
+                open_one(process, handle);
+            } else {
+                take(process, handle);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static void live(struct sim_process *process)
+{
+    struct sim_handle *handle = &process->handles[sim_draw(HANDLES)];
+    if (world.healing) {
+        if (!serve_once(process)) {
+            process->done = true;
+            fiber_wait(INT64_MAX);
+        }
+    } else if (sim_draw(400) == 0) {
+        leave(process);
+    } else if (sim_chance(world.faults.recall)) {
+        ask_recall(process);
+    } else if (!handle->open) {
+        open_one(process, handle);
+    } else if (handle->holds) {
+        hold(process, handle);
+    } else if (sim_draw(20) == 0) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
+        (void)say(process, &frame);
+        handle->open = false;
+    } else {
+        take(process, handle);
+    }
+    if (sim_draw(3) == 0) {
+        fiber_sleep_ns(sim_draw(2000) * 1000);
+    }
+}
+
+static void process_main(void *arg)
+{
+    struct sim_process *process = arg;
+    for (;;) { /* until it is killed or leaves */
+        if (process->hung_up && process->connection.welcomed && !process->connection.broken) {
+            process->connection.broken = true;
+            check_vanished(process, false); /* its holds end as a dead one's do */
+            fiber_tell(&agent_of(process)->fiber);
+        }
+        process->hung_up = false;
+        if (connect_agent(process)) {
+            live(process);
+        }
+    }
+}
+
+void process_start(struct sim_process *process)
+{
+    kernel_fill(&process->kernel, agent_of(process));
+    process->generation++;
+    process->alive = true;
+    process->hung_up = false;
+    process->client = 0;
+    process->nonce = 0;
+    process->done = false;
+    memset(&process->connection, 0, sizeof(process->connection));
+    memset(process->handles, 0, sizeof(process->handles));
+    fiber_start(&process->fiber, process_main, process);
+}
+
+void process_kill(struct sim_process *process, int64_t down_ns)
+{
+    if (!process->alive) {
+        return;
+    }
+    sim_tell("process %u is killed", process->index);
+    check_vanished(process, true);
+    process->alive = false;
+    process->starts_ns = sim_now() + down_ns;
+    process->connection.broken = true;
+    fiber_kill(&process->fiber);
+    fiber_tell(&agent_of(process)->fiber);
+}
+
+void process_cancel(struct sim_process *process)
+{
+    process->cancel++;
+    fiber_disturb(&process->fiber);
+}
