@@ -146,7 +146,7 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
-        uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN | HFI_W_RECALL)) | token |
+        uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN)) | token |
                         (uint64_t)mode << HFI_W_MODE_SHIFT;
         if (seen & HFI_W_HOLDER) { /* adopted: its holder's token is what it is */
             next = (next & ~HFI_W_TOKEN) | (seen & HFI_W_TOKEN);

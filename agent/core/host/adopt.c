@@ -120,7 +120,6 @@ static void adopt_lock(struct host *host, struct place at, struct host_actions *
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
-    uint32_t mark = actions->count;
     adopt_seats(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));
     if (!lock_is_granted(lock)) {
@@ -129,16 +128,27 @@ static void adopt_lock(struct host *host, struct place at, struct host_actions *
         }
         return;
     }
-    if (lock->token_last >> HFI_TOKEN_LOW_BITS == 0 &&
-        (word & HFI_W_TOKEN) > lock->token_last) { /* somebody wrote over it */
+    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
+    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != lock->token_last >> HFI_TOKEN_LOW_BITS) {
+        /* The agent before this one died before it moved the lock to another slot, so nobody has
+         * a hold under these tokens. Asked for again, the same grant comes, and moves it. */
         hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
+        lock->state = LOCK_IDLE;
+        lock->mode = HFI_GRANT_NONE;
+        lock->token_last = 0;
+        lock->ballot = 0;
+        lock->sequence = 0;
+        return;
     }
     hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
-    lock_attend(host, at, actions);
-    hfi_rouse(actor, at.slot);
-    if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-        actions->count = mark; /* log lines only: what was to be done is done */
+    if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        lock_attend(host, at, actions);
+    } else { /* later, bit by bit */
+        atomic_fetch_or(&host->spaces[at.space].region.dirty[at.slot / 64],
+                        UINT64_C(1) << (at.slot % 64));
+        host->spaces[at.space].dirty = true;
     }
+    hfi_rouse(actor, at.slot);
 }
 
 void adopt_all(struct host *host, struct host_actions *actions)

@@ -373,14 +373,21 @@ static void attend_granted(struct host *host, struct place at, struct host_actio
     if (hfi_word_mode(word) != (enum hfi_grant)lock->mode) { /* somebody wrote over it */
         hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
     }
-    if ((word & HFI_W_TOKEN) >= (lock->token_last & HFI_W_TOKEN)) {
-        lock_amend(host, at, 0, true, actions);
-        return;
+    bool used_up = (word & HFI_W_TOKEN) >= (lock->token_last & HFI_W_TOKEN);
+    if (used_up && (lock->token_last & HFI_W_TOKEN) == HFI_W_TOKEN && !(word & HFI_W_RECALL)) {
+        /* The next tokens need another slot, and a slot is left only when nobody is inside: the
+         * grant goes back as if it were recalled, and is asked for again. */
+        hfi_recall(actor, at.slot, 0);
+        word |= HFI_W_RECALL;
     }
-    if (!(word & HFI_W_RECALL)) {
+    if (word & HFI_W_RECALL) {
+        if (lock->state == LOCK_GRANTED && hfi_retract(actor, at.slot)) {
+            lock_return(host, at, actions);
+        }
+    } else if (used_up) {
+        lock_amend(host, at, 0, true, actions);
+    } else {
         hfi_serve(actor, at.slot);
-    } else if (lock->state == LOCK_GRANTED && hfi_retract(actor, at.slot)) {
-        lock_return(host, at, actions);
     }
 }
 
@@ -474,6 +481,9 @@ static void grant_apply(struct host *host, struct place at, const struct message
     pending_resolve(host, at, 0);
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
         lock_amend(host, at, 0, false, actions);
+    }
+    if (atomic_load(lock_word(host, at)) & HFI_W_RECALL) { /* it came while this was under way */
+        attend_granted(host, at, actions);
     }
     limits_attend(host, at);
     lock_changed(host, at);
