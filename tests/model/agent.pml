@@ -38,10 +38,10 @@ end_idle:
     :: atomic { dead[3] && !buried[3] -> who = 3 } goto DEATH
 #endif
 #if REBIRTHS
-    :: atomic { dead[1] == 1 && buried[1] -> who = 1 } goto RECORDS
-    :: atomic { dead[2] == 1 && buried[2] -> who = 2 } goto RECORDS
+    :: atomic { dead[1] == 1 && buried[1] && down[1] -> who = 1 } goto RECORDS
+    :: atomic { dead[2] == 1 && buried[2] && down[2] -> who = 2 } goto RECORDS
 #if N > 2
-    :: atomic { dead[3] == 1 && buried[3] -> who = 3 } goto RECORDS
+    :: atomic { dead[3] == 1 && buried[3] && down[3] -> who = 3 } goto RECORDS
 #endif
 #endif
     :: atomic { (word & CLOSED) -> word = word & ~CLOSED; delay = 0; look = 1 } /* hfi_open() */
@@ -121,8 +121,8 @@ EVICT: /* hfi_evict() */
     }
 #ifndef AGENT_TRUSTS_BIT
     do
-    :: atomic { k <= N -> value = (COUNTS(cell[k]) -> WAITERS : value); k++ }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N -> value = (COUNTS(cell[k]) -> WAITERS : value); k++ }
+    :: atomic { k == N -> value = (COUNTS(cell[k]) -> WAITERS : value); k = 1; break }
     od;
 #endif
     atomic {
@@ -174,13 +174,15 @@ PASS_ON: /* hfi_pass_on() for whom the word names */
         fi;
         rh = ps; rt = TOKEN_OF(seen); seen = 0; value = 0; ret = 3; goto RELEASE
     }
+    atomic {
+        skip;
 NOT_PASSED:
-    atomic { ps = 0; value = 0; seen = 0 }
+        ps = 0; value = 0; seen = 0 }
 #endif
 ROUSE: /* hfi_rouse() */
     do
-    :: atomic { k <= N -> if :: COUNTS(cell[k]) -> woken[k] = 1 :: else fi; k++ }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N -> if :: COUNTS(cell[k]) -> woken[k] = 1 :: else fi; k++ }
+    :: atomic { k == N -> if :: COUNTS(cell[k]) -> woken[k] = 1 :: else fi; k = 1; break }
     od;
     atomic { slot_woken = 1; ret = 4; look = 1; goto SERVE }
 BURIED:
@@ -201,14 +203,14 @@ BURIED:
 RECORDS: /* its numbers are for somebody else once no hand-over under way names it */
 #ifndef BREAK_RULE_5_NUMBERS_GIVEN_AWAY_AT_ONCE
     do
-    :: atomic { k <= N && record[k] != who -> k++ }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N && record[k] != who -> k++ }
+    :: atomic { k == N && record[k] != who -> k = 1; break }
     od;
 #endif
     atomic { again = 1; goto EVICT } /* named meanwhile? */
 BIRTH:
     atomic { again = 0; cell[who] = 0 }
-    atomic { buried[who] = 0; dead[who] = 0; who = 0 }
+    atomic { buried[who] = 0; down[who] = 0; dead[who] = 0; who = 0 }
     goto IDLE;
 #endif
 
@@ -222,9 +224,9 @@ RETRACT: /* hfi_retract() */
         fi
     }
     do
-    :: atomic { k <= N && !reader[k] -> k++ }
-    :: atomic { k <= N && reader[k] -> k = 1; seen = 0; goto IDLE }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N && !reader[k] -> k++ }
+    :: atomic { reader[k] -> k = 1; seen = 0; goto IDLE }
+    :: atomic { k == N && !reader[k] -> k = 1; break }
     od;
     atomic {
         if
@@ -240,7 +242,6 @@ RETRACT: /* hfi_retract() */
 #endif
 
 #include "handover.pml"
-    atomic {
        
         if
         :: ret == 1 -> ret = 0; goto IDLE

@@ -1,10 +1,10 @@
-/* A client: takes, waits, gives up, holds and releases, ROUNDS times; may be killed anywhere. */
+/* A client: takes, waits, gives up, holds and releases, once or twice; may be killed anywhere. */
 
 #define SELF_NAMED(w) (((w) & HOLDER) == me)
 
 proctype client(byte me) {
     LOCALS;
-    byte rounds = ROUNDS;
+    byte rounds = 1 + ((TWICE >> me) & 1);
     bool patient; /* of this round: waits for ever, or gives up at any moment */
     bool shared;
     bool readers; /* seen inside by drain() */
@@ -18,6 +18,7 @@ ROUND:
     atomic {
         sv = 0; seen = 0; first = 0; place = 0; patient = 0; shared = 0; ret = 0;
         readers = 0;
+        woken[me] = 0;
         if
         :: rounds == 0 -> goto FINISHED
         :: rounds -> rounds--
@@ -56,7 +57,9 @@ ROUND:
 #endif
     atomic {
         if
+#ifndef BREAK_RULE_1_STORES_BLINDLY
         :: word != seen -> seen = 0; goto JOIN
+#endif
         :: else -> NOBODY_WAITS(); word = (seen + TOKEN) | me; first = TOKEN_OF(word)
         fi;
         seen = 0
@@ -64,11 +67,13 @@ ROUND:
 #ifdef TRY_LOOKS_BEFORE_SCAN
     atomic { seen = word; k = 1 }
 #endif
+#ifdef READERS
     do
-    :: atomic { k <= N && !reader[k] -> k++ }
-    :: atomic { k <= N && reader[k] -> k = 1; seen = 0; goto JOIN } /* readers are still inside */
-    :: k > N -> break
+    :: atomic { k < N && !reader[k] -> k++ }
+    :: atomic { reader[k] -> k = 1; seen = 0; goto JOIN } /* readers are still inside */
+    :: atomic { k == N && !reader[k] -> k = 1; break }
     od;
+#endif
     atomic {
 #ifndef TRY_LOOKS_BEFORE_SCAN
         seen = word;
@@ -176,11 +181,11 @@ SETTLE: /* settle(), drain() */
     atomic { first = TOKEN_OF(word); if :: !SELF_NAMED(word) -> first = 0; goto WAIT :: else fi }
 DRAIN:
     atomic { slot_woken = 0; k = 1 }
-#ifndef BREAK_RULE_6_NO_SCAN
+#if defined(READERS) && !defined(BREAK_RULE_6_NO_SCAN)
     do
-    :: atomic { k <= N && !reader[k] -> k++ }
-    :: atomic { k <= N && reader[k] -> readers = 1; break }
-    :: k > N -> break
+    :: atomic { k < N && !reader[k] -> k++ }
+    :: atomic { reader[k] -> readers = 1; break }
+    :: atomic { k == N && !reader[k] -> k = 1; break }
     od;
 #endif
     atomic { /* the word after the readers have gone */
@@ -197,7 +202,8 @@ DRAIN:
 #endif
     atomic { /* hfi_remaining_ns(): from here on it is the caller's */
         assert(NAMES(word, me, first));
-        NOW_WRITER(first)
+        NOW_WRITER(first);
+        slot_woken = 0; woken[me] = 0; goto RELEASE_HELD
     }
     goto RELEASE_HELD;
 DRAIN_SLEEP:
@@ -206,8 +212,10 @@ DRAIN_SLEEP:
     :: atomic { !patient -> first = 0; goto LEAVE }
     fi;
 
+    atomic {
+        skip;
 RELEASE_HELD:
-    atomic { rh = me; rt = first; first = 0; ret = 3; goto RELEASE }
+        rh = me; rt = first; first = 0; ret = 3; goto RELEASE }
 UNDO_TAKE:
     atomic { rh = me; rt = first; first = 0; ret = 4;
 #ifdef BREAK_RULE_7_UNDO_JUST_FREES
@@ -227,7 +235,14 @@ LEAVE: /* hfi_leave() */
     atomic {
         if
         :: SELF_NAMED(word) -> rh = me; rt = TOKEN_OF(word); ret = 4; goto RELEASE
+#ifdef BREAK_RULE_8_LAST_READER_DOES_NOT_SERVE
+        :: !SELF_NAMED(word) && hold[me] -> goto LEFT_QUEUE
+#endif
+#ifdef BREAK_RULE_8_LAST_READER_DOES_NOT_SERVE
+        :: !SELF_NAMED(word) && (word & WAITERS) && !hold[me] -> ret = 4; goto SERVE
+#else
         :: !SELF_NAMED(word) && (word & WAITERS) -> ret = 4; goto SERVE
+#endif
         :: else
         fi
     }
@@ -340,7 +355,6 @@ HOLD_SHARED:
 #endif
 
 #include "handover.pml"
-    atomic {
         if
         :: ret == 1 -> ret = 0; goto JOIN_BIT
         :: ret == 2 -> ret = 0; goto SERVED
@@ -357,7 +371,7 @@ HOLD_SHARED:
         sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
         ret = 0; patient = 0; shared = 0; readers = 0; place = 0; seen = 0; first = 0;
         NOT_EARLY();
-        rounds = 1
+        rounds = 1; down[me] = 1
     }
 #if REBIRTHS
     if

@@ -22,10 +22,12 @@ RELEASE: /* release_as(): frees or hands over the word that names rh with token 
     }
 SCAN: /* queue_first(): one look at each cell, in the order of the chain */
     do
-    :: atomic { k <= N -> LOOK_AT(k, ps, pv, 0); k++ }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N -> LOOK_AT(k, ps, pv, 0); k++ }
+    :: atomic { k == N -> LOOK_AT(k, ps, pv, 0); k = 1; goto SCANNED }
     od;
     atomic {
+        skip;
+SCANNED:
         if
         :: serving -> goto SERVE_PICKED
         :: !serving && !ps && !(sv & WAITERS) -> goto FREE
@@ -72,8 +74,8 @@ CLEAR: /* clear_waiters_bit() (rule 3); the new token makes this actor the only 
     }
 #ifndef BREAK_RULE_3_NO_RESCAN
     do
-    :: atomic { k <= N -> LOOK_AT(k, ps, pv, 0); k++ }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N -> LOOK_AT(k, ps, pv, 0); k++ }
+    :: atomic { k == N -> LOOK_AT(k, ps, pv, 0); k = 1; break }
     od;
     if
     :: atomic { ps -> word = word | WAITERS }
@@ -175,8 +177,9 @@ SERVE: /* hfi_serve() */
         :: else -> SEEN_EARLY(); goto SCAN
         fi
     }
-SERVE_PICKED:
     atomic {
+        skip;
+SERVE_PICKED:
         if
         :: ps && (pv & SHARED) -> ps = 0; goto ADMIT
         :: !ps && !(sv & WAITERS) -> goto DONE
@@ -200,8 +203,8 @@ SERVE_PICKED:
 
 ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the run */
     do
-    :: atomic { k <= N -> LOOK_AT(k, ps, pv, 1); k++ }
-    :: atomic { k > N -> k = 1; break }
+    :: atomic { k < N -> LOOK_AT(k, ps, pv, 1); k++ }
+    :: atomic { k == N -> LOOK_AT(k, ps, pv, 1); k = 1; break }
     od;
     do
     :: atomic { k > N -> k = 1; break }
@@ -223,6 +226,8 @@ ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the ru
        fi
     od;
 
-DONE:
-    atomic { sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
-             NOT_EARLY() }
+    atomic {
+        skip;
+DONE: /* whoever included this goes on in the same step */
+        sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
+        NOT_EARLY();

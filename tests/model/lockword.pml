@@ -20,15 +20,15 @@
  *   - nobody sleeps for ever: no end state but "all done", everybody's last hold released
  *   - at the end the word is free, open, and no ticket is left behind
  *
- * What is varied by -D: N clients, ROUNDS each, READERS, KILLS, REBIRTHS, RECALLS, UNDO, TOKENS.
+ * What is varied by -D: N clients, TWICE, GIVES_UP, READERS, KILLS, REBIRTHS, RECALLS, UNDO, TOKENS.
  * -DBREAK_... leaves out a step that the rules ask for: mutants/ lists them, and spin has to find
  * each. run.sh is the driver.
  */
 #ifndef N
 #define N 3
 #endif
-#ifndef ROUNDS
-#define ROUNDS 1
+#ifndef TWICE
+#define TWICE 0 /* bit i: client i comes a second time */
 #endif
 #ifndef GIVES_UP
 #define GIVES_UP 14 /* bit i: client i may give up */
@@ -94,6 +94,7 @@ byte hold[AGENT + 1];
 bool delay;       /* closed behind a hold that was lost */
 byte token_last;
 byte dead[AGENT + 1]; /* 1: killed, 2: and no process will have its numbers again */
+bool down[AGENT + 1];  /* its process has stopped: what it knew is forgotten */
 bool buried[AGENT + 1];
 byte done;
 byte kills = KILLS;

@@ -1,0 +1,85 @@
+#!/bin/bash
+# Checks the model of the lock word with spin.
+#
+#   run.sh check NAME    the configuration NAME (below) keeps every promise
+#   run.sh mutant NAME   with one rule broken (mutants/NAME), spin finds it out
+#   run.sh list          the names of both
+#
+# HOLDFAST_TEST_DEEP=1 (or HF_DEEP=1) adds the configurations that take minutes.
+# Exit status: 0 as expected, 1 not, 2 it could not be run.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+deep=${HOLDFAST_TEST_DEEP:-${HF_DEEP:-0}}
+
+# name | in the deep run only | how it is varied (lockword.pml)
+configurations() {
+    cat <<'LIST'
+queue      |      | -DN=3 -DGIVES_UP=4
+order      |      | -DN=3 -DGIVES_UP=0 -DFIFO
+again      |      | -DN=2 -DTWICE=6 -DUNDO
+death      |      | -DN=2 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=4
+rebirth    |      | -DN=2 -DKILLS=1 -DVICTIM=1 -DREBIRTHS=1 -DGIVES_UP=0
+readers    |      | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ
+dead-reader|      | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ -DKILLS=1 -DVICTIM=1 -DGIVES_UP=0
+recall     |      | -DN=2 -DRECALLS=1 -DGIVES_UP=2
+recall-readers-deep|deep | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ -DRECALLS=1 -DGIVES_UP=0
+tokens     |      | -DN=2 -DTOKENS=2
+queue-deep |deep  | -DN=3 -DUNDO
+twice-deep |deep  | -DN=2 -DTWICE=6 -DKILLS=1
+death-deep |deep  | -DN=3 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=4
+readers-deep|deep | -DN=3 -DREADERS=2 -DREADERS_ONLY_READ -DGIVES_UP=0
+LIST
+}
+
+fail() { printf '%s\n' "$*" >&2; exit 1; }
+
+list() {
+    configurations | awk -F'|' '{ gsub(/ /, "", $1); print "check", $1 }'
+    for file in "$here"/mutants/*; do printf 'mutant %s\n' "$(basename "$file")"; done
+}
+
+# explore FLAG...: leaves pan's report in $work/report; a search that was cut short is an error.
+explore() {
+    work=$(mktemp -d) || exit 2
+    trap 'rm -rf "$work"' EXIT
+    cd "$work" || exit 2
+    spin -a "$@" "$here/lockword.pml" >spin.log 2>&1 || { cat spin.log >&2; exit 2; }
+    gcc -O1 -w -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -DMEMLIM=$((deep ? 12000 : 3000)) \
+        -o pan pan.c || exit 2
+    timeout "$((deep ? 3000 : 120))" ./pan -m1000000 >report 2>&1
+    if grep -Eq 'Search not completed|max search depth|memory limit|out of memory' report &&
+        ! grep -q 'errors: [1-9]' report; then
+        cat report >&2
+        exit 2
+    fi
+    grep -q 'errors: ' report || { tail -3 report >&2; echo "out of time" >&2; exit 2; }
+}
+
+flags_of() {
+    configurations | awk -F'|' -v want="$1" '{ name = $1; gsub(/ /, "", name) }
+        name == want { print $3; found = 1 } END { exit !found }'
+}
+
+case ${1-} in
+list) list ;;
+check)
+    flags=$(flags_of "${2-}") || fail "no configuration ${2-}: see run.sh list"
+    read -ra flags <<<"$flags"
+    explore "${flags[@]}"
+    if ! grep -q 'errors: 0' report; then
+        spin -t -k lockword.pml.trail -p "${flags[@]}" "$here/lockword.pml" | tail -120
+        grep '^pan:' report
+        fail "the model breaks a promise: spin -a ${flags[*]} lockword.pml"
+    fi
+    grep 'states, stored' report
+    ;;
+mutant)
+    [[ -f $here/mutants/${2-} ]] || fail "no mutant ${2-}: see run.sh list"
+    read -ra flags < <(grep -v '^#' "$here/mutants/$2" | tr '\n' ' ')
+    explore "${flags[@]}"
+    grep -q 'errors: [1-9]' report || fail "spin does not notice ${flags[*]}"
+    grep '^pan:1' report
+    ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
