@@ -476,6 +476,18 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
     return 0;
 }
 
+/* So that the agent need not keep our ids until this process is dead. */
+static void say_goodbye(hf_client *client)
+{
+    pthread_mutex_lock(&client->socket_mutex);
+    if (client->connection_state == CONNECTION_UP) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_BYE, .request = ++client->request};
+        int ignored = socket_send(client, &frame, -1); /* if it is lost, they are kept */
+        (void)ignored;
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+}
+
 HFI_PUBLIC void hf_disconnect(hf_client *client)
 {
     if (client == NULL) {
@@ -490,6 +502,9 @@ HFI_PUBLIC void hf_disconnect(hf_client *client)
             client->locks = lock->next;
             lock_free(lock);
         }
+    }
+    if (here) {
+        say_goodbye(client);
     }
     client_free(client);
 }

@@ -105,7 +105,8 @@ void events_changed(hf_client *client, const char *name, size_t size)
 {
     struct changed_ring *ring = &client->events.changed;
     pthread_mutex_lock(&client->list_mutex);
-    if (ring->count == CHANGED_RING) { /* too many to name: everything watched may have changed */
+    /* Too many to name, for us or for the agent: everything watched may have changed. */
+    if (size == 0 || ring->count == CHANGED_RING) {
         ring->count = 0;
         for (struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
             changed_push(ring, watch->prefix, watch->size);
