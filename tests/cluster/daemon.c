@@ -1,0 +1,312 @@
+/*
+ * Starts and ends of the agent: who is refused, what a stop keeps, what a start continues, and that
+ * the first acquire of a name costs one commit.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "io/store.h"
+#include "require.h"
+
+enum { NAMES = 50 };
+
+static struct agent_process agent;
+
+static hf_client *connect_to(const struct agent_process *to)
+{
+    hf_client *client;
+    struct hf_options options = {.size = sizeof(options), .socket = to->socket};
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    return client;
+}
+
+static hf_lock *take(hf_client *client, const char *name, struct hf_hold *hold)
+{
+    hf_lock *lock;
+    ck_assert_int_eq(hf_open(client, name, NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 5000 * MS, hold), 0);
+    return lock;
+}
+
+/* Runs holdfastd with these arguments; its exit code, and what it said on standard error. */
+static int run(const char *const *arguments, char *said, size_t size)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+        execv(binary_path("holdfastd"), (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t got;
+    while ((got = read(ends[0], said + used, size - 1 - used)) > 0) {
+        used += (size_t)got;
+    }
+    said[used] = '\0';
+    close(ends[0]);
+    int status = wait_for(pid);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+START_TEST(usage)
+{
+    static const char *const cases[][5] = {
+        {"holdfastd", NULL},
+        {"holdfastd", "--nonsense", NULL},
+        {"holdfastd", "--dev", "extra", NULL},
+        {"holdfastd", "--dev", "--config", "/x", NULL},
+        {"holdfastd", "--config", NULL},
+        {"holdfastd", "--config", "/x", "--state-dir=/y", NULL},
+        {"holdfastd", "--check-config", NULL},
+    };
+    char said[4096];
+    const char *arguments[8] = {NULL};
+    memcpy(arguments, cases[_i], sizeof(cases[_i]));
+    ck_assert_int_eq(run(arguments, said, sizeof(said)), 64);
+    ck_assert_ptr_nonnull(strstr(said, "expected"));
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1); /* one line */
+}
+END_TEST
+
+START_TEST(help_and_version)
+{
+    char said[8192];
+    const char *const help[] = {"holdfastd", "--help", NULL};
+    const char *const version[] = {"holdfastd", "--version", NULL};
+    ck_assert_int_eq(run(help, said, sizeof(said)), 0);
+    ck_assert_ptr_nonnull(strstr(said, "--state-dir DIR"));
+    ck_assert_int_eq(run(version, said, sizeof(said)), 0);
+    ck_assert_int_eq(strncmp(said, "holdfastd ", 10), 0);
+}
+END_TEST
+
+START_TEST(check_config)
+{
+    char path[128];
+    char said[4096];
+    agent_create(&agent, NULL);
+    snprintf(path, sizeof(path), "%s/c.ini", agent.folder);
+    const char *const arguments[] = {"holdfastd", "--config", path, "--check-config", NULL};
+    write_file(path, "[agent]\nname = a\ncell = c\n");
+    ck_assert_int_eq(run(arguments, said, sizeof(said)), 0);
+    write_file(path, "[agent]\nname = a\ncell = c\nfoo = 1\n");
+    ck_assert_int_eq(run(arguments, said, sizeof(said)), 78);
+    ck_assert_ptr_nonnull(strstr(said, "c.ini:4: [agent] foo: found an unknown key"));
+    const char *const missing[] = {"holdfastd", "--config", "/nonexistent", NULL};
+    ck_assert_int_eq(run(missing, said, sizeof(said)), 78);
+    unlink(path);
+    agent_destroy(&agent);
+}
+END_TEST
+
+START_TEST(a_second_agent_is_refused)
+{
+    char said[4096];
+    char path[128];
+    char text[512];
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    const char *const same_folder[] = {"holdfastd", "--dev", "--state-dir", agent.folder, NULL};
+    ck_assert_int_eq(run(same_folder, said, sizeof(said)), 70);
+    ck_assert_ptr_nonnull(strstr(said, "in use by another agent"));
+    ck_assert_ptr_nonnull(strstr(said, agent.folder));
+    snprintf(path, sizeof(path), "%s/c.ini", agent.folder);
+    snprintf(text, sizeof(text), "[agent]\nname = a\ncell = c\nstate_dir = %s/other\nsocket = %s\n",
+             agent.folder, agent.socket);
+    write_file(path, text);
+    const char *const same_socket[] = {"holdfastd", "--config", path, NULL};
+    ck_assert_int_eq(run(same_socket, said, sizeof(said)), 70);
+    ck_assert_ptr_nonnull(strstr(said, "in use by another agent"));
+    ck_assert_ptr_nonnull(strstr(said, agent.socket));
+    hf_disconnect(connect_to(&agent)); /* the first one did not notice */
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    agent_destroy(&agent);
+}
+END_TEST
+
+START_TEST(a_dead_socket_is_replaced_a_file_is_not)
+{
+    char said[4096];
+    struct stat status;
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    agent_kill(&agent);
+    ck_assert_int_eq(lstat(agent.socket, &status), 0);
+    agent_start(&agent);
+    hf_disconnect(connect_to(&agent));
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    ck_assert_int_ne(lstat(agent.socket, &status), 0); /* a clean stop leaves none */
+    write_file(agent.socket, "precious");
+    const char *const arguments[] = {"holdfastd", "--dev", "--state-dir", agent.folder, NULL};
+    ck_assert_int_eq(run(arguments, said, sizeof(said)), 70);
+    ck_assert_ptr_nonnull(strstr(said, "found a file that is no socket"));
+    ck_assert_int_eq(lstat(agent.socket, &status), 0);
+    unlink(agent.socket);
+    agent_destroy(&agent);
+}
+END_TEST
+
+START_TEST(nothing_is_open_to_others)
+{
+    static const char *const files[] = {"agent.sock", "agent.sock.lock", "holdfast.db", "lease",
+                                        "lock",       "bells/default"};
+    char path[512];
+    struct stat status;
+    umask(0);
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    hf_client *client = connect_to(&agent);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", agent.folder, files[i]);
+        ck_assert_int_eq(lstat(path, &status), 0);
+        ck_assert_msg((status.st_mode & 0777) == 0600, "%s has mode %o", path, status.st_mode);
+    }
+    snprintf(path, sizeof(path), "%s/clients/1", agent.folder);
+    ck_assert_int_eq(lstat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    agent_region_path(&agent, "default", path, sizeof(path));
+    ck_assert_int_eq(lstat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    hf_disconnect(client);
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* Holds over a stop that is asked for, and over kill -9. */
+START_TEST(a_hold_outlives_the_agent)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    hf_client *client = connect_to(&agent);
+    struct hf_hold hold;
+    hf_lock *lock = take(client, "kept", &hold);
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    agent_start(&agent);
+    ck_assert(agent_logged(&agent, "event=session_continued"));
+    agent_kill(&agent);
+    agent_start(&agent);
+    /* More than the first lease later it still holds: the new agent renews it. */
+    for (unsigned i = 0; i < 60; i++) {
+        sleep_ms(100);
+        ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    }
+    ck_assert_int_eq(hf_release(lock), 0);
+    hf_disconnect(client);
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* Away past deadline and grace period: the session is not continued, and the token rises. */
+START_TEST(too_late_is_a_new_session)
+{
+    static const char config[] = "[agent]\nname = a\ncell = c\nstate_dir = %D\n"
+                                 "socket = %D/agent.sock\n"
+                                 "[cell]\nsession_ttl = 1s\ngrace_period = 500ms\n";
+    agent_create(&agent, config);
+    agent_start(&agent);
+    hf_client *client = connect_to(&agent);
+    struct hf_hold hold;
+    struct hf_hold later;
+    hf_lock *lock = take(client, "lost", &hold);
+    agent_kill(&agent);
+    sleep_ms(2000);
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    agent_start(&agent);
+    ck_assert(agent_logged(&agent, "event=session_new epoch=2"));
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 10000 * MS, &later), 0);
+    ck_assert_uint_gt(later.token, hold.token);
+    hf_disconnect(client);
+    agent_destroy(&agent);
+}
+END_TEST
+
+static uint64_t commits_so_far(void)
+{
+    char path[128];
+    char error[STORE_ERROR_MAX];
+    struct store_meta meta;
+    struct store_identity identity = {.cell = {.length = 3, .text = "dev"},
+                                      .agent = {.length = 3, .text = "dev"}};
+    snprintf(path, sizeof(path), "%s/holdfast.db", agent.folder);
+    struct store *store = store_open(path, &identity, &meta, error);
+    ck_assert_msg(store != NULL, "%s", error);
+    store_close(store);
+    return meta.commit;
+}
+
+static uint64_t commits_of_a_run(unsigned names, const char *prefix)
+{
+    char name[64];
+    agent_start(&agent);
+    hf_client *client = connect_to(&agent);
+    for (unsigned i = 0; i < names; i++) {
+        snprintf(name, sizeof(name), "%s%u", prefix, i);
+        ck_assert_int_eq(hf_release(take(client, name, NULL)), 0);
+    }
+    hf_disconnect(client);
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    return commits_so_far();
+}
+
+START_TEST(the_first_acquire_of_a_name_is_one_commit)
+{
+    agent_create(&agent, NULL);
+    (void)commits_of_a_run(1, "a");
+    uint64_t begin = commits_of_a_run(0, "");
+    uint64_t start = commits_of_a_run(0, "") - begin; /* what a start alone costs */
+    uint64_t before = commits_so_far();
+    uint64_t after = commits_of_a_run(NAMES, "b");
+    ck_assert_uint_eq(after - before - start, NAMES);
+    before = after;
+    after = commits_of_a_run(NAMES, "b"); /* they are known: nothing is written */
+    ck_assert_uint_eq(after - before - start, 0);
+    agent_destroy(&agent);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("daemon");
+    TCase *ends = tcase_create("ends");
+    tcase_set_timeout(ends, 60);
+    tcase_add_loop_test(ends, usage, 0, 7);
+    tcase_add_test(ends, help_and_version);
+    tcase_add_test(ends, check_config);
+    tcase_add_test(ends, a_second_agent_is_refused);
+    tcase_add_test(ends, a_dead_socket_is_replaced_a_file_is_not);
+    tcase_add_test(ends, nothing_is_open_to_others);
+    tcase_add_test(ends, a_hold_outlives_the_agent);
+    tcase_add_test(ends, too_late_is_a_new_session);
+    tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);
+    suite_add_tcase(suite, ends);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,413 @@
+/*
+ * Clients that break the rules, one way at a time, against a real agent: each hurts itself alone.
+ * After every attack an honest client takes and releases a lock, and the agent has no descriptor
+ * more than before.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "proto/frame.h"
+#include "require.h"
+
+enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000 };
+
+static struct agent_process agent;
+static unsigned descriptors_before;
+
+static unsigned descriptors(void)
+{
+    char path[64];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)agent.pid);
+    DIR *folder = opendir(path);
+    REQUIRE(folder != NULL, "%s", path);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+/* An honest client is served. */
+static void honest(void)
+{
+    hf_client *client;
+    hf_lock *lock;
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_int_eq(hf_open(client, "honest", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 15000 * MS, NULL), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+    hf_close(lock);
+    hf_disconnect(client);
+}
+
+static void set_up(void)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    honest();
+    sleep_ms(200);
+    descriptors_before = descriptors();
+}
+
+/* The agent lives, serves, and kept nothing of the attack. */
+static void tear_down(void)
+{
+    honest();
+    unsigned now = 0;
+    for (unsigned tries = 0; tries < 100; tries++) {
+        now = descriptors();
+        if (now <= descriptors_before) {
+            break;
+        }
+        sleep_ms(50);
+    }
+    ck_assert_uint_le(now, descriptors_before);
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    agent_destroy(&agent);
+}
+
+static int dial(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent.socket);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static int own_pidfd(void)
+{
+    return (int)syscall(SYS_pidfd_open, getpid(), 0);
+}
+
+/* Sends one packet with count copies of descriptor with. */
+static ssize_t send_with(int fd, const void *bytes, size_t size, int with, unsigned count)
+{
+    static union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        memset(&control, 0, sizeof(control));
+        message.msg_control = control.space;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+        for (unsigned i = 0; i < count; i++) {
+            memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &with, sizeof(int));
+        }
+    }
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+static size_t hello_of(unsigned char *bytes, uint32_t version)
+{
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_HELLO,
+        .request = 7,
+        .hello = {.version = version, .pid = getpid(), .library = {.bytes = "1", .size = 1}}};
+    size_t size = hfi_frame_encode(&frame, bytes, HFI_FRAME_MAX);
+    ck_assert_uint_gt(size, 0);
+    return size;
+}
+
+/* What came within 10 s: the error of a DONE; 1: another frame; 0: it hung up. */
+static int answer(int fd, uint64_t *request)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+    struct hfi_frame frame;
+    struct hfi_listed_cursor cursor;
+    struct hfi_frame_error error;
+    ck_assert_int_eq(poll(&pollfd, 1, 10000), 1);
+    ssize_t size = recv(fd, bytes, sizeof(bytes), 0);
+    if (size <= 0) {
+        return 0;
+    }
+    ck_assert_int_eq(hfi_frame_decode(bytes, (size_t)size, &frame, &cursor, &error), 0);
+    if (request != NULL) {
+        *request = frame.request;
+    }
+    return frame.kind == HFI_FRAME_DONE ? frame.error : 1;
+}
+
+/* It is told that error, then nothing more. */
+static void is_refused(int fd, int error)
+{
+    ck_assert_int_eq(answer(fd, NULL), error);
+    ck_assert_int_eq(answer(fd, NULL), 0);
+    close(fd);
+}
+
+/* A connection that was welcomed. */
+static int greeted(void)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int fd = dial();
+    int pidfd = own_pidfd();
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, HFI_PROTOCOL_VERSION), pidfd, 1), 0);
+    close(pidfd);
+    ck_assert_int_eq(answer(fd, NULL), 1);
+    return fd;
+}
+
+START_TEST(rubbish_before_hello)
+{
+    int fd = dial();
+    ck_assert_int_gt(send(fd, "rubbish", 7, 0), 0);
+    is_refused(fd, HF_EPROTO);
+}
+END_TEST
+
+START_TEST(rubbish_after_hello)
+{
+    uint64_t request = 1;
+    int fd = greeted();
+    ck_assert_int_gt(send(fd, "\x93\xff\xff\xff", 4, 0), 0);
+    ck_assert_int_eq(answer(fd, &request), HF_EPROTO);
+    ck_assert_uint_eq(request, 0);
+    ck_assert_int_eq(answer(fd, NULL), 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_packet_that_is_too_large)
+{
+    static unsigned char bytes[HFI_FRAME_MAX + 1];
+    int fd = greeted();
+    ck_assert_int_gt(send(fd, bytes, sizeof(bytes), 0), 0);
+    ck_assert_int_eq(answer(fd, NULL), 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_hello_without_a_pidfd)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int fd = dial();
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, HFI_PROTOCOL_VERSION), -1, 0), 0);
+    is_refused(fd, HF_EPROTO);
+}
+END_TEST
+
+START_TEST(a_hello_with_another_descriptor)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int fd = dial();
+    int other = open("/dev/null", O_RDONLY);
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, HFI_PROTOCOL_VERSION), other, 1), 0);
+    close(other);
+    is_refused(fd, HF_EPROTO);
+}
+END_TEST
+
+START_TEST(a_hello_with_the_pidfd_of_another_process)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int fd = dial();
+    int other = (int)syscall(SYS_pidfd_open, getppid(), 0);
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, HFI_PROTOCOL_VERSION), other, 1), 0);
+    close(other);
+    is_refused(fd, HF_EPROTO);
+}
+END_TEST
+
+START_TEST(another_protocol_version)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int fd = dial();
+    int pidfd = own_pidfd();
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, 99), pidfd, 1), 0);
+    close(pidfd);
+    is_refused(fd, HF_EVERSION);
+}
+END_TEST
+
+START_TEST(a_second_hello)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int fd = greeted();
+    int pidfd = own_pidfd();
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, HFI_PROTOCOL_VERSION), pidfd, 1), 0);
+    close(pidfd);
+    is_refused(fd, HF_EPROTO);
+}
+END_TEST
+
+START_TEST(a_frame_before_hello)
+{
+    unsigned char bytes[64];
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 1};
+    int fd = dial();
+    ck_assert_int_gt(send(fd, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), 0), 0);
+    is_refused(fd, HF_EPROTO);
+}
+END_TEST
+
+START_TEST(a_frame_that_only_an_agent_sends)
+{
+    unsigned char bytes[64];
+    struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .request = 1};
+    int fd = greeted();
+    ck_assert_int_gt(send(fd, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), 0), 0);
+    ck_assert_int_eq(answer(fd, NULL), 0);
+    close(fd);
+}
+END_TEST
+
+/* A flood of descriptors, before and after HELLO. tear_down counts the agent's. */
+START_TEST(descriptors_that_nobody_asked_for)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int other = open("/dev/null", O_RDONLY);
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 1};
+    for (unsigned i = 0; i < 20; i++) {
+        int fd = dial();
+        size_t size = hello_of(bytes, HFI_PROTOCOL_VERSION);
+        ck_assert_int_gt(send_with(fd, bytes, size, other, i % 2 == 0 ? 2 : DESCRIPTORS_MAX), 0);
+        ck_assert_int_eq(answer(fd, NULL), 0);
+        close(fd);
+        fd = greeted();
+        size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
+        ck_assert_int_gt(send_with(fd, bytes, size, other, 1), 0);
+        is_refused(fd, HF_EPROTO);
+        /* Packets that the agent never gets to read. */
+        fd = greeted();
+        ck_assert_int_gt(send(fd, "x", 1, 0), 0);
+        for (unsigned j = 0; j < 5; j++) {
+            (void)!send_with(fd, "x", 1, other, 100);
+        }
+        close(fd);
+    }
+    close(other);
+}
+END_TEST
+
+START_TEST(silent_connections_end)
+{
+    int fds[SILENT];
+    int64_t begin_ns = boottime_now();
+    for (unsigned i = 0; i < SILENT; i++) {
+        fds[i] = dial();
+    }
+    honest();
+    ck_assert_int_lt(boottime_now() - begin_ns, 4000 * MS);
+    for (unsigned i = 0; i < SILENT; i++) {
+        ck_assert_int_eq(answer(fds[i], NULL), 0);
+        close(fds[i]);
+    }
+    ck_assert_int_ge(boottime_now() - begin_ns, 4500 * MS);
+    ck_assert_int_lt(boottime_now() - begin_ns, 10000 * MS);
+}
+END_TEST
+
+START_TEST(too_many_silent_connections)
+{
+    int fds[3 * SILENT];
+    unsigned ended = 0;
+    for (unsigned i = 0; i < 3 * SILENT; i++) {
+        fds[i] = dial();
+    }
+    sleep_ms(500);
+    for (unsigned i = 0; i < 3 * SILENT; i++) {
+        struct pollfd pollfd = {.fd = fds[i], .events = POLLIN};
+        ended += poll(&pollfd, 1, 0) == 1;
+        close(fds[i]);
+    }
+    ck_assert_uint_eq(ended, 3 * SILENT - 128);
+    sleep_ms(200);
+}
+END_TEST
+
+/* Who asks and asks and never reads is hung up; the agent does not keep its answers. */
+START_TEST(a_client_that_does_not_read)
+{
+    unsigned char bytes[64];
+    int fd = greeted();
+    bool hung_up = false;
+    struct timeval patience = {.tv_sec = 10};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    for (unsigned i = 0; i < FLOOD && !hung_up; i++) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = i + 1};
+        size_t size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
+        hung_up = send(fd, bytes, size, MSG_NOSIGNAL) < 0;
+        if (i % 1000 == 0) {
+            honest(); /* the others are served meanwhile */
+        }
+    }
+    ck_assert(hung_up);
+    close(fd);
+}
+END_TEST
+
+/* A client of a namespace cuts the region off under everybody who maps it. */
+START_TEST(a_truncated_region)
+{
+    char path[512];
+    hf_client *client;
+    hf_lock *lock;
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    agent_region_path(&agent, "default", path, sizeof(path));
+    ck_assert_int_eq(truncate(path, 0), 0);
+    /* This makes the agent touch it. */
+    (void)!hf_open(client, "any", NULL, &lock);
+    for (unsigned tries = 0; tries < 100 && !agent_logged(&agent, "region_rubbish"); tries++) {
+        sleep_ms(50);
+    }
+    ck_assert(agent_logged(&agent, "region_rubbish"));
+    int fd = greeted(); /* the agent goes on */
+    close(fd);
+    /* The next one makes a new region. */
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    agent_start(&agent);
+    sleep_ms(200);
+    descriptors_before = descriptors();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hostile clients");
+    TCase *attacks = tcase_create("attacks");
+    tcase_set_timeout(attacks, 60);
+    tcase_add_checked_fixture(attacks, set_up, tear_down);
+    tcase_add_test(attacks, rubbish_before_hello);
+    tcase_add_test(attacks, rubbish_after_hello);
+    tcase_add_test(attacks, a_packet_that_is_too_large);
+    tcase_add_test(attacks, a_hello_without_a_pidfd);
+    tcase_add_test(attacks, a_hello_with_another_descriptor);
+    tcase_add_test(attacks, a_hello_with_the_pidfd_of_another_process);
+    tcase_add_test(attacks, another_protocol_version);
+    tcase_add_test(attacks, a_second_hello);
+    tcase_add_test(attacks, a_frame_before_hello);
+    tcase_add_test(attacks, a_frame_that_only_an_agent_sends);
+    tcase_add_test(attacks, descriptors_that_nobody_asked_for);
+    tcase_add_test(attacks, silent_connections_end);
+    tcase_add_test(attacks, too_many_silent_connections);
+    tcase_add_test(attacks, a_client_that_does_not_read);
+    tcase_add_test(attacks, a_truncated_region);
+    suite_add_tcase(suite, attacks);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
