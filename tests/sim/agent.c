@@ -171,6 +171,19 @@ static void host_reply(struct sim_agent *agent, const struct host_action *action
     fiber_tell(&process->fiber);
 }
 
+/* The id may be another's soon: what still comes on the old one's socket is nobody's. */
+static void forget(uint32_t client)
+{
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        struct connection *connection = &world.processes[i].connection;
+        if (connection->welcomed && connection->client == client) {
+            connection->told = true;
+            connection->broken = true;
+            fiber_tell(&world.processes[i].fiber);
+        }
+    }
+}
+
 static void host_act_one(struct sim_agent *agent, const struct host_action *action)
 {
     struct lifeline *line = NULL;
@@ -201,6 +214,7 @@ static void host_act_one(struct sim_agent *agent, const struct host_action *acti
         if (line != NULL) {
             line->used = false;
         }
+        forget(action->client);
         break;
     case HOST_ALIAS:
         line = lifeline_of(agent, action->client);
@@ -523,6 +537,8 @@ static bool read_socket(struct sim_agent *agent, struct sim_process *process)
         hello(agent, process, &frame);
         return true;
     }
+    sim_tell("agent reads %s %llu of process %u, client %u", hfi_frame_name(frame.kind),
+             (unsigned long long)frame.request, process->index, event.client);
     event.kind = HOST_FRAME;
     event.as.frame.frame = &frame;
     host_do(agent, event);

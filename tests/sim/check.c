@@ -68,7 +68,8 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
     int64_t now_ns = sim_now();
-    int64_t left_ns = remaining(process, handle, &gone);
+    int64_t until_ns = now_ns + remaining(process, handle, &gone); /* time passes meanwhile */
+    int64_t left_ns = until_ns - sim_now();
     now_ns = sim_now();
     if (left_ns <= 0) {
         return UINT32_MAX;
@@ -107,7 +108,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
                                .generation = process->generation,
                                .lock = handle->lock,
                                .token = handle->held.token,
-                               .told_until_ns = now_ns + left_ns,
+                               .told_until_ns = until_ns,
                                .vanished_ns = INT64_MAX,
                                .delay_ns = handle->delay_ms * SIM_MS};
     return (uint32_t)(note - notes);
@@ -119,10 +120,11 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle)
     bool gone = false;
     const struct hfi_region *region =
         &world.agents[process->index % AGENTS].regions[handle->region].region;
+    int64_t now_ns = sim_now();
     int64_t left_ns = remaining(process, handle, &gone);
     uint64_t lease = region->header->lease;
     if (left_ns > 0) {
-        int64_t until_ns = sim_now() + left_ns;
+        int64_t until_ns = now_ns + left_ns;
         note->told_until_ns = until_ns > note->told_until_ns ? until_ns : note->told_until_ns;
         return true;
     }

@@ -204,10 +204,18 @@ static void fail_unserved(void)
             if (!process->done && handle->open && !handle->served) {
                 const struct sim_agent *agent = &world.agents[process->index % AGENTS];
                 const struct hfi_region *region = &agent->regions[handle->region].region;
-                sim_fail("process %u is never served lock %u: slot %u, holder id %u, seat %d, "
-                         "fiber %d, word %016llx", i, handle->lock, handle->slot, handle->holder,
-                         (int)handle->seat, process->fiber.state,
-                         (unsigned long long)region->words[handle->slot].word);
+                const struct connection *line = &process->connection;
+                uint64_t wait = handle->seat != HFI_SEAT_NONE ? *hfi_seat_wait(region, handle->seat)
+                                                              : 0;
+                sim_fail("process %u is never served lock %u: slot %u, holder id %u, seat %d "
+                         "(wait %llx), fiber %d, word %016llx; connection broken %d, welcomed %d, "
+                         "to the agent %u, to it %u, asking %s; agent's fiber %d, serving %d",
+                         i, handle->lock, handle->slot, handle->holder, (int)handle->seat,
+                         (unsigned long long)wait, process->fiber.state,
+                         (unsigned long long)region->words[handle->slot].word, line->broken,
+                         line->welcomed, line->to_agent.count, line->to_client.count,
+                         process->asking ? hfi_frame_name(process->asking) : "nothing",
+                         agent->fiber.state, agent->serving);
             }
         }
     }

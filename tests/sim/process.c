@@ -74,6 +74,9 @@ static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi
     if (!say(process, frame)) {
         return false;
     }
+    process->asking = frame->kind;
+    sim_tell("process %u asks %s %llu", process->index, hfi_frame_name(frame->kind),
+             (unsigned long long)frame->request);
     for (;;) { /* ends by the answer, or with the agent */
         while (packets_take(&process->connection.to_client, &packet)) {
             if (hfi_frame_decode(packet.bytes, packet.size, answer, NULL, &error) != 0) {
@@ -82,10 +85,14 @@ static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi
             if (answer->kind == HFI_FRAME_REGION) {
                 process->region_came = packet.region;
             } else if (answer->request == frame->request) {
+                process->asking = (enum hfi_frame_kind)0;
+                sim_tell("process %u is answered %s %llu", process->index,
+                         hfi_frame_name(answer->kind), (unsigned long long)answer->request);
                 return true;
             }
         }
         if (process->connection.broken) {
+            process->asking = (enum hfi_frame_kind)0;
             return false;
         }
         fiber_wait(INT64_MAX);
@@ -250,9 +257,10 @@ static void took(struct sim_process *process, struct sim_handle *handle)
     handle->hold = check_held(process, handle);
     handle->holds = handle->hold != UINT32_MAX;
     handle->served = handle->served || world.healing;
-    sim_tell("process %u holds lock %u %s, token %llx%s", process->index, handle->lock,
-             handle->held.cell ? "shared" : "exclusively", (unsigned long long)handle->held.token,
-             handle->holds ? "" : " (over already)");
+    sim_tell("process %u holds lock %u %s, slot %u seat %d id %u limit %d, token %llx%s",
+             process->index, handle->lock, handle->held.cell ? "shared" : "exclusively",
+             handle->slot, (int)handle->seat, handle->holder, (int)(handle->limit_ns / SIM_MS),
+             (unsigned long long)handle->held.token, handle->holds ? "" : " (over already)");
     if (!handle->holds) { /* as a caller does that looks at what is left */
         struct hfi_actor actor = actor_of(process, handle);
         if (handle->held.cell) {
@@ -548,6 +556,7 @@ void process_start(struct sim_process *process)
     process->client = 0;
     process->nonce = 0;
     process->done = false;
+    process->asking = (enum hfi_frame_kind)0;
     memset(&process->connection, 0, sizeof(process->connection));
     memset(process->handles, 0, sizeof(process->handles));
     fiber_start(&process->fiber, process_main, process);

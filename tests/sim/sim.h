@@ -183,6 +183,7 @@ struct sim_process {
     uint32_t client; /* its identity with the agent; 0: none */
     uint64_t nonce;
     uint64_t last_request;
+    enum hfi_frame_kind asking; /* for what it waits; 0: for nothing */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
