@@ -29,6 +29,14 @@ static void ensure_bit(_Atomic uint64_t *word, uint64_t bit)
     }
 }
 
+static void release_if_named(const struct hfi_actor *actor, uint32_t slot)
+{
+    uint64_t word = atomic_load(word_of(actor, slot));
+    if (hfi_word_holder(word) == actor->holder) {
+        hfi_release(actor, slot, hfi_token(0, word));
+    }
+}
+
 /* Takes a place in the queue. From the moment the cell says WAITING nobody overtakes it. */
 static void queue_join(const struct hfi_actor *actor, const struct hfi_request *request,
                        bool shared, uint64_t *place)
@@ -47,10 +55,7 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
     /* seq_cst: the cell before the looks at the waiters bit (rule 3) and at the word (rule 5) */
     uint64_t before = atomic_exchange(wait, value | HFI_WAIT_JOINING);
     if (before & HFI_WAIT_PASSED) { /* what names us now is being passed on: help */
-        uint64_t word = atomic_load(word_of(actor, request->slot));
-        if (hfi_word_holder(word) == actor->holder) {
-            hfi_release(actor, request->slot, hfi_token(0, word));
-        }
+        release_if_named(actor, request->slot);
     }
     ensure_bit(word_of(actor, request->slot), request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);
     *place = value | HFI_WAIT_WAITING;
@@ -375,26 +380,56 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
     return HFI_HELD;
 }
 
+/*
+ * Takes the word for an upgrade. A cell that says LEFT would make the hold anybody's to pass on
+ * (rule 4), so it is cleared first; it says LEFT again if the word cannot be had, because somebody
+ * may still be handing us the lock that we left the queue of.
+ */
+static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
+                                     const struct hfi_request *request, uint64_t *mine)
+{
+    _Atomic uint64_t *word = word_of(actor, request->slot);
+    _Atomic uint64_t *wait = hfi_seat_wait(actor->region, request->seat);
+    /* seq_cst: the cell before the looks at the word (rule 5) */
+    uint64_t before = atomic_exchange(wait, 0);
+    if (before & HFI_WAIT_PASSED) {
+        release_if_named(actor, request->slot);
+    }
+    enum hfi_outcome why = HFI_HELD;
+    for (;;) { /* ends when the word is ours or is not free */
+        uint64_t seen = atomic_load(word);
+        *mine = seen;
+        if (hfi_word_holder(seen) == actor->holder) {
+            return HFI_HELD; /* handed to us after we had left: our own */
+        }
+        why = obstacle(actor->region, request->slot, seen, false);
+        if (why != HFI_HELD) {
+            break;
+        }
+        *mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
+        if (atomic_compare_exchange_strong(word, &seen, *mine)) {
+            return HFI_HELD;
+        }
+    }
+    if (before) { /* seq_cst: the cell before the look at the word (rule 4) */
+        atomic_store(wait, (before & ~(uint64_t)HFI_WAIT_PASSED) | HFI_WAIT_LEFT);
+        release_if_named(actor, request->slot);
+    }
+    /* Whoever has the word waits for our cell to go: neither would ever get on. */
+    return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
+}
+
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                              const struct hfi_patience *patience, struct hfi_held *held)
 {
-    _Atomic uint64_t *word = word_of(actor, request->slot);
-    for (;;) { /* ends when the word is ours or is not free */
-        uint64_t seen = atomic_load(word);
-        enum hfi_outcome why = obstacle(actor->region, request->slot, seen, false);
-        if (why != HFI_HELD) {
-            /* Whoever has the word waits for our cell to go: neither would ever get on. */
-            return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
-        }
-        uint64_t mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
-        if (atomic_compare_exchange_strong(word, &seen, mine)) {
-            break;
-        }
+    uint64_t mine = 0;
+    enum hfi_outcome outcome = upgrade_take(actor, request, &mine);
+    if (outcome != HFI_HELD) {
+        return outcome;
     }
     uint64_t cell = held->cell;
     struct hfi_held taken = {0};
-    uint64_t mine = atomic_load(word);
-    enum hfi_outcome outcome = drain(actor, request, patience, request->seat, &taken);
+    outcome = drain(actor, request, patience, request->seat, &taken);
     if (outcome != HFI_HELD) {
         hfi_release(actor, request->slot, hfi_token(0, mine));
         return outcome;

@@ -239,13 +239,33 @@ static void handle_free(struct host *host, uint32_t handle)
     lock_unused(host, at);
 }
 
-/* An id of the client that no handle of this lock has; 0: none. */
+/* A seat of this lock that is that holder id's and no handle's: of the agent before this one, whose
+ * client has not resumed it, or was never told of it. */
+static uint32_t orphan_seat(const struct host *host, struct place at, uint32_t holder)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t block = space->slot_blocks[at.slot];
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            if (space->seat_holder[seat] == holder && space->seat_handle[seat] == NONE) {
+                return seat;
+            }
+        }
+        block = space->block_next[block - 1];
+    }
+    return HFI_SEAT_NONE;
+}
+
+/* An id of the client that nothing of this lock has; 0: none. */
 static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
                           struct host_actions *actions)
 {
     uint32_t id = host->clients[client].id;
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
-        if (handle_of(host, at, id) == NONE) {
+        if (handle_of(host, at, id) == NONE &&
+            hfi_word_holder(atomic_load(lock_word(host, at))) != id &&
+            orphan_seat(host, at, id) == HFI_SEAT_NONE) {
             return id;
         }
         id = host->ids[id].next;
@@ -373,10 +393,12 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct place a
     }
     handle = handle_new(host, client, at);
     if (handle != NONE) {
+        /* One that it was not told of before the agent died is its own too. */
+        uint32_t seat = seated ? open->seat : orphan_seat(host, at, open->holder);
         host->handles[handle].holder = (uint16_t)open->holder;
-        host->handles[handle].seat = open->seat;
-        if (seated) {
-            space->seat_handle[open->seat] = handle;
+        host->handles[handle].seat = seat;
+        if (seat != HFI_SEAT_NONE) {
+            space->seat_handle[seat] = handle;
         }
     }
     return handle;

@@ -300,12 +300,18 @@ static void tick(struct host *host, struct host_actions *actions)
     }
     for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
         struct pending *pending = &host->pending[i];
-        if (pending->used && !pending->ready && pending->due_ns <= host->now_ns) {
-            const struct handle *who = &host->handles[pending->handle];
-            /* The grant takes long: the client may wait itself. But a hold must not begin under a
-             * grant that does not cover its lock-delay. */
-            pending->ready = !lock_is_granted(lock_at(host, (struct place){who->space, who->slot}));
-            pending->due_ns = host->now_ns + OPEN_PATIENCE_MS * MS;
+        if (!pending->used || pending->ready || pending->due_ns > host->now_ns) {
+            continue;
+        }
+        const struct handle *who = &host->handles[pending->handle];
+        struct place at = {who->space, who->slot};
+        pending->due_ns = host->now_ns + OPEN_PATIENCE_MS * MS;
+        if (!lock_is_granted(lock_at(host, at))) {
+            pending->ready = true; /* the grant takes long: the client may wait itself */
+        } else if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            /* A hold must not begin under a grant that does not cover its lock-delay; this was
+             * not asked for if the lease was not safe then. */
+            lock_amend(host, at, who->lock_delay_ms, false, actions);
         }
     }
 }

@@ -433,6 +433,7 @@ static bool lock_move(struct host *host, struct place *at, struct host_actions *
     uint64_t hash = lock_hash(host, *at);
     *lock = *old;
     lock->handles = NONE;
+    lock->token_last = 0;
     lock->opening = opening;
     hfi_index_remove(&space->region, at->slot, hash);
     hfi_index_put(&space->region, slot, hash);
@@ -459,13 +460,18 @@ static void grant_apply(struct host *host, struct place at, const struct message
     if (lock->token_last != 0) {
         top = lock->token_last; /* our own number, rather than the region's */
     }
-    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS &&
-        !lock_move(host, &at, actions)) {
+    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS) {
+        /* Not opened before its new slot is durable, or a crash would issue its tokens twice: the
+         * grant goes back, behind the row, and is asked for again. */
+        bool moved = lock_move(host, &at, actions);
         struct message_name name;
         lock_name(host, at, &name);
         send_give_back(host, &name, grant->version, 0, actions);
-        lock->state = LOCK_RETURNING;
-        pending_resolve(host, at, HF_EFULL);
+        lock_at(host, at)->request = (uint16_t)host->last_request;
+        lock_at(host, at)->state = LOCK_RETURNING;
+        if (!moved) {
+            pending_resolve(host, at, HF_EFULL);
+        }
         return;
     }
     lock = lock_at(host, at);
