@@ -394,9 +394,12 @@ static void on_walk(uv_handle_t *handle, void *arg)
     }
 }
 
-/* Closes what libuv knows and lets it call back. */
-static void close_loop(struct agent *agent)
+void agent_close_loop(struct agent *agent)
 {
+    if (!agent->loop_open) {
+        return;
+    }
+    agent->loop_open = false;
     socket_shut(agent->server);
     agent->server = NULL;
     clients_close(agent);
@@ -428,6 +431,6 @@ int agent_run(struct agent *agent)
         log_simple(LOG_LEVEL_ERROR, "failed", "the first lease did not become safe");
         agent->exit_code = AGENT_EXIT_SOFTWARE;
     }
-    close_loop(agent);
+    agent_close_loop(agent);
     return agent->exit_code;
 }

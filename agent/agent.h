@@ -165,6 +165,8 @@ void serve_leave_region(struct agent *agent, uint32_t space);
 int agent_run(struct agent *agent) __attribute__((warn_unused_result));
 /* The first thing of each callback. */
 void agent_turn(struct agent *agent);
+/* Closes what libuv knows of this agent, and lets it call back. */
+void agent_close_loop(struct agent *agent);
 /* Ends the loop. */
 void agent_end(struct agent *agent, int exit_code);
 

@@ -631,6 +631,7 @@ static void close_fd(int fd)
 
 void agent_release(struct agent *agent)
 {
+    agent_close_loop(agent);
     driver_destroy(agent->driver);
     agent->driver = NULL;
     release_cores(agent);
