@@ -178,6 +178,22 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
     return false;
 }
 
+/* Whether the word names a handle whose process sleeps on its seat: nobody told it. */
+static bool names_sleeper(const struct hfi_region *region, uint32_t slot, uint64_t word)
+{
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        const struct sim_process *process = &world.processes[i];
+        for (uint32_t k = 0; process->alive && k < HANDLES; k++) {
+            const struct sim_handle *handle = &process->handles[k];
+            if (handle->open && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
+                handle->holder == hfi_word_holder(word) && sleeps_on(region, handle->seat)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void check_quiet(void)
 {
     for (uint32_t a = 0; a < AGENTS; a++) {
@@ -193,6 +209,9 @@ void check_quiet(void)
             uint64_t word = region->words[slot].word;
             uint64_t top = region->slots[slot].token_top & HFI_W_TOKEN;
             uint32_t seat = 0;
+            if (names_sleeper(region, slot, word)) {
+                sim_fail("slot %u names a waiter that nobody woke", slot);
+            }
             if (hfi_word_mode(word) != HFI_GRANT_EXCLUSIVE ||
                 (word & (HFI_W_HOLDER | HFI_W_CLOSED | HFI_W_RECALL)) ||
                 (word & HFI_W_TOKEN) >= top || hfi_queue(region, slot, &seat, 1) == 0) {
