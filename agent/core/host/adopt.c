@@ -44,6 +44,28 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
     return lock_load(host, at, name, size);
 }
 
+/*
+ * The agent before this one may have died before it put the grant in force: then the word knows
+ * nothing of its range, and would begin below it. Raises the token; a live holder keeps its own.
+ */
+static void token_raise(struct host *host, struct place at, uint64_t token_first)
+{
+    _Atomic uint64_t *word = lock_word(host, at);
+    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
+    uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
+    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != token_first >> HFI_TOKEN_LOW_BITS) {
+        return; /* another slot's tokens: adopt_lock() sees to it */
+    }
+    for (unsigned tries = 0; tries < 1000; tries++) { /* clients run meanwhile */
+        uint64_t seen = atomic_load(word);
+        /* seq_cst: a swap of the word like any other */
+        if ((seen & HFI_W_HOLDER) || (seen & HFI_W_TOKEN) >= floor ||
+            atomic_compare_exchange_strong(word, &seen, (seen & ~HFI_W_TOKEN) | floor)) {
+            return;
+        }
+    }
+}
+
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value)
 {
@@ -61,6 +83,9 @@ void host_load_grant(struct host *host, const struct message_name *name,
     lock->lock_delay_ms = value->lock_delay_ms;
     lock->mode = value->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
     lock->token_last = value->token_last;
+    /* A token whose low bits are 0 is never handed out: see grant_apply(). */
+    token_raise(host, at,
+                value->token_first & HFI_W_TOKEN ? value->token_first : value->token_first + 1);
 }
 
 const char *host_check_regions(struct host *host)
@@ -163,6 +188,8 @@ void adopt_all(struct host *host, struct host_actions *actions)
             struct place at = {i, slot};
             if (lock_is_named(lock_at(host, at))) {
                 adopt_lock(host, at, actions);
+            } else if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
+                space->locks[slot] = (struct lock){.state = LOCK_RETIRED, .handles = NONE};
             } else if (space->locks[slot].state == LOCK_FREE) {
                 atomic_store(&space->region.words[slot].word, 0);
                 space->locks[slot] = (struct lock){.handles = NONE, .name = space->free_slot};

@@ -42,23 +42,34 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
     return true;
 }
 
-/* A slot that is nobody's, its word reset. NONE: all are in use. */
+/*
+ * A slot that is nobody's, its word reset. NONE: all are in use. One that the agent before this one
+ * retired may still be open somewhere: it stays retired for as long as the region is in use.
+ */
 static uint32_t slot_take(struct space *space)
 {
     uint32_t slot = space->free_slot - 1;
     if (space->free_slot != 0) {
         space->free_slot = space->locks[slot].name;
         space->free_slots--;
-    } else if (space->slots_used < space->region.slot_count) {
-        slot = space->slots_used++;
     } else {
-        return NONE;
+        while (space->slots_used < space->region.slot_count &&
+               hfi_word_mode(atomic_load(&space->region.words[space->slots_used].word)) ==
+                   HFI_GRANT_RETIRED) {
+            space->locks[space->slots_used++] =
+                (struct lock){.state = LOCK_RETIRED, .handles = NONE};
+        }
+        if (space->slots_used == space->region.slot_count) {
+            return NONE;
+        }
+        slot = space->slots_used++;
     }
     struct hfi_slot *shared = &space->region.slots[slot];
     /* Nobody has it open: a plain reset, seq_cst, before anybody is told of the slot. */
     atomic_store(&space->region.words[slot].word, 0);
     atomic_store(&shared->token_top, 0);
     atomic_store(&shared->closed_until_ns, 0);
+    atomic_store(&shared->blocks, 0);
     space->slot_blocks[slot] = 0;
     return slot;
 }
