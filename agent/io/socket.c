@@ -15,7 +15,12 @@
 #include "proto/check.h"
 #include "proto/frame.h"
 
-enum { DRAIN_BEFORE_CLOSE = 64, NUMBER_SLOT_BITS = 16, QUEUED_PACKETS_MAX = 1024 };
+enum {
+    DRAIN_BEFORE_CLOSE = 64,
+    NUMBER_SLOT_BITS = 16,
+    QUEUED_PACKETS_MAX = 1024,
+    ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
+};
 
 static const int64_t millisecond_ns = 1000000;
 
@@ -57,6 +62,7 @@ struct socket_server {
     uint32_t free_count;
     uint32_t greeting_count;
     int64_t greet_by_ns; /* no later than the earliest of all */
+    int64_t resume_ns;   /* accepts again then; 0: it does not pause */
     uint32_t handles;    /* poll handles that libuv still has */
     bool shut;
     unsigned char buffer[HFI_FRAME_MAX];
@@ -431,6 +437,11 @@ static bool accept_one(struct socket_server *server)
     struct peer peer;
     int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            /* Who waits goes on waiting; polling on would only burn time. */
+            uv_poll_stop(&server->poll);
+            server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
+        }
         return errno == ECONNABORTED || errno == EINTR;
     }
     if (!peer_of(fd, &peer)) {
@@ -462,11 +473,16 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 
 int64_t socket_next_tick_ns(const struct socket_server *server)
 {
-    return server->greeting_count > 0 ? server->greet_by_ns : INT64_MAX;
+    int64_t due_ns = server->greeting_count > 0 ? server->greet_by_ns : INT64_MAX;
+    return server->resume_ns != 0 && server->resume_ns < due_ns ? server->resume_ns : due_ns;
 }
 
 void socket_tick(struct socket_server *server, int64_t now_ns)
 {
+    if (server->resume_ns != 0 && server->resume_ns <= now_ns) {
+        server->resume_ns = 0;
+        HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
+    }
     if (server->greeting_count == 0 || now_ns < server->greet_by_ns) {
         return;
     }
