@@ -46,12 +46,11 @@ struct agent;
 
 /* A process that is known to the host core: connected, or hung up, or from before this agent. */
 struct client {
-    uv_poll_t poll; /* its pidfd */
+    uv_poll_t *poll; /* of its pidfd; NULL: it is not watched (any more) */
     struct agent *agent;
     uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
     int pidfd;           /* -1: its lifeline is looked at now and then */
-    bool polled;         /* poll was initialised */
     bool dead;           /* and the host core was told so */
 };
 

@@ -22,15 +22,20 @@
 
 static const int64_t look_soon_ns = 50 * INT64_C(1000000);
 
-static void on_client_gone(uv_handle_t *handle)
+static void on_poll_gone(uv_handle_t *handle)
 {
-    free(handle->data);
+    free(handle);
 }
 
+/*
+ * The poll handle goes before its descriptor does: libuv takes the descriptor's number out of its
+ * epoll set whenever a poll handle stops or closes, and by then it may be another client's.
+ */
 static void stop_watching(struct client *client)
 {
-    if (client->polled) {
-        uv_poll_stop(&client->poll);
+    if (client->poll != NULL) {
+        uv_close((uv_handle_t *)client->poll, on_poll_gone);
+        client->poll = NULL;
     }
     if (client->pidfd >= 0) {
         close(client->pidfd);
@@ -43,11 +48,7 @@ static void client_destroy(struct client *client)
     struct agent *agent = client->agent;
     agent->by_id[client->id] = NULL;
     stop_watching(client);
-    if (client->polled) {
-        uv_close((uv_handle_t *)&client->poll, on_client_gone);
-    } else {
-        free(client);
-    }
+    free(client);
 }
 
 static void died(struct client *client, const char *how)
@@ -89,10 +90,13 @@ static struct client *client_create(struct agent *agent, uint32_t id, int pidfd)
     client->agent = agent;
     client->id = id;
     client->pidfd = pidfd;
-    if (pidfd >= 0 && uv_poll_init(&agent->loop, &client->poll, pidfd) == 0) {
-        client->polled = true;
-        client->poll.data = client;
-        HF_CHECK(uv_poll_start(&client->poll, UV_READABLE, on_pidfd) == 0);
+    client->poll = pidfd >= 0 ? calloc(1, sizeof(*client->poll)) : NULL;
+    if (client->poll != NULL && uv_poll_init(&agent->loop, client->poll, pidfd) == 0) {
+        client->poll->data = client;
+        HF_CHECK(uv_poll_start(client->poll, UV_READABLE, on_pidfd) == 0);
+    } else { /* its lifeline is looked at instead */
+        free(client->poll);
+        client->poll = NULL;
     }
     agent->by_id[id] = client;
     if (id > agent->id_high) {
