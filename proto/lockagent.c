@@ -31,8 +31,14 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
             return false;
         }
         close_until(agent, slot, seen, closed_until_ns);
+        /* The dead one may have been between clearing the waiters bit and its second look. */
+        uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
+        uint64_t closed = (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED | waiters;
         /* seq_cst: by holder and token, so it is this hold that ends and no other */
-        if (atomic_compare_exchange_strong(word, &seen, (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED)) {
+        if (atomic_compare_exchange_strong(word, &seen, closed)) {
+            if (seen & HFI_W_CELLS) {
+                wake_slot(agent, slot, INT32_MAX); /* it may sleep until the readers have gone */
+            }
             return true;
         }
     }
@@ -86,11 +92,19 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
+    /* The cell, then the word: what names it now was swapped in before or after it left, but not
+     * before a wait that it has left since. */
+    uint64_t value = atomic_load(wait);
     uint64_t word = atomic_load(word_of(agent, slot));
-    if (hfi_word_holder(word) != holder) {
+    if (!(value & (HFI_WAIT_LEFT | HFI_WAIT_PASSED)) || hfi_word_holder(word) != holder) {
         return false;
     }
-    if (!pass_claimed(wait) && !(atomic_load(wait) & HFI_WAIT_PASSED)) {
+    if (value & HFI_WAIT_LEFT) {
+        uint64_t passed = (value & ~(uint64_t)HFI_WAIT_LEFT) | HFI_WAIT_PASSED;
+        if (!atomic_compare_exchange_strong(wait, &value, passed)) {
+            return false;
+        }
+    } else if (atomic_load(wait) != value) {
         return false;
     }
     return release_as(agent, slot, holder, hfi_token(0, word)) == HFI_RELEASED;

@@ -362,6 +362,9 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
                                struct hfi_held *held)
 {
     struct hfi_seat *seat = hfi_seat(actor->region, request->seat);
+    if (!(atomic_load(word_of(actor, request->slot)) & HFI_W_CELLS)) {
+        return HFI_GONE; /* the agent sets the bit before it gives a seat to a reader */
+    }
     uint64_t old = atomic_load(&seat->reader);
     uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
     uint64_t cell = (uint64_t)held->epoch << HFI_CELL_EPOCH_SHIFT |

@@ -121,6 +121,8 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct h
         why = obstacle(region, slot, seen, false);
         return why == HFI_HELD ? HFI_OCCUPIED : why;
     }
+    /* seq_cst: the scan first (rule 6): who evicts a dead reader closes the word before its cell */
+    bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
     /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
     uint64_t lease = atomic_load(&region->header->lease);
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
@@ -151,8 +153,7 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct h
     /* relaxed: shown to people, decides nothing */
     atomic_store_explicit(&region->slots[slot].since, since_now(now_ns), memory_order_relaxed);
     ring_if_watched(actor, slot, mine);
-    if ((again & (HFI_W_CELLS | HFI_W_CLOSED)) &&
-        ((again & HFI_W_CLOSED) || hfi_has_readers(region, slot, HFI_SEAT_NONE))) {
+    if (readers || (again & HFI_W_CLOSED)) {
         return HFI_DRAINING;
     }
     return HFI_HELD;
@@ -306,6 +307,28 @@ bool pass_claimed(_Atomic uint64_t *wait)
 }
 
 /*
+ * An entry of the actor's record that says whom it hands a lock to (rule 5). NULL: all are taken,
+ * by other threads that are about to clear theirs; or the actor is the agent, which needs none: it
+ * alone gives holder ids away, and not meanwhile.
+ */
+static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t target)
+{
+    if (actor->holder >= actor->region->holder_count || target == 0) {
+        return NULL;
+    }
+    struct hfi_holder *holder = &actor->region->holders[actor->holder];
+    for (unsigned i = 0; i < HFI_HANDINGS; i++) {
+        uint32_t none = 0;
+        /* seq_cst: before the look at the waiter's cell; pairs with the agent's look at the
+         * records, which follows its marking of the cell */
+        if (atomic_compare_exchange_strong(&holder->handing_to[i], &none, target)) {
+            return &holder->handing_to[i];
+        }
+    }
+    return NULL;
+}
+
+/*
  * One swap of the word, from `seen` (free, or naming who gives it away) to the waiter, with the
  * next token. The order of the five steps is rule 5.
  */
@@ -316,15 +339,9 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
     uint32_t target = seat_holder(region, pick->seat);
     struct hfi_seat *seat = hfi_seat(region, pick->seat);
     _Atomic uint64_t *wait = hfi_seat_wait(region, pick->seat);
-    /* The agent needs no record: it alone gives holder ids away, and not meanwhile. */
-    _Atomic uint32_t *record = actor->holder < region->holder_count
-                                   ? &region->holders[actor->holder].handing_to
-                                   : NULL;
-    if (target == 0) {
+    _Atomic uint32_t *record = record_claim(actor, target);
+    if (target == 0 || (!record && actor->holder != HFI_HOLDER_AGENT)) {
         return NOT_HANDED;
-    }
-    if (record) {
-        atomic_store(record, target); /* seq_cst: before the look at the cell (rule 5) */
     }
     enum handing result = NOT_HANDED;
     if ((atomic_load(wait) | HFI_WAIT_JOINING | HFI_WAIT_WAITING) ==
@@ -359,33 +376,40 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
 }
 
 /*
- * The holder found nobody in the queue: clears the waiters bit while it still holds, and looks
- * once more (rule 3). The word changed, one way or another: the caller looks at it again.
+ * The holder found nobody in the queue: takes the word anew, under the actor's own id and with the
+ * next token, without the waiters bit, and looks once more (rule 3). The new token keeps another
+ * process that is releasing the same word (both may be passing on what named somebody who had left)
+ * from freeing it between the two looks. false: the word had changed.
  */
-static void clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen)
+static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
+                              uint64_t *mine)
 {
     _Atomic uint64_t *word = word_of(actor, slot);
-    if (!atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_WAITERS)) {
-        return;
+    *mine = ((seen & ~(HFI_W_WAITERS | HFI_W_HOLDER)) + 1) | (uint64_t)actor->holder
+                                                                 << HFI_W_HOLDER_SHIFT;
+    if (!atomic_compare_exchange_strong(word, &seen, *mine)) {
+        return false;
     }
     if (queue_first(actor->region, slot, false).found) {
         atomic_fetch_or(word, HFI_W_WAITERS); /* we still hold it: nobody got past */
     }
+    return true;
 }
 
-/* Whether a recalled lock may be handed to one more local waiter. */
+/* Whether a recalled lock may be handed to one more local waiter. Only its holder counts. */
 static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
 {
-    if (!(word & HFI_W_RECALL)) {
-        return true;
-    }
+    return !(word & HFI_W_RECALL) ||
+           atomic_load_explicit(&actor->region->slots[slot].handovers_left, memory_order_relaxed);
+}
+
+static void count_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
+{
     _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;
-    uint32_t count = atomic_load_explicit(left, memory_order_relaxed); /* only the holder counts */
-    if (count == 0) {
-        return false;
+    uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
+    if ((word & HFI_W_RECALL) && count > 0) {
+        atomic_store_explicit(left, count - 1, memory_order_relaxed);
     }
-    atomic_store_explicit(left, count - 1, memory_order_relaxed);
-    return true;
 }
 
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
@@ -403,12 +427,18 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         }
         bool usable = !(seen & HFI_W_CLOSED) && (seen & HFI_W_TOKEN) < (top & HFI_W_TOKEN);
         struct pick pick = {0};
-        if (seen & HFI_W_WAITERS) {
+        /* The agent acts for who may have died between clearing the bit and its second look. */
+        if ((seen & HFI_W_WAITERS) || actor->holder == HFI_HOLDER_AGENT) {
             pick = queue_first(actor->region, slot, false);
-            if (!pick.found) {
-                clear_waiters_bit(actor, slot, seen);
-                continue;
+        }
+        if ((seen & HFI_W_WAITERS) && !pick.found && usable) {
+            uint64_t mine = 0;
+            if (clear_waiters_bit(actor, slot, seen, &mine)) {
+                holder = actor->holder;
+                token = hfi_token(top, mine);
+                result = HFI_RELEASED;
             }
+            continue;
         }
         if (pick.found && usable && !(pick.value & HFI_WAIT_SHARED) &&
             may_hand_over(actor, slot, seen)) {
@@ -418,6 +448,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
                 continue;
             }
             result = HFI_RELEASED;
+            count_hand_over(actor, slot, seen);
             if (handing == HANDED) {
                 break;
             }
@@ -426,7 +457,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             continue;
         }
         /* Free it: nobody waits, or readers do, or the agent has to act first. */
-        uint64_t freed = seen & ~(HFI_W_HOLDER | HFI_W_BARGERS);
+        uint64_t freed = (seen & ~(HFI_W_HOLDER | HFI_W_BARGERS)) |
+                         (pick.found ? HFI_W_WAITERS : 0);
         /* seq_cst (release: pairs with the acquire of who takes it next) */
         if (!atomic_compare_exchange_strong(word, &seen, freed)) {
             continue;
@@ -437,7 +469,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         }
         if (pick.found && usable && !(seen & HFI_W_RECALL)) {
             admit_readers(actor, slot); /* the last of them to enter serves on */
-        } else if (pick.found || (seen & HFI_W_RECALL)) {
+        } else if (pick.found || (seen & (HFI_W_RECALL | HFI_W_WAITERS))) {
             hfi_ring(actor, slot);
         }
         break;
@@ -479,7 +511,9 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
             return;
         }
         if (!writable) { /* a shared grant, or the tokens are used up: the agent's turn */
-            hfi_ring(actor, slot);
+            if (actor->holder != HFI_HOLDER_AGENT) {
+                hfi_ring(actor, slot);
+            }
             return;
         }
         uint64_t next = 0;

@@ -169,8 +169,8 @@ static void adopt_lock(struct host *host, struct place at, struct host_actions *
     if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         lock_attend(host, at, actions);
     } else { /* later, bit by bit */
-        atomic_fetch_or(&host->spaces[at.space].region.dirty[at.slot / 64],
-                        UINT64_C(1) << (at.slot % 64));
+        atomic_fetch_or(&host->spaces[at.space].region.dirty[at.slot / 64], UINT64_C(1)
+                                                                                << (at.slot % 64));
         host->spaces[at.space].dirty = true;
     }
     hfi_rouse(actor, at.slot);

@@ -59,7 +59,10 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
         if (host->spaces[i].used && !(who->flags & CLIENT_SURVIVOR) &&
             id < host->spaces[i].region.holder_count) {
             /* what its owner before left unfinished when it died; that was healed */
-            atomic_store(&host->spaces[i].region.holders[id].handing_to, 0);
+            struct hfi_holder *record = &host->spaces[i].region.holders[id];
+            for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
+                atomic_store(&record->handing_to[entry], 0);
+            }
         }
     }
 }

@@ -634,27 +634,51 @@ void handle_close(struct host *host, uint32_t client, uint32_t number, struct ho
     }
 }
 
+/* Which ids the records of processes that may still act name. */
+static void collect_named_ids(struct host *host)
+{
+    memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct hfi_region *region = &host->spaces[i].region;
+        for (uint32_t id = 1; host->spaces[i].used && id <= host->ids_high; id++) {
+            /* A dead process's record counts until what it had open was healed. */
+            uint32_t by = client_of_id(host, id);
+            uint32_t flags = by == NONE ? CLIENT_DEAD : host->clients[by].flags;
+            if ((flags & CLIENT_DEAD) && !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
+                continue;
+            }
+            for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
+                /* acquire: pairs with the release at the end of hand_to(); its swap is over */
+                uint32_t named = atomic_load_explicit(&region->holders[id].handing_to[entry],
+                                                      memory_order_acquire);
+                if (named != 0 && named < HOLDER_IDS) {
+                    host->named_ids[named / 64] |= UINT64_C(1) << (named % 64);
+                }
+            }
+        }
+    }
+}
+
+/* Whether the lock's word still names a handle that is about to be forgotten; heals it then. */
+static bool zombie_is_named(struct host *host, uint32_t handle, struct host_actions *actions)
+{
+    const struct handle *who = &host->handles[handle];
+    struct place at = {who->space, who->slot};
+    if (hfi_word_holder(atomic_load(lock_word(host, at))) != who->holder) {
+        return false;
+    }
+    heal_lock(host, at);
+    lock_attend(host, at, actions);
+    return true;
+}
+
 void zombies_sweep(struct host *host, struct host_actions *actions)
 {
     host->sweep_due_ns = INT64_MAX;
     if (host->zombie_count == 0) {
         return;
     }
-    memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        const struct hfi_region *region = &host->spaces[i].region;
-        for (uint32_t id = 1; host->spaces[i].used && id <= host->ids_high; id++) {
-            /* acquire: pairs with the release at the end of hand_to(); its swap is over */
-            uint32_t named = atomic_load_explicit(&region->holders[id].handing_to,
-                                                  memory_order_acquire);
-            /* Only a living process's record counts; a dead one's hand-over was healed. */
-            uint32_t by = client_of_id(host, id);
-            if (named != 0 && named < HOLDER_IDS && by != NONE &&
-                !(host->clients[by].flags & CLIENT_DEAD)) {
-                host->named_ids[named / 64] |= UINT64_C(1) << (named % 64);
-            }
-        }
-    }
+    collect_named_ids(host);
     for (uint32_t handle = 0; handle < host->handles_used; handle++) {
         struct handle *who = &host->handles[handle];
         if (!(who->flags & HANDLE_ZOMBIE) ||
@@ -665,7 +689,8 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
         bool dead = host->clients[client].flags & CLIENT_DEAD;
         bool closed = host->clients[client].flags & CLIENT_CONNECTED;
         if ((dead || closed) && !(host->clients[client].flags & CLIENT_BURYING) &&
-            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            has_room(actions, WORK_ACTIONS, WORK_OUTPUT) &&
+            !zombie_is_named(host, handle, actions)) {
             handle_free(host, handle);
             client_forget_if_done(host, client, actions);
         }

@@ -56,8 +56,8 @@ static uint32_t slot_take(struct space *space)
         while (space->slots_used < space->region.slot_count &&
                hfi_word_mode(atomic_load(&space->region.words[space->slots_used].word)) ==
                    HFI_GRANT_RETIRED) {
-            space->locks[space->slots_used++] =
-                (struct lock){.state = LOCK_RETIRED, .handles = NONE};
+            space->locks[space->slots_used++] = (struct lock){.state = LOCK_RETIRED,
+                                                              .handles = NONE};
         }
         if (space->slots_used == space->region.slot_count) {
             return NONE;

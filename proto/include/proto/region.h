@@ -12,7 +12,7 @@
  *   slots    48 bytes a lock: what only the slow path needs
  *   index    name hash -> slot, for hf_check_sequencer_local
  *   dirty    one bit a lock: the agent is asked to look at it (with a byte down the bell)
- *   holders  one cache line a holder id: whom it is handing a lock to at this moment
+ *   holders  one cache line a holder id: whom it is handing locks to at this moment
  *   blocks   512 bytes: seats for seven handles of one lock, chained to its slot on demand
  *
  * A seat is what a handle needs beyond the lock word: a place in the queue, a reader's cell, and a
@@ -35,6 +35,7 @@ enum {
     HFI_HEADER_SIZE = 4096,
     HFI_LINE = 64,
     HFI_BLOCK_SEATS = 7,
+    HFI_HANDINGS = 16,
     HFI_NAME_MAX = 255,
     HFI_LABEL_MAX = 32, /* a cell, an agent, a namespace */
 };
@@ -145,8 +146,9 @@ struct hfi_slot {
     _Atomic uint32_t handovers_left; /* with a recall pending: how many may still go first */
 };
 
+/* Whom the threads that act under this id are handing locks to: holder ids, 0 is a free entry. */
 struct hfi_holder {
-    _Alignas(HFI_LINE) _Atomic uint32_t handing_to; /* holder id, 0 none */
+    _Alignas(HFI_LINE) _Atomic uint32_t handing_to[HFI_HANDINGS];
 };
 
 struct hfi_seat {
