@@ -10,7 +10,7 @@
 
 #include "sim.h"
 
-enum hold_end { HOLD_RUNS = 0, HOLD_RELEASED, HOLD_FORGOTTEN };
+enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };
 
 struct hold_note {
     bool used;
@@ -77,13 +77,18 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
     bool shared = handle->held.cell != 0;
     for (uint32_t i = 0; i < HOLDS_MAX; i++) {
         const struct hold_note *note = &notes[i];
-        if (!note->used || note->end == HOLD_RELEASED || note->lock != handle->lock ||
+        if (!note->used || note->end == HOLD_RELEASED || note->end == HOLD_RELEASING ||
+            note->lock != handle->lock ||
             (shared && note->shared)) {
             continue;
         }
         if (now_ns < ends_ns(note)) {
-            sim_fail("process %u holds lock %u while process %u does", process->index, note->lock,
-                     note->process);
+            sim_fail("process %u holds lock %u while process %u does (%s, token %llx, known until "
+                     "%lld us, vanished %lld us, end %d)",
+                     process->index, note->lock, note->process,
+                     note->shared ? "shared" : "exclusively", (unsigned long long)note->token,
+                     (long long)note->told_until_ns / 1000, (long long)note->vanished_ns / 1000,
+                     note->end);
         }
         if (now_ns < ends_ns(note) + note->delay_ns) {
             sim_fail("process %u holds lock %u, %lld us before the lock-delay behind process %u "
@@ -138,6 +143,11 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle)
 
 void check_releases(uint32_t hold)
 {
+    notes[hold].end = HOLD_RELEASING;
+}
+
+void check_released(uint32_t hold)
+{
     notes[hold].end = HOLD_RELEASED;
 }
 
@@ -156,11 +166,13 @@ void check_vanished(const struct sim_process *process, bool dead)
 {
     for (uint32_t i = 0; i < HOLDS_MAX; i++) {
         struct hold_note *note = &notes[i];
-        if (note->used && note->end == HOLD_RUNS && note->process == process->index &&
+        if (note->used && note->end < HOLD_RELEASED && note->process == process->index &&
             note->generation == process->generation) {
             note->vanished_ns = sim_now() < note->vanished_ns ? sim_now() : note->vanished_ns;
             note->hung_up = true;
-            note->end = dead ? HOLD_FORGOTTEN : HOLD_RUNS;
+            if (dead) { /* whether a release that it had begun took place is not known */
+                note->end = note->end == HOLD_RUNS ? HOLD_FORGOTTEN : HOLD_RELEASED;
+            }
         }
     }
 }

@@ -383,7 +383,11 @@ static void release(struct sim_process *process, struct sim_handle *handle)
             ? hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell)
             : hfi_release(&actor, handle->slot, handle->held.token);
     if (outcome == HFI_GONE) {
+        sim_tell("process %u finds that its hold of lock %u was over", process->index,
+                 handle->lock);
         check_gave_up(handle->hold);
+    } else {
+        check_released(handle->hold);
     }
 }
 
@@ -411,7 +415,7 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
                                     .cancel = &process->cancel,
                                     .cancel_seen = process->cancel};
     if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
-        check_releases(handle->hold);
+        check_released(handle->hold);
         took(process, handle);
     }
 }

@@ -27,7 +27,7 @@ enum {
     HANDLES = 3, /* of one process */
     LOCKS = 3,
     LIFELINES = 64,
-    IDS_MAX = 8, /* holder ids of one process */
+    IDS_MAX = 32, /* holder ids of one process */
     PACKETS = 32,
     PACKET_MAX = 512,
     SLOTS = 8,
@@ -251,6 +251,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
 /* Before it calls release. */
 void check_releases(uint32_t hold);
+void check_released(uint32_t hold);
 /* It gave the hold up without releasing it: it was told that it is over, or it hangs up. */
 void check_gave_up(uint32_t hold);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
