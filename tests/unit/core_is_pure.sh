@@ -1,30 +1,49 @@
 #!/bin/sh
-# The pure core (agent/core) must call nothing but mem* and the assertion hook: no I/O, no clock, no
-# allocation. Asked of the symbols that its archive leaves open: core_is_pure.sh NM ARCHIVE
+# The pure core (agent/core) must call nothing but mem*, the assertion hook, and what proto/ defines
+# (hfi_*: the lock word's protocol, the frames): no I/O, no clock, no allocation. And proto/ must call
+# nothing but functions on memory and strings, so that nothing comes in by way of it. Asked of the
+# symbols that the archives leave open: core_is_pure.sh NM CORE PROTO
 #
 # bcmp is what clang makes of a memcmp whose sign nobody asks for. What one file leaves open another
-# may define.
+# may define. proto's check.o is the hook itself.
 set -eu
 nm=$1
-archive=$2
-defined=$("$nm" --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort -u)
-[ -n "$defined" ] || { echo "core_is_pure: $archive defines nothing" >&2; exit 1; }
-open=$("$nm" -u "$archive" | awk '$1 == "U" { print $2 }' | sort -u)
-bad=
-for symbol in $open; do
-    case $symbol in
-    memcpy | memmove | memset | memcmp | memchr | bcmp) continue ;;
-    hfi_check_failed | _GLOBAL_OFFSET_TABLE_) continue ;;
-    esac
-    printf '%s\n' "$defined" | grep -qxF -- "$symbol" || bad="$bad $symbol"
-done
+core=$2
+proto=$3
+
+defined_by() {
+    "$nm" --defined-only "$@" | awk 'NF == 3 { print $3 }' | sort -u
+}
+
+# Prints what ARCHIVE calls that is neither in the file of known symbols nor of the given pattern.
+strangers() {
+    "$nm" -u "$1" | awk -v skip="$2" '
+        /:$/ { member = $0 }
+        $1 == "U" && member !~ skip { print $2 }' | sort -u | grep -vxF -f "$known" |
+        grep -vxE "$3" || true
+}
+
+known=$(mktemp)
+trap 'rm -f "$known"' EXIT
+[ -n "$(defined_by "$core")" ] || { echo "core_is_pure: $core defines nothing" >&2; exit 1; }
+defined_by "$core" "$proto" >"$known"
+
+memory='memcpy|memmove|memset|memcmp|memchr|bcmp|hfi_check_failed|_GLOBAL_OFFSET_TABLE_'
+bad=$(strangers "$core" '^$' "$memory")
 if [ -n "$bad" ]; then
-    echo "core_is_pure: $archive calls$bad; it may call mem* and hfi_check_failed only" >&2
+    echo "core_is_pure: $core calls" $bad "; it may call mem*, hfi_check_failed and proto/ only" >&2
+    exit 1
+fi
+strings='str[a-z]*|(__)?v?snprintf(_chk)?|__stack_chk_fail|__mem[a-z]*_chk|__str[a-z]*_chk'
+sanitizers='__(asan|ubsan|tsan)_.*'
+bad=$(strangers "$proto" 'check' "$memory|$strings|$sanitizers")
+if [ -n "$bad" ]; then
+    echo "core_is_pure: $proto calls" $bad "; it may call functions on memory and strings only" >&2
     exit 1
 fi
 # Nothing that lives from one step to the next outside of the caller's memory.
-globals=$("$nm" "$archive" | awk '$2 ~ /^[bBdDcC]$/ { print $3 }')
+globals=$("$nm" "$core" | awk '$2 ~ /^[bBdDcC]$/ { print $3 }')
 if [ -n "$globals" ]; then
-    echo "core_is_pure: $archive has variables:" $globals >&2
+    echo "core_is_pure: $core has variables:" $globals >&2
     exit 1
 fi

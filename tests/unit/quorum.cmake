@@ -19,6 +19,7 @@ set_tests_properties(store PROPERTIES LABELS "unit;asan;tsan")
 # The core calls nothing but mem* and the assertion hook. Sanitizers insert calls of their own.
 if(NOT HF_SANITIZE AND NOT HF_FUZZ)
     add_test(NAME core_is_pure
-        COMMAND ${quorum_tests}/core_is_pure.sh ${CMAKE_NM} $<TARGET_FILE:hf_core>)
+        COMMAND ${quorum_tests}/core_is_pure.sh ${CMAKE_NM} $<TARGET_FILE:hf_core>
+            $<TARGET_FILE:hf_proto>)
     set_tests_properties(core_is_pure PROPERTIES LABELS "unit")
 endif()

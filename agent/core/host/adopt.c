@@ -28,7 +28,7 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     space->region.own_seat_holder = space->seat_holder;
     space->incarnation = base->header->incarnation;
     space->actor = (struct hfi_actor){
-        .region = &space->region, .kernel = host->kernel, .holder = HFI_HOLDER_AGENT};
+        .region = &space->region, .kernel = &host->kernel, .holder = HFI_HOLDER_AGENT};
     return NULL;
 }
 

@@ -285,7 +285,7 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
     struct hfi_frame frame = {.kind = HFI_FRAME_REGION};
     frame.region.region = index;
     frame.region.incarnation = host->spaces[index].incarnation;
-    frame.region.namespace_name = (struct hfi_text){name, (uint32_t)strlen(name)};
+    frame.region.namespace_name = (struct hfi_text){name, text_size(name, HFI_LABEL_MAX)};
     frame.request = who->region_request;
     uint32_t count = actions->count;
     reply_frame(host, client, &frame, actions);

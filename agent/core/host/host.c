@@ -62,6 +62,26 @@ size_t host_size(const struct host_config *config)
     return layout.used + ALIGNMENT;
 }
 
+/* ---- the kernel as the host's own changes of words see it ---- */
+
+static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
+{
+    const struct host *host = arg;
+    host->outer->wake(host->outer->arg, word, count);
+}
+
+static int64_t kernel_now_ns(void *arg)
+{
+    const struct host *host = arg;
+    return host->outer->now_ns(host->outer->arg);
+}
+
+/* We rang ourselves: the dirty bit is set, so it only has to be looked for. */
+static void kernel_bell(void *arg)
+{
+    ((struct host *)arg)->rang = true;
+}
+
 struct host *host_init(void *memory, const struct host_config *config, struct names *names,
                        const struct hfi_kernel *kernel)
 {
@@ -71,7 +91,9 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     struct host *host = lay_out(&layout, config);
     host->config = *config;
     host->names = names;
-    host->kernel = kernel;
+    host->outer = kernel;
+    host->kernel = (struct hfi_kernel){
+        .wake = kernel_wake, .now_ns = kernel_now_ns, .bell = kernel_bell, .arg = host};
     host->free_handle = NONE;
     host->limits_due_ns = INT64_MAX;
     host->sweep_due_ns = INT64_MAX;
@@ -260,6 +282,10 @@ static void work(struct host *host, struct host_actions *actions)
 {
     work_clients(host, actions);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        host->spaces[i].dirty = host->spaces[i].dirty || host->rang;
+    }
+    host->rang = false;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].used && host->spaces[i].dirty) {
             attend_dirty(host, i, actions);
         }
@@ -270,7 +296,7 @@ static void work(struct host *host, struct host_actions *actions)
 
 static bool work_is_left(const struct host *host)
 {
-    if (host->clients_busy > 0) {
+    if (host->clients_busy > 0 || host->rang) {
         return true;
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {

@@ -8,7 +8,7 @@ enum { PAGE = 32 };
 
 static struct hfi_text text_of(const char *text)
 {
-    return (struct hfi_text){text, (uint32_t)strlen(text)};
+    return (struct hfi_text){text, text_size(text, 256)};
 }
 
 static bool visible(const struct host *host, uint32_t client, struct place at)
@@ -286,7 +286,7 @@ int32_t inspect_check(struct host *host, uint32_t client, const struct hfi_text 
 {
     struct hfi_sequencer sequencer;
     if (hfi_sequencer_parse(text->bytes, text->size, &sequencer) != 0 ||
-        strlen(sequencer.cell) != host->config.cell.length ||
+        text_size(sequencer.cell, sizeof(sequencer.cell)) != host->config.cell.length ||
         memcmp(sequencer.cell, host->config.cell.text, host->config.cell.length) != 0) {
         return HF_EINVAL;
     }
@@ -295,7 +295,7 @@ int32_t inspect_check(struct host *host, uint32_t client, const struct hfi_text 
     if (error != 0) {
         return error;
     }
-    if (strlen(sequencer.agent) != host->config.agent.length ||
+    if (text_size(sequencer.agent, sizeof(sequencer.agent)) != host->config.agent.length ||
         memcmp(sequencer.agent, host->config.agent.text, host->config.agent.length) != 0) {
         return HF_EUNKNOWN; /* another host's hold; it has to be asked */
     }

@@ -171,9 +171,11 @@ struct space {
 struct host {
     struct host_config config;
     struct names *names;
-    const struct hfi_kernel *kernel;
+    const struct hfi_kernel *outer; /* the driver's */
+    struct hfi_kernel kernel;       /* on top of it: our own bell only sets `rang` */
     int64_t now_ns;
     bool started;
+    bool rang;
     bool refused;            /* a request was: it is made again when the lease is renewed */
     struct host_lease lease; /* epoch: of the grants */
     uint64_t last_request;
@@ -220,6 +222,13 @@ static inline _Atomic uint64_t *lock_word(const struct host *host, struct place 
 static inline const struct hfi_actor *lock_actor(const struct host *host, struct place at)
 {
     return &host->spaces[at.space].actor;
+}
+
+/* The size of a terminated text of at most `max` bytes. */
+static inline uint32_t text_size(const char *text, size_t max)
+{
+    const char *end = memchr(text, '\0', max);
+    return (uint32_t)(end ? (size_t)(end - text) : max);
 }
 
 static inline bool lock_is_named(const struct lock *lock)
