@@ -398,7 +398,7 @@ static bool take_access(struct reading *reading, struct config_access *access, c
     if (strlen(value) >= sizeof(list)) {
         return bad_value(reading, section, key, value, "a shorter list");
     }
-    strcpy(list, value);
+    memcpy(list, value, strlen(value) + 1);
     while ((word = strsep(&rest, ",")) != NULL) {
         struct entry entry;
         word += strspn(word, " \t");
@@ -609,15 +609,15 @@ static char *read_line(char *line, int size, void *stream)
 static void set_defaults(struct config *config)
 {
     memset(config, 0, sizeof(*config));
-    strcpy(config->state_dir, "/var/lib/holdfast");
-    strcpy(config->socket, "/run/holdfast/agent.sock");
+    snprintf(config->state_dir, sizeof(config->state_dir), "%s", "/var/lib/holdfast");
+    snprintf(config->socket, sizeof(config->socket), "%s", "/run/holdfast/agent.sock");
     config->session_ttl_ns = 5000 * millisecond_ns;
     config->grace_ns = -1; /* as session_ttl */
     config->max_drift_percent = 10;
     config->limits = (struct host_limits){
         .locks = 131072, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
     config->namespace_count = 1;
-    strcpy(config->namespaces[0].name, "default");
+    snprintf(config->namespaces[0].name, sizeof(config->namespaces[0].name), "%s", "default");
 }
 
 /* What only shows when everything was read. */
@@ -697,8 +697,8 @@ enum config_result config_dev(struct config *config, const char *state_dir, char
     set_defaults(config);
     config->dev = true;
     config->grace_ns = config->session_ttl_ns;
-    strcpy(config->agent, "dev");
-    strcpy(config->cell, "dev");
+    snprintf(config->agent, sizeof(config->agent), "%s", "dev");
+    snprintf(config->cell, sizeof(config->cell), "%s", "dev");
     if (state_dir != NULL) {
         length = (size_t)snprintf(chosen, sizeof(chosen), "%s", state_dir);
     } else if (runtime != NULL && runtime[0] == '/') {
@@ -723,7 +723,7 @@ enum config_result config_dev(struct config *config, const char *state_dir, char
     }
     memcpy(config->state_dir, chosen, length + 1);
     memcpy(config->socket, chosen, length);
-    strcpy(config->socket + length, "/agent.sock");
+    snprintf(config->socket + length, sizeof(config->socket) - length, "/agent.sock");
     return CONFIG_OK;
 }
 

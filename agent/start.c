@@ -99,7 +99,7 @@ static int take_lock(struct agent *agent, int at, const char *path, const char *
 static bool make_socket_folder(struct agent *agent)
 {
     char folder[CONFIG_SOCKET_MAX];
-    strcpy(folder, agent->config.socket);
+    snprintf(folder, sizeof(folder), "%s", agent->config.socket);
     char *slash = strrchr(folder, '/');
     if (slash == NULL || slash == folder) {
         return true;
@@ -248,7 +248,8 @@ static void fill_host_config(struct agent *agent)
     memcpy(host->store_id, agent->meta.store_id, sizeof(host->store_id));
     memcpy(host->boot_id, agent->boot_id, sizeof(host->boot_id));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        strcpy(host->namespaces[i], config->namespaces[i].name);
+        snprintf(host->namespaces[i], sizeof(host->namespaces[i]), "%s",
+                 config->namespaces[i].name);
         agent->spaces[i] = config->namespaces[i].name;
     }
 }
@@ -358,9 +359,10 @@ static void identify_region(const struct agent *agent, uint32_t space,
                                              .incarnation = clock_random()};
     memcpy(identity->store_id, agent->meta.store_id, sizeof(identity->store_id));
     memcpy(identity->boot_id, agent->boot_id, sizeof(identity->boot_id));
-    strcpy(identity->cell, agent->config.cell);
-    strcpy(identity->agent, agent->config.agent);
-    strcpy(identity->namespace_name, agent->spaces[space]);
+    snprintf(identity->cell, sizeof(identity->cell), "%s", agent->config.cell);
+    snprintf(identity->agent, sizeof(identity->agent), "%s", agent->config.agent);
+    snprintf(identity->namespace_name, sizeof(identity->namespace_name), "%s",
+             agent->spaces[space]);
 }
 
 static struct hfi_region_sizes region_sizes(const struct agent *agent)
@@ -471,8 +473,8 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
         strlen(shm_name) >= REGION_NAME_MAX) {
         return false;
     }
-    strcpy(old->rows[old->count].space, space);
-    strcpy(old->rows[old->count].shm_name, shm_name);
+    memcpy(old->rows[old->count].space, space, strlen(space) + 1);
+    memcpy(old->rows[old->count].shm_name, shm_name, strlen(shm_name) + 1);
     old->count++;
     return true;
 }
