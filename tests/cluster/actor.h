@@ -34,6 +34,7 @@ enum actor_kind {
     ACTOR_STATUS,          /* reply.number: the session's state */
     ACTOR_FORK,            /* what a child of the actor is told: reply.text; see actor.c */
     ACTOR_DISCONNECT,
+    ACTOR_EXEC,            /* becomes another program, sleep(1); no reply */
 };
 
 struct actor_request {

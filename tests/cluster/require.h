@@ -9,11 +9,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* What the process is at, told with a failure; defined in agent_process.c. */
+extern char require_context[128];
+
 #define REQUIRE(condition, ...)                                                                    \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: pid %d: not so: %s: ", __FILE__, __LINE__, (int)getpid(),      \
-                    #condition);                                                                   \
+            fprintf(stderr, "%s:%d: pid %d %s: not so: %s: ", __FILE__, __LINE__,              \
+                    (int)getpid(), require_context, #condition);                                                                   \
             fprintf(stderr, __VA_ARGS__);                                                          \
             fputc('\n', stderr);                                                                   \
             _exit(1);                                                                              \

@@ -49,7 +49,8 @@ static int take(struct victim *victim, enum hf_mode mode, int64_t timeout_ms)
     if (result == 0) {
         /* Plain facts for the tracer, which looks when this process stands still or is dead. */
         atomic_store_explicit(&victim->notes->token, hold.token, memory_order_relaxed);
-        atomic_store_explicit(&victim->notes->holds, 1, memory_order_relaxed);
+        uint32_t holds = mode == HF_EXCLUSIVE ? 1 : 2;
+        atomic_store_explicit(&victim->notes->holds, holds, memory_order_relaxed);
     }
     return result;
 }
@@ -117,6 +118,7 @@ static void try_held(struct victim *victim)
 
 static void downgrade_release(struct victim *victim)
 {
+    atomic_store_explicit(&victim->notes->holds, 2, memory_order_relaxed);
     int result = hf_downgrade(victim->lock);
     REQUIRE(result == 0, "downgrade: %s", hf_strerror(result));
     must_release(victim);
@@ -132,7 +134,7 @@ static void taken_after_downgrade(struct victim *victim)
 static void upgrade_release(struct victim *victim)
 {
     must_take(victim, HF_EXCLUSIVE);
-    REQUIRE(hf_release(victim->lock) == 0, "release of the upgrade");
+    REQUIRE(hf_release(victim->lock) == 0, "release of the upgrade"); /* still exclusive */
     must_release(victim);
 }
 

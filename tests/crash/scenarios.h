@@ -25,7 +25,8 @@ struct bystander {
 /* What the victim tells, in memory that it shares with its tracer. */
 struct notes {
     _Atomic uint64_t token;   /* the highest that a call of it returned */
-    _Atomic uint32_t holds;   /* 1: a call returned with a hold that it has not begun to give up */
+    _Atomic uint32_t holds;   /* 1: a call returned with an exclusive hold that it has not begun to
+                                 give up; 2: with a shared one, or it has begun to downgrade */
     _Atomic uint32_t holder;  /* its holder id */
     _Atomic uint32_t waiting; /* its helper thread is about to wait */
     _Atomic uint32_t cancel;  /* tells the helper thread to cancel */
@@ -46,7 +47,7 @@ struct scene {
     struct bystander two;
     struct notes *notes;
     uint64_t token; /* the highest seen of any exclusive hold */
-    bool victim_held;
+    uint32_t victim_held; /* notes.holds when it was killed */
     uint64_t victim_token; /* none of the next holds may have it, or a lower one */
     int64_t killed_ns;
     int64_t lock_delay_ms;

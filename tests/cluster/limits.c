@@ -1,0 +1,192 @@
+/*
+ * Holds that end by themselves: a fixed lease, and max_stall, which ends the hold of a process
+ * that hangs while it lives; hf_progress keeps it. The administrator's break. LOST is told once.
+ */
+#include "actor.h"
+#include "require.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+
+static struct agent_process agent;
+static struct actor holder;
+static struct actor waiter;
+static struct actor looker;
+
+static void start(void)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    actor_ready(&holder, agent.socket);
+    actor_ready(&waiter, agent.socket);
+    actor_ready(&looker, agent.socket);
+    ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
+    ck_assert_int_eq(actor_open(&waiter, 0, "limited", 10), 0);
+}
+
+static void stop(void)
+{
+    actor_end(&holder);
+    actor_end(&waiter);
+    actor_end(&looker);
+    agent_destroy(&agent);
+}
+
+static struct hf_hold take_limited(int64_t lease_ms, int64_t max_stall_ms, int64_t lock_delay_ms)
+{
+    struct actor_request request = {.kind = ACTOR_OPEN, .name = "limited"};
+    struct hf_hold hold;
+    request.options = (struct hf_lock_options){.size = sizeof(request.options),
+                                               .lease_ns = lease_ms * MS,
+                                               .max_stall_ns = max_stall_ms * MS,
+                                               .lock_delay_ns = lock_delay_ms * MS};
+    ck_assert_int_eq(actor_do(&holder, &request).result, 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    actor_wait(&waiter, 0, HF_EXCLUSIVE);
+    return hold;
+}
+
+static struct actor_reply event_within(int64_t timeout_ms)
+{
+    const struct actor_request request = {.kind = ACTOR_EVENT, .timeout_ns = timeout_ms * MS};
+    return actor_do(&holder, &request);
+}
+
+static struct actor_reply served(void)
+{
+    struct actor_reply reply;
+    REQUIRE(actor_receive(&waiter, &reply, GUARD_MS), "the waiter is stuck");
+    REQUIRE(reply.result == 0, "the waiter got %s", hf_strerror(reply.result));
+    return reply;
+}
+
+static void told_lost_once(uint64_t token)
+{
+    struct actor_reply reply = event_within(GUARD_MS);
+    REQUIRE(reply.result == 1 && reply.event.kind == HF_EVENT_LOST && reply.event.lock == 0 &&
+                reply.event.token == token,
+            "result %d, event %d", reply.result, (int)reply.event.kind);
+    ck_assert(actor_remaining(&holder, 0) <= 0);
+    ck_assert_int_eq(event_within(0).result, 0);
+    ck_assert_int_eq(actor_release(&holder, 0), HF_ELOST);
+    ck_assert_int_eq(actor_release(&holder, 0), HF_ENOTHELD);
+}
+
+START_TEST(fixed_lease_ends_by_itself)
+{
+    int64_t before_ns = boottime_now();
+    struct hf_hold hold = take_limited(400, 0, 200);
+    ck_assert(hold.deadline_ns >= before_ns + 400 * MS);
+    ck_assert(hold.deadline_ns <= boottime_now() + 400 * MS);
+    told_lost_once(hold.token);
+    struct actor_reply reply = served();
+    ck_assert(reply.time_ns >= hold.deadline_ns + 200 * MS);
+    ck_assert(reply.hold.token > hold.token);
+}
+END_TEST
+
+/* The trap: a heartbeat of a library or an agent would keep it for ever. */
+START_TEST(stopped_holder_is_evicted_after_max_stall)
+{
+    struct hf_hold hold = take_limited(0, 400, 100);
+    actor_signal(&holder, SIGSTOP);
+    struct actor_reply reply = served();
+    ck_assert(reply.time_ns >= hold.deadline_ns);
+    ck_assert(reply.hold.token > hold.token);
+    actor_signal(&holder, SIGCONT);
+    told_lost_once(hold.token);
+}
+END_TEST
+
+START_TEST(progress_keeps_the_hold)
+{
+    enum { STALL_MS = 1500, ROUNDS = 16 };
+    struct hf_hold hold = take_limited(0, STALL_MS, 100);
+    struct actor_reply reply;
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t before_ns = boottime_now();
+        sleep_ms(200);
+        int result = actor_do(&holder, &(struct actor_request){.kind = ACTOR_PROGRESS}).result;
+        if (boottime_now() - before_ns < STALL_MS * MS) { /* else the test itself stalled */
+            ck_assert_int_eq(result, 0);
+            ck_assert(!actor_receive(&waiter, &reply, 0));
+        } else if (result != 0) {
+            return;
+        }
+    }
+    told_lost_once(hold.token); /* no more progress */
+    served();
+}
+END_TEST
+
+/* A lease is a lease: progress does not extend it. */
+START_TEST(progress_does_not_extend_a_lease)
+{
+    struct hf_hold hold = take_limited(800, 700, 10);
+    int result = 0;
+    while (boottime_now() < hold.deadline_ns + 300 * MS && result == 0) {
+        result = actor_do(&holder, &(struct actor_request){.kind = ACTOR_PROGRESS}).result;
+        sleep_ms(20);
+    }
+    ck_assert_int_eq(result, HF_ELOST);
+    served();
+}
+END_TEST
+
+/* The eviction needs the agent; the holder's own view does not. */
+START_TEST(lease_ends_without_an_agent)
+{
+    struct hf_hold hold = take_limited(500, 0, 10);
+    agent_kill(&agent);
+    struct actor_reply reply = event_within(GUARD_MS);
+    ck_assert_int_eq(reply.event.kind, HF_EVENT_LOST);
+    ck_assert(reply.time_ns >= hold.deadline_ns);
+    agent_start(&agent);
+    ck_assert_int_eq(actor_release(&holder, 0), HF_ELOST);
+    ck_assert(served().hold.token > hold.token);
+}
+END_TEST
+
+START_TEST(break_takes_the_hold_and_closes_the_lock)
+{
+    struct hf_hold hold = take_limited(0, 0, 600);
+    int64_t broken_ns = boottime_now();
+    struct actor_request request = {.kind = ACTOR_BREAK, .name = "limited"};
+    ck_assert_int_eq(actor_do(&looker, &request).result, 0);
+    told_lost_once(hold.token);
+    ck_assert(served().time_ns >= broken_ns + 600 * MS);
+}
+END_TEST
+
+START_TEST(break_now_passes_on_at_once)
+{
+    struct hf_hold hold = take_limited(0, 0, 60000);
+    struct actor_request request = {
+        .kind = ACTOR_BREAK, .name = "limited", .flags = HF_BREAK_NOW};
+    ck_assert_int_eq(actor_do(&looker, &request).result, 0);
+    ck_assert(served().hold.token > hold.token);
+    told_lost_once(hold.token);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("limits");
+    TCase *tests = tcase_create("holds that end");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 90);
+    tcase_add_test(tests, fixed_lease_ends_by_itself);
+    tcase_add_test(tests, stopped_holder_is_evicted_after_max_stall);
+    tcase_add_test(tests, progress_keeps_the_hold);
+    tcase_add_test(tests, progress_does_not_extend_a_lease);
+    tcase_add_test(tests, lease_ends_without_an_agent);
+    tcase_add_test(tests, break_takes_the_hold_and_closes_the_lock);
+    tcase_add_test(tests, break_now_passes_on_at_once);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
