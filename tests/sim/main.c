@@ -195,6 +195,39 @@ static bool all_done(void)
     return true;
 }
 
+/* What the seats of a slot say. */
+static void tell_seats(const struct hfi_region *region, uint32_t slot)
+{
+    uint32_t block = region->slots[slot].blocks;
+    for (uint32_t i = 0; block != 0 && i < BLOCKS; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            sim_tell("seat %u: holder id %u, reader %llx, wait %llx", seat,
+                     hfi_seat(region, seat)->holder,
+                     (unsigned long long)hfi_seat(region, seat)->reader,
+                     (unsigned long long)*hfi_seat_wait(region, seat));
+        }
+        block = region->blocks[block - 1].next;
+    }
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        const struct sim_process *process = &world.processes[i];
+        for (uint32_t k = 0; k < HANDLES; k++) {
+            const struct sim_handle *handle = &process->handles[k];
+            bool here = handle->open && handle->slot == slot;
+            bool on_seat = here && handle->seat != HFI_SEAT_NONE &&
+                           process->fiber.futex == &hfi_seat(region, handle->seat)->wake;
+            bool on_slot = here && process->fiber.futex == &region->slots[slot].wake;
+            if (here) {
+                sim_tell("process %u: fiber %d, holder id %u, seat %d, ticket %llx, served %d%s%s",
+                         i, process->fiber.state, handle->holder, (int)handle->seat,
+                         (unsigned long long)handle->ticket, handle->served,
+                         on_seat ? ", asleep on its seat" : "",
+                         on_slot ? ", asleep on the slot" : "");
+            }
+        }
+    }
+}
+
 static void fail_unserved(void)
 {
     for (uint32_t i = 0; i < PROCESSES; i++) {
@@ -205,6 +238,7 @@ static void fail_unserved(void)
                 const struct sim_agent *agent = &world.agents[process->index % AGENTS];
                 const struct hfi_region *region = &agent->regions[handle->region].region;
                 const struct connection *line = &process->connection;
+                tell_seats(region, handle->slot);
                 uint64_t wait = handle->seat != HFI_SEAT_NONE ? *hfi_seat_wait(region, handle->seat)
                                                               : 0;
                 sim_fail("process %u is never served lock %u: slot %u, holder id %u, seat %d "

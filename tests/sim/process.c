@@ -353,7 +353,7 @@ static void take(struct sim_process *process, struct sim_handle *handle)
             took(process, handle);
             return;
         }
-        if (outcome == HFI_DRAINING && sim_draw(2) == 0) {
+        if (outcome == HFI_DRAINING && (handle->seat == HFI_SEAT_NONE || sim_draw(2) == 0)) {
             (void)hfi_release(&actor, handle->slot, handle->held.token);
         }
         if (outcome == HFI_RETIRED) {
