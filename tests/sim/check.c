@@ -232,8 +232,10 @@ void check_quiet(void)
             uint64_t wait = *hfi_seat_wait(region, seat);
             if (!(wait & HFI_WAIT_BARGING) && sleeps_on(region, seat) &&
                 !hfi_has_readers(region, slot, HFI_SEAT_NONE)) {
-                sim_fail("slot %u is free and nobody wakes seat %u, which waits for it", slot,
-                         seat);
+                sim_fail("slot %u is free and nobody wakes seat %u, which waits for it (word %llx, "
+                         "cell %llx, admitted %x, wake %u)", slot, seat, (unsigned long long)word,
+                         (unsigned long long)wait, region->slots[slot].admit,
+                         hfi_seat(region, seat)->wake);
             }
         }
     }

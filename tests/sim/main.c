@@ -154,6 +154,21 @@ static int64_t start_what_is_due(void)
     return next_ns;
 }
 
+/* The story of the lock words. */
+static void tell_words(void)
+{
+    static uint64_t before[SLOTS];
+    const struct sim_agent *agent = &world.agents[0];
+    for (uint32_t slot = 0; agent->region_count > 0 && slot < SLOTS; slot++) {
+        const struct hfi_region *region = &agent->regions[agent->region_count - 1].region;
+        uint64_t word = region->words ? (uint64_t)region->words[slot].word : 0;
+        if (word != before[slot]) {
+            before[slot] = word;
+            sim_tell("slot %u: word %016llx", slot, (unsigned long long)word);
+        }
+    }
+}
+
 /* One turn of the scheduler. */
 static void run_turn(void)
 {
@@ -163,6 +178,9 @@ static void run_turn(void)
     }
     (void)fibers_step(world.fibers, AGENTS + PROCESSES, next_ns);
     world.turn++;
+    if (world.verbose) {
+        tell_words();
+    }
 }
 
 static void heal(void)
