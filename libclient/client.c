@@ -224,6 +224,11 @@ static int resume(hf_client *client, bool resumed)
             error = 0; /* refused: the handle is nowhere, whoever needs it asks again */
         }
     }
+    if (error == 0 && resumed) { /* what else is ours there was closed while no agent ran */
+        struct hfi_frame frame = {.kind = HFI_FRAME_RESUMED};
+        struct answer answer;
+        error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
+    }
     if (error != 0) {
         socket_down(client);
         return error;

@@ -6,8 +6,9 @@
  * process is dead. Then each handle goes as soon as no holder record names its id any more
  * (lockword.h, rule 5), and with the last of them the ids and the record.
  *
- * A survivor is a client of the agent before this one that has not connected to this one yet. What
- * it has open is known only when it says so; if it dies before, every slot is looked at.
+ * A survivor is a client of the agent before this one. What it has open is known only when it has
+ * connected and opened all of it again (RESUMED); then, or if it dies before, every slot is looked at
+ * for what is left under its ids.
  */
 #include "state.h"
 
@@ -240,7 +241,18 @@ void client_died(struct host *host, uint32_t client)
     client_bury(host, client);
 }
 
-/* A survivor that died before it said what it has open: looks at every slot. */
+void client_resumed(struct host *host, uint32_t client)
+{
+    struct client *who = &host->clients[client];
+    if (who->flags & CLIENT_SURVIVOR) {
+        who->scan_space = 0;
+        who->scan_slot = 0;
+        busy_set(host, who, CLIENT_SCANNING);
+    }
+}
+
+/* A survivor died before it said what it has open, or has said all: looks at every slot for what
+ * is under its ids without a handle. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct client *who = &host->clients[client];

@@ -426,6 +426,10 @@ static void frame_arrived(struct host *host, const struct host_event *event,
     case HFI_FRAME_BYE:
         client_died(host, client); /* it promises to touch nothing any more */
         return;
+    case HFI_FRAME_RESUMED:
+        client_resumed(host, client);
+        error = 0;
+        break;
     case HFI_FRAME_MAP:
         error = handle_map(host, client, frame, actions);
         break;

@@ -332,7 +332,7 @@ void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
         }
         block = space->block_next[block - 1];
     }
-    if (holder != 0 && client_has_id(host, client, holder) &&
+    if (holder != 0 && client_has_id(host, client, holder) && handle_of(host, at, holder) == NONE &&
         hfi_word_holder(atomic_load(lock_word(host, at))) == holder) {
         uint64_t word = atomic_load(lock_word(host, at));
         lock_evict(host, at, holder, word & HFI_W_TOKEN, (uint32_t)lock->lock_delay_ms,
@@ -348,10 +348,12 @@ static void attend_holder(struct host *host, struct place at, struct host_action
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
     uint32_t client = client_of_id(host, holder);
-    if (holder == 0 || (client != NONE && client_lives(host, client))) {
+    uint32_t handle = handle_of(host, at, holder);
+    bool lives = client != NONE && client_lives(host, client);
+    bool known = handle != NONE || (lives && (host->clients[client].flags & CLIENT_SURVIVOR));
+    if (holder == 0 || (lives && known)) {
         return;
     }
-    uint32_t handle = handle_of(host, at, holder);
     uint32_t seat = handle == NONE ? HFI_SEAT_NONE : host->handles[handle].seat;
     if (holder == HFI_HOLDER_AGENT) {
         hfi_evict(lock_actor(host, at), at.slot, holder, word & HFI_W_TOKEN, 0);

@@ -269,6 +269,8 @@ void client_connected(struct host *host, const struct host_event *event,
                       struct host_actions *actions);
 void client_hangup(struct host *host, uint32_t client);
 void client_died(struct host *host, uint32_t client);
+/* It has opened again all that it had open: what else is left under its ids is taken away. */
+void client_resumed(struct host *host, uint32_t client);
 /* The client index of a holder id; NONE: nobody's. */
 uint32_t client_of_id(const struct host *host, uint32_t id);
 /* Gives the client one more id. 0: none is free. */

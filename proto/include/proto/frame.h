@@ -18,6 +18,8 @@
  *   BREAK, RECALL                         DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
  *   EVENTS (wants POKE)                   DONE, then POKE (unasked): look at your holds
+ *   RESUMED (all is open again)           DONE
+ *   BYE (touches nothing any more)        -
  *   any                                   DONE with an error, instead of the answer
  *
  * The lifeline is a file of the client's own. The client keeps a POSIX read lock on its first
@@ -57,7 +59,8 @@ enum hfi_frame_kind {
     HFI_FRAME_RECALL,
     HFI_FRAME_WATCH,
     HFI_FRAME_EVENTS,
-    HFI_FRAME_BYE, /* no answer: the client touches nothing any more */
+    HFI_FRAME_BYE,     /* no answer: the client touches nothing any more */
+    HFI_FRAME_RESUMED, /* it has opened again all that it had open */
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,
