@@ -183,13 +183,31 @@ static void add_point(struct step_points *points, struct step_point point)
     points->items[points->count++] = point;
 }
 
+/* What one run has seen so far. */
+struct seen {
+    struct counts visits; /* by pc */
+    struct counts calls;  /* by pc and stack pointer */
+};
+
+/* Notes that the instruction at pc is about to be executed. */
+static void note_instruction(struct seen *seen, const struct user_regs_struct *registers,
+                             uint64_t first, unsigned visits_per_call, struct step_points *points)
+{
+    uint64_t pc = registers->rip;
+    points->own++;
+    uint32_t visit = count_up(&seen->visits, pc);
+    uint32_t here = count_up(&seen->calls, pc ^ registers->rsp << 20);
+    if (visits_per_call == 0 || here <= visits_per_call) {
+        add_point(points, (struct step_point){pc - first, visit});
+    }
+}
+
 void step_find(pid_t pid, const struct step_plan *plan, struct step_points *points)
 {
-    struct counts *visits = calloc(1, sizeof(*visits)); /* by pc */
-    struct counts *calls = calloc(1, sizeof(*calls));   /* by pc and stack pointer */
+    struct seen *seen = calloc(1, sizeof(*seen));
     struct user_regs_struct registers;
     bool asleep_called = false;
-    REQUIRE(visits && calls, "no memory");
+    REQUIRE(seen, "no memory");
     *points = (struct step_points){0};
     get_registers(pid, &registers);
     while (registers.rip != end_pc()) {
@@ -200,18 +218,12 @@ void step_find(pid_t pid, const struct step_plan *plan, struct step_points *poin
         if (!is_own(registers.rip)) {
             continue;
         }
-        points->own++;
-        uint32_t visit = count_up(visits, registers.rip);
-        uint32_t here = count_up(calls, registers.rip ^ registers.rsp << 20);
-        if (plan->visits_per_call == 0 || here <= plan->visits_per_call) {
-            add_point(points, (struct step_point){registers.rip, visit});
-        }
+        note_instruction(seen, &registers, 0, plan->visits_per_call, points);
     }
     if (asleep_called) {
         add_point(points, (struct step_point){0, 1});
     }
-    free(visits);
-    free(calls);
+    free(seen);
 }
 
 static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_point point,
@@ -274,4 +286,111 @@ bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point,
         poke(pid, point.pc, OPCODE_BREAK);
         get_registers(pid, &registers);
     }
+}
+
+/* ---- an agent ---- */
+
+void step_seize(pid_t pid, const char *program, struct step_image *image)
+{
+    char path[64];
+    char line[512];
+    int status = 0;
+    *image = (struct step_image){.pid = pid};
+    char *real = realpath(program, NULL);
+    REQUIRE(real, "%s: %s", program, strerror(errno));
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    while (maps && image->limit == 0 && fgets(line, sizeof(line), maps)) {
+        unsigned long first = 0;
+        unsigned long limit = 0;
+        char flags[8];
+        if (strstr(line, real) && sscanf(line, "%lx-%lx %7s", &first, &limit, flags) == 3 &&
+            flags[2] == 'x') {
+            image->first = first;
+            image->limit = limit;
+        }
+    }
+    if (maps) {
+        fclose(maps);
+    }
+    REQUIRE(image->limit != 0, "%s maps no text of %s", path, real);
+    free(real);
+    REQUIRE(ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_EXITKILL) == 0, "ptrace: %s",
+            strerror(errno));
+    REQUIRE(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
+    REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status), "status %x",
+            (unsigned)status);
+}
+
+void step_resume(const struct step_image *image)
+{
+    REQUIRE(ptrace(PTRACE_CONT, image->pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
+}
+
+/* Whether it is about to wait for events, and would sleep. */
+static bool is_about_to_wait(pid_t pid, const struct user_regs_struct *registers)
+{
+    bool waits = registers->rax == SYS_epoll_wait || registers->rax == SYS_epoll_pwait;
+    return waits && (int)registers->r10 != 0 && (peek(pid, registers->rip) & 0xffff) ==
+                                                    OPCODE_SYSCALL;
+}
+
+void step_find_event(const struct step_image *image, void (*event)(void *arg), void *arg,
+                     struct step_points *points)
+{
+    struct seen *seen = calloc(1, sizeof(*seen));
+    struct user_regs_struct registers;
+    REQUIRE(seen, "no memory");
+    *points = (struct step_points){0};
+    event(arg); /* while it stands still: then everything is there when it goes on */
+    do {
+        int status = 0;
+        REQUIRE(ptrace(PTRACE_SINGLESTEP, image->pid, NULL, NULL) == 0, "ptrace: %s",
+                strerror(errno));
+        REQUIRE(waitpid(image->pid, &status, __WALL) == image->pid && WIFSTOPPED(status),
+                "the agent ended with status %x", (unsigned)status);
+        get_registers(image->pid, &registers);
+        points->instructions++;
+        if (registers.rip >= image->first && registers.rip < image->limit) {
+            note_instruction(seen, &registers, image->first, 1, points);
+        }
+        /* The wait that it was stopped in comes first; it returns at once. */
+    } while (points->own == 0 || !is_about_to_wait(image->pid, &registers));
+    free(seen);
+    step_resume(image);
+}
+
+bool step_event_to(const struct step_image *image, struct step_point point,
+                   void (*event)(void *arg), void *arg, int64_t patience_ms)
+{
+    uint64_t pc = image->first + point.pc;
+    uint8_t saved = poke(image->pid, pc, OPCODE_BREAK);
+    uint32_t visits = 0;
+    int64_t end_ns = boottime_now() + patience_ms * MS;
+    event(arg);
+    step_resume(image);
+    while (boottime_now() < end_ns) {
+        struct user_regs_struct registers;
+        int status = 0;
+        if (waitpid(image->pid, &status, WNOHANG | __WALL) != image->pid) {
+            struct timespec rest = {.tv_nsec = 50 * 1000};
+            nanosleep(&rest, NULL);
+            continue;
+        }
+        REQUIRE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP, "the agent: status %x",
+                (unsigned)status);
+        get_registers(image->pid, &registers);
+        registers.rip = pc;
+        REQUIRE(ptrace(PTRACE_SETREGS, image->pid, NULL, &registers) == 0, "ptrace");
+        if (++visits == point.visit) {
+            return true;
+        }
+        poke(image->pid, pc, saved);
+        REQUIRE(ptrace(PTRACE_SINGLESTEP, image->pid, NULL, NULL) == 0, "ptrace");
+        REQUIRE(waitpid(image->pid, &status, __WALL) == image->pid && WIFSTOPPED(status),
+                "the agent: status %x", (unsigned)status);
+        poke(image->pid, pc, OPCODE_BREAK);
+        step_resume(image);
+    }
+    return false;
 }

@@ -54,6 +54,33 @@ void step_find(pid_t pid, const struct step_plan *plan, struct step_points *poin
 bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point,
              bool *asleep_called);
 
+/*
+ * The same for a process that was not made for it, an agent: it is seized where it sleeps, its own
+ * text is that of its program file, and what is stepped ends when it goes to sleep again.
+ */
+struct step_image {
+    pid_t pid;
+    uint64_t first; /* of its own text */
+    uint64_t limit;
+};
+
+/* Seizes the process (which waits for events in epoll) and stops it. */
+void step_seize(pid_t pid, const char *program, struct step_image *image);
+
+/* Lets it run on; call it, then make happen what it is to handle. */
+void step_resume(const struct step_image *image);
+
+/* Steps it from the next event that it gets to where it waits for one without a time-out of 0, and
+ * finds its points: each instruction of its own text, the first time in an activation of its
+ * function. pc counts from image->first. Afterwards it runs freely, still seized. */
+void step_find_event(const struct step_image *image, void (*event)(void *arg), void *arg,
+                     struct step_points *points);
+
+/* Stops it at the point of what it does about the event. false: it did not come by within
+ * patience_ms, and runs freely. */
+bool step_event_to(const struct step_image *image, struct step_point point,
+                   void (*event)(void *arg), void *arg, int64_t patience_ms);
+
 /* Of a point: its distance from the start of the program's image, for addr2line. */
 uint64_t step_offset(struct step_point point);
 
