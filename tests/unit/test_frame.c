@@ -59,6 +59,7 @@ static const struct {
     {BYTES("\x93\x0c\x07\xa1n")},
     {BYTES("\x92\x0d\x07")},
     {BYTES("\x92\x0e\x07")},
+    {BYTES("\x92\x0f\x07")},
     {BYTES("\x9c\x40\x07\x01\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
            "dev\xa6host-a"
            "\xd9\x20"
@@ -256,8 +257,8 @@ struct wrong {
 
 static const struct wrong wrongs[] = {
     {HFI_FRAME_HELLO, P1(0), U, 0, "", "frame: field 0 (kind): found 0, expected integer 1..127"},
-    {HFI_FRAME_HELLO, P1(0), U, 15, "",
-     "frame: field 0 (kind): found 15, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 16, "",
+     "frame: field 0 (kind): found 16, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 63, "",
      "frame: field 0 (kind): found 63, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 73, "",
@@ -663,7 +664,7 @@ START_TEST(test_encoder_refuses)
     }
     ck_assert_uint_eq(refused, SAMPLE_KINDS - 1); /* all but DONE, which may answer nobody */
     memset(&frame, 0, sizeof frame);
-    frame = (struct hfi_frame){.kind = 15, .request = 1};
+    frame = (struct hfi_frame){.kind = 16, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame = (struct hfi_frame){.kind = HFI_FRAME_LISTED, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
