@@ -678,7 +678,7 @@ START_TEST(test_encoder_refuses)
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame.open.flags = 0;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
-    sample_large(18, &frame);
+    sample_large(19, &frame);
     ck_assert_int_eq(frame.kind, HFI_FRAME_STATED);
     frame.stated.voter_count = HFI_FRAME_VOTERS_MAX + 1;
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
