@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { LANES = 2, POINTS = 110, LOCK_DELAY_MS = 30 };
+enum { LANES = 2, POINTS = 240, LOCK_DELAY_MS = 30 };
 
 /* One agent with the processes that use it. */
 struct lane {
@@ -65,6 +65,7 @@ static void recaller_run(int fd, const char *socket_path)
         struct hfi_frame frame = {.kind = HFI_FRAME_RECALL};
         frame.text = text_of(name, (size_t)size);
         pthread_mutex_lock(&client->socket_mutex);
+        frame.request = ++client->request;
         int error = socket_send(client, &frame, -1);
         pthread_mutex_unlock(&client->socket_mutex);
         char told = error == 0;

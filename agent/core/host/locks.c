@@ -136,6 +136,21 @@ void slot_persist(struct host *host, struct place at, struct host_actions *actio
     lock_name(host, at, &action->as.slot.name);
 }
 
+/*
+ * Whether a client of the agent before this one has not said yet all that it has open: it may be
+ * any lock, and its handles name slots, which then must not become another lock's.
+ */
+static bool handles_unknown(const struct host *host)
+{
+    const uint32_t survivor = CLIENT_USED | CLIENT_SURVIVOR;
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        if ((host->clients[i].flags & survivor) == survivor) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The name gives its slot up. */
 static void lock_unmake(struct host *host, struct place at, struct host_actions *actions)
 {
@@ -151,7 +166,8 @@ static void lock_unmake(struct host *host, struct place at, struct host_actions 
 
 void lock_unused(struct host *host, struct place at)
 {
-    if (lock_at(host, at)->state == LOCK_RETIRED && lock_at(host, at)->handles == NONE) {
+    const struct lock *lock = lock_at(host, at);
+    if (lock->state == LOCK_RETIRED && lock->handles == NONE && !handles_unknown(host)) {
         slot_free(host, at);
     }
 }
@@ -542,7 +558,7 @@ static void returned(struct host *host, struct place at, struct host_actions *ac
     lock_changed(host, at);
     if (lock_is_awaited(host, at)) {
         lock_ask(host, at, 0, actions);
-    } else if (lock->handles == NONE) {
+    } else if (lock->handles == NONE && !handles_unknown(host)) {
         lock_unmake(host, at, actions);
     }
 }
@@ -612,7 +628,7 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
 {
     struct space *space = &host->spaces[index];
     uint32_t free = space->region.slot_count - space->slots_used + space->free_slots;
-    if (free > space->region.slot_count / 16) {
+    if (free > space->region.slot_count / 16 || handles_unknown(host)) {
         return;
     }
     uint32_t taken = 0;
