@@ -1,0 +1,190 @@
+/*
+ * Full tables are an error to the caller, HF_EFULL; nothing is lost, and there is room again when
+ * somebody closes. [limits] makes every table small.
+ */
+#include "actor.h"
+#include "require.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { LOCKS = 20, CLIENTS = 6, HANDLES = 40, BLOCKS = 2 };
+
+static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
+                             "socket = %D/agent.sock\n"
+                             "[cell]\nlisten = tcp://127.0.0.1:7411\n"
+                             "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
+                             "[limits]\nlocks = 20\nclients = 6\nhandles = 40\nblocks = 2\n";
+
+static struct agent_process agent;
+static struct actor actors[CLIENTS];
+static unsigned actor_count;
+
+static struct actor *new_actor(void)
+{
+    struct actor *actor = &actors[actor_count++];
+    actor_ready(actor, agent.socket);
+    return actor;
+}
+
+static void start(void)
+{
+    actor_count = 0;
+    agent_create(&agent, config);
+    agent_start(&agent);
+}
+
+static void stop(void)
+{
+    for (unsigned i = 0; i < actor_count; i++) {
+        actor_end(&actors[i]);
+    }
+    agent_destroy(&agent);
+}
+
+static int open_numbered(struct actor *actor, uint32_t lock, const char *format, unsigned number)
+{
+    char name[64];
+    snprintf(name, sizeof(name), format, number);
+    return actor_open(actor, lock, name, 10);
+}
+
+static void close_lock(struct actor *actor, uint32_t lock)
+{
+    actor_do(actor, &(struct actor_request){.kind = ACTOR_CLOSE, .lock = lock});
+}
+
+/* The agent frees what was closed after a moment. */
+static int open_eventually(struct actor *actor, uint32_t lock, const char *format, unsigned number)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    int result;
+    while ((result = open_numbered(actor, lock, format, number)) == HF_EFULL &&
+           boottime_now() < end_ns) {
+        sleep_ms(10);
+    }
+    return result;
+}
+
+START_TEST(locks_full)
+{
+    struct actor *actor = new_actor();
+    struct hf_hold hold;
+    ck_assert_int_eq(open_numbered(actor, 0, "held", 0), 0);
+    ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    for (uint32_t i = 1; i < LOCKS; i++) {
+        ck_assert_int_eq(open_numbered(actor, i, "name/%u", i), 0);
+    }
+    ck_assert_int_eq(open_numbered(actor, LOCKS, "name/%u", LOCKS), HF_EFULL);
+    ck_assert(actor_remaining(actor, 0) > 0);
+    for (uint32_t i = 1; i < LOCKS; i++) { /* every one of them works */
+        ck_assert_int_eq(actor_acquire(actor, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+        ck_assert_int_eq(actor_release(actor, i), 0);
+    }
+    for (uint32_t i = 1; i < LOCKS; i++) {
+        close_lock(actor, i);
+    }
+    for (uint32_t i = 1; i < LOCKS; i++) {
+        ck_assert_int_eq(open_eventually(actor, i, "other/%u", i), 0);
+        ck_assert_int_eq(actor_acquire(actor, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    }
+    ck_assert(actor_remaining(actor, 0) > 0);
+    ck_assert_int_eq(actor_release(actor, 0), 0);
+}
+END_TEST
+
+START_TEST(handles_full)
+{
+    struct actor *actor = new_actor();
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        ck_assert_int_eq(open_numbered(actor, i, "same/%u", i % 10), 0);
+    }
+    ck_assert_int_eq(open_numbered(actor, HANDLES, "same", 0), HF_EFULL);
+    struct actor *other = new_actor();
+    ck_assert_int_eq(open_numbered(other, 0, "same/%u", 1), HF_EFULL);
+    ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    for (uint32_t i = 1; i < HANDLES; i++) {
+        close_lock(actor, i);
+    }
+    ck_assert_int_eq(open_eventually(other, 0, "same/%u", 0), 0);
+    ck_assert_int_eq(actor_acquire(other, 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    ck_assert_int_eq(actor_release(actor, 0), 0);
+    ck_assert_int_eq(actor_acquire(other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+}
+END_TEST
+
+START_TEST(clients_full)
+{
+    struct actor refused;
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        new_actor();
+    }
+    ck_assert_int_eq(open_numbered(&actors[0], 0, "held", 0), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    actor_start(&refused, agent.socket, NULL);
+    ck_assert_int_eq(refused.connected, HF_EFULL);
+    actor_end(&refused);
+    ck_assert(actor_remaining(&actors[0], 0) > 0);
+    actor_end(&actors[--actor_count]);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        actor_start(&actors[actor_count], agent.socket, NULL);
+        if (actors[actor_count].connected != 0) {
+            actor_end(&actors[actor_count]);
+            sleep_ms(5);
+        }
+        REQUIRE(boottime_now() < end_ns, "no room after a client has gone");
+    } while (actors[actor_count].connected != 0);
+    actor_count++;
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+}
+END_TEST
+
+/* Seats are needed to wait and to share: two blocks are two locks with waiters. */
+START_TEST(blocks_full)
+{
+    struct actor *holder = new_actor();
+    struct actor *waiter = new_actor();
+    for (uint32_t i = 0; i < BLOCKS + 1; i++) {
+        ck_assert_int_eq(open_numbered(holder, i, "lock/%u", i), 0);
+        ck_assert_int_eq(open_numbered(waiter, i, "lock/%u", i), 0);
+        ck_assert_int_eq(actor_acquire(holder, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        ck_assert_int_eq(actor_acquire(waiter, i, HF_EXCLUSIVE, 1, NULL), HF_ETIMEDOUT);
+    }
+    ck_assert_int_eq(actor_acquire(waiter, BLOCKS, HF_EXCLUSIVE, 100, NULL), HF_EFULL);
+    for (uint32_t i = 0; i < BLOCKS + 1; i++) { /* nothing is lost */
+        ck_assert(actor_remaining(holder, i) > 0);
+        ck_assert_int_eq(actor_release(holder, i), 0);
+        ck_assert_int_eq(actor_acquire(waiter, i, HF_EXCLUSIVE, 0, NULL), 0);
+        ck_assert_int_eq(actor_release(waiter, i), 0);
+    }
+    /* What they share a block for: a wait of a lock that has one still works. */
+    ck_assert_int_eq(actor_acquire(holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    actor_wait(waiter, 0, HF_EXCLUSIVE);
+    actor_await_waiters(holder, "lock/0", 1);
+    ck_assert_int_eq(actor_release(holder, 0), 0);
+    struct actor_reply reply;
+    ck_assert(actor_receive(waiter, &reply, GUARD_MS));
+    ck_assert_int_eq(reply.result, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("full_tables");
+    TCase *tests = tcase_create("full");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 90);
+    tcase_add_test(tests, locks_full);
+    tcase_add_test(tests, handles_full);
+    tcase_add_test(tests, clients_full);
+    tcase_add_test(tests, blocks_full);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
