@@ -1,9 +1,8 @@
 /*
- * Taking a lock: the fast path, and everything that happens when it does not succeed at once.
+ * Taking a lock when the fast path does not succeed at once.
  *
- * The fast path is hf_acquire() and fast_take(): a fork check, the claim of the handle (client.h),
- * one swap of the lock word, the clock. If that does not succeed the claim is given back and made
- * again under the handle's mutex, where others can wait for it.
+ * The fast path is in fast.c. What comes here has the claim of the handle (client.h), which it waits
+ * for under the handle's mutex.
  *
  * A wait ends by itself, by its patience, or by hf_cancel. It sleeps on futexes in the region; when
  * the lease runs out it sees to the agent, connects again if it has to, and goes on in its place
@@ -15,7 +14,6 @@
 #include <sched.h>
 
 #define SLICE_NS (20 * NS_PER_MS)  /* a try looks this often whether another took the lock */
-#define MOMENT_NS (NS_PER_MS / 10) /* until a thread has stored the state that it is about to */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
 #define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next goes on with the same greeting */
 #define PACE_NS_MIN (50 * NS_PER_MS)
@@ -53,23 +51,72 @@ static int already(hf_lock *lock)
     return lock->flags & HF_REENTRANT ? 1 : HF_EALREADY;
 }
 
+void give_way(unsigned *turns)
+{
+    if (++*turns < 100) {
+        sched_yield();
+    } else { /* it may be of a lower priority than we are */
+        const struct timespec nap = {.tv_nsec = 50000};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void claim_begin(hf_lock *lock)
+{
+    lock->claimed = true;
+    /* seq_cst (release: pairs with the load after F's swap, by way of the word; see client.h) */
+    atomic_fetch_add(&lock->claims, 1);
+    /* acquire: pairs with place_publish(), which changes .places first: it is among them */
+    const struct place *newest = atomic_load_explicit(&lock->place, memory_order_acquire);
+    struct place *place = atomic_load_explicit(&lock->places, memory_order_acquire);
+    for (; place != NULL; place = place->older) {
+        struct hfi_region *region = &place->map->region;
+        /* seq_cst, both: synchronise with the swaps of threads in the fast path, either way */
+        atomic_fetch_add(&region->words[place->slot].word, 0);
+        if (place->seat != HFI_SEAT_NONE) {
+            atomic_fetch_add(&hfi_seat(region, place->seat)->reader, 0);
+        }
+        if (place == lock->swept) {
+            break;
+        }
+    }
+    lock->swept = newest != NULL ? newest : lock->swept;
+    for (size_t i = 0; i < LOCK_LANES; i++) {
+        unsigned turns = 0;
+        /* acquire: pairs with the release of 0: the hold is published, or the take undone */
+        while (atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
+            give_way(&turns); /* ends: it waits for nothing */
+        }
+    }
+}
+
+void claim_end(hf_lock *lock)
+{
+    lock->claimed = false;
+    /* seq_cst (release: pairs with the acquire before F's swap) */
+    atomic_fetch_add(&lock->claims, 1);
+    pthread_cond_broadcast(&lock->unclaimed);
+}
+
 /* One look at the claim, lock->mutex held. 0 and 1 as claim_take; 2: not now; an error. */
 static int claim_once(hf_lock *lock)
 {
-    uint32_t state = STATE_FREE;
-    if (lock->claimed) {
-        return 2;
+    if (lock->claimed) { /* one that holds has its answer; another may have it soon */
+        bool answered = hold_held(&lock->hold) && (lock->flags & HF_REENTRANT) == 0;
+        return answered ? already(lock) : 2;
     }
-    /* seq_cst (acquire: pairs with the release of FREE by who ended the last hold) */
-    if (atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
-        return 0;
+    int result = hold_held(&lock->hold) ? already(lock) : 0;
+    if (result < 0) {
+        return result;
     }
-    if (state != STATE_HELD) {
-        return 2;
+    claim_begin(lock);
+    bool held = hold_held(&lock->hold); /* a thread in the fast path came first */
+    if (held == (result == 1)) {
+        return result;
     }
-    int result = already(lock);
-    if (result == 1 && !atomic_compare_exchange_strong(&lock->state, &state, STATE_CHANGING)) {
-        return 2;
+    result = held ? already(lock) : 0;
+    if (result < 0) {
+        claim_end(lock);
     }
     return result;
 }
@@ -81,7 +128,6 @@ int claim_take(hf_lock *lock, const struct patience *patience)
     for (;;) { /* ends by the claim, or by patience */
         result = claim_once(lock);
         if (result != 2) {
-            lock->claimed = result >= 0;
             break;
         }
         int64_t left_ns = patience->deadline_ns - boottime_ns();
@@ -89,36 +135,40 @@ int claim_take(hf_lock *lock, const struct patience *patience)
             result = HF_ECANCELED;
             break;
         }
-        if (left_ns <= 0 && (lock->claimed || !patience->try_only)) {
+        if (left_ns <= 0) {
             result = patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
             break;
         }
-        if (lock->claimed) {
-            claim_sleep(lock, sooner(left_ns, NS_PER_S)); /* BOOTTIME is read again after it */
-        } else {
-            claim_sleep(lock, MOMENT_NS);
+        claim_sleep(lock, sooner(left_ns, NS_PER_S)); /* BOOTTIME is read again after it */
+    }
+    pthread_mutex_unlock(&lock->mutex);
+    return result;
+}
+
+int claim_hold(hf_lock *lock)
+{
+    int result = HF_ENOTHELD;
+    pthread_mutex_lock(&lock->mutex);
+    while (lock->claimed && hold_held(&lock->hold)) { /* who claims a hold has its own patience */
+        pthread_cond_wait(&lock->unclaimed, &lock->mutex);
+    }
+    if (!lock->claimed && hold_held(&lock->hold)) {
+        claim_begin(lock);
+        result = 0;
+        if (!hold_held(&lock->hold)) {
+            claim_end(lock);
+            result = HF_ENOTHELD;
         }
     }
     pthread_mutex_unlock(&lock->mutex);
     return result;
 }
 
-void claim_give(hf_lock *lock, enum claim_state state)
+void claim_give(hf_lock *lock)
 {
     pthread_mutex_lock(&lock->mutex);
-    lock->claimed = false;
-    /* release: pairs with the acquire loads that look for HELD, and the swaps from FREE */
-    atomic_store_explicit(&lock->state, state, memory_order_release);
-    pthread_cond_broadcast(&lock->unclaimed);
+    claim_end(lock);
     pthread_mutex_unlock(&lock->mutex);
-}
-
-static void hold_tell(const struct hfi_held *held, struct hf_hold *out)
-{
-    if (out != NULL) {
-        out->token = held->token;
-        out->deadline_ns = held->deadline_ns;
-    }
 }
 
 /* The agent is down: one attempt to reach it, or a nap. */
@@ -223,6 +273,30 @@ static enum hfi_outcome take_try(struct take *take)
     return outcome;
 }
 
+/*
+ * Whether the word that we accepted is ours. A thread in the fast path may have installed it; the
+ * swap of its lane decides.
+ */
+static bool take_ours(const struct take *take)
+{
+    const struct place *place = take->place;
+    uint64_t named = (uint64_t)place->holder << HFI_W_HOLDER_SHIFT |
+                     (take->held.token & HFI_W_TOKEN);
+    for (size_t i = 0; i < LOCK_LANES; i++) {
+        _Atomic uint64_t *taking = &take->lock->lanes[i].taking;
+        uint64_t seen = named;
+        unsigned turns = 0;
+        /* seq_cst: pairs with the swap to UNDOING in fast_undo(). Success: it is ours now. */
+        if (!atomic_compare_exchange_strong(taking, &seen, 0)) {
+            while (atomic_load(taking) & LANE_UNDOING) { /* ends: a release */
+                give_way(&turns);
+            }
+        }
+    }
+    uint64_t word = atomic_load(&place->map->region.words[place->slot].word);
+    return hfi_word_names(word, place->holder, take->held.token);
+}
+
 static enum hfi_outcome take_wait(struct take *take)
 {
     struct hfi_actor actor = place_actor(take->place);
@@ -279,6 +353,9 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return ready;
     }
     *outcome = waits ? take_wait(take) : take_try(take);
+    if (waits && *outcome == HFI_HELD && take->mode == HF_EXCLUSIVE && !take_ours(take)) {
+        return 1; /* from the beginning */
+    }
     switch (*outcome) {
     case HFI_HELD:
         return 0;
@@ -319,7 +396,7 @@ static int take_over_time(const struct take *take)
                                                                                  : HF_EBUSY;
 }
 
-/* Takes the lock for the owner of the claim (state TAKING). */
+/* Takes the lock for the owner of the claim. */
 static int take_run(struct take *take)
 {
     enum hfi_outcome outcome = HFI_HELD; /* what the last step met; HELD: begin with a try */
@@ -354,44 +431,76 @@ static int take_run(struct take *take)
     return result;
 }
 
-/* Not inlined: its frame is not the fast path's. */
-__attribute__((noinline)) static int acquire_slow(hf_lock *lock, enum hf_mode mode,
-                                                  struct patience *patience, struct hf_hold *out)
+/* By the owner of the claim: gives this thread a lane if there is one left. */
+static void lane_take(hf_lock *lock)
 {
-    int claim = claim_take(lock, patience);
+    uintptr_t self = thread_here();
+    for (size_t i = 0; lock->simple && i < LOCK_LANES; i++) {
+        /* relaxed, both: changed under the claim only; a thread compares it with itself */
+        uintptr_t owner = atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed);
+        if (owner == 0) {
+            atomic_store_explicit(&lock->lanes[i].thread, self, memory_order_relaxed);
+        }
+        if (owner == 0 || owner == self) {
+            return;
+        }
+    }
+}
+
+/* A further acquire of a handle that holds, by the owner of the claim. */
+static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct patience *patience)
+{
+    struct hold_view view;
+    int result = 0;
+    if (!hold_read(lock, &view)) {
+        return HF_ELOST;
+    }
+    if (mode == HF_EXCLUSIVE && view.mode == HF_SHARED) {
+        /* release: pairs with the acquire in hold_changing() */
+        atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
+        result = upgrade(lock, patience);
+        atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, 0, memory_order_release);
+    } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
+        result = HF_ELOST;
+    }
+    lock->depth += result == 0;
+    return result;
+}
+
+int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
+{
+    struct patience patience = {.deadline_ns = deadline_after(timeout_ns),
+                                .try_only = timeout_ns == 0,
+                                .cancel_seen = atomic_load(&lock->cancel)};
+    int claim = claim_take(lock, &patience);
     if (claim < 0) {
         return claim;
     }
-    struct take take = {.lock = lock, .mode = mode, .patience = patience};
+    struct take take = {.lock = lock, .mode = mode, .patience = &patience};
     struct hold_view view;
-    int result = 0;
-    bool held = claim == 1;
-    if (patience->try_only) {
-        patience->deadline_ns = boottime_ns() + TRY_MS * NS_PER_MS;
+    int result;
+    if (patience.try_only) {
+        patience.deadline_ns = boottime_ns() + TRY_MS * NS_PER_MS;
     }
-    if (!held) {
+    if (claim == 1) {
+        result = acquire_again(lock, mode, &patience);
+    } else {
         result = take_run(&take);
         if (result == 0) {
-            hold_store(lock, take.place, mode, &take.held, false);
+            lane_take(lock);
             lock->depth = 1;
+            hold_store(lock, take.place, mode, &take.held, false);
         }
-    } else if (!hold_read(lock, &view)) {
-        result = HF_ELOST;
-    } else if (mode == HF_EXCLUSIVE && view.mode == HF_SHARED) {
-        result = upgrade(lock, patience);
-        lock->depth += result == 0;
-    } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
-        result = HF_ELOST;
-    } else {
-        lock->depth++;
     }
-    if (result == 0 && hold_read(lock, &view)) {
+    if (result == 0 && claim == 0) {
+        hold_tell(&take.held, out);
+    } else if (result == 0 && hold_read(lock, &view)) {
         hold_tell(&view.held, out);
-        if (lock->limit_ns != 0) {
-            events_arm(lock->client, hold_own_end_ns(lock, &view));
-        }
     }
-    claim_give(lock, held || result == 0 ? STATE_HELD : STATE_FREE);
+    if (result == 0 && lock->limit_ns != 0 && hold_read(lock, &view)) {
+        events_arm(lock->client, hold_own_end_ns(lock, &view));
+    }
+    claim_give(lock);
     if (result == 0 && take.waited) {
         events_granted(lock, take.held.token);
     }
@@ -449,52 +558,17 @@ int upgrade(hf_lock *lock, const struct patience *patience)
     }
 }
 
-/* Takes a free lock without waiting, for a handle whose seat is in no queue. false: go the slow
- * way. */
-static inline bool fast_take(hf_lock *lock, enum hf_mode mode, struct hf_hold *out)
+void place_nudge(const struct place *place)
 {
-    uint32_t state = STATE_FREE;
-    /* seq_cst (acquire: pairs with the release of FREE by who ended the last hold) */
-    if (!atomic_compare_exchange_strong(&lock->state, &state, STATE_TAKING)) {
-        return false;
+    struct hfi_region *region = &place->map->region;
+    struct hfi_kernel *kernel = &place->map->kernel;
+    if (place->seat != HFI_SEAT_NONE) {
+        /* seq_cst: pairs with the fetch_or of who goes to sleep on the seat */
+        atomic_fetch_add(&hfi_seat(region, place->seat)->wake, 2);
+        kernel->wake(kernel->arg, &hfi_seat(region, place->seat)->wake, 1);
     }
-    /* acquire: pairs with place_publish() */
-    struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
-    bool taken = false;
-    if (place != NULL && (mode == HF_EXCLUSIVE || place->shared_ready)) {
-        struct hfi_actor actor = place_actor(place);
-        struct hfi_request request = place_request(lock, place);
-        struct hfi_held held;
-        enum hfi_outcome outcome = mode == HF_EXCLUSIVE ? hfi_try_exclusive(&actor, &request, &held)
-                                                        : hfi_try_shared(&actor, &request, &held);
-        if (outcome == HFI_HELD) {
-            hold_put(&lock->hold, place, mode, &held); /* a simple handle: no lease's end */
-            hold_tell(&held, out);
-            taken = true;
-        } else if (outcome == HFI_DRAINING) {
-            hfi_release(&actor, request.slot, held.token);
-        }
-    }
-    /* release: pairs with the acquire loads that look for HELD, and the swaps from FREE */
-    atomic_store_explicit(&lock->state, taken ? STATE_HELD : STATE_FREE, memory_order_release);
-    return taken;
-}
-
-HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
-{
-    if (lock == NULL || (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
-        return HF_EINVAL;
-    }
-    if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
-    }
-    if (__builtin_expect(lock->simple, 1) && fast_take(lock, mode, out)) {
-        return 0;
-    }
-    struct patience patience = {.deadline_ns = deadline_after(timeout_ns),
-                                .try_only = timeout_ns == 0,
-                                .cancel_seen = atomic_load(&lock->cancel)};
-    return acquire_slow(lock, mode, &patience, out);
+    atomic_fetch_add(&region->slots[place->slot].wake, 1);
+    kernel->wake(kernel->arg, &region->slots[place->slot].wake, INT32_MAX);
 }
 
 HFI_PUBLIC int hf_cancel(hf_lock *lock)
@@ -516,13 +590,7 @@ HFI_PUBLIC int hf_cancel(hf_lock *lock)
     for (; place != NULL; place = place->older) {
         struct hfi_region *region = &place->map->region;
         struct hfi_kernel *kernel = &place->map->kernel;
-        if (place->seat != HFI_SEAT_NONE) {
-            /* seq_cst: pairs with the fetch_or of who goes to sleep on the seat */
-            atomic_fetch_add(&hfi_seat(region, place->seat)->wake, 2);
-            kernel->wake(kernel->arg, &hfi_seat(region, place->seat)->wake, 1);
-        }
-        atomic_fetch_add(&region->slots[place->slot].wake, 1);
-        kernel->wake(kernel->arg, &region->slots[place->slot].wake, INT32_MAX);
+        place_nudge(place);
         atomic_fetch_add(&region->header->lease_wake, 1);
         kernel->wake(kernel->arg, &region->header->lease_wake, INT32_MAX);
     }

@@ -14,10 +14,41 @@
  *   client->list_mutex    handles, events, watches, regions; held for moments only
  * Changing the list of handles, regions or watches takes both of the client's; reading takes one.
  *
- * The claim (hf_lock.state). FREE -> TAKING -> HELD -> CHANGING -> FREE. Whoever makes the state
- * TAKING or CHANGING, by a swap, owns the handle's hold, its seat and its place in the queue until
- * it stores the next state. So of many threads that share a handle one acts for it at a time, in
- * the fast path too, and a word that names the handle's holder id is always the claimant's own.
+ * The claim. Whoever makes hf_lock.claims odd, under lock->mutex, owns the handle's hold, its seat
+ * and its place in the queue until it makes it even again: so of many threads that share a handle
+ * one at a time does slow things for it, and a word that names the handle's holder id is the
+ * claimant's own. The fast path takes and frees without a claim, which would cost as much again
+ * as the lock word does:
+ *
+ *  - A handle has a few lanes. A lane belongs to one thread for ever and is written by it alone
+ *    (with one exception, below). Only a thread that has a lane takes the fast path.
+ *  - A hold has a number. The handle holds while hold.number != hold.ended. Whoever freed the word
+ *    (the cell) of the hold stores ended, nobody else: that swap is what decides between two
+ *    threads that release. Nobody publishes a new hold before it has seen ended catch up.
+ *
+ * Fast take.  F (a lane's thread): reads claims (even) and the place; lane.taking = what the word
+ * will name; swaps the word; reads claims again. Claimant C: makes claims odd; touches the word
+ * with a swap that changes nothing (fetch_add 0); waits until every lane.taking is 0. All changes
+ * of a word are read-modify-writes, so of F's swap and C's touch the later one synchronises with
+ * the earlier:
+ *    F's first: C sees taking, and waits until F has published its hold or undone its take.
+ *    C's first: F sees claims changed, and does not publish.
+ * That claims is a count and not a flag makes F notice a claim that came and went. C touches the
+ * words of all places that F may have read: back to the one that was the handle's when the claim
+ * before was made (F read its place after it saw that claim ended). For a shared take the word is
+ * the reader's cell. This needs no order but acquire and release of the words; x86 has it anyway.
+ *
+ * In the second case C may have met the word that F installed and taken it for its own (the word
+ * names the handle). One swap of lane.taking decides: F makes it UNDOING, then releases the word,
+ * then clears it; C, when it is named, makes it 0, and the word is C's; if it finds UNDOING it
+ * waits. Then C looks at the word once more. (This is where somebody else writes a lane.) A
+ * reader's cell is never taken for one's own: F undoes it and wakes C, which may have met it.
+ *
+ * Fast release.  F: lane.changing = the hold's number; frees the word; ended = number; changing = 0.
+ * It needs no claim: a claimant that acquires does nothing while the handle holds, and one that
+ * ends or changes the hold goes by the word, too. A word that does not show the hold any more is
+ * read as "lost" only by who then finds no lane changing that number, and ended still behind: what
+ * F stored before it freed the word is seen by who sees it freed.
  */
 #ifndef LIBCLIENT_CLIENT_H
 #define LIBCLIENT_CLIENT_H
@@ -71,23 +102,36 @@ struct place {
     struct place *older;
 };
 
-enum claim_state { STATE_FREE = 0, STATE_TAKING, STATE_HELD, STATE_CHANGING };
+/* How many threads of a process may take the fast path of one handle; further ones claim. */
+enum { LOCK_LANES = 4 };
+
+/* One thread's way through the fast path of a handle; see above. */
+struct lock_lane {
+    _Atomic uintptr_t thread;  /* whose; set once, by a claimant for itself. 0: free */
+    _Atomic uint64_t taking;   /* 0, what the word names after the swap, or LANE_... */
+    _Atomic uint64_t changing; /* 0, or the number of the hold that it ends */
+};
+
+#define LANE_SHARED (UINT64_C(1) << 62)  /* takes its reader's cell */
+#define LANE_UNDOING (UINT64_C(1) << 63) /* releases what it took: leave it alone */
 
 /*
- * The handle's hold, readable at any time from any thread and from a signal handler: written by
- * the owner of the claim between two increments of serial (odd: being written).
+ * The handle's hold, readable at any time from any thread and from a signal handler: written
+ * between two changes of serial (odd: being written) by who took the lock. One cache line, but for
+ * what only some holds have.
  */
 struct hold {
-    _Atomic uint64_t serial;
+    _Alignas(HFI_LINE) _Atomic uint64_t serial;
+    _Atomic uint64_t number; /* counts holds of this handle */
+    _Atomic uint64_t ended;  /* the number of the last hold that ended; number: nothing is held */
+    _Atomic uint64_t lost;   /* the number of a hold that was told lost; never counts again */
     _Atomic uint64_t token;
-    _Atomic uint64_t cell;
+    _Atomic int64_t deadline_ns;
+    _Atomic(struct place *) place;
     _Atomic uint32_t epoch;
     _Atomic uint32_t mode; /* enum hf_mode */
-    _Atomic int64_t deadline_ns;
+    _Atomic uint64_t cell; /* of a shared hold */
     _Atomic int64_t lease_end_ns; /* with lease_ns: when the hold ends; else INT64_MAX */
-    _Atomic(struct place *) place;
-    _Atomic uint64_t number; /* counts holds of this handle */
-    _Atomic uint64_t lost;   /* the number of a hold that was told lost; never counts again */
 };
 
 /* A consistent copy of a hold. */
@@ -97,19 +141,22 @@ struct hold_view {
     int64_t lease_end_ns;
     struct place *place;
     uint64_t number;
+    uint64_t serial;
 };
 
 struct hf_lock {
-    /* What the fast path touches first. */
+    /* What the fast path touches: this line and the hold's. */
     const volatile uint32_t *alive; /* 0 in a forked child */
-    _Atomic uint32_t state;         /* enum claim_state */
-    bool simple;                    /* no limit, not reentrant: the fast path may be taken */
+    _Atomic uint64_t claims;        /* odd: claimed */
     _Atomic(struct place *) place;  /* NULL: nowhere, the agent does not have the handle */
+    uint32_t flags;                 /* hf_lock_options.flags */
+    bool simple;                    /* no limit, not reentrant: threads may have lanes */
+    struct lock_lane lanes[LOCK_LANES + 1];   /* the last is the claimant's, for .changing */
     struct hold hold;
-    _Atomic(struct place *) places; /* all there were, by .older; freed with the handle */
 
     hf_client *client;
-    uint32_t flags; /* hf_lock_options.flags */
+    _Atomic(struct place *) places; /* all there were, by .older; freed with the handle */
+    const struct place *swept;      /* by the claimant: .place as the claim before found it */
     int64_t lock_delay_ns;
     int64_t lease_ns;
     int64_t max_stall_ns;
@@ -118,9 +165,9 @@ struct hf_lock {
     char name[HFI_NAME_MAX + 1];
 
     _Atomic uint32_t cancel; /* counts hf_cancel; private futex */
-    pthread_mutex_t mutex;   /* guards claimed, depth */
+    pthread_mutex_t mutex;   /* guards claimed, changes of claims, depth */
     pthread_cond_t unclaimed;
-    bool claimed; /* a thread owns TAKING or CHANGING for as long as a wait */
+    bool claimed;
     uint32_t depth;
 
     /* Under socket_mutex. */
@@ -231,6 +278,18 @@ static inline int64_t add_saturated(int64_t a, int64_t b)
 static inline int64_t deadline_after(int64_t timeout_ns)
 {
     return timeout_ns < 0 ? INT64_MAX : add_saturated(boottime_ns(), timeout_ns);
+}
+
+/* What tells the threads of this process apart. */
+static inline uintptr_t thread_here(void)
+{
+#if defined(__x86_64__) && defined(__LP64__)
+    uintptr_t self; /* the first word of a thread's control block is its own address */
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return self;
+#else
+    return (uintptr_t)pthread_self();
+#endif
 }
 
 /* ---- fork.c ---- */
@@ -350,41 +409,112 @@ static inline struct hfi_request place_request(const struct hf_lock *lock,
 /* What a hold is worth. */
 enum hold_worth { HOLD_COUNTS, HOLD_JEOPARDY, HOLD_LOST };
 
-/* By the owner of the claim, when the serial is `serial` + 1 or becomes it here. */
-static inline void hold_put_fields(struct hold *hold, struct place *place, enum hf_mode mode,
-                                   const struct hfi_held *held, uint64_t serial)
+/* Whether the handle holds something, lost or not. */
+static inline bool hold_held(const struct hold *hold)
 {
-    /* relaxed: only the owner of the claim writes it */
-    uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
+    /* acquire, both: pair with the releases in hold_put_fields() and of who ends the hold */
+    uint64_t ended = atomic_load_explicit(&hold->ended, memory_order_acquire);
+    return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
+}
+
+/* By who took the lock, or changes the hold under the claim. */
+static inline void hold_put_fields(struct hold *hold, struct place *place, enum hf_mode mode,
+                                   const struct hfi_held *held, uint64_t number)
+{
+    /* relaxed: nobody else writes it now */
+    uint64_t serial = atomic_load_explicit(&hold->serial, memory_order_relaxed);
     atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
     /* release, all of them: pair with the acquire loads in hold_read(), which then sees the odd
      * serial too */
     atomic_store_explicit(&hold->token, held->token, memory_order_release);
-    atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
+    if (mode == HF_SHARED) {
+        atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
+    }
     atomic_store_explicit(&hold->epoch, held->epoch, memory_order_release);
     atomic_store_explicit(&hold->mode, (uint32_t)mode, memory_order_release);
     atomic_store_explicit(&hold->deadline_ns, held->deadline_ns, memory_order_release);
     atomic_store_explicit(&hold->place, place, memory_order_release);
-    atomic_store_explicit(&hold->number, number + 1, memory_order_release);
+    atomic_store_explicit(&hold->number, number, memory_order_release);
     /* release: pairs with the first acquire load in hold_read() */
     atomic_store_explicit(&hold->serial, serial + 2, memory_order_release);
 }
 
-/* Remembers a new hold; by the owner of the claim. */
+/* Remembers a new hold; nothing is held. */
 static inline void hold_put(struct hold *hold, struct place *place, enum hf_mode mode,
                             const struct hfi_held *held)
 {
+    /* relaxed: only who took the lock writes it; see the fast take in the opening comment */
     hold_put_fields(hold, place, mode, held,
-                    atomic_load_explicit(&hold->serial, memory_order_relaxed));
+                    atomic_load_explicit(&hold->number, memory_order_relaxed) + 1);
+}
+
+static inline void hold_tell(const struct hfi_held *held, struct hf_hold *out)
+{
+    if (out != NULL) {
+        out->token = held->token;
+        out->deadline_ns = held->deadline_ns;
+    }
+}
+
+/* A consistent copy of the last hold, ended or not. Async-signal-safe. false: none, or it is
+ * being written. */
+static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
+{
+    const struct hold *hold = &lock->hold;
+    /* acquire, all of them: pair with the releases in hold_put_fields() */
+    view->serial = atomic_load_explicit(&hold->serial, memory_order_acquire);
+    view->held.token = atomic_load_explicit(&hold->token, memory_order_acquire);
+    view->held.epoch = atomic_load_explicit(&hold->epoch, memory_order_acquire);
+    view->mode = (enum hf_mode)atomic_load_explicit(&hold->mode, memory_order_acquire);
+    view->held.cell = view->mode == HF_SHARED
+                          ? atomic_load_explicit(&hold->cell, memory_order_acquire)
+                          : 0;
+    view->held.deadline_ns = atomic_load_explicit(&hold->deadline_ns, memory_order_acquire);
+    view->lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_acquire);
+    view->place = atomic_load_explicit(&hold->place, memory_order_acquire);
+    view->number = atomic_load_explicit(&hold->number, memory_order_acquire);
+    /* relaxed: after the acquire loads above; a new value among them brings the odd serial */
+    uint64_t after = atomic_load_explicit(&hold->serial, memory_order_relaxed);
+    return view->serial == after && (after & 1) == 0 && view->place != NULL;
+}
+
+/* Whether a hold was told lost. */
+static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
+{
+    /* acquire: pairs with the release in hold_mark_lost() */
+    return atomic_load_explicit(&lock->hold.lost, memory_order_acquire) == number;
+}
+
+/* The coarse clock lags by up to a tick (10 ms at 100 Hz); this much early it is not trusted. */
+#define COARSE_MARGIN_NS (32 * NS_PER_MS)
+
+/* Reads the real clock, and remembers how far the coarse one is from it under this lease. */
+bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
+
+/* Whether the lease of a hold's epoch is in force; cheap unless its deadline is near: hold.c. */
+static inline bool lease_in_force(struct region_map *map, uint32_t epoch)
+{
+    /* seq_cst: before the word is looked at by the release that follows */
+    uint64_t lease = atomic_load(&map->region.header->lease);
+    if (hfi_lease_epoch(lease) != epoch) {
+        return false;
+    }
+    struct timespec coarse;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+    int64_t coarse_ns = (int64_t)coarse.tv_sec * NS_PER_S + coarse.tv_nsec;
+    /* acquire: pairs with the release in lease_ahead(); the offset is as new as this lease */
+    if (atomic_load_explicit(&map->clock_lease, memory_order_acquire) == lease) {
+        int64_t offset_ns = atomic_load_explicit(&map->boot_offset_ns, memory_order_relaxed);
+        if (coarse_ns + offset_ns + COARSE_MARGIN_NS < hfi_lease_deadline_ns(lease)) {
+            return true;
+        }
+    }
+    return lease_ahead(map, lease, coarse_ns);
 }
 
 /* By the owner of the claim. same_hold: the mode of the present hold changed. */
 void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const struct hfi_held *held,
                 bool same_hold);
-
-/* A consistent copy of the last hold, ended or not. Async-signal-safe. false: none, or it is
- * being written. */
-bool hold_read(const struct hf_lock *lock, struct hold_view *view) HFI_MUST_USE;
 
 /* What the hold is worth at now_ns; *remaining_ns (may be NULL) how long it counts. */
 enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
@@ -404,6 +534,9 @@ void hold_mark_lost(struct hf_lock *lock, uint64_t number);
 /* Releases whatever the handle holds, all depths. Nothing else may use the handle. */
 void hold_drop(hf_lock *lock);
 
+/* The release of hold `number` (0: the present one) by way of the claim. */
+int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
+
 /* ---- acquire.c ---- */
 
 /* How long and how a call may wait for a handle. */
@@ -413,18 +546,35 @@ struct patience {
     uint32_t cancel_seen;
 };
 
-/* Makes the claim this thread's own: 0: from FREE, the state is TAKING now; 1: from HELD, it is
- * CHANGING (reentrant handles only); else an error. */
+/* Makes the claim this thread's own: 0: nothing is held; 1: something is (reentrant handles only);
+ * else an error, and it is not. */
 int claim_take(hf_lock *lock, const struct patience *patience) HFI_MUST_USE;
 
-/* Lets the claim go and says what the handle's state is now. */
-void claim_give(hf_lock *lock, enum claim_state state);
+/* The same to end or change the present hold, whatever it takes. HF_ENOTHELD. */
+int claim_hold(hf_lock *lock) HFI_MUST_USE;
+
+/* By who has lock->mutex and finds the handle not claimed: begins a claim, ends it. */
+void claim_begin(hf_lock *lock);
+void claim_end(hf_lock *lock);
+
+/* claim_end() by who does not have the mutex. */
+void claim_give(hf_lock *lock);
+
+/* Gives way to a thread that is in the middle of a few instructions; *turns counts, from 0. */
+void give_way(unsigned *turns);
+
+/* hf_acquire() when the fast path did not do. */
+int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns,
+                 struct hf_hold *out) HFI_MUST_USE;
+
+/* Wakes whoever of this process waits at that place, for nothing. */
+void place_nudge(const struct place *place);
 
 /* Waits a moment for something that the agent has to do; *pace_ns grows. HF_ECANCELED. */
 int agent_await(hf_lock *lock, const struct patience *patience, const struct place *place,
                 int64_t *pace_ns) HFI_MUST_USE;
 
-/* Upgrade of a reentrant handle's shared hold; the state is CHANGING. */
+/* Upgrade of a reentrant handle's shared hold, by the owner of the claim. */
 int upgrade(hf_lock *lock, const struct patience *patience) HFI_MUST_USE;
 
 /* ---- events.c ---- */

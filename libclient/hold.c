@@ -10,11 +10,6 @@
  */
 #include "client.h"
 
-#include <sched.h>
-
-/* The coarse clock lags by up to a tick (10 ms at 100 Hz); this much early it is not trusted. */
-#define COARSE_MARGIN_NS (32 * NS_PER_MS)
-
 void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const struct hfi_held *held,
                 bool same_hold)
 {
@@ -28,52 +23,31 @@ void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const str
                               add_saturated(end_ns - lock->limit_ns, lock->lease_ns),
                               memory_order_relaxed);
     }
-    if (same_hold) { /* hold_put() counts one more */
-        /* relaxed: between two holds of one claim; see hold_put() */
-        uint64_t serial = atomic_load_explicit(&hold->serial, memory_order_relaxed);
+    if (same_hold) {
+        /* relaxed: only who has the claim writes it now */
         uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
-        atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
-        atomic_store_explicit(&hold->number, number - 1, memory_order_release);
-        hold_put_fields(hold, place, mode, held, serial);
+        hold_put_fields(hold, place, mode, held, number);
         return;
     }
     hold_put(hold, place, mode, held);
 }
 
-/* The fields as they are; by the owner of the claim, or checked by the serial. */
-static void view_load(const struct hold *hold, struct hold_view *view)
+/* Whether a thread ends or changes this hold at the moment, or has just done so: the word or the
+ * cell need not show it. */
+static bool hold_changing(const struct hf_lock *lock, uint64_t number)
 {
-    /* acquire, all of them: pair with the releases in hold_store() */
-    view->held.token = atomic_load_explicit(&hold->token, memory_order_acquire);
-    view->held.cell = atomic_load_explicit(&hold->cell, memory_order_acquire);
-    view->held.epoch = atomic_load_explicit(&hold->epoch, memory_order_acquire);
-    view->mode = (enum hf_mode)atomic_load_explicit(&hold->mode, memory_order_acquire);
-    view->held.deadline_ns = atomic_load_explicit(&hold->deadline_ns, memory_order_acquire);
-    view->lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_relaxed);
-    view->place = atomic_load_explicit(&hold->place, memory_order_acquire);
-    view->number = atomic_load_explicit(&hold->number, memory_order_acquire);
-}
-
-bool hold_read(const struct hf_lock *lock, struct hold_view *view)
-{
-    const struct hold *hold = &lock->hold;
-    /* acquire: pairs with the last release in hold_store() */
-    uint64_t before = atomic_load_explicit(&hold->serial, memory_order_acquire);
-    view_load(hold, view);
-    /* relaxed: after the acquire loads above; a new value among them brings the odd serial */
-    uint64_t after = atomic_load_explicit(&hold->serial, memory_order_relaxed);
-    return before == after && (before & 1) == 0 && view->place != NULL;
-}
-
-static bool marked_lost(const struct hf_lock *lock, uint64_t number)
-{
-    /* acquire: pairs with the release in hold_mark_lost() */
-    return atomic_load_explicit(&lock->hold.lost, memory_order_acquire) == number;
+    for (size_t i = 0; i <= LOCK_LANES; i++) {
+        /* acquire: pairs with the releases of 0: what the hold has become is seen then */
+        if (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) == number) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void hold_mark_lost(struct hf_lock *lock, uint64_t number)
 {
-    /* release: pairs with the acquire in marked_lost() */
+    /* release: pairs with the acquire in hold_marked_lost() */
     atomic_store_explicit(&lock->hold.lost, number, memory_order_release);
 }
 
@@ -88,7 +62,7 @@ enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *v
     if (remaining_ns != NULL) {
         *remaining_ns = left_ns;
     }
-    if (gone || marked_lost(lock, view->number)) {
+    if (gone || hold_marked_lost(lock, view->number)) {
         if (remaining_ns != NULL && left_ns > 0) {
             *remaining_ns = 0;
         }
@@ -107,16 +81,18 @@ enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *v
 bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *view,
                enum hold_worth *worth)
 {
-    /* acquire: pairs with the release of HELD; the hold's fields are set */
-    if (atomic_load_explicit(&lock->state, memory_order_acquire) != STATE_HELD ||
-        !hold_read(lock, view)) {
+    if (!hold_read(lock, view) || !hold_held(&lock->hold)) {
         return false;
     }
     *worth = hold_judge(lock, view, now_ns, NULL);
-    /* seq_cst: after the look at the word. Who releases makes the state CHANGING before it frees
-     * the word, so a word that was freed is not taken for one that was lost. */
-    return atomic_load(&lock->state) == STATE_HELD &&
-           atomic_load_explicit(&lock->hold.number, memory_order_relaxed) == view->number;
+    /* After the look at the word: who ends or changes the hold says so before it touches the word,
+     * so a word that was freed is not taken for one that was lost. */
+    if (*worth == HOLD_LOST && hold_changing(lock, view->number)) {
+        return false;
+    }
+    /* acquire, both: after the looks above; pair with who ended the hold, or began another */
+    return atomic_load_explicit(&lock->hold.ended, memory_order_acquire) != view->number &&
+           atomic_load_explicit(&lock->hold.serial, memory_order_acquire) == view->serial;
 }
 
 int64_t hold_own_end_ns(const struct hf_lock *lock, const struct hold_view *view)
@@ -137,9 +113,7 @@ HFI_PUBLIC int64_t hf_remaining_ns(const hf_lock *lock)
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
     }
-    /* acquire: pairs with the release of HELD */
-    uint32_t state = atomic_load_explicit(&lock->state, memory_order_acquire);
-    if ((state != STATE_HELD && state != STATE_CHANGING) || !hold_read(lock, &view)) {
+    if (!hold_held(&lock->hold) || !hold_read(lock, &view)) {
         return 0;
     }
     int64_t remaining_ns;
@@ -147,131 +121,125 @@ HFI_PUBLIC int64_t hf_remaining_ns(const hf_lock *lock)
     return remaining_ns;
 }
 
-/* Whether the lease of a hold's epoch is in force; cheap unless its deadline is near. */
-static bool lease_in_force(struct region_map *map, uint32_t epoch)
+bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
 {
-    /* seq_cst: before the word is looked at by the release that follows */
-    uint64_t lease = atomic_load(&map->region.header->lease);
-    if (hfi_lease_epoch(lease) != epoch) {
-        return false;
-    }
-    int64_t deadline_ns = hfi_lease_deadline_ns(lease);
-    struct timespec coarse;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
-    int64_t coarse_ns = (int64_t)coarse.tv_sec * NS_PER_S + coarse.tv_nsec;
-    /* acquire: pairs with the release below; the offset is at least as new as this lease */
-    if (atomic_load_explicit(&map->clock_lease, memory_order_acquire) == lease) {
-        int64_t offset_ns = atomic_load_explicit(&map->boot_offset_ns, memory_order_relaxed);
-        if (coarse_ns + offset_ns + COARSE_MARGIN_NS < deadline_ns) {
-            return true;
-        }
-    }
     int64_t now_ns = boottime_ns();
     atomic_store_explicit(&map->boot_offset_ns, now_ns - coarse_ns, memory_order_relaxed);
-    /* release: pairs with the acquire above */
+    /* release: pairs with the acquire in lease_in_force() */
     atomic_store_explicit(&map->clock_lease, lease, memory_order_release);
-    return now_ns < deadline_ns;
+    return now_ns < hfi_lease_deadline_ns(lease);
 }
 
-/* Ends the hold of a handle whose state is CHANGING; does not change the state. */
+/* Ends the hold, by the owner of the claim. HF_ENOTHELD: a thread in the fast path came first. */
 static int release_claimed(hf_lock *lock)
 {
     struct hold *hold = &lock->hold;
-    /* relaxed: the swap to CHANGING has acquired what the last owner of the claim stored */
-    struct place *place = atomic_load_explicit(&hold->place, memory_order_relaxed);
-    uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
-    uint32_t epoch = atomic_load_explicit(&hold->epoch, memory_order_relaxed);
-    uint32_t mode = atomic_load_explicit(&hold->mode, memory_order_relaxed);
-    struct hfi_actor actor = place_actor(place);
-    bool counts = !marked_lost(lock, number) && lease_in_force(place->map, epoch);
-    if (__builtin_expect(lock->limit_ns != 0, 0)) {
-        struct hold_view view;
-        view_load(hold, &view);
+    struct hold_view view;
+    if (!hold_read(lock, &view)) { /* only the owner of the claim writes it now */
+        return HF_ENOTHELD;
+    }
+    struct hfi_actor actor = place_actor(view.place);
+    bool counts = !hold_marked_lost(lock, view.number) &&
+                  lease_in_force(view.place->map, view.held.epoch);
+    if (lock->limit_ns != 0) {
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
-    enum hfi_outcome outcome;
-    if (mode == HF_EXCLUSIVE) {
-        outcome = hfi_release(&actor, place->slot,
-                              atomic_load_explicit(&hold->token, memory_order_relaxed));
-    } else {
-        outcome = hfi_release_shared(&actor, place->slot, place->seat,
-                                     atomic_load_explicit(&hold->cell, memory_order_relaxed));
+    /* release: before the word changes; pairs with the acquire in hold_changing() */
+    atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
+    enum hfi_outcome outcome = view.mode == HF_EXCLUSIVE
+                                   ? hfi_release(&actor, view.place->slot, view.held.token)
+                                   : hfi_release_shared(&actor, view.place->slot, view.place->seat,
+                                                        view.held.cell);
+    bool mine = outcome == HFI_RELEASED;
+    for (size_t i = 0; !mine && i < LOCK_LANES; i++) {
+        unsigned turns = 0;
+        /* acquire: pairs with the release of 0: if that thread freed it, ended says so */
+        while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
+               view.number) {
+            give_way(&turns); /* ends: a release */
+        }
     }
-    return counts && outcome == HFI_RELEASED ? 0 : HF_ELOST;
-}
-
-/* Gives way to a thread that is about to leave CHANGING: a release, or a downgrade. */
-__attribute__((noinline)) static uint32_t changed_state(hf_lock *lock)
-{
-    uint32_t state;
-    /* acquire: pairs with the release of who ends the change; it ends without waiting for us */
-    while ((state = atomic_load_explicit(&lock->state, memory_order_acquire)) == STATE_CHANGING) {
-        sched_yield();
-    }
-    return state;
-}
-
-/* A reentrant handle: only the last of as many releases as there were acquires ends the hold. */
-__attribute__((noinline)) static int release_counted(hf_lock *lock)
-{
-    int result = HF_ENOTHELD;
-    pthread_mutex_lock(&lock->mutex);
-    while (lock->claimed && lock->depth > 0) { /* an upgrade: ends by its own patience */
-        pthread_cond_wait(&lock->unclaimed, &lock->mutex);
-    }
-    uint32_t state = STATE_HELD;
-    if (atomic_load_explicit(&lock->state, memory_order_acquire) != STATE_HELD) {
+    int result = counts && mine ? 0 : HF_ELOST;
+    if (!hold_held(hold)) {
         result = HF_ENOTHELD;
-    } else if (lock->depth > 1) {
-        struct hold_view view;
-        view_load(&lock->hold, &view);
-        lock->depth--;
-        result = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS ? 0 : HF_ELOST;
-    } else if (atomic_compare_exchange_strong(&lock->state, &state, STATE_CHANGING)) {
-        lock->depth = 0;
-        result = release_claimed(lock);
-        /* release: pairs with the claim's swap from FREE */
-        atomic_store_explicit(&lock->state, STATE_FREE, memory_order_release);
+    } else {
+        /* release: pairs with the acquire in hold_held() */
+        atomic_store_explicit(&hold->ended, view.number, memory_order_release);
     }
-    pthread_mutex_unlock(&lock->mutex);
+    atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, 0, memory_order_release);
     return result;
 }
 
-HFI_PUBLIC int hf_release(hf_lock *lock)
+int release_slow(hf_lock *lock, uint64_t number)
 {
-    if (lock == NULL) {
-        return HF_EINVAL;
+    int result = claim_hold(lock);
+    if (result != 0) {
+        return result;
     }
-    if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+    /* relaxed: only the owner of the claim writes it now */
+    if (number != 0 && atomic_load_explicit(&lock->hold.number, memory_order_relaxed) != number) {
+        result = HF_ENOTHELD; /* another thread ended it, and began another */
+    } else if (lock->depth > 1) { /* only the last of as many releases as acquires ends it */
+        struct hold_view view;
+        lock->depth--;
+        result = hold_read(lock, &view) &&
+                         hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS
+                     ? 0
+                     : HF_ELOST;
+    } else {
+        lock->depth = 0;
+        result = release_claimed(lock);
     }
-    if (lock->flags & HF_REENTRANT) {
-        return release_counted(lock);
-    }
-    for (;;) { /* goes round only when another thread changed the hold */
-        uint32_t state = STATE_HELD;
-        /* seq_cst (acquire: pairs with the release of HELD): one thread ends the hold */
-        if (atomic_compare_exchange_strong(&lock->state, &state, STATE_CHANGING)) {
-            int result = release_claimed(lock);
-            /* release: pairs with the claim's swap from FREE */
-            atomic_store_explicit(&lock->state, STATE_FREE, memory_order_release);
-            return result;
-        }
-        if (state != STATE_CHANGING || changed_state(lock) != STATE_HELD) {
-            return HF_ENOTHELD;
-        }
-    }
+    claim_give(lock);
+    return result;
 }
 
 void hold_drop(hf_lock *lock)
 {
-    uint32_t state = STATE_HELD;
-    if (atomic_compare_exchange_strong(&lock->state, &state, STATE_CHANGING)) {
+    if (claim_hold(lock) == 0) {
+        lock->depth = 0;
         int ignored = release_claimed(lock); /* lost or not, it is over */
         (void)ignored;
-        lock->depth = 0;
-        atomic_store_explicit(&lock->state, STATE_FREE, memory_order_release);
+        claim_give(lock);
     }
+}
+
+/* Exclusive to shared, by the owner of the claim. */
+static int downgrade(hf_lock *lock, struct hold_view *view)
+{
+    int error = lock_seat(lock, true);
+    struct place *place = atomic_load(&lock->place);
+    if (error != 0) {
+        return error;
+    }
+    if (place == NULL || place->map != view->place->map || place->slot != view->place->slot ||
+        place->holder != view->place->holder) {
+        return HF_ELOST; /* the agent came back with another region meanwhile */
+    }
+    struct hfi_actor actor = place_actor(place);
+    struct hfi_request request = place_request(lock, place);
+    struct lock_lane *lane = &lock->lanes[LOCK_LANES];
+    /* release: before the word changes; pairs with the acquire in hold_changing() */
+    atomic_store_explicit(&lane->changing, view->number, memory_order_release);
+    enum hfi_outcome outcome;
+    unsigned turns = 0;
+    do { /* ends: a thread in the fast path may have our cell for a moment, and undoes it */
+        outcome = hfi_downgrade(&actor, &request, &view->held);
+        if (outcome == HFI_HELD) {
+            hold_store(lock, place, HF_SHARED, &view->held, true);
+            break;
+        }
+        give_way(&turns);
+    } while (turns < 1000 && hold_judge(lock, view, boottime_ns(), NULL) == HOLD_COUNTS);
+    atomic_store_explicit(&lane->changing, 0, memory_order_release);
+    for (size_t i = 0; outcome != HFI_HELD && i < LOCK_LANES; i++) {
+        /* acquire: pairs with the release of 0: if that thread freed it, ended says so */
+        while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
+               view->number) {
+            give_way(&turns); /* ends: a release */
+        }
+    }
+    return outcome == HFI_HELD ? 0 : hold_held(&lock->hold) ? HF_ELOST : HF_ENOTHELD;
 }
 
 HFI_PUBLIC int hf_downgrade(hf_lock *lock)
@@ -282,36 +250,20 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
     }
-    uint32_t state = STATE_HELD;
-    while (!atomic_compare_exchange_strong(&lock->state, &state, STATE_CHANGING)) {
-        if (state != STATE_CHANGING || changed_state(lock) != STATE_HELD) {
-            return HF_ENOTHELD;
-        }
-        state = STATE_HELD;
+    int error = claim_hold(lock);
+    if (error != 0) {
+        return error;
     }
     struct hold_view view;
-    view_load(&lock->hold, &view);
-    int error = 0;
-    if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
-        error = HF_ELOST;
+    if (!hold_read(lock, &view)) { /* only the owner of the claim writes it now */
+        error = HF_ENOTHELD;
+    } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
+        error = hold_look(lock, boottime_ns(), &view, &(enum hold_worth){0}) ? HF_ELOST
+                                                                             : HF_ENOTHELD;
     } else if (view.mode == HF_EXCLUSIVE) {
-        error = lock_seat(lock, true);
-        struct place *place = atomic_load(&lock->place);
-        if (error == 0 && (place->map != view.place->map || place->slot != view.place->slot ||
-                           place->holder != view.place->holder)) {
-            error = HF_ELOST; /* the agent came back with another region meanwhile */
-        }
-        if (error == 0) {
-            struct hfi_actor actor = place_actor(place);
-            struct hfi_request request = place_request(lock, place);
-            error = hfi_downgrade(&actor, &request, &view.held) == HFI_HELD ? 0 : HF_ELOST;
-            if (error == 0) {
-                hold_store(lock, place, HF_SHARED, &view.held, true);
-            }
-        }
+        error = downgrade(lock, &view);
     }
-    /* release: pairs with the acquire of who looks for HELD */
-    atomic_store_explicit(&lock->state, STATE_HELD, memory_order_release);
+    claim_give(lock);
     return error;
 }
 
@@ -351,9 +303,7 @@ HFI_PUBLIC int hf_progress(hf_lock *lock)
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
     }
-    /* acquire: pairs with the release of HELD */
-    uint32_t state = atomic_load_explicit(&lock->state, memory_order_acquire);
-    if ((state != STATE_HELD && state != STATE_CHANGING) || !hold_read(lock, &view)) {
+    if (!hold_held(&lock->hold) || !hold_read(lock, &view)) {
         return HF_ENOTHELD;
     }
     if (lock->max_stall_ns == 0) {

@@ -42,8 +42,7 @@ static bool same_word(const struct place *a, const struct place *b)
 static void place_lose(hf_lock *lock)
 {
     struct hold_view view;
-    uint32_t state = atomic_load(&lock->state);
-    if ((state == STATE_HELD || state == STATE_CHANGING) && hold_read(lock, &view)) {
+    if (hold_held(&lock->hold) && hold_read(lock, &view)) {
         hold_mark_lost(lock, view.number);
     }
 }

@@ -76,13 +76,6 @@ void hfi_ring(const struct hfi_actor *actor, uint32_t slot)
     actor->kernel->bell(actor->kernel->arg);
 }
 
-static void ring_if_watched(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
-{
-    if (word & HFI_W_WATCHED) {
-        hfi_ring(actor, slot);
-    }
-}
-
 /* A handle that left the queue may still be handed the lock: it has to join again (rule 4). */
 static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
                                           const struct hfi_request *request, struct hfi_held *held)
@@ -97,167 +90,52 @@ static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
 enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
                                    struct hfi_held *held)
 {
-    struct hfi_region *region = actor->region;
-    uint32_t slot = request->slot;
-    _Atomic uint64_t *word = word_of(actor, slot);
-    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
-    if (request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat))) {
+    uint64_t seen;
+    bool in_queue;
+    enum hfi_outcome why = hfi_take_look(actor, request, &seen, &in_queue);
+    if (in_queue) {
         return try_through_queue(actor, request, held);
     }
-    enum hfi_outcome why = obstacle(region, slot, seen, false);
     if (why != HFI_HELD) {
         return why;
     }
-    if (seen & HFI_W_WAITERS) {
-        return HFI_OCCUPIED;
-    }
     if (request->limit_ns) { /* stored before the swap: the agent can end the hold from then on */
         int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
-        atomic_store(&hfi_seat(region, request->seat)->deadline_ns, (uint64_t)end);
+        atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
     }
-    uint64_t mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
-    /* seq_cst (at least acquire: pairs with the release of the last holder's swap) */
-    if (!atomic_compare_exchange_strong(word, &seen, mine)) {
-        why = obstacle(region, slot, seen, false);
+    uint64_t mine = hfi_take_word(actor, seen);
+    if (!hfi_take_swap(actor, request->slot, &seen, mine)) {
+        why = obstacle(actor->region, request->slot, seen, false);
         return why == HFI_HELD ? HFI_OCCUPIED : why;
     }
-    /* seq_cst: the scan first (rule 6): who evicts a dead reader closes the word before its cell */
-    bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
-    /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
-    uint64_t lease = atomic_load(&region->header->lease);
-    int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
-    uint64_t again = atomic_load(word);
-    if (request->limit_ns) {
-        hfi_ring(actor, slot); /* the agent is to end it in time */
-    }
-    held->token = hfi_token(
-        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), mine);
-    held->cell = 0;
-    held->epoch = hfi_lease_epoch(lease);
-    held->deadline_ns = hfi_lease_deadline_ns(lease);
-    if (!hfi_word_names(again, actor->holder, held->token)) {
-        return HFI_OCCUPIED; /* taken from us again, by the agent */
-    }
-    if (now_ns >= held->deadline_ns) {
-        hfi_release(actor, slot, held->token);
-        return HFI_NO_LEASE;
-    }
-    if (request->limit_ns) {
-        int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
-        held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        if (now_ns >= own_ns) { /* we stood still for longer than the hold was to last */
-            hfi_release(actor, slot, held->token);
-            return HFI_OCCUPIED;
-        }
-    }
-    /* relaxed: shown to people, decides nothing */
-    atomic_store_explicit(&region->slots[slot].since, since_now(now_ns), memory_order_relaxed);
-    ring_if_watched(actor, slot, mine);
-    if (readers || (again & HFI_W_CLOSED)) {
-        return HFI_DRAINING;
-    }
-    return HFI_HELD;
+    return hfi_take_check(actor, request, mine, actor->kernel->now_ns, held);
 }
 
 bool clear_cell(struct hfi_seat *seat, uint64_t cell)
 {
-    uint64_t cleared = cell & ~(HFI_CELL_COUNT | HFI_CELL_SEQUENCE << HFI_CELL_SEQUENCE_SHIFT);
-    uint64_t sequence = (cell >> HFI_CELL_SEQUENCE_SHIFT) + 1;
-    cleared |= (sequence & HFI_CELL_SEQUENCE) << HFI_CELL_SEQUENCE_SHIFT;
-    /* seq_cst: the reader is out before it looks at the word (rule 6) */
-    return (cell & HFI_CELL_COUNT) && atomic_compare_exchange_strong(&seat->reader, &cell, cleared);
+    return hfi_clear_cell(seat, cell);
 }
 
 enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot, uint32_t seat,
                                     uint64_t cell)
 {
-    if (!clear_cell(hfi_seat(actor->region, seat), cell)) {
-        return HFI_GONE;
-    }
-    /* seq_cst: after the cell; a writer that took the word before has scanned or is woken */
-    uint64_t word = atomic_load(word_of(actor, slot));
+    return hfi_free_shared(actor, slot, seat, cell);
+}
+
+void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
+{
     if (word & HFI_W_HOLDER) {
         wake_slot(actor, slot, INT32_MAX);
     }
     if (word & (HFI_W_RECALL | HFI_W_WATCHED)) {
         hfi_ring(actor, slot);
     }
-    return HFI_RELEASED;
-}
-
-/* Whether the queue lets this reader past: nobody waits, or its run has been admitted. */
-bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word, uint64_t place)
-{
-    if (!(word & HFI_W_WAITERS)) {
-        return true;
-    }
-    if (!place || (place & HFI_WAIT_BARGING)) {
-        return false;
-    }
-    /* seq_cst: pairs with the raise in admit_readers() */
-    uint32_t admit = atomic_load(&region->slots[slot].admit);
-    return !ticket_before(admit, wait_ticket(place));
 }
 
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held)
 {
-    struct hfi_region *region = actor->region;
-    uint32_t slot = request->slot;
-    struct hfi_seat *seat = hfi_seat(region, request->seat);
-    _Atomic uint64_t *word = word_of(actor, slot);
-    uint64_t before = atomic_load_explicit(word, memory_order_relaxed); /* looked at again below */
-    enum hfi_outcome why = obstacle(region, slot, before, true);
-    if (why != HFI_HELD || !admitted(region, slot, before, place)) {
-        return why == HFI_HELD ? HFI_OCCUPIED : why;
-    }
-    uint64_t old = atomic_load_explicit(&seat->reader, memory_order_relaxed);
-    if ((old & HFI_CELL_COUNT) || !(before & HFI_W_CELLS)) {
-        return HFI_UNGRANTED; /* the agent sets the bit before it gives a seat to a reader */
-    }
-    uint64_t lease = atomic_load(&region->header->lease);
-    if (request->limit_ns) {
-        int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
-        atomic_store(&seat->deadline_ns, (uint64_t)end);
-    }
-    uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
-    uint64_t cell = (uint64_t)hfi_lease_epoch(lease) << HFI_CELL_EPOCH_SHIFT |
-                    sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
-    /* seq_cst: the cell before the word; pairs with a writer's scan after its swap (rule 6) */
-    if (!atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
-        return HFI_OCCUPIED;
-    }
-    uint64_t after = atomic_load(word);
-    why = obstacle(region, slot, after, true);
-    if (why == HFI_HELD && !admitted(region, slot, after, place)) {
-        why = HFI_OCCUPIED;
-    }
-    uint64_t lease_after = atomic_load(&region->header->lease);
-    int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
-    if (why == HFI_HELD && (hfi_lease_epoch(lease_after) != hfi_lease_epoch(lease) ||
-                            now_ns >= hfi_lease_deadline_ns(lease_after))) {
-        why = HFI_NO_LEASE;
-    }
-    if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {
-        return HFI_OCCUPIED; /* taken from us again, by the agent */
-    }
-    if (why != HFI_HELD) {
-        hfi_release_shared(actor, slot, request->seat, cell);
-        return why;
-    }
-    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
-    held->token = hfi_token(
-        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), after);
-    held->cell = cell;
-    held->epoch = hfi_lease_epoch(lease_after);
-    held->deadline_ns = hfi_lease_deadline_ns(lease_after);
-    if (request->limit_ns) {
-        int64_t own_ns = (int64_t)atomic_load(&seat->deadline_ns);
-        held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        hfi_ring(actor, slot); /* the agent is to end it in time */
-    }
-    ring_if_watched(actor, slot, after);
-    return HFI_HELD;
+    return hfi_take_shared(actor, request, place, actor->kernel->now_ns, held);
 }
 
 enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
@@ -266,10 +144,11 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
     return try_shared_from(actor, request, 0, held);
 }
 
-/* Lets the run of readers at the head of the queue in and wakes them. */
-static void admit_readers(const struct hfi_actor *actor, uint32_t slot)
+/* Lets the run of readers at the head of the queue in and wakes them. false: there are none. */
+static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
     struct hfi_region *region = actor->region;
+    bool any = false;
     struct pick writer = queue_first(region, slot, true);
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
@@ -288,9 +167,32 @@ static void admit_readers(const struct hfi_actor *actor, uint32_t slot)
                    !atomic_compare_exchange_weak(&region->slots[slot].admit, &admit, ticket)) {
             }
             wake_seat(actor, (block - 1) * HFI_BLOCK_SEATS + place);
+            any = true;
         }
         block = next_block(region, block - 1);
     }
+    return any;
+}
+
+/*
+ * The word was freed for readers who left while it was still held, and who therefore served nobody
+ * behind them: takes it again, to serve those. false: somebody else has it, or nobody waits.
+ */
+static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *mine)
+{
+    _Atomic uint64_t *word = word_of(actor, slot);
+    for (unsigned tries = 0; may_retry(actor, &tries);) {
+        uint64_t seen = atomic_load(word);
+        if (!(seen & HFI_W_WAITERS) || obstacle(actor->region, slot, seen, false) != HFI_HELD) {
+            return false;
+        }
+        *mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
+        /* seq_cst: a take like any other */
+        if (atomic_compare_exchange_strong(word, &seen, *mine)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What came of an attempt to hand a lock to a waiter. */
@@ -468,27 +370,30 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             wake_slot(actor, slot, 1);
         }
         if (pick.found && usable && !(seen & HFI_W_RECALL)) {
-            admit_readers(actor, slot); /* the last of them to enter serves on */
+            uint64_t mine = 0;
+            if (!admit_readers(actor, slot) && take_again(actor, slot, &mine)) {
+                holder = actor->holder;
+                token = hfi_token(top, mine);
+                continue;
+            } /* else the last of them to enter serves on */
         } else if (pick.found || (seen & (HFI_W_RECALL | HFI_W_WAITERS))) {
             hfi_ring(actor, slot);
         }
         break;
     }
-    ring_if_watched(actor, slot, watched);
+    if (watched & HFI_W_WATCHED) {
+        hfi_ring(actor, slot);
+    }
     return result;
 }
 
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
 {
-    _Atomic uint64_t *word = word_of(actor, slot);
-    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
-    if (hfi_word_names(seen, actor->holder, token) &&
-        !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED))) {
-        /* seq_cst (release: pairs with the acquire of who takes it next) */
-        if (atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER)) {
-            return HFI_RELEASED;
-        }
-    }
+    return hfi_free(actor, slot, token) ? HFI_RELEASED : hfi_release_slowly(actor, slot, token);
+}
+
+enum hfi_outcome hfi_release_slowly(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
+{
     return release_as(actor, slot, actor->holder, token);
 }
 
@@ -504,7 +409,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         bool writable = obstacle(region, slot, seen, false) == HFI_HELD;
         struct pick pick = queue_first(region, slot, false);
         if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
-            admit_readers(actor, slot);
+            (void)admit_readers(actor, slot); /* one that leaves meanwhile serves on: it is free */
             return;
         }
         if (!pick.found && !(seen & HFI_W_WAITERS)) {

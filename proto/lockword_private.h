@@ -2,7 +2,7 @@
 #ifndef LOCKWORD_PRIVATE_H
 #define LOCKWORD_PRIVATE_H
 
-#include "proto/lockword.h"
+#include "proto/locktake.h"
 
 /* A waiter that a scan of the queue found. */
 struct pick {
@@ -10,11 +10,6 @@ struct pick {
     uint32_t seat;
     uint64_t value; /* of its wait cell when it was seen */
 };
-
-static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot)
-{
-    return &actor->region->words[slot].word;
-}
 
 /*
  * Bounds the compare-and-swap loops of the agent, which must not be kept busy by a hostile client.
@@ -68,9 +63,6 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 
-/* Whether the queue lets a reader with this place past: nobody waits, or its run was admitted. */
-bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word, uint64_t place);
-
 /* After a swap that named a waiter: whether it had left, and it is on us to pass the lock on. */
 bool pass_claimed(_Atomic uint64_t *wait);
 
@@ -92,41 +84,6 @@ static inline uint32_t wait_ticket(uint64_t value)
 static inline bool wait_counts(uint64_t value)
 {
     return value & (HFI_WAIT_JOINING | HFI_WAIT_WAITING);
-}
-
-static inline uint32_t since_now(int64_t now_ns)
-{
-    return (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
-}
-
-/*
- * Why a word cannot be taken exclusively, or HFI_HELD if it can. The waiters bit is not looked
- * at: whether it stands in the way is the caller's matter.
- */
-static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
-                                        uint64_t word, bool shared)
-{
-    enum hfi_grant mode = hfi_word_mode(word);
-    if (mode == HFI_GRANT_RETIRED) {
-        return HFI_RETIRED;
-    }
-    if (word & HFI_W_CLOSED) {
-        return HFI_CLOSED;
-    }
-    if (mode == HFI_GRANT_NONE || (word & HFI_W_RECALL) || (mode == HFI_GRANT_SHARED && !shared)) {
-        return HFI_UNGRANTED;
-    }
-    if (word & HFI_W_HOLDER) {
-        return HFI_OCCUPIED;
-    }
-    if (!shared) {
-        /* relaxed: it only rises in a slot's life; an old value sends us the slow way */
-        uint64_t top = atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed);
-        if ((word & HFI_W_TOKEN) >= (top & HFI_W_TOKEN)) {
-            return HFI_UNGRANTED;
-        }
-    }
-    return HFI_HELD;
 }
 
 #endif

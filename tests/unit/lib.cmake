@@ -1,5 +1,5 @@
 # libclient/: against an agent of the tests' own (lib_agent.c).
-foreach(part calls events agent)
+foreach(part calls events agent threads)
     add_executable(test_lib_${part}
         ${CMAKE_CURRENT_LIST_DIR}/test_lib_${part}.c ${CMAKE_CURRENT_LIST_DIR}/lib_agent.c)
     target_link_libraries(test_lib_${part}

@@ -1,0 +1,194 @@
+/*
+ * The fast path: a lock that this host has and that nobody else wants, taken and released by a
+ * thread that has a lane of the handle (client.h): one swap of the lock word and one reading of
+ * the clock, then one swap to free it. Whatever is not so goes the slow way, acquire.c and hold.c.
+ *
+ * The steps in the region are those of proto/locktake.h, inline; the steps in the handle, and why
+ * they need no swap of their own, are in client.h.
+ */
+#include "client.h"
+
+#include "proto/locktake.h"
+
+#define FAST static inline __attribute__((always_inline))
+
+static int64_t clock_here(void *arg)
+{
+    (void)arg;
+    return boottime_ns();
+}
+
+FAST struct lock_lane *lane_here(struct hf_lock *lock)
+{
+    uintptr_t self = thread_here();
+    for (size_t i = 0; i < LOCK_LANES; i++) {
+        /* relaxed: what this thread stored itself, or another's */
+        if (atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) == self) {
+            return &lock->lanes[i];
+        }
+    }
+    return NULL;
+}
+
+FAST void lane_clear(struct lock_lane *lane)
+{
+    /* release: pairs with the acquire in claim_begin(); the hold is published, or undone */
+    atomic_store_explicit(&lane->taking, 0, memory_order_release);
+}
+
+/* The handle was claimed before the word was ours, or its last hold has not quite ended. */
+__attribute__((noinline, cold)) static void fast_undo(struct lock_lane *lane,
+                                                      const struct hfi_actor *actor, uint32_t slot,
+                                                      uint64_t mine)
+{
+    uint64_t taking = mine & (HFI_W_HOLDER | HFI_W_TOKEN);
+    /* seq_cst: pairs with the swap in take_ours(): the word is the claimant's, or ours to undo */
+    if (atomic_compare_exchange_strong(&lane->taking, &taking, taking | LANE_UNDOING)) {
+        /* relaxed: the high bits of a slot's tokens do not change */
+        uint64_t top = atomic_load_explicit(&actor->region->slots[slot].token_top,
+                                            memory_order_relaxed);
+        hfi_release(actor, slot, hfi_token(top, mine));
+        lane_clear(lane);
+    }
+}
+
+FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *place, uint64_t claims,
+                         struct hf_hold *out)
+{
+    const struct hfi_actor actor = place_actor(place);
+    const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
+    uint64_t seen;
+    bool in_queue;
+    if (hfi_take_look(&actor, &request, &seen, &in_queue) != HFI_HELD || in_queue) {
+        return false;
+    }
+    uint64_t mine = hfi_take_word(&actor, seen);
+    /* relaxed: published by the swap */
+    atomic_store_explicit(&lane->taking, mine & (HFI_W_HOLDER | HFI_W_TOKEN),
+                          memory_order_relaxed);
+    if (!hfi_take_swap(&actor, request.slot, &seen, mine)) {
+        lane_clear(lane);
+        return false;
+    }
+    /* seq_cst (after the swap: pairs with claim_begin()) */
+    if (__builtin_expect(atomic_load(&lock->claims) != claims, 0)) {
+        fast_undo(lane, &actor, request.slot, mine);
+        return false;
+    }
+    struct hfi_held held;
+    enum hfi_outcome outcome = hfi_take_check(&actor, &request, mine, clock_here, &held);
+    if (__builtin_expect(outcome != HFI_HELD, 0)) {
+        if (outcome == HFI_DRAINING) {
+            hfi_release(&actor, request.slot, held.token);
+        }
+        lane_clear(lane);
+        return false;
+    }
+    /* After the swap and the scan for readers: who freed the word or the cell before us has said
+     * which hold that was. */
+    if (__builtin_expect(hold_held(&lock->hold), 0)) {
+        fast_undo(lane, &actor, request.slot, mine);
+        return false;
+    }
+    hold_put(&lock->hold, place, HF_EXCLUSIVE, &held);
+    lane_clear(lane);
+    hold_tell(&held, out);
+    return true;
+}
+
+FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct place *place, uint64_t claims,
+                      struct hf_hold *out)
+{
+    const struct hfi_actor actor = place_actor(place);
+    const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
+    struct hfi_held held;
+    if (!place->shared_ready) {
+        return false;
+    }
+    /* relaxed: published by the swap of the cell */
+    atomic_store_explicit(&lane->taking, LANE_SHARED, memory_order_relaxed);
+    bool taken = hfi_take_shared(&actor, &request, 0, clock_here, &held) == HFI_HELD;
+    /* seq_cst (after the swap: pairs with claim_begin()) */
+    bool claimed = atomic_load(&lock->claims) != claims;
+    if (__builtin_expect(taken && !claimed && !hold_held(&lock->hold), 1)) {
+        hold_put(&lock->hold, place, HF_SHARED, &held);
+        lane_clear(lane);
+        hold_tell(&held, out);
+        return true;
+    }
+    if (taken) {
+        hfi_release_shared(&actor, request.slot, request.seat, held.cell);
+    }
+    lane_clear(lane);
+    if (claimed) {
+        place_nudge(place); /* the claimant may have met our cell */
+    }
+    return false;
+}
+
+HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
+{
+    if (lock == NULL || (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(lock->alive)) {
+        return HF_EFORKED;
+    }
+    struct lock_lane *lane = lane_here(lock);
+    /* acquire: pairs with the release in claim_end(); what the claim before did is seen */
+    uint64_t claims = atomic_load_explicit(&lock->claims, memory_order_acquire);
+    if (lane != NULL && (claims & 1) == 0 && !hold_held(&lock->hold)) {
+        /* acquire: pairs with place_publish(); after claims */
+        struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
+        if (place != NULL && (mode == HF_EXCLUSIVE ? fast_exclusive(lock, lane, place, claims, out)
+                                                   : fast_shared(lock, lane, place, claims, out))) {
+            return 0;
+        }
+    }
+    return acquire_slow(lock, mode, timeout_ns, out);
+}
+
+/* Frees the word or the cell of a hold. */
+FAST bool fast_free(const struct hold_view *view)
+{
+    const struct hfi_actor actor = place_actor(view->place);
+    if (view->mode == HF_EXCLUSIVE) {
+        return hfi_free(&actor, view->place->slot, view->held.token) ||
+               hfi_release_slowly(&actor, view->place->slot, view->held.token) == HFI_RELEASED;
+    }
+    return hfi_free_shared(&actor, view->place->slot, view->place->seat, view->held.cell) ==
+           HFI_RELEASED;
+}
+
+HFI_PUBLIC int hf_release(hf_lock *lock)
+{
+    struct hold_view view;
+    if (lock == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(lock->alive)) {
+        return HF_EFORKED;
+    }
+    struct lock_lane *lane = lane_here(lock);
+    if (lane == NULL || !hold_read(lock, &view) || hold_marked_lost(lock, view.number)) {
+        return release_slow(lock, 0);
+    }
+    /* acquire: pairs with the release of who ended it */
+    if (atomic_load_explicit(&lock->hold.ended, memory_order_acquire) == view.number) {
+        return HF_ENOTHELD;
+    }
+    bool counts = lease_in_force(view.place->map, view.held.epoch);
+    /* relaxed: published by the swap; pairs with the acquire in hold_changing() */
+    atomic_store_explicit(&lane->changing, view.number, memory_order_relaxed);
+    bool freed = fast_free(&view);
+    if (__builtin_expect(freed, 1)) {
+        /* release: pairs with the acquire in hold_held() */
+        atomic_store_explicit(&lock->hold.ended, view.number, memory_order_release);
+    }
+    /* release: pairs with the acquire in hold_changing(); ended is stored, if it is over */
+    atomic_store_explicit(&lane->changing, 0, memory_order_release);
+    if (__builtin_expect(!freed, 0)) {
+        return release_slow(lock, view.number);
+    }
+    return counts ? 0 : HF_ELOST;
+}

@@ -1,0 +1,259 @@
+/*
+ * The steps of the lock word's protocol that a lock costs when nobody else wants it, as functions
+ * that a caller can have inline: lockword.c makes the general calls of them, libholdfast its fast
+ * path. There is one source of truth for the order of the steps; only the clock is the caller's (an
+ * inline reading of the vDSO in libholdfast, an injected one elsewhere). The rules are in
+ * lockword.h.
+ *
+ * Taking exclusively: hfi_take_look, hfi_take_swap, hfi_take_check. Between them a caller may do
+ * things of its own. After a swap that succeeded it must check, or release.
+ */
+#ifndef PROTO_LOCKTAKE_H
+#define PROTO_LOCKTAKE_H
+
+#include "proto/lockword.h"
+
+/* A clock: CLOCK_BOOTTIME, ns. arg is the kernel's. */
+typedef int64_t hfi_clock(void *arg);
+
+static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot)
+{
+    return &actor->region->words[slot].word;
+}
+
+static inline uint32_t since_now(int64_t now_ns)
+{
+    return (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
+}
+
+/*
+ * Why a word cannot be taken exclusively, or HFI_HELD if it can. The waiters bit is not looked
+ * at: whether it stands in the way is the caller's matter.
+ */
+static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
+                                        uint64_t word, bool shared)
+{
+    enum hfi_grant mode = hfi_word_mode(word);
+    if (mode == HFI_GRANT_RETIRED) {
+        return HFI_RETIRED;
+    }
+    if (word & HFI_W_CLOSED) {
+        return HFI_CLOSED;
+    }
+    if (mode == HFI_GRANT_NONE || (word & HFI_W_RECALL) || (mode == HFI_GRANT_SHARED && !shared)) {
+        return HFI_UNGRANTED;
+    }
+    if (word & HFI_W_HOLDER) {
+        return HFI_OCCUPIED;
+    }
+    if (!shared) {
+        /* relaxed: it only rises in a slot's life; an old value sends us the slow way */
+        uint64_t top = atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed);
+        if ((word & HFI_W_TOKEN) >= (top & HFI_W_TOKEN)) {
+            return HFI_UNGRANTED;
+        }
+    }
+    return HFI_HELD;
+}
+
+/* Whether the queue lets a reader past: nobody waits, or its run has been admitted. */
+static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word,
+                            uint64_t place)
+{
+    if (!(word & HFI_W_WAITERS)) {
+        return true;
+    }
+    if (!place || (place & HFI_WAIT_BARGING)) {
+        return false;
+    }
+    /* seq_cst: pairs with the raise in admit_readers(). Tickets wrap. */
+    uint32_t admit = atomic_load(&region->slots[slot].admit);
+    return (int32_t)(admit - (uint32_t)(place >> HFI_WAIT_TICKET_SHIFT)) >= 0;
+}
+
+/*
+ * The look before a swap. *seen is the word, HFI_HELD if it can be taken without waiting. *in_queue:
+ * the handle's cell is not clear, so it takes the lock only through the queue (rule 4). The word is
+ * read first, then the cell: a place in the queue that is taken in between changes the word.
+ */
+static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
+                                             const struct hfi_request *request, uint64_t *seen,
+                                             bool *in_queue)
+{
+    const struct hfi_region *region = actor->region;
+    /* relaxed: the swap checks it */
+    *seen = atomic_load_explicit(word_of(actor, request->slot), memory_order_relaxed);
+    *in_queue = request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat));
+    enum hfi_outcome why = obstacle(region, request->slot, *seen, false);
+    return why == HFI_HELD && (*seen & HFI_W_WAITERS) ? HFI_OCCUPIED : why;
+}
+
+/* The word that names the actor, with the token after that of the free word `seen`. */
+static inline uint64_t hfi_take_word(const struct hfi_actor *actor, uint64_t seen)
+{
+    return seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
+}
+
+static inline bool hfi_take_swap(const struct hfi_actor *actor, uint32_t slot, uint64_t *seen,
+                                 uint64_t mine)
+{
+    /* seq_cst (at least acquire: pairs with the release of the last holder's swap) */
+    return atomic_compare_exchange_strong(word_of(actor, slot), seen, mine);
+}
+
+/*
+ * After the swap: makes a hold of it. HFI_HELD, HFI_DRAINING (see hfi_try_exclusive), or why it is
+ * not one: then the word was released.
+ */
+static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
+                                              const struct hfi_request *request, uint64_t mine,
+                                              hfi_clock *clock, struct hfi_held *held)
+{
+    struct hfi_region *region = actor->region;
+    uint32_t slot = request->slot;
+    /* seq_cst: the scan first (rule 6): who evicts a dead reader closes the word before its cell */
+    bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
+    /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
+    uint64_t lease = atomic_load(&region->header->lease);
+    int64_t now_ns = clock(actor->kernel->arg);
+    uint64_t again = atomic_load(word_of(actor, slot));
+    if (request->limit_ns) {
+        hfi_ring(actor, slot); /* the agent is to end it in time */
+    }
+    held->token = hfi_token(
+        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), mine);
+    held->cell = 0;
+    held->epoch = hfi_lease_epoch(lease);
+    held->deadline_ns = hfi_lease_deadline_ns(lease);
+    if (!hfi_word_names(again, actor->holder, held->token)) {
+        return HFI_OCCUPIED; /* taken from us again, by the agent */
+    }
+    if (now_ns >= held->deadline_ns) {
+        hfi_release(actor, slot, held->token);
+        return HFI_NO_LEASE;
+    }
+    if (request->limit_ns) {
+        int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
+        held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
+        if (now_ns >= own_ns) { /* we stood still for longer than the hold was to last */
+            hfi_release(actor, slot, held->token);
+            return HFI_OCCUPIED;
+        }
+    }
+    /* relaxed: shown to people, decides nothing */
+    atomic_store_explicit(&region->slots[slot].since, since_now(now_ns), memory_order_relaxed);
+    if (mine & HFI_W_WATCHED) {
+        hfi_ring(actor, slot);
+    }
+    return readers || (again & HFI_W_CLOSED) ? HFI_DRAINING : HFI_HELD;
+}
+
+/* Frees the word if it names the actor with this token and nobody wants anything of it. false: it
+ * is as it was; hfi_release_slowly() sees to it. */
+static inline bool hfi_free(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
+{
+    _Atomic uint64_t *word = word_of(actor, slot);
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
+    return hfi_word_names(seen, actor->holder, token) &&
+           !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED)) &&
+           /* seq_cst (release: pairs with the acquire of who takes it next) */
+           atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER);
+}
+
+/* hfi_release() of a word that hfi_free() would not free. */
+enum hfi_outcome hfi_release_slowly(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
+
+/* Takes a counted reader's cell away. false: it was not counted, or has changed. */
+static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
+{
+    uint64_t cleared = cell & ~(HFI_CELL_COUNT | HFI_CELL_SEQUENCE << HFI_CELL_SEQUENCE_SHIFT);
+    uint64_t sequence = (cell >> HFI_CELL_SEQUENCE_SHIFT) + 1;
+    cleared |= (sequence & HFI_CELL_SEQUENCE) << HFI_CELL_SEQUENCE_SHIFT;
+    /* seq_cst: the reader is out before it looks at the word (rule 6) */
+    return (cell & HFI_CELL_COUNT) && atomic_compare_exchange_strong(&seat->reader, &cell, cleared);
+}
+
+/* Somebody wants to know that a reader has left: wakes a writer that waits for it, rings. */
+void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word);
+
+/* hfi_release_shared(). */
+static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, uint32_t slot,
+                                               uint32_t seat, uint64_t cell)
+{
+    if (!hfi_clear_cell(hfi_seat(actor->region, seat), cell)) {
+        return HFI_GONE;
+    }
+    /* seq_cst: after the cell; a writer that took the word before has scanned or is woken */
+    uint64_t word = atomic_load(word_of(actor, slot));
+    if (word & (HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WATCHED)) {
+        hfi_reader_left(actor, slot, word);
+    }
+    return HFI_RELEASED;
+}
+
+/* hfi_try_shared() for a reader that may have a place in the queue (0: none). */
+static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
+                                               const struct hfi_request *request, uint64_t place,
+                                               hfi_clock *clock, struct hfi_held *held)
+{
+    struct hfi_region *region = actor->region;
+    uint32_t slot = request->slot;
+    struct hfi_seat *seat = hfi_seat(region, request->seat);
+    _Atomic uint64_t *word = word_of(actor, slot);
+    uint64_t before = atomic_load_explicit(word, memory_order_relaxed); /* looked at again below */
+    enum hfi_outcome why = obstacle(region, slot, before, true);
+    if (why != HFI_HELD || !admitted(region, slot, before, place)) {
+        return why == HFI_HELD ? HFI_OCCUPIED : why;
+    }
+    uint64_t old = atomic_load_explicit(&seat->reader, memory_order_relaxed);
+    if ((old & HFI_CELL_COUNT) || !(before & HFI_W_CELLS)) {
+        return HFI_UNGRANTED; /* the agent sets the bit before it gives a seat to a reader */
+    }
+    uint64_t lease = atomic_load(&region->header->lease);
+    if (request->limit_ns) {
+        int64_t end = clock(actor->kernel->arg) + request->limit_ns;
+        atomic_store(&seat->deadline_ns, (uint64_t)end);
+    }
+    uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
+    uint64_t cell = (uint64_t)hfi_lease_epoch(lease) << HFI_CELL_EPOCH_SHIFT |
+                    sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
+    /* seq_cst: the cell before the word; pairs with a writer's scan after its swap (rule 6) */
+    if (!atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
+        return HFI_OCCUPIED;
+    }
+    uint64_t after = atomic_load(word);
+    why = obstacle(region, slot, after, true);
+    if (why == HFI_HELD && !admitted(region, slot, after, place)) {
+        why = HFI_OCCUPIED;
+    }
+    uint64_t lease_after = atomic_load(&region->header->lease);
+    int64_t now_ns = clock(actor->kernel->arg);
+    if (why == HFI_HELD && (hfi_lease_epoch(lease_after) != hfi_lease_epoch(lease) ||
+                            now_ns >= hfi_lease_deadline_ns(lease_after))) {
+        why = HFI_NO_LEASE;
+    }
+    if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {
+        return HFI_OCCUPIED; /* taken from us again, by the agent */
+    }
+    if (why != HFI_HELD) {
+        hfi_release_shared(actor, slot, request->seat, cell);
+        return why;
+    }
+    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
+    held->token = hfi_token(
+        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), after);
+    held->cell = cell;
+    held->epoch = hfi_lease_epoch(lease_after);
+    held->deadline_ns = hfi_lease_deadline_ns(lease_after);
+    if (request->limit_ns) {
+        int64_t own_ns = (int64_t)atomic_load(&seat->deadline_ns);
+        held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
+        hfi_ring(actor, slot); /* the agent is to end it in time */
+    }
+    if (after & HFI_W_WATCHED) {
+        hfi_ring(actor, slot);
+    }
+    return HFI_HELD;
+}
+
+#endif
