@@ -1,0 +1,97 @@
+/*
+ * A host core between a fake quorum and fake sockets, for the unit tests: each step's actions are
+ * sorted into lists, what the quorum is asked is answered when the test says so, and clients act on
+ * the region with the real code of the lock word. Time stands still unless moved.
+ */
+#ifndef TESTS_UNIT_HOST_RIG_H
+#define TESTS_UNIT_HOST_RIG_H
+
+#include "core/host.h"
+#include "holdfast/holdfast.h"
+
+enum { RIG_LOCKS = 32, RIG_REPLIES = 256, RIG_SENDS = 256, RIG_ALL = 3 };
+#define RIG_MS INT64_C(1000000)
+
+struct rig_reply {
+    uint32_t client;
+    bool unasked;
+    uint32_t size;
+    unsigned char bytes[HFI_FRAME_MAX];
+    struct hfi_frame frame; /* its text points into bytes */
+    struct hfi_listed_cursor cursor;
+};
+
+struct rig {
+    struct host_config config;
+    void *names_memory;
+    void *memory;
+    struct names *names;
+    struct host *host;
+    void *region_memory;
+    uint64_t region_size;
+    struct hfi_region region; /* as clients see it */
+    struct hfi_region agents; /* as the agent was given it */
+    struct hfi_kernel kernel;
+    int64_t now_ns;
+    uint32_t wakes;
+    uint32_t bells;
+    uint64_t requests;
+    uint32_t connections;
+    struct host_actions actions;
+    struct rig_reply *replies;
+    uint32_t reply_count;
+    struct message sends[RIG_SENDS];
+    uint32_t send_count;
+    uint32_t rows; /* PERSIST_SLOT so far */
+    uint32_t rows_gone;
+    uint32_t forgotten;
+    uint32_t hang_ups;
+    uint64_t token_next;
+    uint64_t version;
+};
+
+/* An agent before START with an empty region, room for this many of everything. */
+struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks);
+void rig_destroy(struct rig *rig);
+/* START and a lease of ten seconds in epoch 1. */
+void rig_begin(struct rig *rig);
+/* The agent's process dies; another one takes the region, the rows and grants that are told to it
+ * between rig_restart() and rig_begin(). */
+void rig_restart(struct rig *rig, uint32_t epoch);
+void rig_step(struct rig *rig, struct host_event event);
+void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost);
+/* Time passes, with all ticks that are due. */
+void rig_pass(struct rig *rig, int64_t duration_ns);
+void rig_ring(struct rig *rig);
+
+uint32_t rig_connect(struct rig *rig, uint8_t rights);
+void rig_hang_up(struct rig *rig, uint32_t client);
+void rig_die(struct rig *rig, uint32_t client);
+/* Sends a request; the reply with its number, NULL: none yet. */
+struct rig_reply *rig_ask(struct rig *rig, uint32_t client, struct hfi_frame *frame);
+struct rig_reply *rig_find(struct rig *rig, uint32_t client, enum hfi_frame_kind kind);
+struct rig_reply *rig_text(struct rig *rig, uint32_t client, enum hfi_frame_kind kind,
+                           const char *text);
+uint32_t rig_count(const struct rig *rig, uint32_t client, enum hfi_frame_kind kind);
+
+/* OPEN; answered if the grant is here. */
+struct rig_reply *rig_open(struct rig *rig, uint32_t client, const char *name, int64_t delay_ns);
+/* OPEN with the grant given at once; the handle. */
+struct hfi_opened rig_open_granted(struct rig *rig, uint32_t client, const char *name,
+                                   int64_t delay_ns);
+uint32_t rig_seat(struct rig *rig, uint32_t client, uint32_t handle, bool shared);
+void rig_close(struct rig *rig, uint32_t client, uint32_t handle);
+
+/* The latest message of that kind that the host sent; NULL: none. */
+const struct message *rig_sent(const struct rig *rig, enum message_kind kind);
+uint32_t rig_sent_count(const struct rig *rig, enum message_kind kind);
+void rig_grant(struct rig *rig, const struct message *acquire, uint64_t first, uint64_t last);
+void rig_refuse(struct rig *rig, const struct message *request, enum message_refusal reason);
+void rig_returned(struct rig *rig, const struct message *give_back);
+
+struct hfi_actor rig_actor(struct rig *rig, uint32_t holder);
+/* Takes it for that handle, which is free; the hold. */
+struct hfi_held rig_take(struct rig *rig, const struct hfi_opened *opened);
+uint64_t rig_word(const struct rig *rig, uint32_t slot);
+
+#endif

@@ -1,0 +1,401 @@
+/*
+ * The host core: opening, seats, what is asked of the quorum and what is done with its answers,
+ * full tables, and what people are told.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_rig.h"
+
+static struct rig *rig;
+
+static void setup(void)
+{
+    rig = rig_create(RIG_LOCKS, 8, 64, 8);
+    rig_begin(rig);
+}
+
+static void teardown(void)
+{
+    rig_destroy(rig);
+}
+
+START_TEST(an_open_is_answered_with_the_grant)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    ck_assert_uint_eq(rig->rows, 1);
+    const struct message *acquire = rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_nonnull(acquire);
+    rig_grant(rig, acquire, 5, 9);
+    const struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_OPENED);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_REGION), 1);
+    struct hfi_held held = rig_take(rig, &reply->frame.opened);
+    ck_assert_uint_eq(held.token, 5);
+    ck_assert_uint_eq(held.epoch, 1);
+    ck_assert_ptr_nonnull(rig_open(rig, client, "a", 0)); /* at once now, without a region */
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_REGION), 1);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
+}
+END_TEST
+
+START_TEST(an_open_does_not_wait_for_ever)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_pass(rig, 100 * RIG_MS);
+    const struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_OPENED);
+    ck_assert_ptr_nonnull(reply);
+    struct hfi_actor actor = rig_actor(rig, reply->frame.opened.holder);
+    struct hfi_request request = {.slot = reply->frame.opened.slot, .seat = HFI_SEAT_NONE};
+    struct hfi_held held;
+    ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_UNGRANTED);
+}
+END_TEST
+
+START_TEST(handles_of_one_lock_have_different_ids)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened a = rig_open_granted(rig, client, "a", 0);
+    struct hfi_opened b = rig_open_granted(rig, client, "a", 0);
+    struct hfi_opened c = rig_open_granted(rig, client, "other", 0);
+    ck_assert_uint_eq(a.slot, b.slot);
+    ck_assert_uint_ne(a.holder, b.holder);
+    ck_assert_uint_eq(a.holder, c.holder);
+    rig_close(rig, client, a.handle);
+    ck_assert_uint_eq(rig_open_granted(rig, client, "a", 0).holder, a.holder);
+}
+END_TEST
+
+START_TEST(a_longer_lock_delay_is_asked_for_before_the_answer)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    (void)rig_open_granted(rig, client, "a", 100 * RIG_MS);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 900 * RIG_MS));
+    const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_ptr_nonnull(amend);
+    ck_assert_uint_eq(amend->as.amend.lock_delay_ms, 900);
+    rig_pass(rig, 500 * RIG_MS); /* not answered before: the grant does not cover it */
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 1);
+    rig_grant(rig, amend, 1, 100);
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 2);
+}
+END_TEST
+
+START_TEST(an_open_without_a_lease_is_amended_later)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    (void)rig_open_granted(rig, client, "a", 100 * RIG_MS);
+    rig->now_ns += 200000 * RIG_MS; /* past the deadline: nothing may be asked */
+    ck_assert_ptr_null(rig_open(rig, client, "a", 900 * RIG_MS));
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
+    rig_lease(rig, 1, rig->now_ns + 10000 * RIG_MS, false);
+    rig_pass(rig, 200 * RIG_MS);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_AMEND));
+}
+END_TEST
+
+START_TEST(a_refusal_ends_the_open)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_FULL);
+    const struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_DONE);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0)); /* and it can be asked for again */
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
+}
+END_TEST
+
+START_TEST(a_late_grant_is_given_back)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    struct message acquire = *rig_sent(rig, MESSAGE_ACQUIRE);
+    rig_refuse(rig, &acquire, MESSAGE_REFUSED_FULL);
+    rig_grant(rig, &acquire, 1, 100);
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(back);
+    ck_assert_uint_eq(back->as.give_back.token_used, 0);
+    ck_assert_uint_eq(hfi_word_mode(rig_word(rig, 0)), HFI_GRANT_NONE);
+}
+END_TEST
+
+START_TEST(a_grant_told_twice_is_one_grant)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    struct message acquire = *rig_sent(rig, MESSAGE_ACQUIRE);
+    rig_grant(rig, &acquire, 1, 100);
+    rig->version--; /* the same version again */
+    rig_grant(rig, &acquire, 1, 100);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(hfi_word_mode(rig_word(rig, 0)), HFI_GRANT_EXCLUSIVE);
+}
+END_TEST
+
+START_TEST(used_up_tokens_are_asked_for)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 1, 1);
+    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
+    struct hfi_held held = rig_take(rig, &opened);
+    hfi_release(&actor, opened.slot, held.token);
+    ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_UNGRANTED);
+    hfi_ring(&actor, opened.slot);
+    rig_ring(rig);
+    const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_ptr_nonnull(amend);
+    ck_assert_uint_eq(amend->as.amend.token_last, 1);
+    rig_grant(rig, amend, 2, 100);
+    ck_assert_uint_eq(rig_take(rig, &opened).token, 2);
+}
+END_TEST
+
+/* The next token has other high bits: the grant goes back, and the lock comes to another slot. */
+START_TEST(a_slot_is_left_when_its_tokens_end)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK - 1,
+              MESSAGE_TOKEN_BLOCK - 1);
+    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
+    struct hfi_held held = rig_take(rig, &opened);
+    hfi_ring(&actor, opened.slot);
+    rig_ring(rig);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
+    ck_assert_int_gt(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
+                                      NULL), 0); /* nobody loses a hold by it */
+    hfi_release(&actor, opened.slot, held.token);
+    rig_ring(rig);
+    struct message back = *rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_uint_eq(back.as.give_back.token_used, MESSAGE_TOKEN_BLOCK - 1);
+    rig_returned(rig, &back);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
+    ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_RETIRED);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK)); /* its new row first, then the grant */
+    struct hfi_opened again = rig_open_granted(rig, client, "a", 0);
+    ck_assert_uint_ne(again.slot, opened.slot);
+    ck_assert_uint_gt(rig->rows, 1);
+    ck_assert_uint_eq(rig->rows - rig->rows_gone, 1);
+}
+END_TEST
+
+START_TEST(full_tables_say_so_and_lose_nothing)
+{
+    struct rig *small = rig_create(2, 2, 3, 1);
+    rig_begin(small);
+    uint32_t one = rig_connect(small, HOST_MAY_USE);
+    uint32_t two = rig_connect(small, HOST_MAY_USE);
+    ck_assert_uint_eq(rig_connect(small, HOST_MAY_USE), 0);
+    ck_assert_uint_eq(small->hang_ups, 1);
+    struct hfi_opened a = rig_open_granted(small, one, "a", 0);
+    struct hfi_opened b = rig_open_granted(small, two, "b", 0);
+    struct hfi_held held = rig_take(small, &a);
+    const struct rig_reply *reply = rig_open(small, one, "c", 0); /* no slot */
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    (void)rig_open_granted(small, two, "a", 0);
+    reply = rig_open(small, two, "a", 0); /* no handle */
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    ck_assert_uint_ne(rig_seat(small, one, a.handle, false), HFI_SEAT_NONE);
+    ck_assert_uint_eq(rig_seat(small, two, b.handle, false), HFI_SEAT_NONE); /* no block */
+    struct hfi_request request = {.slot = a.slot, .seat = HFI_SEAT_NONE};
+    ck_assert_int_gt(hfi_remaining_ns(&small->region, &request, a.holder, &held, small->now_ns,
+                                      NULL), 0);
+    rig_destroy(small);
+}
+END_TEST
+
+START_TEST(an_idle_slot_is_taken_back_for_another_name)
+{
+    struct rig *small = rig_create(2, 2, 8, 1);
+    rig_begin(small);
+    uint32_t client = rig_connect(small, HOST_MAY_USE);
+    struct hfi_opened a = rig_open_granted(small, client, "a", 0);
+    (void)rig_open_granted(small, client, "b", 0);
+    rig_close(small, client, a.handle);
+    const struct rig_reply *reply = rig_open(small, client, "c", 0);
+    ck_assert_int_eq(reply->frame.error, HF_EFULL); /* the grant of "a" is on its way back */
+    rig_returned(small, rig_sent(small, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(small->rows_gone, 1);
+    ck_assert_uint_eq(rig_open_granted(small, client, "c", 0).slot, a.slot);
+    rig_destroy(small);
+}
+END_TEST
+
+START_TEST(rights_decide)
+{
+    uint32_t user = rig_connect(rig, HOST_MAY_USE);
+    uint32_t stranger = rig_connect(rig, 0);
+    uint32_t admin = rig_connect(rig, HOST_MAY_ADMIN);
+    ck_assert_int_eq(rig_open(rig, stranger, "a", 0)->frame.error, HF_EACCES);
+    ck_assert_int_eq(rig_open(rig, admin, "a", 0)->frame.error, HF_EACCES);
+    (void)rig_open_granted(rig, user, "a", 0);
+    struct hfi_frame list = {.kind = HFI_FRAME_LIST};
+    ck_assert_uint_eq(rig_ask(rig, stranger, &list)->frame.listed.lock_count, 0);
+    ck_assert_uint_eq(rig_ask(rig, user, &list)->frame.listed.lock_count, 1);
+    ck_assert_int_eq(rig_text(rig, stranger, HFI_FRAME_SHOW, "a")->frame.error, HF_EACCES);
+    ck_assert_int_eq(rig_text(rig, stranger, HFI_FRAME_WATCH, "")->frame.error, HF_EACCES);
+    ck_assert_int_eq(rig_text(rig, user, HFI_FRAME_RECALL, "a")->frame.error, HF_EACCES);
+    ck_assert_int_eq(rig_text(rig, admin, HFI_FRAME_RECALL, "a")->frame.error, 0);
+}
+END_TEST
+
+START_TEST(a_list_is_sorted_and_paged)
+{
+    struct rig *large = rig_create(64, 2, 128, 1);
+    rig_begin(large);
+    uint32_t client = rig_connect(large, HOST_MAY_USE);
+    for (uint32_t i = 0; i < 40; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%02u", (i * 7) % 40);
+        (void)rig_open_granted(large, client, name, 0);
+        large->reply_count = 0;
+    }
+    char last[16] = "";
+    uint32_t seen = 0;
+    bool more = true;
+    for (uint32_t page = 0; more && page < 8; page++) {
+        struct hfi_frame list = {.kind = HFI_FRAME_LIST};
+        list.list.prefix = (struct hfi_text){"n", 1};
+        list.list.after = (struct hfi_text){last, (uint32_t)strlen(last)};
+        struct rig_reply *reply = rig_ask(large, client, &list);
+        struct hfi_lock_frame lock;
+        more = reply->frame.listed.more;
+        while (hfi_listed_next_lock(&reply->cursor, &lock)) {
+            struct hfi_party_frame party;
+            char expected[16];
+            snprintf(expected, sizeof(expected), "n%02u", seen++);
+            ck_assert_uint_eq(lock.name.size, 3);
+            ck_assert_int_eq(memcmp(lock.name.bytes, expected, 3), 0);
+            memcpy(last, expected, 4);
+            while (hfi_listed_next_party(&reply->cursor, &party)) {
+                ck_abort_msg("nobody holds or waits");
+            }
+        }
+    }
+    ck_assert_uint_eq(seen, 40);
+    rig_destroy(large);
+}
+END_TEST
+
+START_TEST(show_tells_the_holder_and_check_the_hold)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "a", 0);
+    struct hfi_held held = rig_take(rig, &opened);
+    struct rig_reply *reply = rig_text(rig, client, HFI_FRAME_SHOW, "a");
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame party;
+    ck_assert(hfi_listed_next_lock(&reply->cursor, &lock));
+    ck_assert_uint_eq(lock.state, HF_STATE_EXCLUSIVE);
+    ck_assert_uint_eq(lock.holder_count, 1);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert_int_eq(party.pid, 77);
+    ck_assert_uint_eq(party.token, held.token);
+    struct hfi_sequencer sequencer = {.cell = "dev", .agent = "host-a", .token = held.token,
+                                      .epoch = 1, .holder = opened.holder, .name = "a",
+                                      .name_size = 1, .seat = HFI_SEAT_NONE};
+    char text[HF_SEQUENCER_MAX];
+    ck_assert_uint_gt(hfi_sequencer_format(&sequencer, text, sizeof(text)), 0);
+    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_CHECK, text)->frame.error, 0);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_CHECK, text)->frame.error, HF_ESTALE);
+    reply = rig_text(rig, client, HFI_FRAME_SHOW, "never-used");
+    ck_assert(hfi_listed_next_lock(&reply->cursor, &lock));
+    ck_assert_uint_eq(lock.state, HF_STATE_FREE);
+}
+END_TEST
+
+START_TEST(changes_are_told_once_for_many)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t watcher = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "a/x", 0);
+    (void)rig_open_granted(rig, client, "b", 0);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_WATCH, "a/")->frame.error, 0);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct hfi_held held = rig_take(rig, &opened);
+        hfi_release(&actor, opened.slot, held.token);
+    }
+    ck_assert_uint_ge(rig->bells, 3);
+    rig_ring(rig);
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1);
+    ck_assert(rig_find(rig, watcher, HFI_FRAME_CHANGED)->unasked);
+    rig_step(rig, (struct host_event){.kind = HOST_DRAINED, .client = watcher});
+    ck_assert_uint_eq(rig_find(rig, watcher, HFI_FRAME_CHANGED)->frame.text.size, 0);
+    rig_hang_up(rig, watcher);
+    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
+}
+END_TEST
+
+START_TEST(status_counts)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "a", 0);
+    (void)rig_take(rig, &opened);
+    struct hfi_frame status = {.kind = HFI_FRAME_STATUS};
+    const struct hfi_stated *stated = &rig_ask(rig, client, &status)->frame.stated;
+    ck_assert_uint_eq(stated->locks_held, 1);
+    ck_assert_uint_eq(stated->clients, 1);
+    ck_assert_uint_eq(stated->session_state, HF_SESSION_SAFE);
+    rig->now_ns += 200000 * RIG_MS;
+    ck_assert_uint_eq(rig_ask(rig, client, &status)->frame.stated.session_state,
+                      HF_SESSION_JEOPARDY);
+}
+END_TEST
+
+START_TEST(a_frame_of_an_agent_ends_the_connection)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_frame frame = {.kind = HFI_FRAME_POKE};
+    (void)rig_ask(rig, client, &frame);
+    ck_assert_uint_eq(rig->hang_ups, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host");
+    TCase *tests = tcase_create("host");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, an_open_is_answered_with_the_grant);
+    tcase_add_test(tests, an_open_does_not_wait_for_ever);
+    tcase_add_test(tests, handles_of_one_lock_have_different_ids);
+    tcase_add_test(tests, a_longer_lock_delay_is_asked_for_before_the_answer);
+    tcase_add_test(tests, an_open_without_a_lease_is_amended_later);
+    tcase_add_test(tests, a_refusal_ends_the_open);
+    tcase_add_test(tests, a_late_grant_is_given_back);
+    tcase_add_test(tests, a_grant_told_twice_is_one_grant);
+    tcase_add_test(tests, used_up_tokens_are_asked_for);
+    tcase_add_test(tests, a_slot_is_left_when_its_tokens_end);
+    tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
+    tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);
+    tcase_add_test(tests, rights_decide);
+    tcase_add_test(tests, a_list_is_sorted_and_paged);
+    tcase_add_test(tests, show_tells_the_holder_and_check_the_hold);
+    tcase_add_test(tests, changes_are_told_once_for_many);
+    tcase_add_test(tests, status_counts);
+    tcase_add_test(tests, a_frame_of_an_agent_ends_the_connection);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,368 @@
+/*
+ * The host core: how holds, waits, handles, clients and sessions end, and what the next agent
+ * makes of what the last one left.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_rig.h"
+
+static struct rig *rig;
+static uint32_t client;
+static uint32_t other;
+static struct hfi_opened opened;
+static struct hfi_opened others;
+static struct hfi_held held;
+
+/* One client holds "a" with a lock-delay of 500 ms, another has it open. */
+static void setup(void)
+{
+    rig = rig_create(RIG_LOCKS, 8, 64, 8);
+    rig_begin(rig);
+    client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+    other = rig_connect(rig, HOST_MAY_USE);
+    opened = rig_open_granted(rig, client, "a", 500 * RIG_MS);
+    others = rig_open_granted(rig, other, "a", 0);
+    held = rig_take(rig, &opened);
+}
+
+static void teardown(void)
+{
+    rig_destroy(rig);
+}
+
+static enum hfi_outcome try_other(void)
+{
+    struct hfi_actor actor = rig_actor(rig, others.holder);
+    struct hfi_request request = {.slot = others.slot, .seat = others.seat};
+    struct hfi_held ignored;
+    return hfi_try_exclusive(&actor, &request, &ignored);
+}
+
+/* The other waits, and is not served for now. */
+static void wait_other(uint64_t *place)
+{
+    others.seat = rig_seat(rig, other, others.handle, false);
+    struct hfi_actor actor = rig_actor(rig, others.holder);
+    struct hfi_request request = {.slot = others.slot, .seat = others.seat};
+    *hfi_seat_wait(&rig->region, others.seat) = 0;
+    /* as queue_join() leaves it */
+    *place = (uint64_t)rig->region.slots[others.slot].ticket_next++ << HFI_WAIT_TICKET_SHIFT |
+             HFI_WAIT_WAITING;
+    *hfi_seat_wait(&rig->region, others.seat) = *place;
+    rig->region.words[others.slot].word |= HFI_W_WAITERS;
+    (void)actor;
+    (void)request;
+}
+
+static void assert_closed_for(int64_t delay_ns)
+{
+    ck_assert_int_eq(try_other(), HFI_CLOSED);
+    rig_pass(rig, delay_ns - RIG_MS);
+    ck_assert_int_eq(try_other(), HFI_CLOSED);
+    rig_pass(rig, 2 * RIG_MS);
+    ck_assert_int_eq(try_other(), HFI_HELD);
+}
+
+START_TEST(a_death_closes_the_lock_for_its_delay)
+{
+    rig_die(rig, client);
+    assert_closed_for(500 * RIG_MS);
+    ck_assert_uint_eq(rig->forgotten, 1);
+}
+END_TEST
+
+START_TEST(a_hang_up_closes_too_but_keeps_the_id)
+{
+    rig_hang_up(rig, client);
+    ck_assert_uint_eq(rig->forgotten, 0);
+    ck_assert_uint_ne(rig_connect(rig, HOST_MAY_USE), client);
+    assert_closed_for(500 * RIG_MS);
+    rig_die(rig, client);
+    rig_pass(rig, 3000 * RIG_MS);
+    ck_assert_uint_eq(rig->forgotten, 1);
+}
+END_TEST
+
+START_TEST(a_goodbye_is_a_death)
+{
+    struct hfi_frame bye = {.kind = HFI_FRAME_BYE};
+    (void)rig_ask(rig, client, &bye);
+    assert_closed_for(500 * RIG_MS);
+}
+END_TEST
+
+START_TEST(the_waiter_behind_a_dead_holder_is_served_after_the_delay)
+{
+    uint64_t place = 0;
+    wait_other(&place);
+    rig_die(rig, client);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
+    rig_pass(rig, 501 * RIG_MS);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), others.holder);
+}
+END_TEST
+
+START_TEST(a_dead_waiter_is_skipped)
+{
+    uint64_t place = 0;
+    wait_other(&place);
+    rig_die(rig, other);
+    ck_assert(*hfi_seat_wait(&rig->region, others.seat) & HFI_WAIT_LEFT ||
+              *hfi_seat_wait(&rig->region, others.seat) == 0);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
+}
+END_TEST
+
+/* Rule 5: as long as a living process's record names the id, it is given to nobody. */
+START_TEST(a_named_id_waits_for_the_record)
+{
+    uint64_t place = 0;
+    wait_other(&place);
+    rig->region.holders[opened.holder].handing_to[0] = others.holder;
+    rig_die(rig, other);
+    rig_pass(rig, 5000 * RIG_MS);
+    ck_assert_uint_eq(rig->forgotten, 0);
+    rig->region.holders[opened.holder].handing_to[0] = 0;
+    rig_pass(rig, 1500 * RIG_MS);
+    ck_assert_uint_eq(rig->forgotten, 1);
+}
+END_TEST
+
+START_TEST(a_recall_without_waiters_gives_back_at_once)
+{
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_RECALL, "a")->frame.error, 0);
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(back);
+    ck_assert_uint_eq(back->as.give_back.token_used, held.token);
+    ck_assert_int_eq(try_other(), HFI_UNGRANTED);
+    rig_returned(rig, back);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1); /* nobody asked */
+}
+END_TEST
+
+START_TEST(a_recall_waits_for_the_holder)
+{
+    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_RECALL, "a")->frame.error, 0);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    uint64_t place = 0;
+    wait_other(&place);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), others.holder);
+    struct hfi_actor next = rig_actor(rig, others.holder);
+    *hfi_seat_wait(&rig->region, others.seat) = 0;
+    ck_assert_int_eq(hfi_release(&next, opened.slot, held.token + 1), HFI_RELEASED);
+    rig_ring(rig);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+START_TEST(a_closed_lock_is_given_back_after_its_delay)
+{
+    rig_die(rig, client);
+    uint32_t admin = rig_connect(rig, HOST_MAY_ADMIN);
+    ck_assert_int_eq(rig_text(rig, admin, HFI_FRAME_RECALL, "a")->frame.error, 0);
+    rig_pass(rig, 490 * RIG_MS);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    rig_pass(rig, 20 * RIG_MS);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+START_TEST(a_break_closes_and_a_break_now_does_not)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    ck_assert_int_eq(rig_ask(rig, other, &frame)->frame.error, HF_EACCES);
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
+    ck_assert_int_eq(try_other(), HFI_CLOSED);
+    frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
+    ck_assert_int_eq(try_other(), HFI_HELD);
+}
+END_TEST
+
+START_TEST(a_limit_ends_the_hold_in_time)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){"b", 1};
+    frame.open.lease_ns = 200 * RIG_MS;
+    frame.open.lock_delay_ns = 100 * RIG_MS;
+    frame.open.flags = HFI_OPEN_SEAT;
+    ck_assert_ptr_null(rig_ask(rig, client, &frame));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 1, 100);
+    struct hfi_opened limited = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    ck_assert_uint_ne(limited.seat, HFI_SEAT_NONE);
+    struct hfi_actor actor = rig_actor(rig, limited.holder);
+    struct hfi_request request = {limited.slot, limited.seat, 200 * RIG_MS, false};
+    struct hfi_held hold;
+    ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &hold), HFI_HELD);
+    rig_ring(rig);
+    rig_pass(rig, 199 * RIG_MS);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, limited.slot)), limited.holder);
+    rig_pass(rig, 2 * RIG_MS);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, limited.slot)), 0);
+    ck_assert(rig_word(rig, limited.slot) & HFI_W_CLOSED);
+    rig_pass(rig, 101 * RIG_MS);
+    ck_assert(!(rig_word(rig, limited.slot) & HFI_W_CLOSED));
+}
+END_TEST
+
+START_TEST(a_lost_session_ends_every_hold)
+{
+    struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
+    struct hfi_frame events = {.kind = HFI_FRAME_EVENTS};
+    bool gone = false;
+    (void)rig_ask(rig, client, &events);
+    rig_lease(rig, 1, rig->now_ns, true);
+    (void)hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, &gone);
+    ck_assert(gone);
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_POKE), 1);
+    rig_lease(rig, 2, rig->now_ns + 1000 * RIG_MS, false);
+    ck_assert_int_eq(try_other(), HFI_UNGRANTED);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.epoch, 2);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 101, 200);
+    ck_assert_int_eq(try_other(), HFI_HELD);
+    ck_assert_uint_eq(rig_word(rig, opened.slot) & HFI_W_TOKEN, 101);
+}
+END_TEST
+
+/* ---- the next agent ---- */
+
+static void load(uint64_t first, uint64_t last)
+{
+    static const uint8_t name[] = "a";
+    struct message_name full = {.length = 1, .bytes = "a"};
+    struct message_value value = {.version = {1 << 16 | 1, rig->version},
+                                  .token_first = first,
+                                  .token_last = last,
+                                  .owner = rig->config.agent,
+                                  .epoch = 1,
+                                  .lock_delay_ms = 500,
+                                  .permits = 1,
+                                  .mode = MESSAGE_MODE_EXCLUSIVE};
+    ck_assert(host_load_slot(rig->host, 0, opened.slot, name, 1));
+    host_load_grant(rig->host, &full, &value);
+    ck_assert_ptr_null(host_check_regions(rig->host));
+}
+
+static void survive(uint32_t id)
+{
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
+    ck_assert(host_load_survivor(rig->host, id, id, 4242, &peer));
+}
+
+START_TEST(a_survivor_keeps_its_hold)
+{
+    struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
+    rig_restart(rig, 1);
+    load(1, 100);
+    survive(client);
+    survive(other);
+    rig_begin(rig);
+    ck_assert_int_gt(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
+                                      NULL), 0);
+    rig_die(rig, client); /* before it said what it has open */
+    ck_assert_int_eq(try_other(), HFI_CLOSED);
+    rig_pass(rig, 501 * RIG_MS);
+    ck_assert_int_eq(try_other(), HFI_HELD);
+}
+END_TEST
+
+START_TEST(who_died_meanwhile_is_closed_behind)
+{
+    rig_restart(rig, 1);
+    load(1, 100);
+    survive(other);
+    rig_begin(rig);
+    ck_assert_int_eq(try_other(), HFI_CLOSED);
+    rig_pass(rig, 501 * RIG_MS);
+    ck_assert_int_eq(try_other(), HFI_HELD);
+}
+END_TEST
+
+/* The agent died between the commit of the grant and the opening of the word. */
+START_TEST(an_adopted_grant_begins_at_its_range)
+{
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    rig->region.words[opened.slot].word = 0;
+    rig->region.slots[opened.slot].token_top = 0;
+    rig_restart(rig, 1);
+    load(5000, 5999);
+    survive(other);
+    rig_begin(rig);
+    ck_assert_int_eq(try_other(), HFI_HELD);
+    ck_assert_uint_eq(rig_word(rig, opened.slot) & HFI_W_TOKEN, 5000);
+}
+END_TEST
+
+/* The client was given a seat that it was not told of: its id is not given twice. */
+START_TEST(a_resumed_handle_has_one_seat)
+{
+    (void)rig_seat(rig, other, others.handle, false);
+    rig_restart(rig, 1);
+    load(1, 100);
+    survive(client);
+    survive(other);
+    rig_begin(rig);
+    struct host_event event = {.kind = HOST_CONNECTED};
+    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = other, .nonce = 4242};
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    event.as.connected.peer = &peer;
+    event.as.connected.hello = &hello;
+    event.as.connected.request = 1000;
+    event.as.connected.connection = 50;
+    event.as.connected.resumed = true;
+    rig_step(rig, event);
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){"a", 1};
+    frame.open.flags = HFI_OPEN_RESUME;
+    frame.open.holder = others.holder;
+    frame.open.slot = others.slot;
+    frame.open.seat = HFI_SEAT_NONE;
+    frame.open.incarnation = 99;
+    const struct rig_reply *reply = rig_ask(rig, other, &frame);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_uint_eq(reply->frame.opened.holder, others.holder);
+    ck_assert_uint_ne(reply->frame.opened.seat, HFI_SEAT_NONE);
+    rig_die(rig, other);
+    rig_pass(rig, 3000 * RIG_MS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host_ends");
+    TCase *tests = tcase_create("host_ends");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_death_closes_the_lock_for_its_delay);
+    tcase_add_test(tests, a_hang_up_closes_too_but_keeps_the_id);
+    tcase_add_test(tests, a_goodbye_is_a_death);
+    tcase_add_test(tests, the_waiter_behind_a_dead_holder_is_served_after_the_delay);
+    tcase_add_test(tests, a_dead_waiter_is_skipped);
+    tcase_add_test(tests, a_named_id_waits_for_the_record);
+    tcase_add_test(tests, a_recall_without_waiters_gives_back_at_once);
+    tcase_add_test(tests, a_recall_waits_for_the_holder);
+    tcase_add_test(tests, a_closed_lock_is_given_back_after_its_delay);
+    tcase_add_test(tests, a_break_closes_and_a_break_now_does_not);
+    tcase_add_test(tests, a_limit_ends_the_hold_in_time);
+    tcase_add_test(tests, a_lost_session_ends_every_hold);
+    tcase_add_test(tests, a_survivor_keeps_its_hold);
+    tcase_add_test(tests, who_died_meanwhile_is_closed_behind);
+    tcase_add_test(tests, an_adopted_grant_begins_at_its_range);
+    tcase_add_test(tests, a_resumed_handle_has_one_seat);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

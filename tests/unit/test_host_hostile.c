@@ -1,0 +1,160 @@
+/*
+ * A hostile region: random bytes are written over words, slots, seats, records and dirty bits
+ * between the steps of a host that serves clients. The host must not fail a check, read outside of
+ * its memory (AddressSanitizer looks), or need long for a step. From fixed seeds, two seconds.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host_rig.h"
+
+enum { ROUNDS = 400, STEP_LIMIT_MS = 200 };
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t limit)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(state >> 33) % limit;
+}
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* One to eight bytes anywhere behind the header's fixed fields, most often where it hurts. */
+static void scribble(struct rig *rig)
+{
+    unsigned char *base = rig->region_memory;
+    unsigned char *parts[] = {(unsigned char *)rig->region.words,
+                              (unsigned char *)rig->region.slots,
+                              (unsigned char *)rig->region.blocks,
+                              (unsigned char *)rig->region.blocks,
+                              (unsigned char *)rig->region.holders,
+                              (unsigned char *)rig->region.dirty,
+                              base + offsetof(struct hfi_header, lease)};
+    uint32_t sizes[] = {RIG_LOCKS * 64, RIG_LOCKS * 48, 8 * 512, 8 * 512, 20 * 64, 8, 128};
+    for (uint32_t i = draw(40); i > 0; i--) {
+        uint32_t part = draw(7);
+        uint32_t at = draw(sizes[part]);
+        parts[part][at] = draw(3) == 0 ? 0xff : (unsigned char)draw(256);
+    }
+}
+
+static void act(struct rig *rig, uint32_t *clients)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    uint32_t *client = &clients[draw(4)];
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){names[draw(5)], 1};
+    frame.break_lock.flags = draw(2);
+    rig->reply_count = 0;
+    if (*client == 0) {
+        *client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+        return;
+    }
+    switch (draw(12)) {
+    case 0:
+        rig_die(rig, *client);
+        *client = 0;
+        break;
+    case 1:
+        (void)rig_ask(rig, *client, &frame);
+        break;
+    case 2:
+        (void)rig_text(rig, *client, HFI_FRAME_RECALL, names[draw(5)]);
+        break;
+    case 3:
+        (void)rig_text(rig, *client, HFI_FRAME_SHOW, names[draw(5)]);
+        break;
+    case 4:
+        (void)rig_seat(rig, *client, draw(16), draw(2));
+        break;
+    case 5:
+        rig_close(rig, *client, draw(16));
+        break;
+    case 6:
+        (void)rig_text(rig, *client, HFI_FRAME_WATCH, "");
+        break;
+    case 7:
+        frame.kind = HFI_FRAME_STATUS;
+        (void)rig_ask(rig, *client, &frame);
+        break;
+    default:
+        (void)rig_open(rig, *client, names[draw(5)], draw(2) * RIG_MS);
+        break;
+    }
+}
+
+/* The quorum answers what was asked, or does not. */
+static void answer(struct rig *rig)
+{
+    for (uint32_t i = 0; i < rig->send_count; i++) {
+        struct message asked = rig->sends[i];
+        if (asked.kind == MESSAGE_GIVE_BACK) {
+            rig_returned(rig, &asked);
+        } else if (draw(5) == 0) {
+            rig_refuse(rig, &asked, asked.kind == MESSAGE_AMEND ? MESSAGE_REFUSED_VERSION
+                                                                : MESSAGE_REFUSED_FULL);
+        } else {
+            rig_grant(rig, &asked, 0, 0);
+        }
+        if (i > 200) { /* what is asked for again and again */
+            break;
+        }
+    }
+    rig->send_count = 0;
+}
+
+static void play(uint64_t seed)
+{
+    uint32_t clients[4] = {0};
+    struct rig *rig = rig_create(RIG_LOCKS, 8, 64, 8);
+    state = seed;
+    rig_begin(rig);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        int64_t before_ms = clock_ms();
+        scribble(rig);
+        memset(rig->region.dirty, 0xff, 4);
+        act(rig, clients);
+        rig->reply_count = 0;
+        rig_ring(rig);
+        rig->reply_count = 0;
+        answer(rig);
+        rig->reply_count = 0;
+        rig->now_ns += draw(100) * RIG_MS;
+        rig_step(rig, (struct host_event){.kind = HOST_TICK});
+        rig_lease(rig, 1, rig->now_ns + 5000 * RIG_MS, false);
+        ck_assert_int_lt(clock_ms() - before_ms, STEP_LIMIT_MS * 10);
+    }
+    rig_destroy(rig);
+}
+
+START_TEST(nothing_in_a_region_harms_the_host)
+{
+    int64_t until_ms = clock_ms() + 2000;
+    uint64_t seed = 1;
+    for (; seed <= 10 || (clock_ms() < until_ms && seed < 1000); seed++) {
+        play(seed);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host_hostile");
+    TCase *tests = tcase_create("host_hostile");
+    tcase_set_timeout(tests, 100);
+    tcase_add_test(tests, nothing_in_a_region_harms_the_host);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
