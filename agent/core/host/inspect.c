@@ -88,7 +88,8 @@ static void fill_party(const struct host *host, struct place at, uint32_t holder
     if (seat != HFI_SEAT_NONE) {
         const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
         uint32_t handle = host->spaces[at.space].seat_handle[seat];
-        int64_t own_ns = (int64_t)atomic_load(&shared->deadline_ns) - host->now_ns;
+        /* unsigned: hostile bytes must not overflow */
+        int64_t own_ns = (int64_t)(atomic_load(&shared->deadline_ns) - (uint64_t)host->now_ns);
         bool limited = handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED);
         out->remaining_ns = limited && own_ns < out->remaining_ns ? own_ns : out->remaining_ns;
         out->elapsed_ns = since_to_elapsed(host, atomic_load(&shared->since));
