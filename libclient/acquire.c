@@ -66,21 +66,16 @@ void claim_begin(hf_lock *lock)
     lock->claimed = true;
     /* seq_cst (release: pairs with the load after F's swap, by way of the word; see client.h) */
     atomic_fetch_add(&lock->claims, 1);
-    /* acquire: pairs with place_publish(), which changes .places first: it is among them */
-    const struct place *newest = atomic_load_explicit(&lock->place, memory_order_acquire);
-    struct place *place = atomic_load_explicit(&lock->places, memory_order_acquire);
-    for (; place != NULL; place = place->older) {
+    /* relaxed: changed under the claim only */
+    const struct place *place = atomic_load_explicit(&lock->fast_place, memory_order_relaxed);
+    if (place != NULL) {
         struct hfi_region *region = &place->map->region;
         /* seq_cst, both: synchronise with the swaps of threads in the fast path, either way */
         atomic_fetch_add(&region->words[place->slot].word, 0);
         if (place->seat != HFI_SEAT_NONE) {
             atomic_fetch_add(&hfi_seat(region, place->seat)->reader, 0);
         }
-        if (place == lock->swept) {
-            break;
-        }
     }
-    lock->swept = newest != NULL ? newest : lock->swept;
     for (size_t i = 0; i < LOCK_LANES; i++) {
         unsigned turns = 0;
         /* acquire: pairs with the release of 0: the hold is published, or the take undone */
@@ -93,6 +88,9 @@ void claim_begin(hf_lock *lock)
 void claim_end(hf_lock *lock)
 {
     lock->claimed = false;
+    /* acquire: pairs with place_publish(); relaxed: published with claims */
+    struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
+    atomic_store_explicit(&lock->fast_place, place, memory_order_relaxed);
     /* seq_cst (release: pairs with the acquire before F's swap) */
     atomic_fetch_add(&lock->claims, 1);
     pthread_cond_broadcast(&lock->unclaimed);
@@ -435,15 +433,16 @@ static int take_run(struct take *take)
 static void lane_take(hf_lock *lock)
 {
     uintptr_t self = thread_here();
-    for (size_t i = 0; lock->simple && i < LOCK_LANES; i++) {
-        /* relaxed, both: changed under the claim only; a thread compares it with itself */
-        uintptr_t owner = atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed);
-        if (owner == 0) {
-            atomic_store_explicit(&lock->lanes[i].thread, self, memory_order_relaxed);
-        }
-        if (owner == 0 || owner == self) {
-            return;
-        }
+    uint16_t i = 0;
+    /* relaxed, all: changed under the claim only; a thread compares it with itself */
+    uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
+    while (i < used &&
+           atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) != self) {
+        i++;
+    }
+    if (i == used && i < LOCK_LANES && lock->simple) {
+        atomic_store_explicit(&lock->lanes[i].thread, self, memory_order_relaxed);
+        atomic_store_explicit(&lock->lanes_used, used + 1, memory_order_relaxed);
     }
 }
 

@@ -33,10 +33,14 @@
  * the earlier:
  *    F's first: C sees taking, and waits until F has published its hold or undone its take.
  *    C's first: F sees claims changed, and does not publish.
- * That claims is a count and not a flag makes F notice a claim that came and went. C touches the
- * words of all places that F may have read: back to the one that was the handle's when the claim
- * before was made (F read its place after it saw that claim ended). For a shared take the word is
- * the reader's cell. This needs no order but acquire and release of the words; x86 has it anyway.
+ * That claims is a count and not a flag makes F notice a claim that came and went. Both mean the
+ * same word, because F takes at fast_place, which changes only under a claim; a handle whose place
+ * has changed since goes the slow way. For a shared take the word is the reader's cell. This needs
+ * no order but acquire and release of the words; x86 has it anyway.
+ *
+ * Two lanes exclude each other by the word, but the agent may take it from F1 before F1 has
+ * published, and F2 may take it then. F2's swap comes after F1's, so it sees F1's taking; who sees
+ * another lane taking undoes its take and claims.
  *
  * In the second case C may have met the word that F installed and taken it for its own (the word
  * names the handle). One swap of lane.taking decides: F makes it UNDOING, then releases the word,
@@ -149,14 +153,15 @@ struct hf_lock {
     const volatile uint32_t *alive; /* 0 in a forked child */
     _Atomic uint64_t claims;        /* odd: claimed */
     _Atomic(struct place *) place;  /* NULL: nowhere, the agent does not have the handle */
+    _Atomic(struct place *) fast_place; /* .place at the end of the last claim */
     uint32_t flags;                 /* hf_lock_options.flags */
+    _Atomic uint16_t lanes_used;    /* the first so many; changed under the claim */
     bool simple;                    /* no limit, not reentrant: threads may have lanes */
     struct lock_lane lanes[LOCK_LANES + 1];   /* the last is the claimant's, for .changing */
     struct hold hold;
 
     hf_client *client;
     _Atomic(struct place *) places; /* all there were, by .older; freed with the handle */
-    const struct place *swept;      /* by the claimant: .place as the claim before found it */
     int64_t lock_delay_ns;
     int64_t lease_ns;
     int64_t max_stall_ns;

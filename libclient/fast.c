@@ -36,6 +36,24 @@ FAST void lane_clear(struct lock_lane *lane)
     atomic_store_explicit(&lane->taking, 0, memory_order_release);
 }
 
+/*
+ * After the swap of the word or the cell, and the looks at the other: whether the handle's last
+ * hold is over and no other thread is about to publish one. Who had what we took has said so.
+ */
+FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
+{
+    /* relaxed: who used a lane before our swap counted it before */
+    uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
+    for (uint16_t i = 0; i < used; i++) {
+        /* acquire: pairs with lane_clear(): what it published is seen by hold_held() */
+        if (&lock->lanes[i] != lane &&
+            atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
+            return false;
+        }
+    }
+    return !hold_held(&lock->hold);
+}
+
 /* The handle was claimed before the word was ours, or its last hold has not quite ended. */
 __attribute__((noinline, cold)) static void fast_undo(struct lock_lane *lane,
                                                       const struct hfi_actor *actor, uint32_t slot,
@@ -84,9 +102,7 @@ FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *pl
         lane_clear(lane);
         return false;
     }
-    /* After the swap and the scan for readers: who freed the word or the cell before us has said
-     * which hold that was. */
-    if (__builtin_expect(hold_held(&lock->hold), 0)) {
+    if (__builtin_expect(!lane_alone(lock, lane), 0)) {
         fast_undo(lane, &actor, request.slot, mine);
         return false;
     }
@@ -101,7 +117,7 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct place *place
 {
     const struct hfi_actor actor = place_actor(place);
     const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
-    struct hfi_held held;
+    struct hfi_held held = {0};
     if (!place->shared_ready) {
         return false;
     }
@@ -110,7 +126,7 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct place *place
     bool taken = hfi_take_shared(&actor, &request, 0, clock_here, &held) == HFI_HELD;
     /* seq_cst (after the swap: pairs with claim_begin()) */
     bool claimed = atomic_load(&lock->claims) != claims;
-    if (__builtin_expect(taken && !claimed && !hold_held(&lock->hold), 1)) {
+    if (__builtin_expect(taken && !claimed && lane_alone(lock, lane), 1)) {
         hold_put(&lock->hold, place, HF_SHARED, &held);
         lane_clear(lane);
         hold_tell(&held, out);
@@ -138,10 +154,11 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
     /* acquire: pairs with the release in claim_end(); what the claim before did is seen */
     uint64_t claims = atomic_load_explicit(&lock->claims, memory_order_acquire);
     if (lane != NULL && (claims & 1) == 0 && !hold_held(&lock->hold)) {
-        /* acquire: pairs with place_publish(); after claims */
-        struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
-        if (place != NULL && (mode == HF_EXCLUSIVE ? fast_exclusive(lock, lane, place, claims, out)
-                                                   : fast_shared(lock, lane, place, claims, out))) {
+        /* relaxed: only compared; what is behind it was seen with claims */
+        struct place *place = atomic_load_explicit(&lock->fast_place, memory_order_relaxed);
+        if (place != NULL && place == atomic_load_explicit(&lock->place, memory_order_relaxed) &&
+            (mode == HF_EXCLUSIVE ? fast_exclusive(lock, lane, place, claims, out)
+                                  : fast_shared(lock, lane, place, claims, out))) {
             return 0;
         }
     }
