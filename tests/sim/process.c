@@ -219,7 +219,8 @@ static bool connect_agent(struct sim_process *process)
             handle_forget(handle);
         }
     }
-    return true;
+    frame = (struct hfi_frame){.kind = HFI_FRAME_RESUMED};
+    return !resumed || ask(process, &frame, &answer);
 }
 
 /* A seat, if the handle has none that will do. */
