@@ -295,8 +295,8 @@ static void lease_look(struct sim_agent *agent)
     agent->told_any = true;
     event.as.lease = lease;
     if (!lease.lost) {
-        agent->lease_file =
-            (struct lease_file){.epoch = lease.epoch, .deadline_ns = lease.deadline_ns, true};
+        agent->lease_file = (struct lease_file){
+            .epoch = lease.epoch, .deadline_ns = lease.deadline_ns, true};
     }
     host_do(agent, event);
     if (lease.lost) {
@@ -327,8 +327,8 @@ static void region_make(struct sim_agent *agent)
 {
     struct hfi_region_sizes sizes = {
         .slot_count = SLOTS, .holder_count = 65535, .block_count = BLOCKS};
-    struct hfi_region_identity identity = {.cell = "sim", .agent = "host-a",
-                                           .namespace_name = "default", .grace_ns = SIM_GRACE_NS};
+    struct hfi_region_identity identity = {
+        .cell = "sim", .agent = "host-a", .namespace_name = "default", .grace_ns = SIM_GRACE_NS};
     identity.incarnation = sim_random();
     if (agent->region_count > 0) {
         struct hfi_header *before = agent->regions[agent->region_count - 1].region.header;
@@ -379,7 +379,10 @@ static void quorum_make(struct sim_agent *agent)
 static void host_make(struct sim_agent *agent, bool adopted)
 {
     struct host_config config = {
-        .limits = {.locks = SLOTS, .clients = CLIENTS, .handles = SIM_HANDLES, .blocks = BLOCKS,
+        .limits = {.locks = SLOTS,
+                   .clients = CLIENTS,
+                   .handles = SIM_HANDLES,
+                   .blocks = BLOCKS,
                    .watches = WATCHES},
         .role = "voter",
         .version = "sim",
@@ -395,9 +398,8 @@ static void host_make(struct sim_agent *agent, bool adopted)
     message_agent_set(&config.cell, "sim", 3);
     agent_name(agent, &config.agent);
     agent_name(agent, &config.voters[0]);
-    agent->host =
-        host_init(keep(&agent->host_memory, &agent->host_bytes, host_size(&config)), &config,
-                  agent->names, &agent->kernel);
+    agent->host = host_init(keep(&agent->host_memory, &agent->host_bytes, host_size(&config)),
+                            &config, agent->names, &agent->kernel);
     agent->mapped = agent->regions[agent->region_count - 1].region;
     const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
     HF_CHECK(error == NULL);

@@ -7,7 +7,7 @@
 #include "sim.h"
 
 enum breaking broken;
-const char *const break_names[] = {"nothing", "lock-delay", "tokens", "dead-holders",
+const char *const break_names[] = {"nothing", "lock-delay", "tokens",  "dead-holders",
                                    "wake",    "commit",     "readers", NULL};
 
 bool breaks_choose(const char *name)
@@ -30,8 +30,7 @@ bool real_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t e
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns)
 {
-    return real_evict(agent, slot, holder, token,
-                      broken == BREAK_LOCK_DELAY ? 0 : closed_until_ns);
+    return real_evict(agent, slot, holder, token, broken == BREAK_LOCK_DELAY ? 0 : closed_until_ns);
 }
 
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,

@@ -78,8 +78,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
     for (uint32_t i = 0; i < HOLDS_MAX; i++) {
         const struct hold_note *note = &notes[i];
         if (!note->used || note->end == HOLD_RELEASED || note->end == HOLD_RELEASING ||
-            note->lock != handle->lock ||
-            (shared && note->shared)) {
+            note->lock != handle->lock || (shared && note->shared)) {
             continue;
         }
         if (now_ns < ends_ns(note)) {
@@ -92,7 +91,8 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
         }
         if (now_ns < ends_ns(note) + note->delay_ns) {
             sim_fail("process %u holds lock %u, %lld us before the lock-delay behind process %u "
-                     "is over", process->index, note->lock,
+                     "is over",
+                     process->index, note->lock,
                      (long long)(ends_ns(note) + note->delay_ns - now_ns) / 1000, note->process);
         }
     }
@@ -233,9 +233,9 @@ void check_quiet(void)
             if (!(wait & HFI_WAIT_BARGING) && sleeps_on(region, seat) &&
                 !hfi_has_readers(region, slot, HFI_SEAT_NONE)) {
                 sim_fail("slot %u is free and nobody wakes seat %u, which waits for it (word %llx, "
-                         "cell %llx, admitted %x, wake %u)", slot, seat, (unsigned long long)word,
-                         (unsigned long long)wait, region->slots[slot].admit,
-                         hfi_seat(region, seat)->wake);
+                         "cell %llx, admitted %x, wake %u)",
+                         slot, seat, (unsigned long long)word, (unsigned long long)wait,
+                         region->slots[slot].admit, hfi_seat(region, seat)->wake);
             }
         }
     }

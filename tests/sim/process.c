@@ -309,9 +309,8 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     for (uint32_t i = 0; i < HANDLES; i++) {
         others = others || process->handles[i].holds;
     }
-    struct hfi_patience patience = {.deadline_ns = INT64_MAX,
-                                    .cancel = &process->cancel,
-                                    .cancel_seen = process->cancel};
+    struct hfi_patience patience = {
+        .deadline_ns = INT64_MAX, .cancel = &process->cancel, .cancel_seen = process->cancel};
     if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* no deadlock for ever */
         patience.deadline_ns = sim_now() + sim_draw(60) * SIM_MS + sim_draw(1000000);
     }
@@ -321,10 +320,10 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
         }
         struct hfi_actor actor = actor_of(process, handle);
         struct hfi_request request = request_of(handle);
-        enum hfi_outcome outcome =
-            shared ? hfi_wait_shared(&actor, &request, &patience, &handle->ticket, &handle->held)
-                   : hfi_wait_exclusive(&actor, &request, &patience, &handle->ticket,
-                                        &handle->held);
+        enum hfi_outcome outcome = shared ? hfi_wait_shared(&actor, &request, &patience,
+                                                            &handle->ticket, &handle->held)
+                                          : hfi_wait_exclusive(&actor, &request, &patience,
+                                                               &handle->ticket, &handle->held);
         if (outcome == HFI_HELD) {
             took(process, handle);
             return;
@@ -379,10 +378,10 @@ static void release(struct sim_process *process, struct sim_handle *handle)
     sim_tell("process %u releases lock %u", process->index, handle->lock);
     check_releases(handle->hold);
     handle->holds = false;
-    enum hfi_outcome outcome =
-        handle->held.cell
-            ? hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell)
-            : hfi_release(&actor, handle->slot, handle->held.token);
+    enum hfi_outcome outcome = handle->held.cell
+                                   ? hfi_release_shared(&actor, handle->slot, handle->seat,
+                                                        handle->held.cell)
+                                   : hfi_release(&actor, handle->slot, handle->held.token);
     if (outcome == HFI_GONE) {
         sim_tell("process %u finds that its hold of lock %u was over", process->index,
                  handle->lock);

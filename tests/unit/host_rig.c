@@ -65,8 +65,7 @@ struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint3
     rig->config.voters[0] = rig->config.agent;
     rig->now_ns = 1000 * RIG_MS;
     rig->token_next = 1;
-    rig->kernel =
-        (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_bell, rig};
+    rig->kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_bell, rig};
     rig->replies = calloc(RIG_REPLIES, sizeof(*rig->replies));
     rig->actions = (struct host_actions){.items = calloc(ACTIONS, sizeof(struct host_action)),
                                          .capacity = ACTIONS,

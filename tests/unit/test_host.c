@@ -173,8 +173,9 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
     hfi_ring(&actor, opened.slot);
     rig_ring(rig);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
-    ck_assert_int_gt(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
-                                      NULL), 0); /* nobody loses a hold by it */
+    ck_assert_int_gt(
+        hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL),
+        0); /* nobody loses a hold by it */
     hfi_release(&actor, opened.slot, held.token);
     rig_ring(rig);
     struct message back = *rig_sent(rig, MESSAGE_GIVE_BACK);
@@ -212,8 +213,8 @@ START_TEST(full_tables_say_so_and_lose_nothing)
     ck_assert_uint_ne(rig_seat(small, one, a.handle, false), HFI_SEAT_NONE);
     ck_assert_uint_eq(rig_seat(small, two, b.handle, false), HFI_SEAT_NONE); /* no block */
     struct hfi_request request = {.slot = a.slot, .seat = HFI_SEAT_NONE};
-    ck_assert_int_gt(hfi_remaining_ns(&small->region, &request, a.holder, &held, small->now_ns,
-                                      NULL), 0);
+    ck_assert_int_gt(
+        hfi_remaining_ns(&small->region, &request, a.holder, &held, small->now_ns, NULL), 0);
     rig_destroy(small);
 }
 END_TEST
@@ -305,9 +306,14 @@ START_TEST(show_tells_the_holder_and_check_the_hold)
     ck_assert(hfi_listed_next_party(&reply->cursor, &party));
     ck_assert_int_eq(party.pid, 77);
     ck_assert_uint_eq(party.token, held.token);
-    struct hfi_sequencer sequencer = {.cell = "dev", .agent = "host-a", .token = held.token,
-                                      .epoch = 1, .holder = opened.holder, .name = "a",
-                                      .name_size = 1, .seat = HFI_SEAT_NONE};
+    struct hfi_sequencer sequencer = {.cell = "dev",
+                                      .agent = "host-a",
+                                      .token = held.token,
+                                      .epoch = 1,
+                                      .holder = opened.holder,
+                                      .name = "a",
+                                      .name_size = 1,
+                                      .seat = HFI_SEAT_NONE};
     char text[HF_SEQUENCER_MAX];
     ck_assert_uint_gt(hfi_sequencer_format(&sequencer, text, sizeof(text)), 0);
     ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_CHECK, text)->frame.error, 0);

@@ -44,16 +44,11 @@ static enum hfi_outcome try_other(void)
 static void wait_other(uint64_t *place)
 {
     others.seat = rig_seat(rig, other, others.handle, false);
-    struct hfi_actor actor = rig_actor(rig, others.holder);
-    struct hfi_request request = {.slot = others.slot, .seat = others.seat};
-    *hfi_seat_wait(&rig->region, others.seat) = 0;
     /* as queue_join() leaves it */
     *place = (uint64_t)rig->region.slots[others.slot].ticket_next++ << HFI_WAIT_TICKET_SHIFT |
              HFI_WAIT_WAITING;
     *hfi_seat_wait(&rig->region, others.seat) = *place;
     rig->region.words[others.slot].word |= HFI_W_WAITERS;
-    (void)actor;
-    (void)request;
 }
 
 static void assert_closed_for(int64_t delay_ns)
@@ -267,8 +262,8 @@ START_TEST(a_survivor_keeps_its_hold)
     survive(client);
     survive(other);
     rig_begin(rig);
-    ck_assert_int_gt(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
-                                      NULL), 0);
+    ck_assert_int_gt(
+        hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL), 0);
     rig_die(rig, client); /* before it said what it has open */
     ck_assert_int_eq(try_other(), HFI_CLOSED);
     rig_pass(rig, 501 * RIG_MS);

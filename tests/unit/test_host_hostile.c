@@ -31,13 +31,11 @@ static int64_t clock_ms(void)
 static void scribble(struct rig *rig)
 {
     unsigned char *base = rig->region_memory;
-    unsigned char *parts[] = {(unsigned char *)rig->region.words,
-                              (unsigned char *)rig->region.slots,
-                              (unsigned char *)rig->region.blocks,
-                              (unsigned char *)rig->region.blocks,
-                              (unsigned char *)rig->region.holders,
-                              (unsigned char *)rig->region.dirty,
-                              base + offsetof(struct hfi_header, lease)};
+    unsigned char *parts[] = {
+        (unsigned char *)rig->region.words,       (unsigned char *)rig->region.slots,
+        (unsigned char *)rig->region.blocks,      (unsigned char *)rig->region.blocks,
+        (unsigned char *)rig->region.holders,     (unsigned char *)rig->region.dirty,
+        base + offsetof(struct hfi_header, lease)};
     uint32_t sizes[] = {RIG_LOCKS * 64, RIG_LOCKS * 48, 8 * 512, 8 * 512, 20 * 64, 8, 128};
     for (uint32_t i = draw(40); i > 0; i--) {
         uint32_t part = draw(7);
@@ -99,8 +97,9 @@ static void answer(struct rig *rig)
         if (asked.kind == MESSAGE_GIVE_BACK) {
             rig_returned(rig, &asked);
         } else if (draw(5) == 0) {
-            rig_refuse(rig, &asked, asked.kind == MESSAGE_AMEND ? MESSAGE_REFUSED_VERSION
-                                                                : MESSAGE_REFUSED_FULL);
+            rig_refuse(rig, &asked,
+                       asked.kind == MESSAGE_AMEND ? MESSAGE_REFUSED_VERSION
+                                                   : MESSAGE_REFUSED_FULL);
         } else {
             rig_grant(rig, &asked, 0, 0);
         }
