@@ -1,0 +1,247 @@
+/*
+ * The command, end to end against a real agent: every exit code of the contract, signals passed on,
+ * the child ended when the hold is lost, the shapes of --json.
+ */
+#include "actor.h"
+#include "require.h"
+#include "suite_main.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { ARGUMENTS = 24, OUTPUT = 8192 };
+
+static struct agent_process agent;
+static struct actor other;
+static char output[OUTPUT];
+
+static void start(void)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    setenv("HOLDFAST_SOCKET", agent.socket, 1);
+    actor_ready(&other, agent.socket);
+    ck_assert_int_eq(actor_open(&other, 0, "job", 10), 0);
+}
+
+static void stop(void)
+{
+    actor_end(&other);
+    agent_destroy(&agent);
+}
+
+/* Starts the command with its words (separated by |), its output in a file of the agent's folder. */
+static pid_t begin(const char *words)
+{
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        char copy[512];
+        char path[128];
+        char command[] = "holdfast";
+        char *arguments[ARGUMENTS] = {command};
+        char *rest = copy;
+        int count = 1;
+        snprintf(copy, sizeof(copy), "%s", words);
+        snprintf(path, sizeof(path), "%s/output", agent.folder);
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(fd, 1);
+        dup2(null, 2);
+        while (count < ARGUMENTS - 1 && (arguments[count] = strsep(&rest, "|")) != NULL) {
+            count++;
+        }
+        execv(binary_path("holdfast"), arguments);
+        _exit(125);
+    }
+    return pid;
+}
+
+static int end(pid_t pid)
+{
+    char path[128];
+    int status = wait_for(pid);
+    snprintf(path, sizeof(path), "%s/output", agent.folder);
+    int fd = open(path, O_RDONLY);
+    ssize_t size = read(fd, output, sizeof(output) - 1);
+    close(fd);
+    output[size > 0 ? size : 0] = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static int run(const char *words)
+{
+    return end(begin(words));
+}
+
+/* Until the lock is held by somebody. */
+static void await_held(const char *name)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (actor_show(&other, name).state == HF_STATE_FREE) {
+        REQUIRE(boottime_now() < end_ns, "%s is not taken", name);
+        sleep_ms(2);
+    }
+}
+
+START_TEST(exit_codes)
+{
+    ck_assert_int_eq(run("lock|job|--|true"), 0);
+    ck_assert_int_eq(run("lock|job|--|sh|-c|exit 7"), 7);
+    ck_assert_int_eq(run("lock|job|--|sh|-c|kill -KILL $$"), 128 + SIGKILL);
+    ck_assert_int_eq(run("lock|job|--|/no/such/program"), 127);
+    ck_assert_int_eq(run("lock|job|--|/etc/passwd"), 126);
+    ck_assert_int_eq(run("lock|job"), 64);
+    ck_assert_int_eq(run("lock|--nonsense|job|--|true"), 64);
+    ck_assert_int_eq(run("lock||--|true"), 64);
+    ck_assert_int_eq(run("-s|/nonexistent/agent.sock|lock|job|--|true"), 69);
+    ck_assert_int_eq(run("-s|/nonexistent/agent.sock|status"), 69);
+    ck_assert_int_eq(run("status"), 0);
+}
+END_TEST
+
+START_TEST(exit_codes_of_a_held_lock)
+{
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 75);
+    ck_assert_int_eq(run("lock|--wait|50ms|job|--|true"), 75);
+    ck_assert_int_eq(run("lock|-E|42|--no-wait|job|--|true"), 42);
+    ck_assert_int_eq(run("lock|--no-wait|other|job|--|true"), 75); /* all or none */
+    ck_assert_int_eq(run("lock|--no-wait|other|--|true"), 0);
+    ck_assert_int_eq(actor_release(&other, 0), 0);
+    ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 0);
+}
+END_TEST
+
+START_TEST(child_sees_what_it_holds)
+{
+    ck_assert_int_eq(run("lock|a b|job|--|sh|-c|echo \"$HOLDFAST_LOCK\"; set -- $HOLDFAST_TOKEN;"
+                         " echo $#; holdfast=$HOLDFAST_SEQUENCER; set -- $holdfast; echo $#"),
+                     0);
+    ck_assert_str_eq(output, "a%20b job\n2\n2\n");
+}
+END_TEST
+
+START_TEST(lease_ends_the_child)
+{
+    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sleep|600"), 76);
+    ck_assert_int_eq(run("lock|--wait|30s|job|--|true"), 0);
+}
+END_TEST
+
+START_TEST(break_ends_the_child)
+{
+    pid_t pid = begin("lock|--lock-delay|50ms|job|--|sleep|600");
+    await_held("job");
+    struct actor_request request = {.kind = ACTOR_BREAK, .name = "job"};
+    ck_assert_int_eq(actor_do(&other, &request).result, 0);
+    ck_assert_int_eq(end(pid), 76);
+}
+END_TEST
+
+/* Consul 9788: the child went on for minutes. Here a timer ends it, with no agent alive. */
+START_TEST(trap_child_keeps_running_after_loss)
+{
+    pid_t pid = begin("lock|job|--|sleep|600");
+    await_held("job");
+    agent_kill(&agent);
+    int64_t killed_ns = boottime_now();
+    ck_assert_int_eq(end(pid), 76);
+    ck_assert(boottime_now() < killed_ns + (5000 + 1000 + 5000) * MS); /* ttl, delay, some */
+}
+END_TEST
+
+START_TEST(agent_back_in_time_leaves_the_child_alone)
+{
+    pid_t pid = begin("lock|job|--|sh|-c|sleep 1; exit 3");
+    await_held("job");
+    agent_kill(&agent);
+    agent_start(&agent);
+    ck_assert_int_eq(end(pid), 3);
+}
+END_TEST
+
+START_TEST(signals_are_passed_on)
+{
+    pid_t pid = begin("lock|job|--|sh|-c|trap 'exit 9' TERM; while :; do sleep 0.01; done");
+    await_held("job");
+    sleep_ms(300); /* until the shell has its trap */
+    kill(pid, SIGTERM);
+    ck_assert_int_eq(end(pid), 9);
+}
+END_TEST
+
+/* The child dies with the command, and the lock closes behind it. */
+START_TEST(command_killed)
+{
+    pid_t pid = begin("lock|--lock-delay|300ms|job|--|sleep|600");
+    await_held("job");
+    int64_t killed_ns = boottime_now();
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(end(pid), 1000 + SIGKILL);
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert(boottime_now() >= killed_ns + 300 * MS);
+}
+END_TEST
+
+START_TEST(json_shapes)
+{
+    static const char *const fields[] = {"\"name\"",   "\"mode\"",      "\"holders\"",
+                                         "\"waiters\"", "\"closed_ms\"", "\"coordinator\"",
+                                         "\"age_ms\"",  "\"pid\"",       "\"uid\"",
+                                         "\"command\"", "\"token\"",     "\"held_ms\"",
+                                         "\"remaining_ms\"", "\"exclusive\""};
+    static const char *const status[] = {"\"agent\"",   "\"cell\"",    "\"role\"",
+                                         "\"version\"", "\"session\"", "\"state\"",
+                                         "\"epoch\"",   "\"safe\"",    "\"voters\"",
+                                         "\"clients\"", "\"locks_held\"", "\"waiters\""};
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(run("--json|show|job"), 0);
+    for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        REQUIRE(strstr(output, fields[i]), "no %s in %s", fields[i], output);
+    }
+    ck_assert_int_eq(run("ls|--json"), 0);
+    ck_assert_int_eq(output[0], '[');
+    ck_assert_int_eq(run("status|--json"), 0);
+    for (unsigned i = 0; i < sizeof(status) / sizeof(status[0]); i++) {
+        REQUIRE(strstr(output, status[i]), "no %s in %s", status[i], output);
+    }
+    ck_assert_int_eq(run("show|--json|never used"), 0);
+    ck_assert_ptr_nonnull(strstr(output, "\"free\""));
+}
+END_TEST
+
+START_TEST(check_answers_by_its_exit_code)
+{
+    char words[HF_SEQUENCER_MAX + 16];
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    struct actor_reply reply = actor_do(&other, &(struct actor_request){.kind = ACTOR_SEQUENCER});
+    snprintf(words, sizeof(words), "check|%s", reply.text);
+    ck_assert_int_eq(run(words), 0);
+    ck_assert_int_eq(actor_release(&other, 0), 0);
+    ck_assert_int_eq(run(words), 1);
+    ck_assert_int_eq(run("check|nonsense"), 64);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("the command");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 90);
+    tcase_add_test(tests, exit_codes);
+    tcase_add_test(tests, exit_codes_of_a_held_lock);
+    tcase_add_test(tests, child_sees_what_it_holds);
+    tcase_add_test(tests, lease_ends_the_child);
+    tcase_add_test(tests, break_ends_the_child);
+    tcase_add_test(tests, trap_child_keeps_running_after_loss);
+    tcase_add_test(tests, agent_back_in_time_leaves_the_child_alone);
+    tcase_add_test(tests, signals_are_passed_on);
+    tcase_add_test(tests, command_killed);
+    tcase_add_test(tests, json_shapes);
+    tcase_add_test(tests, check_answers_by_its_exit_code);
+    return suite_main("commands", tests);
+}

@@ -1,0 +1,138 @@
+/*
+ * First come, first served: a waiter that has its ticket is never overtaken.
+ *
+ * Precisely: waiter B begins its call after hf_show told that A is in the queue (its cell says
+ * WAITING). Then B's hold comes after A's: it has the higher token. The same for a process that
+ * only ever tries, which must not get the lock while anybody waits. Waiters join one by one, each
+ * after the one before was seen in the queue; others try all the time.
+ */
+#include "actor.h"
+#include "require.h"
+#include "suite_main.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { WAITERS = 8, TRIERS = 2, ROUNDS = 12, ROUNDS_DEEP = 200, TAKEN = 1 << 20 };
+
+/* Tokens that the triers got. */
+struct taken {
+    _Atomic uint32_t stop;
+    _Atomic uint32_t count;
+    _Atomic uint64_t tries;
+    _Atomic uint64_t tokens[TAKEN];
+};
+
+static struct agent_process agent;
+static struct actor holder;
+static struct actor waiters[WAITERS];
+static struct taken *taken;
+static pid_t triers[TRIERS];
+
+static void trier_run(void)
+{
+    const struct hf_options options = {
+        .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = GUARD_MS * MS};
+    hf_client *client = NULL;
+    hf_lock *lock = NULL;
+    REQUIRE(hf_connect(&options, &client) == 0, "connect");
+    REQUIRE(hf_open(client, "order", NULL, &lock) == 0, "open");
+    while (!atomic_load(&taken->stop)) {
+        struct hf_hold hold;
+        atomic_fetch_add(&taken->tries, 1);
+        if (hf_acquire(lock, HF_EXCLUSIVE, 0, &hold) == 0) {
+            uint32_t at = atomic_fetch_add(&taken->count, 1);
+            atomic_store(&taken->tokens[at % TAKEN], hold.token);
+            REQUIRE(hf_release(lock) == 0, "release");
+        }
+    }
+    _exit(0);
+}
+
+static void start(void)
+{
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    taken = mmap(NULL, sizeof(*taken), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(taken != MAP_FAILED);
+    actor_ready(&holder, agent.socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "order", 10), 0);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        actor_ready(&waiters[i], agent.socket);
+        ck_assert_int_eq(actor_open(&waiters[i], 0, "order", 10), 0);
+    }
+    for (unsigned i = 0; i < TRIERS; i++) {
+        triers[i] = fork_tied();
+        if (triers[i] == 0) {
+            trier_run();
+        }
+    }
+}
+
+static void stop(void)
+{
+    actor_end(&holder);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        actor_end(&waiters[i]);
+    }
+    agent_destroy(&agent);
+}
+
+/* The holder has it; then everybody joins in turn; *first is the holder's token. */
+static void join_all(unsigned round, struct hf_hold *first)
+{
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, first), 0);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        /* every third round readers are among them; they may share, but not pass a writer */
+        enum hf_mode mode = round % 3 == 2 && i % 3 != 0 ? HF_SHARED : HF_EXCLUSIVE;
+        actor_wait(&waiters[i], 0, mode);
+        actor_await_waiters(&holder, "order", i + 1);
+    }
+}
+
+START_TEST(nobody_is_overtaken)
+{
+    unsigned rounds = test_is_deep() ? ROUNDS_DEEP : ROUNDS;
+    for (unsigned round = 0; round < rounds; round++) {
+        struct hf_hold first;
+        join_all(round, &first);
+        ck_assert_int_eq(actor_release(&holder, 0), 0);
+        uint64_t last = first.token;
+        for (unsigned i = 0; i < WAITERS; i++) {
+            struct actor_reply reply;
+            bool reader = round % 3 == 2 && i % 3 != 0;
+            REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS) && reply.result == 0,
+                    "round %u: waiter %u is stuck", round, i);
+            REQUIRE(reader ? reply.hold.token >= last : reply.hold.token > last,
+                    "round %u: waiter %u has token %llu after %llu", round, i,
+                    (unsigned long long)reply.hold.token, (unsigned long long)last);
+            last = reply.hold.token;
+            ck_assert_int_eq(actor_release(&waiters[i], 0), 0);
+        }
+        uint32_t count = atomic_load(&taken->count);
+        for (uint32_t i = 0; i < count && i < TAKEN; i++) {
+            uint64_t token = atomic_load(&taken->tokens[i]);
+            REQUIRE(token == 0 || token <= first.token || token > last,
+                    "round %u: a try got token %llu in between %llu and %llu", round,
+                    (unsigned long long)token, (unsigned long long)first.token,
+                    (unsigned long long)last);
+        }
+        atomic_store(&taken->count, 0); /* an entry that is late is judged by its token anyway */
+    }
+    ck_assert_uint_gt(atomic_load(&taken->tries), 100);
+    atomic_store(&taken->stop, 1);
+    for (unsigned i = 0; i < TRIERS; i++) {
+        ck_assert_int_eq(wait_for(triers[i]), 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("first come, first served");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 150);
+    tcase_add_test(tests, nobody_is_overtaken);
+    return suite_main("order", tests);
+}

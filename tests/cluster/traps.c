@@ -1,0 +1,345 @@
+/*
+ * The traps of docs/ARCHITECTURE.md that can be met on one host, each a test of its name: what went
+ * wrong elsewhere, and does not here. (Those of several hosts are the simulator's.)
+ */
+#include "actor.h"
+#include "require.h"
+#include "suite_main.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum { LONG_DELAY_MS = 60000, SHORT_MS = 20 };
+
+static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
+                             "socket = %D/agent.sock\n"
+                             "[cell]\nlisten = tcp://127.0.0.1:7411\nsession_ttl = 5s\n"
+                             "grace_period = 1s\n"
+                             "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
+                             "[namespace.other]\nusers = root\n"
+                             "[limits]\nlocks = 64\nblocks = 4\n";
+
+static struct agent_process agent;
+static struct actor one;
+static struct actor two;
+static struct actor three;
+
+static void start(void)
+{
+    agent_create(&agent, config);
+    agent_start(&agent);
+    actor_ready(&one, agent.socket);
+    actor_ready(&two, agent.socket);
+    actor_ready(&three, agent.socket);
+}
+
+static void stop(void)
+{
+    actor_end(&one);
+    actor_end(&two);
+    actor_end(&three);
+    agent_destroy(&agent);
+}
+
+static void open_all(int64_t lock_delay_ms)
+{
+    ck_assert_int_eq(actor_open(&one, 0, "trap", lock_delay_ms), 0);
+    ck_assert_int_eq(actor_open(&two, 0, "trap", lock_delay_ms), 0);
+    ck_assert_int_eq(actor_open(&three, 0, "trap", lock_delay_ms), 0);
+}
+
+static void take(struct actor *who, struct hf_hold *hold)
+{
+    int result = actor_acquire(who, 0, HF_EXCLUSIVE, GUARD_MS, hold);
+    REQUIRE(result == 0, "acquire: %s", hf_strerror(result));
+}
+
+static struct actor_reply served(struct actor *who)
+{
+    struct actor_reply reply;
+    REQUIRE(actor_receive(who, &reply, GUARD_MS), "a waiter is stuck");
+    REQUIRE(reply.result == 0, "a waiter got %s", hf_strerror(reply.result));
+    return reply;
+}
+
+START_TEST(trap_fork_child_unlocks_parent)
+{
+    struct hf_hold hold;
+    open_all(LONG_DELAY_MS);
+    take(&one, &hold);
+    struct actor_reply reply = actor_do(&one, &(struct actor_request){.kind = ACTOR_FORK});
+    ck_assert_int_eq(reply.result, 0); /* the child was told HF_EFORKED by every call */
+    ck_assert(actor_remaining(&one, 0) > 0);
+    ck_assert_int_eq(actor_acquire(&two, 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    ck_assert_int_eq(actor_release(&one, 0), 0);
+    take(&two, &hold);
+}
+END_TEST
+
+START_TEST(trap_heartbeat_keeps_hung_holder_alive)
+{
+    struct actor_request request = {.kind = ACTOR_OPEN, .name = "trap"};
+    struct hf_hold hold;
+    open_all(SHORT_MS);
+    request.lock = 1;
+    request.options = (struct hf_lock_options){
+        .size = sizeof(request.options), .max_stall_ns = 300 * MS, .lock_delay_ns = SHORT_MS * MS};
+    ck_assert_int_eq(actor_do(&one, &request).result, 0);
+    ck_assert_int_eq(actor_acquire(&one, 1, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    actor_signal(&one, SIGSTOP);
+    actor_wait(&two, 0, HF_EXCLUSIVE);
+    ck_assert(served(&two).hold.token > hold.token);
+    actor_signal(&one, SIGCONT);
+    ck_assert(actor_remaining(&one, 1) <= 0);
+    ck_assert_int_eq(actor_release(&one, 1), HF_ELOST);
+}
+END_TEST
+
+/* Each owner dies just when it got the lock: nobody behind it sleeps on. */
+START_TEST(trap_lost_wakeup_owner_dies)
+{
+    enum { CHAIN = 12 };
+    struct actor chain[CHAIN];
+    struct hf_hold hold;
+    open_all(SHORT_MS);
+    take(&one, &hold);
+    for (unsigned i = 0; i < CHAIN; i++) {
+        actor_ready(&chain[i], agent.socket);
+        ck_assert_int_eq(actor_open(&chain[i], 0, "trap", SHORT_MS), 0);
+        actor_wait(&chain[i], 0, HF_EXCLUSIVE);
+        actor_await_waiters(&two, "trap", i + 1);
+    }
+    actor_kill(&one);
+    for (unsigned i = 0; i < CHAIN; i++) {
+        struct actor_reply reply = served(&chain[i]);
+        ck_assert(reply.hold.token > hold.token);
+        hold = reply.hold;
+        actor_end(&chain[i]);
+    }
+    take(&two, &hold);
+}
+END_TEST
+
+/* Dead waiters cost nobody their lock-delay, and their places are used again. */
+START_TEST(trap_dead_waiters_fill_slots)
+{
+    enum { DEAD = 36, AT_ONCE = 6 }; /* of 28 places */
+    struct hf_hold hold;
+    open_all(LONG_DELAY_MS);
+    take(&one, &hold);
+    for (unsigned i = 0; i < DEAD; i += AT_ONCE) {
+        struct actor dead[AT_ONCE];
+        for (unsigned j = 0; j < AT_ONCE; j++) {
+            actor_ready(&dead[j], agent.socket);
+            ck_assert_int_eq(actor_open(&dead[j], 0, "trap", LONG_DELAY_MS), 0);
+            actor_wait(&dead[j], 0, HF_EXCLUSIVE);
+        }
+        actor_await_waiters(&three, "trap", AT_ONCE);
+        for (unsigned j = 0; j < AT_ONCE; j++) {
+            actor_end(&dead[j]);
+        }
+        actor_await_waiters(&three, "trap", 0);
+        sleep_ms(1100); /* a place is free again at the next sweep */
+    }
+    actor_wait(&two, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&three, "trap", 1);
+    ck_assert_int_eq(actor_release(&one, 0), 0);
+    ck_assert(served(&two).hold.token > hold.token);
+}
+END_TEST
+
+/* Readers that overlap without end: a writer gets its turn. */
+START_TEST(trap_readers_starve_writers)
+{
+    open_all(SHORT_MS);
+    ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
+    actor_wait(&three, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&two, "trap", 1);
+    ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, 0, NULL), HF_EBUSY); /* not past it */
+    actor_wait(&two, 0, HF_SHARED);
+    actor_await_waiters(&one, "trap", 2);
+    ck_assert_int_eq(actor_release(&one, 0), 0);
+    served(&three);
+    struct actor_reply reply;
+    ck_assert(!actor_receive(&two, &reply, 0));
+    ck_assert_int_eq(actor_release(&three, 0), 0);
+    served(&two);
+}
+END_TEST
+
+START_TEST(trap_upgrade_deadlock)
+{
+    struct actor_request request = {.kind = ACTOR_OPEN, .name = "trap"};
+    request.options =
+        (struct hf_lock_options){.size = sizeof(request.options), .flags = HF_REENTRANT};
+    ck_assert_int_eq(actor_do(&one, &request).result, 0);
+    ck_assert_int_eq(actor_do(&two, &request).result, 0);
+    ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, GUARD_MS, NULL), 0);
+    actor_wait(&one, 0, HF_EXCLUSIVE);
+    int result;
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do { /* the first upgrader has to be there first */
+        sleep_ms(20);
+        result = actor_acquire(&two, 0, HF_EXCLUSIVE, 10 * GUARD_MS, NULL);
+    } while (result == 0 && boottime_now() < end_ns);
+    ck_assert_int_eq(result, HF_EDEADLK);
+    ck_assert(actor_remaining(&two, 0) > 0); /* it still reads */
+    ck_assert_int_eq(actor_release(&two, 0), 0);
+    served(&one);
+}
+END_TEST
+
+/* Peer credentials say pid 0 then; its own pidfd and record lock tell that it lives, and died. */
+START_TEST(trap_pid_reused_or_other_namespace)
+{
+    struct actor foreign;
+    const struct actor_who who = {.other_pids = true};
+    struct hf_hold hold;
+    if (geteuid() != 0) {
+        return; /* only root may make a pid namespace */
+    }
+    actor_start(&foreign, agent.socket, &who);
+    ck_assert_int_eq(foreign.connected, 0);
+    ck_assert_int_eq(actor_open(&foreign, 0, "trap", 400), 0);
+    open_all(SHORT_MS);
+    take(&foreign, &hold);
+    agent_kill(&agent);
+    agent_start(&agent);
+    ck_assert(actor_remaining(&foreign, 0) > 0);
+    actor_wait(&two, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&three, "trap", 1);
+    int64_t killed_ns = boottime_now();
+    actor_end(&foreign);
+    struct actor_reply reply = served(&two);
+    ck_assert(reply.time_ns >= killed_ns + 400 * MS);
+    ck_assert(reply.hold.token > hold.token);
+}
+END_TEST
+
+/* Curator 1121: an entry left by one's own session that died. */
+START_TEST(trap_own_entry_left_by_dead_session)
+{
+    struct hf_hold before;
+    struct hf_hold after;
+    open_all(SHORT_MS);
+    take(&one, &before);
+    agent_kill(&agent);
+    sleep_ms(7500); /* past ttl and grace: the session is over */
+    agent_start(&agent);
+    ck_assert_int_eq(actor_release(&one, 0), HF_ELOST);
+    take(&one, &after);
+    ck_assert(after.token > before.token);
+    ck_assert_int_eq(actor_release(&one, 0), 0);
+    take(&two, &after);
+}
+END_TEST
+
+/* etcd 11456: the lease had run out while its owner waited. */
+START_TEST(trap_granted_after_lease_ran_out_while_waiting)
+{
+    struct actor_request request = {.kind = ACTOR_OPEN, .name = "trap"};
+    struct hf_hold hold;
+    open_all(SHORT_MS);
+    request.lock = 1;
+    request.options = (struct hf_lock_options){
+        .size = sizeof(request.options), .lease_ns = 3000 * MS, .lock_delay_ns = SHORT_MS * MS};
+    ck_assert_int_eq(actor_do(&one, &request).result, 0);
+    take(&two, &hold);
+    actor_wait(&one, 1, HF_EXCLUSIVE);
+    actor_await_waiters(&three, "trap", 1);
+    actor_signal(&one, SIGSTOP);
+    actor_wait(&three, 0, HF_EXCLUSIVE);
+    ck_assert_int_eq(actor_release(&two, 0), 0); /* handed to who is stopped */
+    struct actor_reply third = served(&three);   /* after the lease's end */
+    ck_assert_int_eq(actor_release(&three, 0), 0);
+    actor_signal(&one, SIGCONT);
+    struct actor_reply reply = served(&one);
+    ck_assert(reply.hold.token > third.hold.token);
+    ck_assert(reply.hold.deadline_ns > reply.time_ns || actor_remaining(&one, 1) <= 0);
+}
+END_TEST
+
+/* A handle that is open keeps its slot, whatever else is opened and closed. */
+START_TEST(trap_old_handle_hits_recycled_slot)
+{
+    struct hf_hold hold;
+    open_all(SHORT_MS);
+    take(&one, &hold);
+    ck_assert_int_eq(actor_release(&one, 0), 0);
+    for (unsigned i = 0; i < 300; i++) { /* many times the table's 64 */
+        char name[32];
+        snprintf(name, sizeof(name), "passing/%u", i);
+        int result;
+        int64_t end_ns = boottime_now() + GUARD_MS * MS;
+        while ((result = actor_open(&three, 1, name, SHORT_MS)) == HF_EFULL &&
+               boottime_now() < end_ns) {
+            sleep_ms(1);
+        }
+        ck_assert_int_eq(result, 0);
+        ck_assert_int_eq(actor_acquire(&three, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+        actor_do(&three, &(struct actor_request){.kind = ACTOR_CLOSE, .lock = 1});
+    }
+    take(&one, &hold);
+    ck_assert_int_eq(actor_open(&three, 2, "trap", SHORT_MS), 0);
+    ck_assert_int_eq(actor_acquire(&three, 2, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+}
+END_TEST
+
+/* A region is one trust domain: rubbish in one neither stops the agent nor harms another. */
+START_TEST(trap_mapped_client_forges_lock_words)
+{
+    char path[256];
+    struct stat status;
+    struct hf_hold hold;
+    open_all(SHORT_MS);
+    take(&one, &hold);
+    ck_assert_int_eq(actor_open(&two, 1, "other/safe", LONG_DELAY_MS), 0);
+    ck_assert_int_eq(actor_acquire(&two, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    agent_region_path(&agent, "default", path, sizeof(path));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert(fd >= 0 && fstat(fd, &status) == 0);
+    unsigned char *memory =
+        mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert(memory != MAP_FAILED);
+    uint64_t random = 0x1234567;
+    for (size_t at = 4096; at < (size_t)status.st_size; at++) { /* all but the header */
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        memory[at] = (unsigned char)(random >> 56);
+    }
+    munmap(memory, (size_t)status.st_size);
+    close(fd);
+    actor_kill(&one); /* makes the agent look at it */
+    for (unsigned i = 0; i < 20; i++) {
+        actor_do(&three, &(struct actor_request){.kind = ACTOR_SHOW, .name = "trap"});
+        ck_assert(actor_remaining(&two, 1) > 0);
+        sleep_ms(20);
+    }
+    ck_assert_int_eq(actor_release(&two, 1), 0);
+    ck_assert_int_eq(actor_acquire(&two, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(kill(agent.pid, 0), 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("traps");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, trap_fork_child_unlocks_parent);
+    tcase_add_test(tests, trap_heartbeat_keeps_hung_holder_alive);
+    tcase_add_test(tests, trap_lost_wakeup_owner_dies);
+    tcase_add_test(tests, trap_dead_waiters_fill_slots);
+    tcase_add_test(tests, trap_readers_starve_writers);
+    tcase_add_test(tests, trap_upgrade_deadlock);
+    tcase_add_test(tests, trap_pid_reused_or_other_namespace);
+    tcase_add_test(tests, trap_own_entry_left_by_dead_session);
+    tcase_add_test(tests, trap_granted_after_lease_ran_out_while_waiting);
+    tcase_add_test(tests, trap_old_handle_hits_recycled_slot);
+    tcase_add_test(tests, trap_mapped_client_forges_lock_words);
+    return suite_main("traps", tests);
+}
