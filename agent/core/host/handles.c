@@ -751,6 +751,9 @@ void limits_check(struct host *host, struct host_actions *actions)
         } else if (deadline_ns > 0) {
             uint64_t word = atomic_load(lock_word(host, at));
             if (hfi_word_holder(word) == who->holder) {
+                /* One that still waits (it was named while it stood still) loses its place too:
+                 * else it would be served again and again before those who can run. */
+                hfi_bury_waiter(lock_actor(host, at), who->seat);
                 lock_evict(host, at, who->holder, word & HFI_W_TOKEN, who->lock_delay_ms,
                            "lease_ended", actions);
             }
