@@ -121,8 +121,8 @@ static void act_on_lock(struct stage *stage, const struct actor_request *request
     hf_lock *lock = stage->locks[request->lock];
     switch (request->kind) {
     case ACTOR_OPEN:
-        reply->result =
-            hf_open(stage->client, request->name, &request->options, &stage->locks[request->lock]);
+        reply->result = hf_open(stage->client, request->name, &request->options,
+                                &stage->locks[request->lock]);
         break;
     case ACTOR_CLOSE:
         hf_close(lock);

@@ -21,20 +21,20 @@ enum actor_kind {
     ACTOR_DOWNGRADE,
     ACTOR_PROGRESS,
     ACTOR_CANCEL,
-    ACTOR_REMAINING,       /* reply.number */
-    ACTOR_SEQUENCER,       /* reply.text */
-    ACTOR_CHECK,           /* name: a sequencer; */
+    ACTOR_REMAINING, /* reply.number */
+    ACTOR_SEQUENCER, /* reply.text */
+    ACTOR_CHECK,     /* name: a sequencer; */
     ACTOR_CHECK_LOCAL,
-    ACTOR_WATCH,           /* name: a prefix */
-    ACTOR_EVENTS,          /* hf_event_fd */
-    ACTOR_EVENT,           /* waits for an event, at most timeout_ns: result 1, 0; reply.event */
-    ACTOR_SHOW,            /* name; reply.show */
-    ACTOR_LIST,            /* name: a prefix; reply.number: how many; reply.text: their names */
-    ACTOR_BREAK,           /* name; flags */
-    ACTOR_STATUS,          /* reply.number: the session's state */
-    ACTOR_FORK,            /* what a child of the actor is told: reply.text; see actor.c */
+    ACTOR_WATCH,  /* name: a prefix */
+    ACTOR_EVENTS, /* hf_event_fd */
+    ACTOR_EVENT,  /* waits for an event, at most timeout_ns: result 1, 0; reply.event */
+    ACTOR_SHOW,   /* name; reply.show */
+    ACTOR_LIST,   /* name: a prefix; reply.number: how many; reply.text: their names */
+    ACTOR_BREAK,  /* name; flags */
+    ACTOR_STATUS, /* reply.number: the session's state */
+    ACTOR_FORK,   /* what a child of the actor is told: reply.text; see actor.c */
     ACTOR_DISCONNECT,
-    ACTOR_EXEC,            /* becomes another program, sleep(1); no reply */
+    ACTOR_EXEC, /* becomes another program, sleep(1); no reply */
 };
 
 struct actor_request {

@@ -33,7 +33,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Starts the command with its words (separated by |), its output in a file of the agent's folder. */
+/* Starts the command with its words (separated by |); its output goes to a file. */
 static pid_t begin(const char *words)
 {
     pid_t pid = fork_tied();
@@ -189,15 +189,13 @@ END_TEST
 
 START_TEST(json_shapes)
 {
-    static const char *const fields[] = {"\"name\"",   "\"mode\"",      "\"holders\"",
-                                         "\"waiters\"", "\"closed_ms\"", "\"coordinator\"",
-                                         "\"age_ms\"",  "\"pid\"",       "\"uid\"",
-                                         "\"command\"", "\"token\"",     "\"held_ms\"",
-                                         "\"remaining_ms\"", "\"exclusive\""};
-    static const char *const status[] = {"\"agent\"",   "\"cell\"",    "\"role\"",
-                                         "\"version\"", "\"session\"", "\"state\"",
-                                         "\"epoch\"",   "\"safe\"",    "\"voters\"",
-                                         "\"clients\"", "\"locks_held\"", "\"waiters\""};
+    static const char *const fields[] = {
+        "\"name\"",        "\"mode\"",    "\"holders\"",      "\"waiters\"",  "\"closed_ms\"",
+        "\"coordinator\"", "\"age_ms\"",  "\"pid\"",          "\"uid\"",      "\"command\"",
+        "\"token\"",       "\"held_ms\"", "\"remaining_ms\"", "\"exclusive\""};
+    static const char *const status[] = {
+        "\"agent\"", "\"cell\"", "\"role\"",   "\"version\"", "\"session\"",    "\"state\"",
+        "\"epoch\"", "\"safe\"", "\"voters\"", "\"clients\"", "\"locks_held\"", "\"waiters\""};
     ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(run("--json|show|job"), 0);
     for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {

@@ -2,8 +2,8 @@
  * Two processes never hold an exclusive lock at once, whatever happens to them.
  *
  * Workers take thousands of locks of several namespaces in every way: tries, waits with and without
- * a limit, waits canceled by another thread, shared holds, handles closed and opened again, children
- * forked in between who try to use what is not theirs. Meanwhile workers are killed at random and
+ * a limit, waits canceled by another thread, shared holds, handles closed and opened again,
+ * children forked in between who try to use what is not theirs. Meanwhile workers are killed at random and
  * replaced, and the agent is killed and started again.
  *
  * What is checked: the history of all attempts and holds (history.h), and a plain counter per lock
@@ -44,8 +44,8 @@ static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %
 /* In memory that all processes share. */
 struct shared {
     _Atomic uint32_t stop;
-    _Atomic uint64_t begun;  /* increments that were begun */
-    _Atomic uint64_t ended;  /* and that ended while the hold still counted */
+    _Atomic uint64_t begun; /* increments that were begun */
+    _Atomic uint64_t ended; /* and that ended while the hold still counted */
     _Atomic uint64_t canceled;
     _Atomic uint64_t timed_out;
     _Atomic uint64_t children; /* forked in between, told that they own nothing */
@@ -142,10 +142,9 @@ static uint32_t pick_handle(struct worker *worker)
     }
     if (worker->locks[handle] == NULL) {
         static const char *const spaces[] = {"", "orders/", "mail/"};
-        const struct hf_lock_options options = {
-            .size = sizeof(options),
-            .lock_delay_ns = LOCK_DELAY_MS * MS,
-            .flags = name % 5 == 4 ? HF_BARGING : 0};
+        const struct hf_lock_options options = {.size = sizeof(options),
+                                                .lock_delay_ns = LOCK_DELAY_MS * MS,
+                                                .flags = name % 5 == 4 ? HF_BARGING : 0};
         char text[64];
         snprintf(text, sizeof(text), "%sitem %u", spaces[name % 3], name);
         int error = hf_open(worker->client, text, &options, &worker->locks[handle]);
@@ -237,8 +236,8 @@ static void worker_end(pid_t pid)
     log_event(HISTORY_KILL_SENT, (uint32_t)pid, 0, HF_EXCLUSIVE, NULL);
     kill(pid, SIGKILL);
     int status = wait_for(pid);
-    REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "worker %d ended with %x",
-            (int)pid, (unsigned)status);
+    REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "worker %d ended with %x", (int)pid,
+            (unsigned)status);
     log_event(HISTORY_KILLED, (uint32_t)pid, 0, HF_EXCLUSIVE, NULL);
 }
 
@@ -302,9 +301,11 @@ START_TEST(never_two_holders)
            (unsigned long long)atomic_load(&shared->timed_out),
            (unsigned long long)atomic_load(&shared->children),
            (long long)(report.longest_wait_ns / MS));
-    REQUIRE(checked == 0, "%zu overlaps, %zu token faults, %zu unserved, %zu malformed, %zu "
-            "dropped; first: %s", report.overlaps, report.token_faults, report.unserved,
-            report.malformed, report.dropped, report.first);
+    REQUIRE(checked == 0,
+            "%zu overlaps, %zu token faults, %zu unserved, %zu malformed, %zu "
+            "dropped; first: %s",
+            report.overlaps, report.token_faults, report.unserved, report.malformed, report.dropped,
+            report.first);
     REQUIRE(sum >= ended && sum <= begun, "%llu increments of %llu to %llu",
             (unsigned long long)sum, (unsigned long long)ended, (unsigned long long)begun);
     /* It happened at all. */

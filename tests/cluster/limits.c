@@ -162,8 +162,7 @@ END_TEST
 START_TEST(break_now_passes_on_at_once)
 {
     struct hf_hold hold = take_limited(0, 0, 60000);
-    struct actor_request request = {
-        .kind = ACTOR_BREAK, .name = "limited", .flags = HF_BREAK_NOW};
+    struct actor_request request = {.kind = ACTOR_BREAK, .name = "limited", .flags = HF_BREAK_NOW};
     ck_assert_int_eq(actor_do(&looker, &request).result, 0);
     ck_assert(served().hold.token > hold.token);
     told_lost_once(hold.token);

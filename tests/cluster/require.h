@@ -15,8 +15,8 @@ extern char require_context[128];
 #define REQUIRE(condition, ...)                                                                    \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: pid %d %s: not so: %s: ", __FILE__, __LINE__,              \
-                    (int)getpid(), require_context, #condition);                                                                   \
+            fprintf(stderr, "%s:%d: pid %d %s: not so: %s: ", __FILE__, __LINE__, (int)getpid(),   \
+                    require_context, #condition);                                                  \
             fprintf(stderr, __VA_ARGS__);                                                          \
             fputc('\n', stderr);                                                                   \
             _exit(1);                                                                              \

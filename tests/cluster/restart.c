@@ -143,8 +143,8 @@ START_TEST(waiters_served_in_order_over_restarts)
             agent_start(&agent);
         }
         for (unsigned other = i + 2; other < WAITERS; other++) {
-            REQUIRE(!actor_receive(&waiters[other], &reply, 0), "waiter %u passed waiter %u",
-                    other, i + 1);
+            REQUIRE(!actor_receive(&waiters[other], &reply, 0), "waiter %u passed waiter %u", other,
+                    i + 1);
         }
     }
     end_all(holders, 1);

@@ -174,8 +174,8 @@ END_TEST
 START_TEST(trap_upgrade_deadlock)
 {
     struct actor_request request = {.kind = ACTOR_OPEN, .name = "trap"};
-    request.options =
-        (struct hf_lock_options){.size = sizeof(request.options), .flags = HF_REENTRANT};
+    request.options = (struct hf_lock_options){.size = sizeof(request.options),
+                                               .flags = HF_REENTRANT};
     ck_assert_int_eq(actor_do(&one, &request).result, 0);
     ck_assert_int_eq(actor_do(&two, &request).result, 0);
     ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
@@ -303,8 +303,8 @@ START_TEST(trap_mapped_client_forges_lock_words)
     agent_region_path(&agent, "default", path, sizeof(path));
     int fd = open(path, O_RDWR | O_CLOEXEC);
     ck_assert(fd >= 0 && fstat(fd, &status) == 0);
-    unsigned char *memory =
-        mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    unsigned char *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                 fd, 0);
     ck_assert(memory != MAP_FAILED);
     uint64_t random = 0x1234567;
     for (size_t at = 4096; at < (size_t)status.st_size; at++) { /* all but the header */

@@ -46,8 +46,8 @@ struct scene {
     struct bystander one;
     struct bystander two;
     struct notes *notes;
-    uint64_t token; /* the highest seen of any exclusive hold */
-    uint32_t victim_held; /* notes.holds when it was killed */
+    uint64_t token;        /* the highest seen of any exclusive hold */
+    uint32_t victim_held;  /* notes.holds when it was killed */
     uint64_t victim_token; /* none of the next holds may have it, or a lower one */
     int64_t killed_ns;
     int64_t lock_delay_ms;

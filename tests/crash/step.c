@@ -255,8 +255,7 @@ static bool step_to_sleep(pid_t pid)
     return asleep;
 }
 
-bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point,
-             bool *asleep_called)
+bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, bool *asleep_called)
 {
     struct user_regs_struct registers;
     uint32_t visits = 0;
@@ -315,8 +314,7 @@ void step_seize(pid_t pid, const char *program, struct step_image *image)
     }
     REQUIRE(image->limit != 0, "%s maps no text of %s", path, real);
     free(real);
-    REQUIRE(ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_EXITKILL) == 0, "ptrace: %s",
-            strerror(errno));
+    REQUIRE(ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_EXITKILL) == 0, "ptrace: %s", strerror(errno));
     REQUIRE(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
     REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status), "status %x",
             (unsigned)status);
@@ -331,8 +329,8 @@ void step_resume(const struct step_image *image)
 static bool is_about_to_wait(pid_t pid, const struct user_regs_struct *registers)
 {
     bool waits = registers->rax == SYS_epoll_wait || registers->rax == SYS_epoll_pwait;
-    return waits && (int)registers->r10 != 0 && (peek(pid, registers->rip) & 0xffff) ==
-                                                    OPCODE_SYSCALL;
+    return waits && (int)registers->r10 != 0 &&
+           (peek(pid, registers->rip) & 0xffff) == OPCODE_SYSCALL;
 }
 
 void step_find_event(const struct step_image *image, void (*event)(void *arg), void *arg,

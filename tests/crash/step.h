@@ -30,7 +30,7 @@ struct step_points {
 };
 
 struct step_plan {
-    /* Called once, in the tracer, when the victim sleeps on a futex: makes it go on. May be NULL. */
+    /* Called once, in the tracer, when the victim sleeps on a futex: makes it go on. Or NULL. */
     void (*asleep)(void *arg);
     void *arg;
     bool threaded;            /* single-step, set no breakpoints */
@@ -51,8 +51,7 @@ void step_find(pid_t pid, const struct step_plan *plan, struct step_points *poin
 
 /* Lets the victim run to the point. It then stands there, or, if it did not come by, at the end.
  * *asleep_called: whether plan->asleep was. false: it did not come by. */
-bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point,
-             bool *asleep_called);
+bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, bool *asleep_called);
 
 /*
  * The same for a process that was not made for it, an agent: it is seized where it sleeps, its own

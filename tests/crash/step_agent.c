@@ -10,8 +10,8 @@
  * driver, the lock word's protocol) that are executed between the event and the agent's next sleep,
  * each the first time in an activation of its function. Instructions of libraries (SQLite, libuv,
  * libc) are not kill points, the returns from them are. Each point costs a start of the agent, so
- * by default POINTS of them are taken, at equal distances, beginning at one that differs from run to
- * run; HOLDFAST_TEST_DEEP=1 takes every one.
+ * by default POINTS of them are taken, at equal distances, beginning at one that differs from
+ * run to run; HOLDFAST_TEST_DEEP=1 takes every one.
  */
 #include "actor.h"
 #include "step.h"

@@ -207,8 +207,8 @@ static void settle(struct scene *scene)
 static void check_usable(struct scene *scene)
 {
     struct hf_hold hold;
-    int result = actor_acquire(&scene->one.actor, 0, HF_EXCLUSIVE,
-                               scene->lock_delay_ms + GUARD_MS, &hold);
+    int result = actor_acquire(&scene->one.actor, 0, HF_EXCLUSIVE, scene->lock_delay_ms + GUARD_MS,
+                               &hold);
     int64_t now_ns = boottime_now();
     REQUIRE(result == 0, "the lock cannot be taken: %s (word %llx)", hf_strerror(result),
             (unsigned long long)scene_word(scene));
@@ -261,8 +261,8 @@ static struct step_plan plan_of(struct hook *hook)
 }
 
 /* One victim. false: it did not come by the point. */
-static bool run_point(const struct scenario *scenario, struct scene *scene,
-                      struct step_point point, bool release_first)
+static bool run_point(const struct scenario *scenario, struct scene *scene, struct step_point point,
+                      bool release_first)
 {
     struct hook hook = {scenario, scene};
     struct step_plan plan = plan_of(&hook);
