@@ -59,7 +59,7 @@
 
 #include "holdfast/holdfast.h"
 #include "proto/frame.h"
-#include "proto/lockword.h"
+#include "proto/locktake.h"
 
 #include <pthread.h>
 #include <sys/types.h>
@@ -104,6 +104,8 @@ struct place {
     uint32_t seat;     /* HFI_SEAT_NONE: none yet */
     bool shared_ready; /* the word's cells bit was set for this seat */
     struct place *older;
+    struct hfi_region region; /* a copy of the map's, and what the fast path wants of it: fewer */
+    struct hfi_aim aim;       /* loads on the way to the word */
 };
 
 /* How many threads of a process may take the fast path of one handle; further ones claim. */
@@ -394,10 +396,10 @@ int lock_seat(hf_lock *lock, bool shared) HFI_MUST_USE;
 int lock_renew(hf_lock *lock, const struct place *stale) HFI_MUST_USE;
 
 /* What the protocol needs to know of a handle at a place. */
-static inline struct hfi_actor place_actor(const struct place *place)
+static inline struct hfi_actor place_actor(struct place *place)
 {
     return (struct hfi_actor){
-        .region = &place->map->region, .kernel = &place->map->kernel, .holder = place->holder};
+        .region = &place->region, .kernel = &place->map->kernel, .holder = place->holder};
 }
 
 static inline struct hfi_request place_request(const struct hf_lock *lock,
@@ -435,10 +437,16 @@ static inline void hold_put_fields(struct hold *hold, struct place *place, enum 
     if (mode == HF_SHARED) {
         atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
     }
-    atomic_store_explicit(&hold->epoch, held->epoch, memory_order_release);
-    atomic_store_explicit(&hold->mode, (uint32_t)mode, memory_order_release);
-    atomic_store_explicit(&hold->deadline_ns, held->deadline_ns, memory_order_release);
-    atomic_store_explicit(&hold->place, place, memory_order_release);
+    /* What is the same from hold to hold is not stored: the next swap waits for every store. */
+    if (atomic_load_explicit(&hold->place, memory_order_relaxed) != place ||
+        atomic_load_explicit(&hold->deadline_ns, memory_order_relaxed) != held->deadline_ns ||
+        atomic_load_explicit(&hold->epoch, memory_order_relaxed) != held->epoch ||
+        atomic_load_explicit(&hold->mode, memory_order_relaxed) != (uint32_t)mode) {
+        atomic_store_explicit(&hold->epoch, held->epoch, memory_order_release);
+        atomic_store_explicit(&hold->mode, (uint32_t)mode, memory_order_release);
+        atomic_store_explicit(&hold->deadline_ns, held->deadline_ns, memory_order_release);
+        atomic_store_explicit(&hold->place, place, memory_order_release);
+    }
     atomic_store_explicit(&hold->number, number, memory_order_release);
     /* release: pairs with the first acquire load in hold_read() */
     atomic_store_explicit(&hold->serial, serial + 2, memory_order_release);
@@ -497,10 +505,11 @@ static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
 
 /* Whether the lease of a hold's epoch is in force; cheap unless its deadline is near: hold.c. */
-static inline bool lease_in_force(struct region_map *map, uint32_t epoch)
+static inline bool lease_in_force(const struct place *place, uint32_t epoch)
 {
+    struct region_map *map = place->map;
     /* seq_cst: before the word is looked at by the release that follows */
-    uint64_t lease = atomic_load(&map->region.header->lease);
+    uint64_t lease = atomic_load(&place->region.header->lease);
     if (hfi_lease_epoch(lease) != epoch) {
         return false;
     }

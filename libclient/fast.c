@@ -8,9 +8,8 @@
  */
 #include "client.h"
 
-#include "proto/locktake.h"
-
 #define FAST static inline __attribute__((always_inline))
+#define COLD __attribute__((noinline, cold))
 
 static int64_t clock_here(void *arg)
 {
@@ -55,57 +54,84 @@ FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
 }
 
 /* The handle was claimed before the word was ours, or its last hold has not quite ended. */
-__attribute__((noinline, cold)) static void fast_undo(struct lock_lane *lane,
-                                                      const struct hfi_actor *actor, uint32_t slot,
-                                                      uint64_t mine)
+COLD static bool fast_undo(struct lock_lane *lane, struct place *place, uint64_t mine)
 {
+    const struct hfi_actor actor = place_actor(place);
     uint64_t taking = mine & (HFI_W_HOLDER | HFI_W_TOKEN);
     /* seq_cst: pairs with the swap in take_ours(): the word is the claimant's, or ours to undo */
     if (atomic_compare_exchange_strong(&lane->taking, &taking, taking | LANE_UNDOING)) {
         /* relaxed: the high bits of a slot's tokens do not change */
-        uint64_t top = atomic_load_explicit(&actor->region->slots[slot].token_top,
+        uint64_t top = atomic_load_explicit(&place->region.slots[place->slot].token_top,
                                             memory_order_relaxed);
-        hfi_release(actor, slot, hfi_token(top, mine));
+        hfi_release(&actor, place->slot, hfi_token(top, mine));
         lane_clear(lane);
     }
+    return false;
 }
 
-FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *place, uint64_t claims,
-                         struct hf_hold *out)
+/* The word is ours; there are readers' cells, or watchers, or the lease is over. */
+COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct place *place,
+                            uint64_t mine, struct hf_hold *out)
 {
     const struct hfi_actor actor = place_actor(place);
     const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
-    uint64_t seen;
-    bool in_queue;
-    if (hfi_take_look(&actor, &request, &seen, &in_queue) != HFI_HELD || in_queue) {
-        return false;
-    }
-    uint64_t mine = hfi_take_word(&actor, seen);
-    /* relaxed: published by the swap */
-    atomic_store_explicit(&lane->taking, mine & (HFI_W_HOLDER | HFI_W_TOKEN),
-                          memory_order_relaxed);
-    if (!hfi_take_swap(&actor, request.slot, &seen, mine)) {
-        lane_clear(lane);
-        return false;
-    }
-    /* seq_cst (after the swap: pairs with claim_begin()) */
-    if (__builtin_expect(atomic_load(&lock->claims) != claims, 0)) {
-        fast_undo(lane, &actor, request.slot, mine);
-        return false;
-    }
     struct hfi_held held;
-    enum hfi_outcome outcome = hfi_take_check(&actor, &request, mine, clock_here, &held);
-    if (__builtin_expect(outcome != HFI_HELD, 0)) {
+    enum hfi_outcome outcome = hfi_take_check(&actor, &request, hfi_aim(&actor, request.slot),
+                                              mine, clock_here, &held);
+    if (outcome != HFI_HELD) {
         if (outcome == HFI_DRAINING) {
             hfi_release(&actor, request.slot, held.token);
         }
         lane_clear(lane);
         return false;
     }
-    if (__builtin_expect(!lane_alone(lock, lane), 0)) {
-        fast_undo(lane, &actor, request.slot, mine);
+    if (!lane_alone(lock, lane)) {
+        return fast_undo(lane, place, mine);
+    }
+    hold_put(&lock->hold, place, HF_EXCLUSIVE, &held);
+    lane_clear(lane);
+    hold_tell(&held, out);
+    return true;
+}
+
+/* No struct is handed to a function that is not inline: it would have to be in memory, and the
+ * swaps wait for every store. */
+FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *place,
+                         uint64_t claims, struct hf_hold *out)
+{
+    const struct hfi_aim aim = place->aim;
+    /* relaxed: the swap checks it. The word first, then the cell (rule 4 of lockword.h). */
+    uint64_t seen = atomic_load_explicit(aim.word, memory_order_relaxed);
+    if (place->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(&place->region, place->seat))) {
         return false;
     }
+    uint64_t top = atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed);
+    if (!hfi_take_clear(seen, top)) {
+        return false;
+    }
+    uint64_t mine = seen + 1 + ((uint64_t)place->holder << HFI_W_HOLDER_SHIFT);
+    /* relaxed: published by the swap */
+    atomic_store_explicit(&lane->taking, mine & (HFI_W_HOLDER | HFI_W_TOKEN),
+                          memory_order_relaxed);
+    /* seq_cst (at least acquire: pairs with the release of the last holder's swap) */
+    if (!atomic_compare_exchange_strong(aim.word, &seen, mine)) {
+        lane_clear(lane);
+        return false;
+    }
+    /* seq_cst (after the swap: pairs with claim_begin()) */
+    if (__builtin_expect(atomic_load(&lock->claims) != claims, 0)) {
+        return fast_undo(lane, place, mine);
+    }
+    uint64_t lease;
+    if (__builtin_expect(!hfi_take_plain(aim, mine, clock_here, &lease), 0)) {
+        return fast_check(lock, lane, place, mine, out);
+    }
+    if (__builtin_expect(!lane_alone(lock, lane), 0)) {
+        return fast_undo(lane, place, mine);
+    }
+    const struct hfi_held held = {.token = hfi_token(top, mine),
+                                  .epoch = hfi_lease_epoch(lease),
+                                  .deadline_ns = hfi_lease_deadline_ns(lease)};
     hold_put(&lock->hold, place, HF_EXCLUSIVE, &held);
     lane_clear(lane);
     hold_tell(&held, out);
@@ -165,16 +191,36 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
     return acquire_slow(lock, mode, timeout_ns, out);
 }
 
+/* Somebody wants something of the word, or it is gone. */
+COLD static bool fast_free_slowly(struct place *place, uint64_t token)
+{
+    const struct hfi_actor actor = place_actor(place);
+    return hfi_release_slowly(&actor, place->slot, token) == HFI_RELEASED;
+}
+
+COLD static void fast_reader_left(struct place *place, uint64_t word)
+{
+    const struct hfi_actor actor = place_actor(place);
+    hfi_reader_left(&actor, place->slot, word);
+}
+
 /* Frees the word or the cell of a hold. */
 FAST bool fast_free(const struct hold_view *view)
 {
-    const struct hfi_actor actor = place_actor(view->place);
+    struct place *place = view->place;
     if (view->mode == HF_EXCLUSIVE) {
-        return hfi_free(&actor, view->place->slot, view->held.token) ||
-               hfi_release_slowly(&actor, view->place->slot, view->held.token) == HFI_RELEASED;
+        return hfi_free(place->aim.word, place->holder, view->held.token) ||
+               fast_free_slowly(place, view->held.token);
     }
-    return hfi_free_shared(&actor, view->place->slot, view->place->seat, view->held.cell) ==
-           HFI_RELEASED;
+    if (!hfi_clear_cell(hfi_seat(&place->region, place->seat), view->held.cell)) {
+        return false;
+    }
+    /* seq_cst: after the cell, as in hfi_free_shared() */
+    uint64_t word = atomic_load(place->aim.word);
+    if (word & (HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WATCHED)) {
+        fast_reader_left(place, word);
+    }
+    return true;
 }
 
 HFI_PUBLIC int hf_release(hf_lock *lock)
@@ -194,7 +240,7 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
     if (atomic_load_explicit(&lock->hold.ended, memory_order_acquire) == view.number) {
         return HF_ENOTHELD;
     }
-    bool counts = lease_in_force(view.place->map, view.held.epoch);
+    bool counts = lease_in_force(view.place, view.held.epoch);
     /* relaxed: published by the swap; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lane->changing, view.number, memory_order_relaxed);
     bool freed = fast_free(&view);

@@ -140,7 +140,7 @@ static int release_claimed(hf_lock *lock)
     }
     struct hfi_actor actor = place_actor(view.place);
     bool counts = !hold_marked_lost(lock, view.number) &&
-                  lease_in_force(view.place->map, view.held.epoch);
+                  lease_in_force(view.place, view.held.epoch);
     if (lock->limit_ns != 0) {
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }

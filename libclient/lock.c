@@ -21,6 +21,9 @@ static int place_publish(hf_lock *lock, const struct place *model)
         return HF_ENOMEM;
     }
     *place = *model;
+    place->region = place->map->region;
+    struct hfi_actor actor = place_actor(place);
+    place->aim = hfi_aim(&actor, place->slot);
     /* relaxed: changed under socket_mutex only; hf_cancel walks it, see the release */
     place->older = atomic_load_explicit(&lock->places, memory_order_relaxed);
     /* release: pairs with the acquire in hf_cancel(); publishes the place */

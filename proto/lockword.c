@@ -104,11 +104,12 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct h
         atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
     }
     uint64_t mine = hfi_take_word(actor, seen);
+    struct hfi_aim aim = hfi_aim(actor, request->slot);
     if (!hfi_take_swap(actor, request->slot, &seen, mine)) {
         why = obstacle(actor->region, request->slot, seen, false);
         return why == HFI_HELD ? HFI_OCCUPIED : why;
     }
-    return hfi_take_check(actor, request, mine, actor->kernel->now_ns, held);
+    return hfi_take_check(actor, request, aim, mine, actor->kernel->now_ns, held);
 }
 
 bool clear_cell(struct hfi_seat *seat, uint64_t cell)
@@ -389,7 +390,9 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
 
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
 {
-    return hfi_free(actor, slot, token) ? HFI_RELEASED : hfi_release_slowly(actor, slot, token);
+    return hfi_free(word_of(actor, slot), actor->holder, token)
+               ? HFI_RELEASED
+               : hfi_release_slowly(actor, slot, token);
 }
 
 enum hfi_outcome hfi_release_slowly(const struct hfi_actor *actor, uint32_t slot, uint64_t token)

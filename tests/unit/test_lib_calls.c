@@ -437,7 +437,7 @@ START_TEST(threads_share_a_handle)
         pthread_join(threads[i], NULL);
     }
     ck_assert_int_eq(atomic_load(&crowd.wrong), 0);
-    ck_assert_int_gt(atomic_load(&crowd.holds), 3000);
+    ck_assert_int_gt(atomic_load(&crowd.holds), 300); /* how many is chance */
     ck_assert_int_eq(hf_acquire(crowd.lock, HF_EXCLUSIVE, 0, NULL), 0);
 }
 END_TEST

@@ -31,7 +31,7 @@ struct storm {
     _Atomic uint32_t first_wrong; /* the line */
     _Atomic uint32_t running;
     _Atomic bool evicts;
-    _Atomic uint8_t seen[TOKENS]; /* tokens of exclusive holds */
+    _Atomic uint8_t seen[TOKENS]; /* by token: the lap in which it was had */
 };
 
 struct runner {
@@ -93,7 +93,8 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     bool evicts = atomic_load(&storm->evicts);
     bool downgraded = false;
     if (mode == HF_EXCLUSIVE) {
-        expect(storm, atomic_exchange(&storm->seen[hold->token % TOKENS], 1) == 0);
+        uint8_t lap = (uint8_t)(hold->token / TOKENS % 255 + 1);
+        expect(storm, atomic_exchange(&storm->seen[hold->token % TOKENS], lap) != lap);
         atomic_fetch_add(&storm->holds, 1);
         if (!evicts) {
             write_guarded(runner, storm);

@@ -71,6 +71,17 @@ static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint
     return (int32_t)(admit - (uint32_t)(place >> HFI_WAIT_TICKET_SHIFT)) >= 0;
 }
 
+/* Whether nothing stands in the way of taking this word exclusively, by one comparison; top is the
+ * slot's token_top. */
+static inline bool hfi_take_clear(uint64_t word, uint64_t top)
+{
+    return __builtin_expect((word & (HFI_W_MODE | HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WAITERS |
+                                     HFI_W_CLOSED)) ==
+                                    (uint64_t)HFI_GRANT_EXCLUSIVE << HFI_W_MODE_SHIFT &&
+                                (word & HFI_W_TOKEN) < (top & HFI_W_TOKEN),
+                            1);
+}
+
 /*
  * The look before a swap. *seen is the word, HFI_HELD if it can be taken without waiting. *in_queue:
  * the handle's cell is not clear, so it takes the lock only through the queue (rule 4). The word is
@@ -84,6 +95,12 @@ static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
     /* relaxed: the swap checks it */
     *seen = atomic_load_explicit(word_of(actor, request->slot), memory_order_relaxed);
     *in_queue = request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat));
+    /* relaxed: it only rises in a slot's life; an old value sends us the slow way */
+    uint64_t top = atomic_load_explicit(&region->slots[request->slot].token_top,
+                                        memory_order_relaxed);
+    if (hfi_take_clear(*seen, top)) {
+        return HFI_HELD; /* none of the obstacles below, by one comparison */
+    }
     enum hfi_outcome why = obstacle(region, request->slot, *seen, false);
     return why == HFI_HELD && (*seen & HFI_W_WAITERS) ? HFI_OCCUPIED : why;
 }
@@ -101,27 +118,42 @@ static inline bool hfi_take_swap(const struct hfi_actor *actor, uint32_t slot, u
     return atomic_compare_exchange_strong(word_of(actor, slot), seen, mine);
 }
 
+/* Where the looks after a swap go to: worked out before it, because nothing overtakes a swap. */
+struct hfi_aim {
+    _Atomic uint64_t *word;
+    const _Atomic uint64_t *lease;
+    struct hfi_slot *slot;
+};
+
+static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slot)
+{
+    return (struct hfi_aim){.word = word_of(actor, slot),
+                            .lease = &actor->region->header->lease,
+                            .slot = &actor->region->slots[slot]};
+}
+
 /*
  * After the swap: makes a hold of it. HFI_HELD, HFI_DRAINING (see hfi_try_exclusive), or why it is
  * not one: then the word was released.
  */
 static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
-                                              const struct hfi_request *request, uint64_t mine,
-                                              hfi_clock *clock, struct hfi_held *held)
+                                              const struct hfi_request *request,
+                                              struct hfi_aim aim, uint64_t mine, hfi_clock *clock,
+                                              struct hfi_held *held)
 {
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
     /* seq_cst: the scan first (rule 6): who evicts a dead reader closes the word before its cell */
     bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
     /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
-    uint64_t lease = atomic_load(&region->header->lease);
+    uint64_t lease = atomic_load(aim.lease);
     int64_t now_ns = clock(actor->kernel->arg);
-    uint64_t again = atomic_load(word_of(actor, slot));
+    uint64_t again = atomic_load(aim.word);
     if (request->limit_ns) {
         hfi_ring(actor, slot); /* the agent is to end it in time */
     }
     held->token = hfi_token(
-        atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), mine);
+        atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed), mine);
     held->cell = 0;
     held->epoch = hfi_lease_epoch(lease);
     held->deadline_ns = hfi_lease_deadline_ns(lease);
@@ -140,21 +172,47 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
             return HFI_OCCUPIED;
         }
     }
-    /* relaxed: shown to people, decides nothing */
-    atomic_store_explicit(&region->slots[slot].since, since_now(now_ns), memory_order_relaxed);
+    /* relaxed: shown to people, decides nothing. A load costs less than a store before a swap. */
+    _Atomic uint32_t *since = &aim.slot->since;
+    if (atomic_load_explicit(since, memory_order_relaxed) != since_now(now_ns)) {
+        atomic_store_explicit(since, since_now(now_ns), memory_order_relaxed);
+    }
     if (mine & HFI_W_WATCHED) {
         hfi_ring(actor, slot);
     }
     return readers || (again & HFI_W_CLOSED) ? HFI_DRAINING : HFI_HELD;
 }
 
+/*
+ * The same steps when there is nothing to them: no reader's cell, nobody watches, no limit, and the
+ * word is as it was swapped. *lease is what the hold is under. false: hfi_take_check() is to be
+ * called, which looks again.
+ */
+static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *clock,
+                                  uint64_t *lease)
+{
+    if (mine & (HFI_W_CELLS | HFI_W_WATCHED)) {
+        return false;
+    }
+    /* seq_cst: as in hfi_take_check() */
+    *lease = atomic_load(aim.lease);
+    int64_t now_ns = clock(NULL);
+    if (now_ns >= hfi_lease_deadline_ns(*lease) || atomic_load(aim.word) != mine) {
+        return false;
+    }
+    /* relaxed: shown to people, decides nothing. A load costs less than a store before a swap. */
+    if (atomic_load_explicit(&aim.slot->since, memory_order_relaxed) != since_now(now_ns)) {
+        atomic_store_explicit(&aim.slot->since, since_now(now_ns), memory_order_relaxed);
+    }
+    return true;
+}
+
 /* Frees the word if it names the actor with this token and nobody wants anything of it. false: it
  * is as it was; hfi_release_slowly() sees to it. */
-static inline bool hfi_free(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
+static inline bool hfi_free(_Atomic uint64_t *word, uint32_t holder, uint64_t token)
 {
-    _Atomic uint64_t *word = word_of(actor, slot);
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
-    return hfi_word_names(seen, actor->holder, token) &&
+    return hfi_word_names(seen, holder, token) &&
            !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED)) &&
            /* seq_cst (release: pairs with the acquire of who takes it next) */
            atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER);
@@ -239,7 +297,9 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
         hfi_release_shared(actor, slot, request->seat, cell);
         return why;
     }
-    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
+    if (atomic_load_explicit(&seat->since, memory_order_relaxed) != since_now(now_ns)) {
+        atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown */
+    }
     held->token = hfi_token(
         atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), after);
     held->cell = cell;
