@@ -252,7 +252,12 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
         if (limit_ns) { /* before the swap: the hold can be ended from its first moment */
-            atomic_store(&seat->deadline_ns, (uint64_t)now_ns + limit_ns);
+            /* Only ever later: a hander that stood still must not shorten a hold that has begun. */
+            uint64_t end_ns = (uint64_t)now_ns + limit_ns;
+            uint64_t old_ns = atomic_load(&seat->deadline_ns);
+            while (old_ns < end_ns && /* ends: it only rises */
+                   !atomic_compare_exchange_weak(&seat->deadline_ns, &old_ns, end_ns)) {
+            }
         }
         *next = ((seen & ~HFI_W_HOLDER) + 1) | (uint64_t)target << HFI_W_HOLDER_SHIFT |
                 HFI_W_WAITERS;

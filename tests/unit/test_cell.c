@@ -225,7 +225,7 @@ static void host_act(struct world *world, uint32_t node)
     case IDLE:
         model->request_id = ++host->last_id;
         model->want = ASKING;
-        /* fall through */
+        __attribute__((fallthrough));
     case ASKING:
         cell_acquire(cell, node, model->to, lock_name(lock), model->request_id, host->epoch,
                      MESSAGE_MODE_EXCLUSIVE, 100);

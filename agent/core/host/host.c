@@ -385,14 +385,15 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
             hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch);
         }
     }
-    if (was_safe && host->refused) {
+    /* At every renewal, so that nothing that is awaited is ever left to a bell that did not ring:
+     * a refused request, a range of tokens that ran out while no agent was there. */
+    if (lease_is_safe(host)) {
         locks_mark_wanted(host);
     }
     if (!was_safe && lease_is_safe(host)) {
         if (host->started && !other) {
             poke_all(host);
         }
-        locks_mark_wanted(host);
         emit_log(actions, "session_safe", lease->epoch);
     }
 }

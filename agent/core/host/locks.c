@@ -187,7 +187,9 @@ static struct message *ask_message(struct host *host, struct place at, enum mess
 /* The longest lock-delay that any handle of the lock asks for. */
 static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
 {
-    uint32_t longest_ms = at_least_ms;
+    /* Clients that have not opened their handles again may have asked for more than is known. */
+    uint32_t unknown_ms = handles_unknown(host) ? LOCK_DELAY_UNKNOWN_MS : 0;
+    uint32_t longest_ms = at_least_ms > unknown_ms ? at_least_ms : unknown_ms;
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         const struct handle *who = &host->handles[handle];
@@ -579,7 +581,6 @@ static void refused(struct host *host, struct place at, const struct message_ref
     } else if (lock->state == LOCK_AMENDING) {
         lock->state = LOCK_GRANTED;
     }
-    host->refused = true;
     pending_resolve(host, at, HF_EFULL);
 }
 
@@ -675,7 +676,6 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
 
 void locks_mark_wanted(struct host *host)
 {
-    host->refused = false;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {

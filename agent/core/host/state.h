@@ -34,7 +34,8 @@ enum {
     ZOMBIE_SWEEP_MS = 1000,
     LIMIT_IDLE_CHECK_MS = 1000,
     PENDING_MAX = 1024,
-    SCAN_SLOTS = 4096, /* slots looked at in one piece of a scan */
+    LOCK_DELAY_UNKNOWN_MS = 1000, /* of a handle that is not known yet: the API's default */
+    SCAN_SLOTS = 4096,            /* slots looked at in one piece of a scan */
 };
 
 static const int64_t MS = 1000000;
@@ -176,7 +177,6 @@ struct host {
     int64_t now_ns;
     bool started;
     bool rang;
-    bool refused;            /* a request was: it is made again when the lease is renewed */
     struct host_lease lease; /* epoch: of the grants */
     uint64_t last_request;
     uint32_t client_capacity;
