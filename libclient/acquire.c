@@ -1,8 +1,8 @@
 /*
  * Taking a lock when the fast path does not succeed at once.
  *
- * The fast path is in fast.c. What comes here has the claim of the handle (client.h), which it waits
- * for under the handle's mutex.
+ * The fast path is in fast.c. What comes here has the claim of the handle (client.h), which it
+ * waits for under the handle's mutex.
  *
  * A wait ends by itself, by its patience, or by hf_cancel. It sleeps on futexes in the region; when
  * the lease runs out it sees to the agent, connects again if it has to, and goes on in its place
