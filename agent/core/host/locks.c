@@ -401,6 +401,9 @@ static void attend_granted(struct host *host, struct place at, struct host_actio
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
     uint64_t word = atomic_load(lock_word(host, at));
+    if (lock->state == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
+        return; /* not in force before it covers every handle's lock-delay */
+    }
     if (hfi_word_mode(word) != (enum hfi_grant)lock->mode) { /* somebody wrote over it */
         hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
     }
@@ -512,13 +515,19 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock->mode = grant->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
     lock->token_last = grant->token_last;
     lock->state = LOCK_GRANTED;
+    if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
+        /* A hold must not begin under a grant that does not cover its lock-delay: if the word is not
+         * open yet, it is opened by the answer to this. */
+        lock_amend(host, at, 0, false, actions);
+        if (lock->state == LOCK_AMENDING &&
+            hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE) {
+            return;
+        }
+    }
     /* A token whose low bits are 0 cannot be told by a word: the next one is the first. */
     uint64_t first = grant->token_first & HFI_W_TOKEN ? grant->token_first : grant->token_first + 1;
     hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, first, grant->token_last);
     pending_resolve(host, at, 0);
-    if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
-        lock_amend(host, at, 0, false, actions);
-    }
     if (atomic_load(lock_word(host, at)) & HFI_W_RECALL) { /* it came while this was under way */
         attend_granted(host, at, actions);
     }
