@@ -85,7 +85,8 @@ static inline bool hfi_take_clear(uint64_t word, uint64_t top)
 /*
  * The look before a swap. *seen is the word, HFI_HELD if it can be taken without waiting.
  * *in_queue: the handle's cell is not clear, so it takes the lock only through the queue (rule
- * 4). The word is read first, then the cell: a place in the queue that is taken in between changes the word.
+ * 4). The word is read first, then the cell: a place in the queue that is taken in between
+ * changes the word.
  */
 static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
                                              const struct hfi_request *request, uint64_t *seen,
