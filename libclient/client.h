@@ -51,8 +51,8 @@
  * Fast release.  F: lane.changing = the hold's number; frees the word; ended = number;
  * changing = 0. It needs no claim: a claimant that acquires does nothing while the handle holds,
  * and one that ends or changes the hold goes by the word, too. A word that does not show the hold
- * any more is read as "lost" only by who then finds no lane changing that number, and ended still behind: what
- * F stored before it freed the word is seen by who sees it freed.
+ * any more is read as "lost" only by who then finds no lane changing that number, and ended still
+ * behind: what F stored before it freed the word is seen by who sees it freed.
  */
 #ifndef LIBCLIENT_CLIENT_H
 #define LIBCLIENT_CLIENT_H
