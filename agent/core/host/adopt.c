@@ -108,6 +108,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id)
             return NONE;
         }
         client = client_of_id(host, id);
+        client_is_known(host, client);
         host->clients[client].flags = CLIENT_USED | CLIENT_DEAD;
     }
     return client;

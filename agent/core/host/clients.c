@@ -32,6 +32,14 @@ bool client_lives(const struct host *host, uint32_t client)
            (who->flags & (CLIENT_CONNECTED | CLIENT_SURVIVOR));
 }
 
+void client_is_known(struct host *host, uint32_t client)
+{
+    if (host->clients[client].flags & CLIENT_SURVIVOR) {
+        host->clients[client].flags &= ~(uint32_t)CLIENT_SURVIVOR;
+        host->survivor_count--;
+    }
+}
+
 /* The highest id that every region has a record for. */
 static uint32_t id_limit(const struct host *host)
 {
@@ -119,6 +127,7 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
             return false;
         }
         host->clients[index].flags |= CLIENT_SURVIVOR;
+        host->survivor_count++;
         host->clients[index].nonce = nonce;
         host->clients[index].peer = *peer;
     }
@@ -271,7 +280,7 @@ static void scan_piece(struct host *host, uint32_t client, struct host_actions *
     }
     if (who->scan_space >= host->config.namespace_count) {
         busy_clear(host, who, CLIENT_SCANNING);
-        who->flags &= ~(uint32_t)CLIENT_SURVIVOR;
+        client_is_known(host, client);
         client_forget_if_done(host, client, actions);
     }
 }
@@ -317,5 +326,6 @@ void client_forget_if_done(struct host *host, uint32_t client, struct host_actio
         host->ids[id] = (struct holder_id){0};
         id = next;
     }
+    client_is_known(host, client);
     who->flags = 0;
 }

@@ -377,11 +377,12 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct place a
     uint32_t handle = handle_of(host, at, open->holder);
     if (handle != NONE) { /* its own, from before it was hung up on */
         struct handle *who = &host->handles[handle];
-        if (who->client != client || !(who->flags & HANDLE_ZOMBIE) || who->seat != open->seat) {
+        if (who->client != client || !(who->flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
+            who->seat != open->seat) {
             return NONE;
         }
-        who->flags &= (uint8_t)~HANDLE_ZOMBIE;
-        host->zombie_count--;
+        host->zombie_count -= (who->flags & HANDLE_ZOMBIE) != 0;
+        who->flags &= (uint8_t) ~(HANDLE_ZOMBIE | HANDLE_FOUND);
         return handle;
     }
     bool seated = open->seat != HFI_SEAT_NONE;
@@ -510,7 +511,7 @@ int32_t handle_map(struct host *host, uint32_t client, const struct hfi_frame *f
 static uint32_t handle_check(const struct host *host, uint32_t client, uint32_t handle)
 {
     return handle < host->handles_used && (host->handles[handle].flags & HANDLE_USED) &&
-                   !(host->handles[handle].flags & HANDLE_ZOMBIE) &&
+                   !(host->handles[handle].flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) &&
                    host->handles[handle].client == client
                ? handle
                : NONE;
@@ -674,6 +675,7 @@ static bool zombie_is_named(struct host *host, uint32_t handle, struct host_acti
 
 void zombies_sweep(struct host *host, struct host_actions *actions)
 {
+    bool full = false;
     host->sweep_due_ns = INT64_MAX;
     if (host->zombie_count == 0) {
         return;
@@ -688,15 +690,20 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
         uint32_t client = who->client;
         bool dead = host->clients[client].flags & CLIENT_DEAD;
         bool closed = host->clients[client].flags & CLIENT_CONNECTED;
-        if ((dead || closed) && !(host->clients[client].flags & CLIENT_BURYING) &&
-            has_room(actions, WORK_ACTIONS, WORK_OUTPUT) &&
-            !zombie_is_named(host, handle, actions)) {
+        if ((!dead && !closed) || (host->clients[client].flags & CLIENT_BURYING)) {
+            continue;
+        }
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            full = true; /* the rest at once, in the next step */
+            break;
+        }
+        if (!zombie_is_named(host, handle, actions)) {
             handle_free(host, handle);
             client_forget_if_done(host, client, actions);
         }
     }
     if (host->zombie_count > 0) {
-        host->sweep_due_ns = host->now_ns + ZOMBIE_SWEEP_MS * MS;
+        host->sweep_due_ns = full ? host->now_ns : host->now_ns + ZOMBIE_SWEEP_MS * MS;
     }
 }
 
@@ -715,6 +722,48 @@ static int64_t limit_deadline(const struct host *host, const struct handle *who,
     int64_t deadline_ns = (int64_t)atomic_load(&seat->deadline_ns);
     int64_t latest_ns = host->now_ns + (int64_t)who->limit_ms * MS; /* hostile bytes */
     return deadline_ns < latest_ns ? (deadline_ns > 0 ? deadline_ns : 1) : latest_ns;
+}
+
+static void limit_find(struct host *host, struct place at, uint32_t seat)
+{
+    struct space *space = &host->spaces[at.space];
+    const struct hfi_seat *shared = hfi_seat(&space->region, seat);
+    uint32_t id = space->seat_holder[seat];
+    uint32_t client = client_of_id(host, id);
+    bool holds = hfi_word_holder(atomic_load(lock_word(host, at))) == id ||
+                 (atomic_load(&shared->reader) & HFI_CELL_COUNT);
+    uint64_t deadline_ns = atomic_load(&shared->deadline_ns);
+    if (id == 0 || !holds || deadline_ns == 0 || client == NONE || !client_lives(host, client) ||
+        space->seat_handle[seat] != NONE) {
+        return;
+    }
+    uint32_t handle = handle_new(host, client, at);
+    if (handle == NONE) {
+        return; /* its own handle, once it opens it, is what ends it */
+    }
+    uint64_t limit_ms = atomic_load(&shared->limit_ns) / (uint64_t)MS + 1;
+    int64_t left_ms = ((int64_t)(deadline_ns & INT64_MAX) - host->now_ns) / MS + 1;
+    limit_ms = left_ms > 0 && (uint64_t)left_ms > limit_ms ? (uint64_t)left_ms : limit_ms;
+    struct handle *who = &host->handles[handle];
+    who->holder = (uint16_t)id;
+    who->seat = seat;
+    who->flags |= HANDLE_FOUND | HANDLE_LIMITED;
+    who->limit_ms = limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
+    who->lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
+    space->seat_handle[seat] = handle;
+    host->limited[host->limited_count++] = handle;
+}
+
+void limits_find(struct host *host, struct place at)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t block = space->slot_blocks[at.slot];
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            limit_find(host, at, (block - 1) * HFI_BLOCK_SEATS + place);
+        }
+        block = space->block_next[block - 1];
+    }
 }
 
 void limits_attend(struct host *host, struct place at)

@@ -142,13 +142,7 @@ void slot_persist(struct host *host, struct place at, struct host_actions *actio
  */
 static bool handles_unknown(const struct host *host)
 {
-    const uint32_t survivor = CLIENT_USED | CLIENT_SURVIVOR;
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        if ((host->clients[i].flags & survivor) == survivor) {
-            return true;
-        }
-    }
-    return false;
+    return host->survivor_count > 0;
 }
 
 /* The name gives its slot up. */
@@ -344,8 +338,15 @@ void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
             uint32_t id = space->seat_holder[seat];
-            if (id != 0 && client_has_id(host, client, id) && space->seat_handle[seat] == NONE) {
+            uint32_t handle = space->seat_handle[seat];
+            if (id == 0 || !client_has_id(host, client, id)) {
+                continue;
+            }
+            if (handle == NONE) {
                 handle_bury_seat(host, client, at, seat, actions);
+            } else if (host->handles[handle].flags & HANDLE_FOUND) {
+                host->handles[handle].flags &= (uint8_t)~HANDLE_FOUND;
+                handle_bury(host, handle, actions);
             }
         }
         block = space->block_next[block - 1];
@@ -430,6 +431,9 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
     struct lock *lock = lock_at(host, at);
     if (!lock_is_named(lock)) {
         return;
+    }
+    if (handles_unknown(host)) {
+        limits_find(host, at);
     }
     attend_holder(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));

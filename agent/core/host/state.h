@@ -70,6 +70,7 @@ enum {
     HANDLE_ZOMBIE = 2,  /* closed or its client is gone, but its ids may still be named */
     HANDLE_LIMITED = 4, /* has a seat, stands in host.limited */
     HANDLE_BARGING = 8,
+    HANDLE_FOUND = 16, /* made for a survivor's limited hold; its client has not opened it yet */
 };
 
 struct handle {
@@ -187,7 +188,8 @@ struct host {
     uint32_t pending_count;
     uint32_t opening_count;
     uint32_t watch_count;
-    uint32_t clients_busy; /* how many have BURYING, SCANNING or POKE set */
+    uint32_t survivor_count; /* clients that have CLIENT_SURVIVOR set */
+    uint32_t clients_busy;   /* how many have BURYING, SCANNING or POKE set */
     uint32_t connected_count;
     uint32_t ids_high; /* highest id ever given */
     int64_t limits_due_ns;
@@ -281,6 +283,8 @@ void client_forget_if_done(struct host *host, uint32_t client, struct host_actio
 /* One piece of burying. */
 void client_bury_piece(struct host *host, uint32_t client, struct host_actions *actions);
 bool client_lives(const struct host *host, uint32_t client);
+/* What it has open is all known now. */
+void client_is_known(struct host *host, uint32_t client);
 
 /* ---- handles.c ---- */
 
@@ -308,6 +312,8 @@ uint32_t handle_of_seat(const struct host *host, uint32_t space, uint32_t seat);
 void pending_resolve(struct host *host, struct place at, int32_t error);
 void pending_work(struct host *host, struct host_actions *actions);
 void limits_check(struct host *host, struct host_actions *actions);
+/* Survivors' holds with a limit on this lock, which have to be ended in time: gives them handles. */
+void limits_find(struct host *host, struct place at);
 /* A hold with a limit may have begun on this lock. */
 void limits_attend(struct host *host, struct place at);
 /* Drops the slot's blocks; no handle has it. */
