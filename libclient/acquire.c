@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#define SLICE_NS (20 * NS_PER_MS)  /* a try looks this often whether another took the lock */
+#define SLICE_NS (20 * NS_PER_MS) /* a try looks this often whether another took the lock */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
 #define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next goes on with the same greeting */
 #define PACE_NS_MIN (50 * NS_PER_MS)
@@ -436,8 +436,7 @@ static void lane_take(hf_lock *lock)
     uint16_t i = 0;
     /* relaxed, all: changed under the claim only; a thread compares it with itself */
     uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
-    while (i < used &&
-           atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) != self) {
+    while (i < used && atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) != self) {
         i++;
     }
     if (i == used && i < LOCK_LANES && lock->simple) {

@@ -135,8 +135,8 @@ struct hold {
     _Atomic int64_t deadline_ns;
     _Atomic(struct place *) place;
     _Atomic uint32_t epoch;
-    _Atomic uint32_t mode; /* enum hf_mode */
-    _Atomic uint64_t cell; /* of a shared hold */
+    _Atomic uint32_t mode;        /* enum hf_mode */
+    _Atomic uint64_t cell;        /* of a shared hold */
     _Atomic int64_t lease_end_ns; /* with lease_ns: when the hold ends; else INT64_MAX */
 };
 
@@ -152,14 +152,14 @@ struct hold_view {
 
 struct hf_lock {
     /* What the fast path touches: this line and the hold's. */
-    const volatile uint32_t *alive; /* 0 in a forked child */
-    _Atomic uint64_t claims;        /* odd: claimed */
-    _Atomic(struct place *) place;  /* NULL: nowhere, the agent does not have the handle */
-    _Atomic(struct place *) fast_place; /* .place at the end of the last claim */
-    uint32_t flags;                 /* hf_lock_options.flags */
-    _Atomic uint16_t lanes_used;    /* the first so many; changed under the claim */
-    bool simple;                    /* no limit, not reentrant: threads may have lanes */
-    struct lock_lane lanes[LOCK_LANES + 1];   /* the last is the claimant's, for .changing */
+    const volatile uint32_t *alive;         /* 0 in a forked child */
+    _Atomic uint64_t claims;                /* odd: claimed */
+    _Atomic(struct place *) place;          /* NULL: nowhere, the agent does not have the handle */
+    _Atomic(struct place *) fast_place;     /* .place at the end of the last claim */
+    uint32_t flags;                         /* hf_lock_options.flags */
+    _Atomic uint16_t lanes_used;            /* the first so many; changed under the claim */
+    bool simple;                            /* no limit, not reentrant: threads may have lanes */
+    struct lock_lane lanes[LOCK_LANES + 1]; /* the last is the claimant's, for .changing */
     struct hold hold;
 
     hf_client *client;

@@ -76,8 +76,8 @@ COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct place 
     const struct hfi_actor actor = place_actor(place);
     const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
     struct hfi_held held;
-    enum hfi_outcome outcome = hfi_take_check(&actor, &request, hfi_aim(&actor, request.slot),
-                                              mine, clock_here, &held);
+    enum hfi_outcome outcome = hfi_take_check(&actor, &request, hfi_aim(&actor, request.slot), mine,
+                                              clock_here, &held);
     if (outcome != HFI_HELD) {
         if (outcome == HFI_DRAINING) {
             hfi_release(&actor, request.slot, held.token);
@@ -111,8 +111,7 @@ FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *pl
     }
     uint64_t mine = seen + 1 + ((uint64_t)place->holder << HFI_W_HOLDER_SHIFT);
     /* relaxed: published by the swap */
-    atomic_store_explicit(&lane->taking, mine & (HFI_W_HOLDER | HFI_W_TOKEN),
-                          memory_order_relaxed);
+    atomic_store_explicit(&lane->taking, mine & (HFI_W_HOLDER | HFI_W_TOKEN), memory_order_relaxed);
     /* seq_cst (at least acquire: pairs with the release of the last holder's swap) */
     if (!atomic_compare_exchange_strong(aim.word, &seen, mine)) {
         lane_clear(lane);

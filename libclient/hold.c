@@ -178,7 +178,7 @@ int release_slow(hf_lock *lock, uint64_t number)
     }
     /* relaxed: only the owner of the claim writes it now */
     if (number != 0 && atomic_load_explicit(&lock->hold.number, memory_order_relaxed) != number) {
-        result = HF_ENOTHELD; /* another thread ended it, and began another */
+        result = HF_ENOTHELD;     /* another thread ended it, and began another */
     } else if (lock->depth > 1) { /* only the last of as many releases as acquires ends it */
         struct hold_view view;
         lock->depth--;

@@ -43,24 +43,24 @@ typedef struct hf_lock hf_lock;
 
 /* Failures. The numbers never change. */
 enum hf_error {
-    HF_EBUSY = -1,        /* a try: held, awaited by others, closed, or not known within 1 s */
-    HF_ETIMEDOUT = -2,    /* the timeout passed first */
-    HF_ECANCELED = -3,    /* another thread called hf_cancel */
-    HF_ELOST = -4,        /* the hold ended before this call: its lease, its limit, or a break */
-    HF_ENOTHELD = -5,     /* this handle holds nothing */
-    HF_EALREADY = -6,     /* this handle holds already (see HF_REENTRANT) */
-    HF_EDEADLK = -7,      /* waiting could never end */
-    HF_EFORKED = -8,      /* the object belongs to the parent of this process */
-    HF_ENOAGENT = -9,     /* no agent answers at the socket */
-    HF_EACCES = -10,      /* the agent's configuration does not allow it to this user */
-    HF_EINVAL = -11,      /* an argument is out of its range */
+    HF_EBUSY = -1,         /* a try: held, awaited by others, closed, or not known within 1 s */
+    HF_ETIMEDOUT = -2,     /* the timeout passed first */
+    HF_ECANCELED = -3,     /* another thread called hf_cancel */
+    HF_ELOST = -4,         /* the hold ended before this call: its lease, its limit, or a break */
+    HF_ENOTHELD = -5,      /* this handle holds nothing */
+    HF_EALREADY = -6,      /* this handle holds already (see HF_REENTRANT) */
+    HF_EDEADLK = -7,       /* waiting could never end */
+    HF_EFORKED = -8,       /* the object belongs to the parent of this process */
+    HF_ENOAGENT = -9,      /* no agent answers at the socket */
+    HF_EACCES = -10,       /* the agent's configuration does not allow it to this user */
+    HF_EINVAL = -11,       /* an argument is out of its range */
     HF_ENAMETOOLONG = -12, /* a lock name of more than 255 bytes */
-    HF_EFULL = -13,       /* a table of the agent is full; nothing was changed */
-    HF_EVERSION = -14,    /* library and agent speak different versions */
-    HF_EPROTO = -15,      /* the agent answered something that makes no sense */
-    HF_ENOMEM = -16,      /* no memory, or no file descriptor */
-    HF_ESTALE = -17,      /* a sequencer that is not held now */
-    HF_EUNKNOWN = -18,    /* cannot be known now */
+    HF_EFULL = -13,        /* a table of the agent is full; nothing was changed */
+    HF_EVERSION = -14,     /* library and agent speak different versions */
+    HF_EPROTO = -15,       /* the agent answered something that makes no sense */
+    HF_ENOMEM = -16,       /* no memory, or no file descriptor */
+    HF_ESTALE = -17,       /* a sequencer that is not held now */
+    HF_EUNKNOWN = -18,     /* cannot be known now */
 };
 
 enum hf_mode {
@@ -240,7 +240,7 @@ struct hf_party {
     const char *agent;
     int64_t pid;
     int64_t uid;
-    const char *command;  /* the holder's command line, words joined by spaces; waiters: NULL */
+    const char *command; /* the holder's command line, words joined by spaces; waiters: NULL */
     enum hf_mode mode;
     uint64_t token;       /* holders */
     int64_t elapsed_ns;   /* held for, or waited for */

@@ -129,8 +129,8 @@ static void *runner_main(void *arg)
         if (result == 0) {
             hold_and_release(runner, lock, mode, &hold);
         } else {
-            expect(storm, result == HF_EALREADY || result == HF_EBUSY ||
-                              result == HF_ETIMEDOUT || result == HF_ECANCELED ||
+            expect(storm, result == HF_EALREADY || result == HF_EBUSY || result == HF_ETIMEDOUT ||
+                              result == HF_ECANCELED ||
                               (result == HF_ELOST && atomic_load(&storm->evicts)));
         }
         if (draw(runner, 64) == 0) {

@@ -75,11 +75,11 @@ static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint
  * slot's token_top. */
 static inline bool hfi_take_clear(uint64_t word, uint64_t top)
 {
-    return __builtin_expect((word & (HFI_W_MODE | HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WAITERS |
-                                     HFI_W_CLOSED)) ==
-                                    (uint64_t)HFI_GRANT_EXCLUSIVE << HFI_W_MODE_SHIFT &&
-                                (word & HFI_W_TOKEN) < (top & HFI_W_TOKEN),
-                            1);
+    return __builtin_expect(
+        (word & (HFI_W_MODE | HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WAITERS | HFI_W_CLOSED)) ==
+                (uint64_t)HFI_GRANT_EXCLUSIVE << HFI_W_MODE_SHIFT &&
+            (word & HFI_W_TOKEN) < (top & HFI_W_TOKEN),
+        1);
 }
 
 /*
@@ -138,8 +138,8 @@ static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slo
  * not one: then the word was released.
  */
 static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
-                                              const struct hfi_request *request,
-                                              struct hfi_aim aim, uint64_t mine, hfi_clock *clock,
+                                              const struct hfi_request *request, struct hfi_aim aim,
+                                              uint64_t mine, hfi_clock *clock,
                                               struct hfi_held *held)
 {
     struct hfi_region *region = actor->region;
@@ -153,8 +153,7 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
     if (request->limit_ns) {
         hfi_ring(actor, slot); /* the agent is to end it in time */
     }
-    held->token = hfi_token(
-        atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed), mine);
+    held->token = hfi_token(atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed), mine);
     held->cell = 0;
     held->epoch = hfi_lease_epoch(lease);
     held->deadline_ns = hfi_lease_deadline_ns(lease);
