@@ -111,12 +111,25 @@ static void end_if_failed(struct agent *agent)
     }
 }
 
+/* At the end of a turn, when no batch is open: a checkpoint cannot be made within one. */
+static void checkpoint_if_due(struct agent *agent)
+{
+    if (agent->checkpoint_due && driver_failed(agent->driver) == NULL) {
+        if (!store_idle(agent->store)) {
+            log_simple(LOG_LEVEL_WARN, "checkpoint_failed", store_error(agent->store));
+        }
+        agent->idle_commits = driver_commits(agent->driver);
+        agent->checkpoint_due = false;
+    }
+}
+
 /* After everything that was ready: libuv calls it once a turn. */
 static void turn_end(struct agent *agent)
 {
     driver_flush(agent->driver);
     see_to_regions(agent);
     driver_flush(agent->driver);
+    checkpoint_if_due(agent);
     end_if_failed(agent);
     if (!agent->told_to_end) {
         arm_timer(agent);
@@ -168,12 +181,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     uint64_t commits = driver_commits(agent->driver);
     /* The checkpoint waits for a quiet moment: it costs a flush or two. */
     bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;
-    if (quiet || commits - agent->idle_commits > COMMITS_UNTIL_CHECKPOINT) {
-        if (!store_idle(agent->store)) {
-            log_simple(LOG_LEVEL_WARN, "checkpoint_failed", store_error(agent->store));
-        }
-        agent->idle_commits = commits;
-    }
+    agent->checkpoint_due = quiet || commits - agent->idle_commits > COMMITS_UNTIL_CHECKPOINT;
     agent->seen_commits = commits;
 }
 

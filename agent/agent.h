@@ -114,6 +114,7 @@ struct agent {
     uint32_t id_high;      /* no client has a higher one */
     int64_t look_ns;       /* when lifelines are to be looked at; INT64_MAX: not */
     int64_t upkeep_ns;
+    bool checkpoint_due;
     uint64_t idle_commits; /* how many there were at the last checkpoint */
     uint64_t seen_commits; /* and at the last upkeep */
     int64_t alive_interval_ns;

@@ -225,7 +225,7 @@ static bool open_database(struct store *store)
         run(store, "PRAGMA page_size=1024; PRAGMA locking_mode=EXCLUSIVE;", "cannot be opened") &&
         query_is(store, "PRAGMA journal_mode=WAL", "wal") &&
         run(store,
-            "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-1024;"
+            "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-256;"
             "PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=-1; PRAGMA mmap_size=0;"
             "BEGIN EXCLUSIVE; COMMIT;",
             "cannot be locked");
