@@ -157,14 +157,17 @@ static int64_t start_what_is_due(void)
 /* The story of the lock words. */
 static void tell_words(void)
 {
-    static uint64_t before[SLOTS];
+    static uint64_t before[SLOTS], top_before[SLOTS];
     const struct sim_agent *agent = &world.agents[0];
     for (uint32_t slot = 0; agent->region_count > 0 && slot < SLOTS; slot++) {
         const struct hfi_region *region = &agent->regions[agent->region_count - 1].region;
         uint64_t word = region->words ? (uint64_t)region->words[slot].word : 0;
-        if (word != before[slot]) {
+        uint64_t top = region->slots ? (uint64_t)region->slots[slot].token_top : 0;
+        if (word != before[slot] || top != top_before[slot]) {
             before[slot] = word;
-            sim_tell("slot %u: word %016llx", slot, (unsigned long long)word);
+            top_before[slot] = top;
+            sim_tell("slot %u: word %016llx, tokens to %llx", slot, (unsigned long long)word,
+                     (unsigned long long)top);
         }
     }
 }

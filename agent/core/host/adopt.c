@@ -51,11 +51,7 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
 static void token_raise(struct host *host, struct place at, uint64_t token_first)
 {
     _Atomic uint64_t *word = lock_word(host, at);
-    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
     uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
-    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != token_first >> HFI_TOKEN_LOW_BITS) {
-        return; /* another slot's tokens: adopt_lock() sees to it */
-    }
     for (unsigned tries = 0; tries < 1000; tries++) { /* clients run meanwhile */
         uint64_t seen = atomic_load(word);
         /* seq_cst: a swap of the word like any other */
@@ -74,6 +70,13 @@ void host_load_grant(struct host *host, const struct message_name *name,
         value->owner.length != host->config.agent.length ||
         memcmp(value->owner.text, host->config.agent.text, value->owner.length) != 0 ||
         !lock_find(host, name->bytes, name->length, &at)) {
+        return;
+    }
+    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
+    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != value->token_last >> HFI_TOKEN_LOW_BITS) {
+        /* The agent before this one died before it moved the lock to another slot, so nobody has
+         * a hold under these tokens. Asked for again, the same grant comes, and moves it. It is
+         * not known here until then: nothing that looks at the lock may put it in force. */
         return;
     }
     struct lock *lock = lock_at(host, at);
@@ -152,18 +155,6 @@ static void adopt_lock(struct host *host, struct place at, struct host_actions *
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
             hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
         }
-        return;
-    }
-    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
-    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != lock->token_last >> HFI_TOKEN_LOW_BITS) {
-        /* The agent before this one died before it moved the lock to another slot, so nobody has
-         * a hold under these tokens. Asked for again, the same grant comes, and moves it. */
-        hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
-        lock->state = LOCK_IDLE;
-        lock->mode = HFI_GRANT_NONE;
-        lock->token_last = 0;
-        lock->ballot = 0;
-        lock->sequence = 0;
         return;
     }
     hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);

@@ -442,7 +442,7 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
     }
     if (lock_is_granted(lock)) {
         attend_granted(host, at, actions);
-    } else if (lock->state == LOCK_IDLE && lock_is_awaited(host, at)) {
+    } else if (lock->state == LOCK_IDLE && !lock->full && lock_is_awaited(host, at)) {
         lock_ask(host, at, 0, actions);
     }
     limits_attend(host, at);
@@ -507,8 +507,10 @@ static void grant_apply(struct host *host, struct place at, const struct message
         send_give_back(host, &name, grant->version, 0, actions);
         lock_at(host, at)->request = (uint16_t)host->last_request;
         lock_at(host, at)->state = LOCK_RETURNING;
-        if (!moved) {
+        lock_at(host, at)->full = !moved;
+        if (!moved) { /* not asked for at every ring, which would go on for ever: with a renewal */
             pending_resolve(host, at, HF_EFULL);
+            locks_reclaim(host, at.space, actions);
         }
         return;
     }
@@ -572,7 +574,9 @@ static void returned(struct host *host, struct place at, struct host_actions *ac
     emit_lock_log(host, actions, "grant_returned", at, 0, 0);
     lock_changed(host, at);
     if (lock_is_awaited(host, at)) {
-        lock_ask(host, at, 0, actions);
+        if (!lock->full) {
+            lock_ask(host, at, 0, actions);
+        }
     } else if (lock->handles == NONE && !handles_unknown(host)) {
         lock_unmake(host, at, actions);
     }
@@ -693,6 +697,7 @@ void locks_mark_wanted(struct host *host)
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
             struct place at = {i, slot};
+            lock_at(host, at)->full = 0;
             if (lock_is_named(lock_at(host, at)) && lock_is_awaited(host, at)) {
                 atomic_fetch_or(&space->region.dirty[slot / 64], UINT64_C(1) << (slot % 64));
                 space->dirty = true;

@@ -58,6 +58,7 @@ struct lock {
     uint64_t state : 3;          /* enum lock_state */
     uint64_t mode : 2;           /* enum hfi_grant */
     uint64_t opening : 1;        /* stands in the heap of locks to be opened */
+    uint64_t full : 1;           /* no slot for its next tokens: asks again with a renewal */
     uint64_t request : 16;       /* low bits of the id of the request that is under way */
     uint64_t token_last;
     uint32_t name;    /* id in names; free slot: next free slot + 1 */
