@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char program_help[] =
-    "holdfast: only one of us at a time, for the programs of this host and of many hosts\n"
+    "holdfast: only one of us at a time, for the programs of this host\n"
     "\n"
     "  holdfast lock NAME -- CMD [ARG...]   run CMD while holding the lock NAME\n"
     "  holdfast ls [PREFIX]                 list locks\n"
@@ -68,7 +68,7 @@ static const char lock_help[] =
     "69 no agent at the start; 64 bad usage or name; 77 not allowed; 70 anything else.\n"
     "\n"
     "Examples:\n"
-    "  holdfast lock --no-wait backup -- /usr/local/bin/backup      from cron, on many machines\n"
+    "  holdfast lock --no-wait backup -- /usr/local/bin/backup      from cron\n"
     "  holdfast lock --wait 30s -E 0 report -- make report          skip quietly if it is busy\n"
     "  holdfast lock --shared data -- tar cf data.tar data/         readers together\n"
     "  holdfast lock acct/1 acct/2 -- ./transfer 1 2                both or none, no deadlock\n"

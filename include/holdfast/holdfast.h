@@ -1,5 +1,5 @@
 /*
- * Holdfast: "only one of us at a time", for the processes of one host and for many hosts.
+ * Holdfast: "only one of us at a time", for the processes of a host.
  *
  * A program connects to its own host's agent (hf_connect), opens a lock by name (hf_open), and
  * takes it (hf_acquire). Once a host has a lock, taking and releasing it is two atomic operations
@@ -80,8 +80,9 @@ enum { HF_SEQUENCER_MAX = 1024 };
 /* For hf_connect. Zeroed fields mean their defaults; size is sizeof(struct hf_options). */
 struct hf_options {
     size_t size;
-    const char *socket;         /* default: $HOLDFAST_SOCKET, $XDG_RUNTIME_DIR/holdfast/agent.sock,
-                                   /run/holdfast/agent.sock: the first that is set */
+    const char *socket;         /* default: $HOLDFAST_SOCKET if it is set, else
+                                   $XDG_RUNTIME_DIR/holdfast/agent.sock if it exists, else
+                                   /run/holdfast/agent.sock */
     int64_t connect_timeout_ns; /* default 5 s; negative: for ever */
 };
 
