@@ -248,8 +248,7 @@ static void fill_host_config(struct agent *agent)
     memcpy(host->store_id, agent->meta.store_id, sizeof(host->store_id));
     memcpy(host->boot_id, agent->boot_id, sizeof(host->boot_id));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        snprintf(host->namespaces[i], sizeof(host->namespaces[i]), "%s",
-                 config->namespaces[i].name);
+        memcpy(host->namespaces[i], config->namespaces[i].name, sizeof(host->namespaces[i]));
         agent->spaces[i] = config->namespaces[i].name;
     }
 }
