@@ -236,6 +236,23 @@ START_TEST(an_idle_slot_is_taken_back_for_another_name)
 }
 END_TEST
 
+/* There are fewer seats than names: one that nobody has open must not keep its own. */
+START_TEST(seats_come_back_when_the_last_handle_goes)
+{
+    rig_destroy(rig);
+    rig = rig_create(RIG_LOCKS, 2, 8, 2);
+    rig_begin(rig);
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    for (unsigned i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%u", i);
+        struct hfi_opened opened = rig_open_granted(rig, client, name, 0);
+        ck_assert_uint_ne(rig_seat(rig, client, opened.handle, i % 2), HFI_SEAT_NONE);
+        rig_close(rig, client, opened.handle);
+    }
+}
+END_TEST
+
 START_TEST(rights_decide)
 {
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
@@ -392,6 +409,7 @@ int main(void)
     tcase_add_test(tests, a_slot_is_left_when_its_tokens_end);
     tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
     tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);
+    tcase_add_test(tests, seats_come_back_when_the_last_handle_goes);
     tcase_add_test(tests, rights_decide);
     tcase_add_test(tests, a_list_is_sorted_and_paged);
     tcase_add_test(tests, show_tells_the_holder_and_check_the_hold);

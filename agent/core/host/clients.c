@@ -37,6 +37,7 @@ void client_is_known(struct host *host, uint32_t client)
     if (host->clients[client].flags & CLIENT_SURVIVOR) {
         host->clients[client].flags &= ~(uint32_t)CLIENT_SURVIVOR;
         host->survivor_count--;
+        locks_known(host);
     }
 }
 

@@ -112,6 +112,20 @@ static void seat_take_back(struct host *host, struct handle *who)
     who->seat = HFI_SEAT_NONE;
 }
 
+bool blocks_are_empty(const struct host *host, struct place at)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t block = space->slot_blocks[at.slot];
+    bool empty = block != 0;
+    for (uint32_t i = 0; block != 0 && empty && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            empty = empty && space->seat_holder[(block - 1) * HFI_BLOCK_SEATS + place] == 0;
+        }
+        block = space->block_next[block - 1];
+    }
+    return empty;
+}
+
 void blocks_release(struct host *host, struct place at)
 {
     struct space *space = &host->spaces[at.space];

@@ -473,6 +473,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         host->lease = event->as.lease;
         adopt_all(host, actions);
         host->started = true;
+        locks_known(host);
         break;
     case HOST_CONNECTED:
         client_connected(host, event, actions);

@@ -161,8 +161,29 @@ static void lock_unmake(struct host *host, struct place at, struct host_actions 
 void lock_unused(struct host *host, struct place at)
 {
     const struct lock *lock = lock_at(host, at);
-    if (lock->state == LOCK_RETIRED && lock->handles == NONE && !handles_unknown(host)) {
+    if (lock->handles != NONE || handles_unknown(host)) {
+        return;
+    }
+    if (lock->state == LOCK_RETIRED) {
         slot_free(host, at);
+    } else if (blocks_are_empty(host, at)) {
+        /* The name keeps its slot, but seats are fewer than slots: others may need them. */
+        blocks_release(host, at);
+    }
+}
+
+void locks_known(struct host *host)
+{
+    if (!host->started || handles_unknown(host)) {
+        return;
+    }
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            if (space->slot_blocks[slot] != 0) {
+                lock_unused(host, (struct place){i, slot});
+            }
+        }
     }
 }
 

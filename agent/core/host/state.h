@@ -317,6 +317,8 @@ void limits_check(struct host *host, struct host_actions *actions);
 void limits_find(struct host *host, struct place at);
 /* A hold with a limit may have begun on this lock. */
 void limits_attend(struct host *host, struct place at);
+/* Whether the slot has blocks, and no seat in them is anybody's. */
+bool blocks_are_empty(const struct host *host, struct place at);
 /* Drops the slot's blocks; no handle has it. */
 void blocks_release(struct host *host, struct place at);
 /* Rebuilds the agent's copies of an adopted region's chains. false: they make no sense. */
@@ -333,8 +335,11 @@ bool lock_make(struct host *host, uint32_t space, const uint8_t *name, size_t si
 bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t size);
 /* Notes durably which slot the name has. */
 void slot_persist(struct host *host, struct place at, struct host_actions *actions);
-/* Called when a handle left it: frees a retired slot that nobody has open. */
+/* Called when a handle left it: frees the seats, and a retired slot, that nobody has open. */
 void lock_unused(struct host *host, struct place at);
+/* Called after the start, and when a survivor is known: once all are, does the same for what
+ * nobody opened again. */
+void locks_known(struct host *host);
 /* Asks for the grant, if it is not here and was not asked for. */
 void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
               struct host_actions *actions);
