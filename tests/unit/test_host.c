@@ -98,6 +98,29 @@ START_TEST(an_open_without_a_lease_is_amended_later)
 }
 END_TEST
 
+/* Who was answered because the grant took long may wait already: it is not served too early. */
+START_TEST(a_grant_is_not_in_force_before_it_covers_the_longest_lock_delay)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    const struct message *acquire = rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 900 * RIG_MS));
+    rig_pass(rig, 500 * RIG_MS);
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 2);
+    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    rig_grant(rig, acquire, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    rig_refuse(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_REFUSED_FULL);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_ring(&actor, opened.slot);
+    rig_ring(rig);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
+    rig_grant(rig, rig_sent(rig, MESSAGE_AMEND), 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
+}
+END_TEST
+
 START_TEST(a_refusal_ends_the_open)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -402,6 +425,7 @@ int main(void)
     tcase_add_test(tests, handles_of_one_lock_have_different_ids);
     tcase_add_test(tests, a_longer_lock_delay_is_asked_for_before_the_answer);
     tcase_add_test(tests, an_open_without_a_lease_is_amended_later);
+    tcase_add_test(tests, a_grant_is_not_in_force_before_it_covers_the_longest_lock_delay);
     tcase_add_test(tests, a_refusal_ends_the_open);
     tcase_add_test(tests, a_late_grant_is_given_back);
     tcase_add_test(tests, a_grant_told_twice_is_one_grant);

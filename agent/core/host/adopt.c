@@ -157,7 +157,9 @@ static void adopt_lock(struct host *host, struct place at, struct host_actions *
         }
         return;
     }
-    hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
+    if (!lock_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
+        hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
+    }
     if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         lock_attend(host, at, actions);
     } else { /* later, bit by bit */

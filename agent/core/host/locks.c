@@ -418,6 +418,12 @@ static bool lock_is_awaited(const struct host *host, struct place at)
     return false;
 }
 
+bool lock_lacks_delay(const struct host *host, struct place at)
+{
+    return hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE &&
+           longest_delay(host, at, 0) > lock_at(host, at)->lock_delay_ms;
+}
+
 static void attend_granted(struct host *host, struct place at, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
@@ -425,6 +431,10 @@ static void attend_granted(struct host *host, struct place at, struct host_actio
     uint64_t word = atomic_load(lock_word(host, at));
     if (lock->state == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
         return; /* not in force before it covers every handle's lock-delay */
+    }
+    if (!(word & HFI_W_RECALL) && lock_lacks_delay(host, at)) { /* it was refused, or no lease */
+        lock_amend(host, at, 0, false, actions);
+        return;
     }
     if (hfi_word_mode(word) != (enum hfi_grant)lock->mode) { /* somebody wrote over it */
         hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
@@ -544,10 +554,9 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock->state = LOCK_GRANTED;
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
         /* A hold must not begin under a grant that does not cover its lock-delay: if the word is not
-         * open yet, it is opened by the answer to this. */
+         * open yet, it is opened by the answer to this. Without a lease that waits for a look. */
         lock_amend(host, at, 0, false, actions);
-        if (lock->state == LOCK_AMENDING &&
-            hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE) {
+        if (lock_lacks_delay(host, at)) {
             return;
         }
     }

@@ -345,6 +345,8 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
               struct host_actions *actions);
 void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
                 struct host_actions *actions);
+/* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
+bool lock_lacks_delay(const struct host *host, struct place at);
 /* Looks at a lock whose bell rang. */
 void lock_attend(struct host *host, struct place at, struct host_actions *actions);
 void lock_message(struct host *host, const struct message *message, struct host_actions *actions);
