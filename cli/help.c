@@ -48,6 +48,7 @@ static const char lock_help[] =
     "                     default: it is renewed as long as CMD runs\n"
     "  --max-stall DUR    the hold ends when CMD reported no progress for DUR. CMD reports by\n"
     "                     writing anything to the descriptor in $HOLDFAST_PROGRESS_FD\n"
+    "                     (in a shell: echo >/dev/fd/$HOLDFAST_PROGRESS_FD)\n"
     "  --lock-delay DUR   how long the lock stays closed if this holder vanishes without\n"
     "                     releasing (default 1s, at most 60s)\n"
     "  --kill-after DUR   see below (default 5s)\n"
@@ -73,7 +74,7 @@ static const char lock_help[] =
     "  holdfast lock --shared data -- tar cf data.tar data/         readers together\n"
     "  holdfast lock acct/1 acct/2 -- ./transfer 1 2                both or none, no deadlock\n"
     "  holdfast lock --max-stall 1m feed -- sh -c \\\n"
-    "    'while read l; do work \"$l\"; echo >&$HOLDFAST_PROGRESS_FD; done <queue'\n"
+    "    'while read l; do work \"$l\"; echo >/dev/fd/$HOLDFAST_PROGRESS_FD; done <queue'\n"
     "  (CMD's own output is all of stdout, so --json changes nothing here.)\n";
 
 static const char ls_help[] =
@@ -120,8 +121,8 @@ static const char watch_help[] =
 static const char status_help[] =
     "holdfast status\n"
     "\n"
-    "Shows the agent of this host: its cell, whether its session is safe (in jeopardy or lost: its\n"
-    "holds do not count now), and how many clients, held locks and waiters it has.\n"
+    "Shows the agent of this host: its cell, whether its session is safe (in jeopardy or lost:\n"
+    "its holds do not count now), and how many clients, held locks and waiters it has.\n"
     "\n"
     "Examples:\n"
     "  holdfast status\n"
@@ -152,8 +153,8 @@ static const char break_help[] =
     "(`holdfast lock` then ends its CMD), and the lock stays closed for their lock-delay so that\n"
     "they can stop before the next holder starts.\n"
     "\n"
-    "  --now   without the lock-delay: the next holder starts at once, perhaps beside the old one.\n"
-    "          For holders that are known to be gone.\n"
+    "  --now   without the lock-delay: the next holder starts at once, perhaps beside the old\n"
+    "          one. For holders that are known to be gone.\n"
     "\n"
     "Example:\n"
     "  holdfast show backup && holdfast break backup\n"
