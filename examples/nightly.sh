@@ -1,5 +1,5 @@
 #!/bin/sh
-# One backup a night, however many machines or crontabs start it.
+# One backup a night, however many crontabs start it.
 #
 # Five "cron" processes start the same job at once, each as
 #
