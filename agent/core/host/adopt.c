@@ -101,15 +101,21 @@ const char *host_check_regions(struct host *host)
     return NULL;
 }
 
-/* A client record for an id that nobody lives behind, so that its seats end as any dead one's. */
-static uint32_t ghost_of(struct host *host, uint32_t id)
+/*
+ * The client record of an id that nobody lives behind, so that its seats end as any dead one's. All
+ * such ids share one, whose first id is *ghost (0: none yet): after many deaths there may be more
+ * of them than the table has room for, and an id without a record would be given to another while
+ * its seats are still there.
+ */
+static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
     uint32_t client = client_of_id(host, id);
     if (client == NONE) {
         const struct host_peer nobody = {.pid = -1, .uid = -1};
-        if (!host_load_survivor(host, id, id, 0, &nobody)) {
+        if (!host_load_survivor(host, *ghost ? *ghost : id, id, 0, &nobody)) {
             return NONE;
         }
+        *ghost = *ghost ? *ghost : id;
         client = client_of_id(host, id);
         client_is_known(host, client);
         host->clients[client].flags = CLIENT_USED | CLIENT_DEAD;
@@ -118,7 +124,8 @@ static uint32_t ghost_of(struct host *host, uint32_t id)
 }
 
 /* The seats of one lock whose holders are dead. */
-static void adopt_seats(struct host *host, struct place at, struct host_actions *actions)
+static void adopt_seats(struct host *host, struct place at, uint32_t *ghost,
+                        struct host_actions *actions)
 {
     struct space *space = &host->spaces[at.space];
     uint32_t block = space->slot_blocks[at.slot];
@@ -130,7 +137,7 @@ static void adopt_seats(struct host *host, struct place at, struct host_actions 
             if (id == 0 || (client != NONE && client_lives(host, client))) {
                 continue;
             }
-            client = ghost_of(host, id);
+            client = ghost_of(host, id, ghost);
             if (client == NONE) {
                 hfi_bury_waiter(&space->actor, seat);
             } else if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
@@ -145,11 +152,12 @@ static void adopt_seats(struct host *host, struct place at, struct host_actions 
     }
 }
 
-static void adopt_lock(struct host *host, struct place at, struct host_actions *actions)
+static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
+                       struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
-    adopt_seats(host, at, actions);
+    adopt_seats(host, at, ghost, actions);
     uint64_t word = atomic_load(lock_word(host, at));
     if (!lock_is_granted(lock)) {
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
@@ -173,6 +181,7 @@ static void adopt_lock(struct host *host, struct place at, struct host_actions *
 void adopt_all(struct host *host, struct host_actions *actions)
 {
     uint32_t live = 0;
+    uint32_t ghost = 0;
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         live += (host->clients[i].flags & CLIENT_SURVIVOR) != 0;
     }
@@ -181,7 +190,7 @@ void adopt_all(struct host *host, struct host_actions *actions)
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
             struct place at = {i, slot};
             if (lock_is_named(lock_at(host, at))) {
-                adopt_lock(host, at, actions);
+                adopt_lock(host, at, &ghost, actions);
             } else if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
                 space->locks[slot] = (struct lock){.state = LOCK_RETIRED, .handles = NONE};
             } else if (space->locks[slot].state == LOCK_FREE) {
