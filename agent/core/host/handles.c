@@ -724,11 +724,15 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
 /* ---- holds with a limit ---- */
 
 /* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
-static int64_t limit_deadline(const struct host *host, const struct handle *who, bool *reads)
+static int64_t limit_deadline(const struct host *host, const struct handle *who, bool *reads,
+                              uint64_t *token)
 {
     const struct space *space = &host->spaces[who->space];
     const struct hfi_seat *seat = hfi_seat(&space->region, who->seat);
+    /* The word before the deadline, which is stored before the swap: so it is of this token, or of
+     * a later one and ends nothing. */
     uint64_t word = atomic_load(&space->region.words[who->slot].word);
+    *token = word & HFI_W_TOKEN;
     *reads = atomic_load(&seat->reader) & HFI_CELL_COUNT;
     if (!*reads && hfi_word_holder(word) != who->holder) {
         return 0;
@@ -786,8 +790,9 @@ void limits_attend(struct host *host, struct place at)
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         const struct handle *who = &host->handles[handle];
         bool reads = false;
+        uint64_t token = 0;
         if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
-            int64_t deadline_ns = limit_deadline(host, who, &reads);
+            int64_t deadline_ns = limit_deadline(host, who, &reads, &token);
             if (deadline_ns > 0 && deadline_ns < host->limits_due_ns) {
                 host->limits_due_ns = deadline_ns;
             }
@@ -803,7 +808,10 @@ void limits_check(struct host *host, struct host_actions *actions)
         const struct handle *who = &host->handles[host->limited[i]];
         struct place at = {who->space, who->slot};
         bool reads = false;
-        int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0 : limit_deadline(host, who, &reads);
+        uint64_t token = 0;
+        int64_t deadline_ns = who->flags & HANDLE_ZOMBIE
+                                  ? 0
+                                  : limit_deadline(host, who, &reads, &token);
         int64_t due_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
         if (deadline_ns > host->now_ns) {
             due_ns = deadline_ns;
@@ -813,12 +821,12 @@ void limits_check(struct host *host, struct host_actions *actions)
             lock_evict_reader(host, at, who->seat, who->lock_delay_ms, "lease_ended", actions);
         } else if (deadline_ns > 0) {
             uint64_t word = atomic_load(lock_word(host, at));
-            if (hfi_word_holder(word) == who->holder) {
+            if (hfi_word_names(word, who->holder, token)) { /* not one that it took since */
                 /* One that still waits (it was named while it stood still) loses its place too:
                  * else it would be served again and again before those who can run. */
                 hfi_bury_waiter(lock_actor(host, at), who->seat);
-                lock_evict(host, at, who->holder, word & HFI_W_TOKEN, who->lock_delay_ms,
-                           "lease_ended", actions);
+                lock_evict(host, at, who->holder, token, who->lock_delay_ms, "lease_ended",
+                           actions);
             }
         }
         next_ns = due_ns < next_ns ? due_ns : next_ns;
