@@ -2,6 +2,7 @@
 #include "log.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,12 @@ void log_end(struct log_line *line)
         return;
     }
     line->text[line->used++] = '\n';
+    /* Who reads the log may stand still (a pager, a full pipe); the leases must not wait for it. A
+     * pipe that is writable has room for a whole line. */
+    struct pollfd room = {.fd = log_fd, .events = POLLOUT};
+    if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)) {
+        return;
+    }
     ssize_t wrote = write(log_fd, line->text, line->used);
     (void)wrote; /* nobody is left to be told */
 }

@@ -126,6 +126,18 @@ START_TEST(a_time_stands_before_it_if_asked_for)
 }
 END_TEST
 
+/* The agent must not stand still with whoever reads its log. */
+START_TEST(a_full_pipe_costs_lines_not_time)
+{
+    char text[LOG_LINE_MAX / 2 + 1] = {0};
+    memset(text, 'x', sizeof(text) - 1);
+    for (unsigned i = 0; i < 1000; i++) {
+        log_simple(LOG_LEVEL_INFO, "x", text);
+    }
+    ck_assert_int_eq(strncmp(written(), "level=info event=x text=xxx", 27), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("log");
@@ -136,6 +148,7 @@ int main(void)
     tcase_add_test(lines, a_line_is_cut_but_stays_one);
     tcase_add_test(lines, a_flood_is_cut_and_counted);
     tcase_add_test(lines, a_time_stands_before_it_if_asked_for);
+    tcase_add_test(lines, a_full_pipe_costs_lines_not_time);
     suite_add_tcase(suite, lines);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
