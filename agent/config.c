@@ -1,7 +1,7 @@
 /*
  * The agent's configuration: see config.h.
  *
- * inih calls take() for each key; which key that is and what it takes stands in one table. inih cuts
+ * inih calls take() for each key; which key and what it takes stands in one table. inih cuts
  * long lines and long names and merges sections that come twice, so lines are measured as they are
  * read (read_line), and each key is remembered with its line.
  */

@@ -4,7 +4,7 @@
  *
  * A session goes on only if nothing of it was lost: the same boot, the epoch of the store, every
  * region adopted, and not past its deadline and grace period. Else a new epoch begins. Its order
- * matters: first the new epoch is made durable and the rows of the old regions are deleted, then the
+ * matters: first the new epoch is made durable and the old regions' rows are deleted, then the
  * regions are given up and made anew, then the rows of the new ones are stored. Killed in between,
  * the next start finds nothing that it could mistake for the old session's.
  */

@@ -1,6 +1,6 @@
 /*
  * Starting CMD: in a process group of its own, dying with holdfast, with the signal mask that
- * holdfast was started with. Dispositions are as they were given to holdfast, SIGCHLD excepted: what
+ * holdfast was started with. Dispositions are as they were given to it, SIGCHLD excepted: what
  * nohup ignored stays ignored.
  */
 #ifndef HOLDFAST_CLI_CHILD_H

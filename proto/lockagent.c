@@ -45,20 +45,20 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
     return false;
 }
 
-bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat,
+bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint64_t cell,
                       int64_t closed_until_ns)
 {
-    struct hfi_seat *cell = hfi_seat(agent->region, seat);
+    struct hfi_seat *shared = hfi_seat(agent->region, seat);
     _Atomic uint64_t *word = word_of(agent, slot);
-    uint64_t reader = atomic_load(&cell->reader);
-    if (!(reader & HFI_CELL_COUNT)) {
+    uint64_t reader = atomic_load(&shared->reader);
+    if (!(reader & HFI_CELL_COUNT) || (cell && reader != cell)) {
         return false;
     }
     if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
         close_until(agent, slot, atomic_load(word), closed_until_ns);
         atomic_fetch_or(word, HFI_W_CLOSED); /* before the cell goes: a draining writer sees it */
     }
-    bool cleared = clear_cell(cell, reader);
+    bool cleared = clear_cell(shared, reader);
     wake_slot(agent, slot, INT32_MAX);
     return cleared;
 }

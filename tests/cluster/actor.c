@@ -1,3 +1,4 @@
+/* See actor.h: processes that do as they are told, over a socket pair, and say what came of it. */
 #include "actor.h"
 
 #include "require.h"

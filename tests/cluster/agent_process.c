@@ -1,3 +1,4 @@
+/* See agent_process.h: real agents in folders of their own, killed and started again. */
 #include "agent_process.h"
 
 #include "require.h"

@@ -1,3 +1,4 @@
+/* See scenarios.h: what the stepped client does in each scenario, and who stands by. */
 #include "scenarios.h"
 
 #include "client.h" /* libholdfast's own: the holder id of a handle */

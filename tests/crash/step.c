@@ -1,3 +1,4 @@
+/* See step.h: running a process by single steps, and killing it after one of them. */
 #include "step.h"
 
 #include "agent_process.h"

@@ -242,7 +242,7 @@ RETRACT: /* hfi_retract() */
 #endif
 
 #include "handover.pml"
-       
+
         if
         :: ret == 1 -> ret = 0; goto IDLE
 #if KILLS

@@ -7,8 +7,8 @@
  * (lockword.h, rule 5), and with the last of them the ids and the record.
  *
  * A survivor is a client of the agent before this one. What it has open is known only when it has
- * connected and opened all of it again (RESUMED); then, or if it dies before, every slot is looked at
- * for what is left under its ids.
+ * connected and opened all of it again (RESUMED); then, or if it dies before, every slot is looked
+ * at for what is left under its ids.
  */
 #include "state.h"
 
@@ -153,6 +153,20 @@ static void refuse(const struct host_event *event, int32_t error, struct host_ac
     action->as.text = "the table of clients is full";
 }
 
+/*
+ * Whether this user may have one more client: all but root may have half of them, dead and hung-up
+ * ones counted, so that nobody can keep all others out.
+ */
+static bool share_is_left(const struct host *host, int64_t uid)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; uid != 0 && i < host->client_capacity; i++) {
+        const struct client *who = &host->clients[i];
+        count += (who->flags & CLIENT_USED) && who->peer.uid == uid;
+    }
+    return uid == 0 || count < (host->config.limits.clients + 1) / 2;
+}
+
 static void welcome(struct host *host, uint32_t client, const struct host_event *event,
                     bool resumed, struct host_actions *actions)
 {
@@ -203,8 +217,9 @@ void client_connected(struct host *host, const struct host_event *event,
     }
     if (!resumed) {
         uint32_t id = id_find_free(host);
-        client = host->connected_count < host->config.limits.clients && id ? client_new(host)
-                                                                           : NONE;
+        bool room = host->connected_count < host->config.limits.clients && id != 0 &&
+                    share_is_left(host, event->as.connected.peer->uid);
+        client = room ? client_new(host) : NONE;
         if (client == NONE) {
             refuse(event, HF_EFULL, actions);
             return;

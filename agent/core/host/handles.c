@@ -606,7 +606,7 @@ void handle_bury(struct host *host, uint32_t handle, struct host_actions *action
                    actions);
     }
     if (who->seat != HFI_SEAT_NONE) {
-        lock_evict_reader(host, at, who->seat, who->lock_delay_ms, "lock_closed", actions);
+        lock_evict_reader(host, at, who->seat, 0, who->lock_delay_ms, "lock_closed", actions);
     }
     heal_lock(host, at);
     lock_attend(host, at, actions);
@@ -663,9 +663,8 @@ static void collect_named_ids(struct host *host)
                 continue;
             }
             for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
-                /* acquire: pairs with the release at the end of hand_to(); its swap is over */
-                uint32_t named = atomic_load_explicit(&region->holders[id].handing_to[entry],
-                                                      memory_order_acquire);
+                /* seq_cst: after the marking of the cell (rule 5); pairs with record_claim() */
+                uint32_t named = atomic_load(&region->holders[id].handing_to[entry]);
                 if (named != 0 && named < HOLDER_IDS) {
                     host->named_ids[named / 64] |= UINT64_C(1) << (named % 64);
                 }
@@ -724,7 +723,7 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
 /* ---- holds with a limit ---- */
 
 /* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
-static int64_t limit_deadline(const struct host *host, const struct handle *who, bool *reads,
+static int64_t limit_deadline(const struct host *host, const struct handle *who, uint64_t *cell,
                               uint64_t *token)
 {
     const struct space *space = &host->spaces[who->space];
@@ -733,8 +732,9 @@ static int64_t limit_deadline(const struct host *host, const struct handle *who,
      * a later one and ends nothing. */
     uint64_t word = atomic_load(&space->region.words[who->slot].word);
     *token = word & HFI_W_TOKEN;
-    *reads = atomic_load(&seat->reader) & HFI_CELL_COUNT;
-    if (!*reads && hfi_word_holder(word) != who->holder) {
+    uint64_t reader = atomic_load(&seat->reader);
+    *cell = reader & HFI_CELL_COUNT ? reader : 0;
+    if (!*cell && hfi_word_holder(word) != who->holder) {
         return 0;
     }
     int64_t deadline_ns = (int64_t)atomic_load(&seat->deadline_ns);
@@ -789,10 +789,10 @@ void limits_attend(struct host *host, struct place at)
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         const struct handle *who = &host->handles[handle];
-        bool reads = false;
+        uint64_t cell = 0;
         uint64_t token = 0;
         if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
-            int64_t deadline_ns = limit_deadline(host, who, &reads, &token);
+            int64_t deadline_ns = limit_deadline(host, who, &cell, &token);
             if (deadline_ns > 0 && deadline_ns < host->limits_due_ns) {
                 host->limits_due_ns = deadline_ns;
             }
@@ -807,18 +807,18 @@ void limits_check(struct host *host, struct host_actions *actions)
     for (uint32_t i = 0; i < host->limited_count; i++) {
         const struct handle *who = &host->handles[host->limited[i]];
         struct place at = {who->space, who->slot};
-        bool reads = false;
+        uint64_t cell = 0;
         uint64_t token = 0;
-        int64_t deadline_ns = who->flags & HANDLE_ZOMBIE
-                                  ? 0
-                                  : limit_deadline(host, who, &reads, &token);
+        int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0
+                                                         : limit_deadline(host, who, &cell, &token);
         int64_t due_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
         if (deadline_ns > host->now_ns) {
             due_ns = deadline_ns;
         } else if (deadline_ns > 0 && !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
             due_ns = host->now_ns;
-        } else if (deadline_ns > 0 && reads) {
-            lock_evict_reader(host, at, who->seat, who->lock_delay_ms, "lease_ended", actions);
+        } else if (deadline_ns > 0 && cell) {
+            lock_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, "lease_ended",
+                              actions);
         } else if (deadline_ns > 0) {
             uint64_t word = atomic_load(lock_word(host, at));
             if (hfi_word_names(word, who->holder, token)) { /* not one that it took since */

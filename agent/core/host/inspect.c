@@ -32,7 +32,7 @@ static bool name_before(const struct host *host, uint32_t a, uint32_t b)
     return bytes_before(a_bytes, a_size, b_bytes, b_size);
 }
 
-/* The first names of a page, in order; the return value says how many there are at most PAGE + 1. */
+/* The first names of a page, in order; the result says how many, at most PAGE + 1. */
 static uint32_t page_names(const struct host *host, uint32_t client, const struct hfi_list *list,
                            uint32_t *page)
 {

@@ -309,11 +309,11 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
     lock_changed(host, at);
 }
 
-void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint32_t delay_ms,
-                       const char *why, struct host_actions *actions)
+void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
+                       uint32_t delay_ms, const char *why, struct host_actions *actions)
 {
     int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
-    if (!hfi_evict_reader(lock_actor(host, at), at.slot, seat, until_ns)) {
+    if (!hfi_evict_reader(lock_actor(host, at), at.slot, seat, cell, until_ns)) {
         return;
     }
     if (delay_ms) {
@@ -553,7 +553,8 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock->token_last = grant->token_last;
     lock->state = LOCK_GRANTED;
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
-        /* A hold must not begin under a grant that does not cover its lock-delay: if the word is not
+        /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
+         * not
          * open yet, it is opened by the answer to this. Without a lease that waits for a look. */
         lock_amend(host, at, 0, false, actions);
         if (lock_lacks_delay(host, at)) {

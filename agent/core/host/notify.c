@@ -210,7 +210,7 @@ int32_t admin_break(struct host *host, uint32_t client, const struct hfi_text *n
                 return HF_EFULL; /* more readers than a step can end: break again */
             }
             if (id != 0) {
-                lock_evict_reader(host, at, seat, now ? 0 : lock_delay_of(host, at, id),
+                lock_evict_reader(host, at, seat, 0, now ? 0 : lock_delay_of(host, at, id),
                                   "lock_broken", actions);
             }
         }

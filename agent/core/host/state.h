@@ -313,7 +313,7 @@ uint32_t handle_of_seat(const struct host *host, uint32_t space, uint32_t seat);
 void pending_resolve(struct host *host, struct place at, int32_t error);
 void pending_work(struct host *host, struct host_actions *actions);
 void limits_check(struct host *host, struct host_actions *actions);
-/* Survivors' holds with a limit on this lock, which have to be ended in time: gives them handles. */
+/* Survivors' holds with a limit on this lock, which have to end in time: gives them handles. */
 void limits_find(struct host *host, struct place at);
 /* A hold with a limit may have begun on this lock. */
 void limits_attend(struct host *host, struct place at);
@@ -353,8 +353,8 @@ void lock_message(struct host *host, const struct message *message, struct host_
 /* Evicts whoever the word names, or one that is dead; closes for delay_ms (0: not). */
 void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, const char *why, struct host_actions *actions);
-void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint32_t delay_ms,
-                       const char *why, struct host_actions *actions);
+void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
+                       uint32_t delay_ms, const char *why, struct host_actions *actions);
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
 /* Takes back idle locks when slots run short. */
 void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);

@@ -170,8 +170,9 @@ bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t ex
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns);
 
-/* The same for a reader's cell. false: nobody read there. */
-bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat,
+/* The same for a reader's cell; cell: that one only, 0: whatever it is. false: nobody reads there,
+ * or it is another hold. */
+bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint64_t cell,
                       int64_t closed_until_ns);
 
 /* Opens a closed lock and serves it. */

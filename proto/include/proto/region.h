@@ -238,7 +238,7 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
  */
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out);
 
-/* FNV-1a over the name, never 0: the key of the index and what hf_check_sequencer_local compares. */
+/* FNV-1a over the name, never 0: the index's key and what hf_check_sequencer_local compares. */
 uint64_t hfi_name_hash(const char *name, size_t size);
 
 /* Puts slot into the index under its slot's name_hash / takes it out. Agent only. false: full. */

@@ -213,7 +213,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
 const char *host_check_regions(struct host *host) __attribute__((warn_unused_result));
 
 /* Before START: a client of the agent before this one whose process still lives, with one of its
- * holder ids (first: its own). The driver tells HOST_DIED with that id when it dies. false: full. */
+ * holder ids (first: its own). The driver tells HOST_DIED with it when it dies. false: full. */
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer) __attribute__((warn_unused_result));
 
