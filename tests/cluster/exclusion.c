@@ -3,8 +3,8 @@
  *
  * Workers take thousands of locks of several namespaces in every way: tries, waits with and without
  * a limit, waits canceled by another thread, shared holds, handles closed and opened again,
- * children forked in between who try to use what is not theirs. Meanwhile workers are killed at random
- * and replaced, and the agent is killed and started again.
+ * children forked in between who try to use what is not theirs. Meanwhile workers are killed at
+ * random and replaced, and the agent is killed and started again.
  *
  * What is checked: the history of all attempts and holds (history.h), and a plain counter per lock
  * in shared memory that a writer increments without any atomic operation: increments that were

@@ -23,6 +23,7 @@ struct rig_reply {
 
 struct rig {
     struct host_config config;
+    int64_t uid; /* of who connects next; 0 may have every client */
     void *names_memory;
     void *memory;
     struct names *names;

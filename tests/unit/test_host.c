@@ -215,6 +215,23 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
 }
 END_TEST
 
+START_TEST(no_user_but_root_takes_every_client)
+{
+    struct rig *small = rig_create(2, 4, 3, 1);
+    rig_begin(small);
+    small->uid = 5;
+    uint32_t first = rig_connect(small, HOST_MAY_USE);
+    ck_assert_uint_ne(first, 0);
+    ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
+    ck_assert_uint_eq(rig_connect(small, HOST_MAY_USE), 0); /* half of four */
+    small->uid = 6;
+    ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
+    small->uid = 0;
+    ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
+    rig_destroy(small);
+}
+END_TEST
+
 START_TEST(full_tables_say_so_and_lose_nothing)
 {
     struct rig *small = rig_create(2, 2, 3, 1);
@@ -431,6 +448,7 @@ int main(void)
     tcase_add_test(tests, a_grant_told_twice_is_one_grant);
     tcase_add_test(tests, used_up_tokens_are_asked_for);
     tcase_add_test(tests, a_slot_is_left_when_its_tokens_end);
+    tcase_add_test(tests, no_user_but_root_takes_every_client);
     tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
     tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);
     tcase_add_test(tests, seats_come_back_when_the_last_handle_goes);
