@@ -324,9 +324,8 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
     reply_frame(host, who->client, &frame, actions);
 }
 
-/* Answers later, when the grant is here or patience ends. */
-static void pending_add(struct host *host, uint32_t handle, uint64_t request,
-                        struct host_actions *actions)
+/* To be answered later, when the grant is here or patience ends. false: too many are. */
+static bool pending_add(struct host *host, uint32_t handle, uint64_t request)
 {
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
         if (!host->pending[i].used) {
@@ -335,10 +334,10 @@ static void pending_add(struct host *host, uint32_t handle, uint64_t request,
                                                 .handle = handle,
                                                 .used = true};
             host->pending_count++;
-            return;
+            return true;
         }
     }
-    reply_opened(host, handle, request, actions);
+    return false;
 }
 
 void pending_resolve(struct host *host, struct place at, int32_t error)
@@ -494,8 +493,10 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
         reply_opened(host, handle, frame->request, actions);
         return;
     }
-    pending_add(host, handle, frame->request, actions);
-    if (lock_is_granted(lock)) {
+    if (!pending_add(host, handle, frame->request)) {
+        reply_done(host, client, frame->request, HF_EFULL, actions);
+        handle_free(host, handle);
+    } else if (lock_is_granted(lock)) {
         lock_amend(host, at, delay_ms, false, actions);
     } else {
         lock_ask(host, at, delay_ms, actions);
