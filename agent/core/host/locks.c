@@ -554,8 +554,8 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock->state = LOCK_GRANTED;
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
         /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
-         * not
-         * open yet, it is opened by the answer to this. Without a lease that waits for a look. */
+         * not open yet, it is opened by the answer to this. Without a lease that waits for a
+         * look. */
         lock_amend(host, at, 0, false, actions);
         if (lock_lacks_delay(host, at)) {
             return;

@@ -133,8 +133,8 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
                                struct hfi_held *held);
 
 /*
- * Shared to exclusive: HFI_HELD, HFI_DRAINING (go on with hfi_upgrade_wait), HFI_DEADLOCK,
- * HFI_GONE, or why it cannot be taken now. The shared hold stays until HFI_HELD.
+ * Shared to exclusive, waiting until the other readers have gone: HFI_HELD, HFI_DEADLOCK, HFI_GONE,
+ * HFI_CANCELED, HFI_TIMED_OUT, or why it cannot be taken now. The shared hold stays until HFI_HELD.
  */
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                              const struct hfi_patience *patience, struct hfi_held *held);
