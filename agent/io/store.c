@@ -777,6 +777,12 @@ bool store_put_action(struct store *store, const struct action *action)
         return put_register(store, &action->as.reg);
     case ACTION_PERSIST_MARK:
         return put_mark(store, &action->as.mark);
+    case ACTION_PERSIST_DELETED:
+    case ACTION_PERSIST_CHECKPOINT:
+    case ACTION_PERSIST_MEMBER:
+    case ACTION_PERSIST_SEEN:
+    case ACTION_PERSIST_REJOINED:
+    case ACTION_LOG:
     case ACTION_SEND:
         break;
     }

@@ -59,6 +59,12 @@ void disk_write(struct disk *disk, const struct action *action)
     case ACTION_PERSIST_MARK:
         write_mark(disk, &action->as.mark);
         break;
+    case ACTION_PERSIST_DELETED:
+    case ACTION_PERSIST_CHECKPOINT:
+    case ACTION_PERSIST_MEMBER:
+    case ACTION_PERSIST_SEEN:
+    case ACTION_PERSIST_REJOINED:
+    case ACTION_LOG:
     case ACTION_SEND:
         break;
     }

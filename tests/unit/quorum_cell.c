@@ -126,6 +126,12 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
     case ACTION_PERSIST_MARK:
         disk_mark(disk, &action->as.mark);
         break;
+    case ACTION_PERSIST_DELETED:
+    case ACTION_PERSIST_CHECKPOINT:
+    case ACTION_PERSIST_MEMBER:
+    case ACTION_PERSIST_SEEN:
+    case ACTION_PERSIST_REJOINED:
+    case ACTION_LOG:
     case ACTION_SEND:
         break;
     }

@@ -156,6 +156,7 @@ struct message *quorum_send(struct quorum *quorum, uint32_t to, enum message_kin
 {
     struct action *action = quorum_emit(quorum, ACTION_SEND);
     action->as.send.to = to;
+    action->as.send.relay = QUORUM_NO_RELAY;
     quorum_header(quorum, kind, &action->as.send.message);
     return &action->as.send.message;
 }
@@ -425,6 +426,8 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         break;
     case QUORUM_OWN:
         coordinator_own(quorum, &event->as.partitions);
+        break;
+    case QUORUM_LINK:
         break;
     }
     quorum->actions = NULL;

@@ -3,7 +3,7 @@
  *
  * A cell of one host uses the same messages: the agent sends them to itself, and they never leave
  * the process. So nothing here is a pointer: a message may be queued until what it depends on is
- * durable, and copied at will.
+ * durable, and copied (message_copy() leaves out the room for shares that is not used).
  *
  * Agents are named by their names, never by an index: an index is each agent's own affair.
  * Every field that a stranger can fill in is checked by message_valid() before the core sees it.
@@ -12,7 +12,9 @@
 #define PROTO_MESSAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
     MESSAGE_PARTITIONS = 256,
@@ -21,6 +23,7 @@ enum {
     MESSAGE_ADDRESS_MAX = 128, /* bytes of an address, its final zero included */
     MESSAGE_VOTERS_MAX = 7,    /* voters of a cell */
     MESSAGE_LOCK_DELAY_MAX_MS = 60000,
+    MESSAGE_SHARES_MAX = 64, /* hosts that share one lock at a time */
 };
 
 /*
@@ -58,7 +61,22 @@ struct message_partitions {
 
 enum message_mode { MESSAGE_MODE_NONE = 0, MESSAGE_MODE_SHARED = 1, MESSAGE_MODE_EXCLUSIVE = 2 };
 
-/* What the quorum knows of one lock. All zero but token_first == 1: a name never used. */
+/* One host's part of a shared grant. */
+struct message_share {
+    struct message_order version; /* names this host's grant: the order of its first proposal */
+    struct message_agent agent;
+    uint32_t epoch; /* of the agent's session */
+};
+
+/*
+ * What the quorum knows of one lock. All zero but token_first and permits == 1: a name never used
+ * (after a deletion in its partition: token_first is above the checkpoint's floor).
+ *
+ * mode EXCLUSIVE: owner, epoch and version name the grant; there are no shares.
+ * mode SHARED: one share for each host, at least one; owner is nobody, epoch 0, version the newest
+ * share's; token_first == token_last: the token that all readers show.
+ * mode NONE: no owner, no shares, token_last 0.
+ */
 struct message_value {
     struct message_order version; /* names the grant: the order of its first proposal */
     uint64_t token_first; /* of the leased range; with mode none: of the range to be leased next */
@@ -70,33 +88,64 @@ struct message_value {
     uint16_t permits;               /* room for semaphores; now always 1 */
     uint8_t mode;                   /* enum message_mode */
     uint8_t closing;                /* room; now always 0 */
+    uint8_t share_count;
+    struct message_share shares[MESSAGE_SHARES_MAX]; /* last; those from share_count on are not
+                                                        initialised */
 };
 
+/* Where deletion in a partition stands: registers whose newest value was accepted at or below order
+ * and that are not there any more are deleted; new names start above floor. All 0: none yet. */
+struct message_checkpoint {
+    struct message_order order;
+    uint64_t floor; /* a token */
+};
+
+/* The numbers are the wire's: never renumbered, new ones at the end of their half. */
 enum message_kind {
-    /* For a voter. */
-    MESSAGE_PREPARE = 1, /* coordinator -> acceptor */
-    MESSAGE_PROMISE,     /* its answer */
-    MESSAGE_READ,        /* coordinator -> acceptor */
-    MESSAGE_VALUE,       /* its answer */
-    MESSAGE_ACCEPT,      /* coordinator -> acceptor */
-    MESSAGE_ACCEPTED,    /* its answer */
-    MESSAGE_RENEW,       /* host -> voter */
-    MESSAGE_POLL,        /* coordinator -> voter: has this session lapsed? */
-    MESSAGE_POLLED,
-    MESSAGE_MARK, /* coordinator -> voter: mark it dead if it has lapsed by now */
-    MESSAGE_MARKED,
-    MESSAGE_ACQUIRE, /* host -> coordinator */
+    /* For a voter's quorum core. */
+    MESSAGE_PREPARE = 1,  /* coordinator -> acceptor */
+    MESSAGE_PROMISE,      /* its answer */
+    MESSAGE_READ,         /* coordinator -> acceptor */
+    MESSAGE_VALUE,        /* its answer */
+    MESSAGE_ACCEPT,       /* coordinator -> acceptor */
+    MESSAGE_ACCEPTED,     /* its answer */
+    MESSAGE_RENEW,        /* host -> voter */
+    MESSAGE_POLL,         /* coordinator -> voter: has this session lapsed? */
+    MESSAGE_POLLED,       /* its answer */
+    MESSAGE_MARK,         /* coordinator -> voter: mark it dead if it has lapsed by now */
+    MESSAGE_MARKED,       /* its answer */
+    MESSAGE_ACQUIRE,      /* host -> coordinator, as the next three */
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
+    MESSAGE_BREAK,        /* an administrator's; the coordinator passes it on to the owners */
+    MESSAGE_BEAT,         /* voter -> voter: what it coordinates, whom it hears */
+    MESSAGE_HELLO,        /* agent -> voter: who it is, what it knows of the cell */
+    MESSAGE_PULL,         /* voter -> voter: registers or marks of a partition, from a place on */
+    MESSAGE_PULLED,       /* its answer: one of them, or the end */
+    MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete what is idle */
+    MESSAGE_CHECKPOINTED, /* its answer */
+    MESSAGE_VOTER_END,
     /* For a host. */
-    MESSAGE_RENEW_ACK,
+    MESSAGE_RENEW_ACK = 64,
     MESSAGE_GRANT,
     MESSAGE_AMENDED,
     MESSAGE_GIVE_BACK_ACK,
     MESSAGE_RECALL,
     MESSAGE_REFUSED,
+    MESSAGE_OWNER,      /* coordinator -> every host: these partitions are mine now */
+    MESSAGE_BREAK_HOLD, /* coordinator -> owner: an administrator's break */
+    MESSAGE_BROKEN,     /* host -> host: its outcome */
+    MESSAGE_CHECK,      /* host -> host: is this held now? */
+    MESSAGE_CHECKED,    /* its answer */
+    MESSAGE_HELLO_ACK,  /* voter -> agent: what the cell is, for one whose configuration differs */
     MESSAGE_KIND_END,
 };
+
+static inline bool message_kind_valid(unsigned kind)
+{
+    return (kind >= MESSAGE_PREPARE && kind < MESSAGE_VOTER_END) ||
+           (kind >= MESSAGE_RENEW_ACK && kind < MESSAGE_KIND_END);
+}
 
 /* Whether the host core, rather than the quorum core, is to get a message of this kind. */
 static inline bool message_is_for_host(enum message_kind kind)
@@ -108,13 +157,17 @@ static inline bool message_is_for_host(enum message_kind kind)
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
+    bool rejoin; /* of a voter that starts over: not refused for the sake of an owner whose beat
+                    counts; it will not coordinate under this ballot */
 };
 
-/* promised and refused share no partition; higher is the highest ballot that refused one. */
+/* promised, refused and owned share no partition; higher is the highest ballot that refused one.
+ * owned: refused because the beat of another coordinator of it counts here. */
 struct message_promise {
     uint64_t ballot;
     struct message_partitions promised;
     struct message_partitions refused;
+    struct message_partitions owned;
     uint64_t higher;
 };
 
@@ -127,6 +180,7 @@ struct message_read {
 struct message_read_value {
     uint64_t ballot;
     uint64_t higher;
+    struct message_checkpoint checkpoint; /* the acceptor's, of the name's partition */
     struct message_name name;
     bool known;
     struct message_order accepted;
@@ -158,6 +212,7 @@ struct message_renew {
     uint32_t epoch;
     uint64_t renewal_id;
     struct message_echo echo; /* of this voter's last acknowledgement */
+    uint64_t rules; /* message_rules_digest(); a voter with other rules acknowledges nothing */
     char advertise[MESSAGE_ADDRESS_MAX];
 };
 
@@ -196,6 +251,7 @@ struct message_acquire {
     struct message_name name;
     uint8_t mode; /* MESSAGE_MODE_SHARED or MESSAGE_MODE_EXCLUSIVE */
     uint16_t lock_delay_ms;
+    uint32_t waited_ms; /* how long the host has been asking; a repeat says more */
 };
 
 /*
@@ -249,12 +305,156 @@ struct message_version {
     struct message_order version;
 };
 
+/* An administrator's break, to the coordinator (BREAK) and from there to each owner (BREAK_HOLD).
+ * The outcome goes to agent: BROKEN. */
+struct message_break {
+    struct message_agent agent; /* who asks */
+    uint64_t request_id;        /* that host's */
+    struct message_name name;
+    bool now; /* no lock-delay */
+};
+
+/* BROKEN and CHECKED: the outcome of a request of agent. */
+struct message_outcome {
+    struct message_agent agent; /* who asked */
+    uint64_t request_id;
+    int32_t result; /* 0, or a negative HF_E... */
+};
+
+/* Whether a hold, as its sequencer tells it, is held now. Sent to the holder's host. */
+struct message_check {
+    struct message_agent agent; /* who asks */
+    uint64_t request_id;
+    struct message_name name;
+    uint64_t token;
+    uint64_t cell_word; /* shared: the reader's cell */
+    uint32_t epoch;
+    uint32_t holder;
+    uint32_t seat;
+    bool shared;
+};
+
+/* These partitions have that coordinator (the sender) now: requests that wait for an answer are to
+ * be sent there again. */
+struct message_owner {
+    uint64_t ballot; /* the highest of them */
+    struct message_partitions partitions;
+};
+
+/*
+ * Voter to voter, each BEAT interval. A beat of a coordinator counts for as long as `majority` was
+ * true and it is not older than the take-over timeout.
+ */
+struct message_beat {
+    uint64_t number;   /* of this beat; from a random start, rising */
+    uint64_t echo;     /* the number of the receiver's last beat that arrived here, 0: none */
+    bool majority;     /* a majority echoed a beat of the sender's that is not too old */
+    bool votes;        /* the sender is a voter in good standing */
+    uint64_t ballot;   /* the highest under which it coordinates; 0: nothing */
+    struct message_partitions owned;
+};
+
+/* What a cell is; the same in every configuration of it. */
+struct message_rules {
+    uint32_t voter_count;
+    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
+    int64_t session_ttl_ns;
+    int64_t grace_ns;
+    uint32_t max_drift_percent;
+};
+
+/* Which store a voter votes with. */
+struct message_member {
+    uint64_t store_id[2]; /* 0, 0: not known */
+    uint32_t generation;  /* how often it started over; the higher is right */
+};
+
+enum message_standing {
+    MESSAGE_STANDING_OBSERVER = 0, /* no voter */
+    MESSAGE_STANDING_EMPTY,        /* a voter without a bootstrap record */
+    MESSAGE_STANDING_LISTED,       /* has the record, waits to be told what others saw of it */
+    MESSAGE_STANDING_VOTING,
+    MESSAGE_STANDING_REFUSED, /* its store is not the one that the cell lists, or is behind */
+    MESSAGE_STANDING_REJOINING,
+};
+
+/* HELLO and HELLO_ACK. The header's store_id and commit are the sender's. */
+struct message_hello {
+    bool answer; /* an answer to a HELLO, which wants none */
+    uint8_t standing;
+    uint64_t incarnation; /* of the sender's process */
+    uint64_t echo;        /* an answer: the incarnation of the HELLO */
+    struct message_rules rules;
+    bool bootstrapped;
+    struct message_member members[MESSAGE_VOTERS_MAX]; /* as the sender knows them */
+    struct message_member seen; /* the receiver's store, of which the sender has heard */
+    uint64_t seen_commit;       /* and its highest commit; 0: none */
+    char advertise[MESSAGE_ADDRESS_MAX];
+};
+
+enum message_pull_what { MESSAGE_PULL_REGISTERS = 1, MESSAGE_PULL_MARKS = 2 };
+
+/* Asks for the registers of a partition (or all marks) behind the place `after` (0: from the
+ * first). digest: of what the asker has: if the answerer has the same, it says so and no more. */
+struct message_pull {
+    uint8_t what; /* enum message_pull_what */
+    uint8_t partition;
+    uint64_t id; /* echoed */
+    uint32_t after;
+    uint64_t digest;
+    struct message_checkpoint checkpoint;
+};
+
+enum message_pulled_kind {
+    MESSAGE_PULLED_SAME = 1, /* digests and checkpoints are equal: the end */
+    MESSAGE_PULLED_REGISTER,
+    MESSAGE_PULLED_MARK,
+    MESSAGE_PULLED_MORE, /* so many for now: ask again behind `next` */
+    MESSAGE_PULLED_END,
+};
+
+struct message_pulled {
+    uint8_t what;
+    uint8_t partition;
+    uint8_t kind; /* enum message_pulled_kind */
+    uint64_t id;
+    uint32_t index; /* of the answers to one PULL, from 0: a gap is a lost one */
+    uint32_t next;
+    struct message_checkpoint checkpoint; /* the answerer's */
+    struct message_session mark;
+    struct message_name name;
+    struct message_order accepted;
+    struct message_value value;
+};
+
+/*
+ * Deletes the idle registers (mode NONE) of a partition whose accepted order is at or below
+ * checkpoint.order. An acceptor does so only if live is the digest of the registers that it has
+ * that are not idle, and it has none above the order.
+ */
+struct message_delete {
+    uint64_t ballot;
+    uint8_t partition;
+    struct message_checkpoint checkpoint;
+    uint64_t live;
+};
+
+/* higher != 0: refused because of that promise. missing: refused, it lacks something. */
+struct message_deleted {
+    uint64_t ballot;
+    uint8_t partition;
+    struct message_order order;
+    uint64_t higher;
+    bool missing;
+};
+
 enum message_refusal {
     MESSAGE_REFUSED_FULL = 1,  /* a table of a voter is full */
     MESSAGE_REFUSED_NOT_OWNER, /* another coordinates this name: see owner */
     MESSAGE_REFUSED_SESSION,   /* the session that asks is dead or superseded */
     MESSAGE_REFUSED_VERSION,   /* AMEND: the register does not have that version (any more) */
     MESSAGE_REFUSED_TOKENS,    /* the name has used up its tokens */
+    MESSAGE_REFUSED_RULES,     /* the sender's configuration contradicts the cell's */
 };
 
 struct message_refused {
@@ -273,6 +473,10 @@ struct message {
     struct message_agent from;
     uint64_t store_id[2]; /* of the sender's store */
     uint64_t commit;      /* the sender's last commit known durable */
+    /* For whom it is, if not for the receiver: who passes it on, once (relayed). Only requests of
+     * hosts and their answers are. */
+    struct message_agent to;
+    bool relayed;
     union {
         struct message_prepare prepare;
         struct message_promise promise;
@@ -290,8 +494,60 @@ struct message {
         struct message_grant grant;
         struct message_version version;
         struct message_refused refused;
+        struct message_break break_lock; /* BREAK, BREAK_HOLD */
+        struct message_outcome outcome;  /* BROKEN, CHECKED */
+        struct message_check check;
+        struct message_owner owner;
+        struct message_beat beat;
+        struct message_hello hello; /* HELLO, HELLO_ACK */
+        struct message_pull pull;
+        struct message_pulled pulled;
+        struct message_delete checkpoint;
+        struct message_deleted checkpointed;
     } as;
 };
+
+/* What has to be zeroed, and copied in any case: everything but (most of) the shares. */
+#define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
+#define MESSAGE_BASE_VALUE offsetof(struct message, as.pulled.value.shares)
+#define MESSAGE_BASE_SIZE                                                                          \
+    (MESSAGE_BASE_HELLO > MESSAGE_BASE_VALUE ? MESSAGE_BASE_HELLO : MESSAGE_BASE_VALUE)
+
+static inline const struct message_value *message_value_of(const struct message *message)
+{
+    return message->kind == MESSAGE_ACCEPT   ? &message->as.accept.value
+           : message->kind == MESSAGE_VALUE  ? &message->as.value.value
+           : message->kind == MESSAGE_PULLED ? &message->as.pulled.value
+                                             : NULL;
+}
+
+/* How many bytes of it count, from its beginning. */
+static inline size_t message_size(const struct message *message)
+{
+    const struct message_value *value = message_value_of(message);
+    if (value == NULL || value->share_count == 0) {
+        return MESSAGE_BASE_SIZE;
+    }
+    const char *end = (const char *)&value->shares[value->share_count];
+    size_t size = (size_t)(end - (const char *)message);
+    return size > MESSAGE_BASE_SIZE ? size : MESSAGE_BASE_SIZE;
+}
+
+static inline void message_copy(struct message *to, const struct message *from)
+{
+    memcpy(to, from, message_size(from));
+}
+
+static inline void message_zero(struct message *message)
+{
+    memset(message, 0, MESSAGE_BASE_SIZE);
+}
+
+static inline void message_value_copy(struct message_value *to, const struct message_value *from)
+{
+    memcpy(to, from,
+           offsetof(struct message_value, shares) + from->share_count * sizeof(from->shares[0]));
+}
 
 static inline bool message_order_before(struct message_order a, struct message_order b)
 {
@@ -320,5 +576,13 @@ static inline uint64_t message_token_range_last(uint64_t first)
     uint64_t range_last = first + (MESSAGE_TOKEN_RANGE - 1);
     return range_last < block_last ? range_last : block_last;
 }
+
+/* The digest of a cell's rules (FNV-1a over their fields, the same on every host). */
+uint64_t message_rules_digest(const struct message_rules *rules);
+
+/* Which part of an agent's configuration contradicts the cell's: one line "session_ttl: here 5s,
+ * there 7s" into text; false: nothing does. */
+bool message_rules_differ(const struct message_rules *here, const struct message_rules *there,
+                          char *text, size_t size);
 
 #endif

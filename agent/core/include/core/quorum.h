@@ -8,11 +8,12 @@
  * the only effects are the actions. An action to persist stands before every action to send that
  * depends on it. So the driver may take the actions of many steps together, if it
  *
- *   1. makes everything to be persisted durable, in order, in one transaction,
- *   2. only then sends what is to be sent, in order;
- *   3. gives a message to itself to the next step (or to the host core, if
- *      message_is_for_host()); such messages are neither lost nor reordered. All others may be
- *      lost, repeated and reordered.
+ *   1. makes everything to be persisted durable, in order, each batch in one transaction;
+ *   2. sends what quorum_waits_for_disk() only when everything that was to be persisted before it
+ *      is durable, and whatever else at once;
+ *   3. gives a message to itself to a later step (or to the host core, if message_is_for_host()),
+ *      under the same rule: an own vote counts when it is durable, like any other's. Such messages
+ *      are neither lost nor reordered. All others may be lost, repeated and reordered.
  *
  * If persisting fails, nothing of that batch may be sent, and the process must end: the state here
  * is ahead of the disk.
@@ -38,18 +39,24 @@ struct quorum;
 
 enum {
     /* The room that must be left in struct actions before each step. */
-    QUORUM_STEP_ACTIONS = 64,
+    QUORUM_STEP_ACTIONS = 256,
     /* An agent is a u16 index inside the core. */
     QUORUM_AGENTS_MAX = 65000,
     /* Where to send to an agent that the table has no room for: the one that the message is for
      * (as.refused.agent). */
     QUORUM_STRANGER = 0x7fffffff,
+    QUORUM_NO_RELAY = 0xff,
+    /* Between voters: how often each tells the others what it coordinates, and how long the last
+     * beat of a coordinator counts. */
+    QUORUM_BEAT_MS = 100,
+    QUORUM_TAKEOVER_MS = 400,
 };
 
 struct quorum_limits {
     uint32_t registers; /* lock names with a value */
     uint32_t agents;    /* agents ever heard of, at most QUORUM_AGENTS_MAX */
     uint32_t requests;  /* requests of hosts that are not answered yet */
+    uint32_t shares;    /* hosts' parts of shared grants, all locks together */
 };
 
 struct quorum_config {
@@ -59,8 +66,11 @@ struct quorum_config {
     uint32_t self;        /* index in voters; voter ids in ballots are index + 1 */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
     uint64_t store_id[2];
+    bool rejoin; /* this store was told to start over (durable), and is not done with it */
     int64_t session_ttl_ns;
+    int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
+    char advertise[MESSAGE_ADDRESS_MAX];
 };
 
 /* What is durable. Gets written as the actions say and read back at the next start. */
@@ -75,17 +85,50 @@ struct quorum_register {
     struct message_value value;
 };
 
+/* Where deletion in a partition stands, durably. */
+struct quorum_checkpoint {
+    uint32_t partition;
+    struct message_checkpoint checkpoint;
+};
+
+/* One line of the bootstrap record: the store that a voter votes with. */
+struct quorum_member {
+    struct message_agent voter;
+    struct message_member member;
+};
+
+/* What was heard of another voter's store: it is not to come back with less. */
+struct quorum_seen {
+    struct message_agent voter;
+    uint64_t store_id[2];
+    uint64_t commit;
+};
+
 enum action_kind {
-    ACTION_PERSIST_ROUND = 1, /* the highest round that this coordinator has used */
-    ACTION_PERSIST_PROMISE,   /* one row for each partition of the set */
-    ACTION_PERSIST_REGISTER,  /* one row, replaces that name's */
-    ACTION_PERSIST_MARK,      /* one row, replaces that agent's; epochs only rise */
+    ACTION_PERSIST_ROUND = 1,  /* the highest round that this coordinator has used */
+    ACTION_PERSIST_PROMISE,    /* one row for each partition of the set */
+    ACTION_PERSIST_REGISTER,   /* one row, replaces that name's */
+    ACTION_PERSIST_MARK,       /* one row, replaces that agent's; epochs only rise */
+    ACTION_PERSIST_DELETED,    /* that name's register is gone (its row, if it has one) */
+    ACTION_PERSIST_CHECKPOINT, /* one row, replaces that partition's */
+    ACTION_PERSIST_MEMBER,     /* one row, replaces that voter's */
+    ACTION_PERSIST_SEEN,       /* one row, replaces that voter's */
+    ACTION_PERSIST_REJOINED,   /* rejoin is done: the store votes from now on */
     ACTION_SEND,
+    ACTION_LOG, /* for people */
 };
 
 struct action_send {
     uint32_t to; /* an agent: quorum_agent_name() says which; below voter_count: that voter */
+    uint8_t relay; /* a voter that is to pass it on, or QUORUM_NO_RELAY */
     struct message message;
+};
+
+struct action_log {
+    const char *event; /* static, see docs/LOG.md: "coordinator_took_over", "voter_refused" */
+    struct message_agent agent; /* length 0: none */
+    int64_t number;             /* what it counts; see docs/LOG.md */
+    char text[256];             /* "" or what a person has to know and do */
 };
 
 struct action {
@@ -95,6 +138,11 @@ struct action {
         struct quorum_promise promise;
         struct quorum_register reg;
         struct message_session mark;
+        struct message_name deleted;
+        struct quorum_checkpoint checkpoint;
+        struct quorum_member member;
+        struct quorum_seen seen;
+        struct action_log log;
         struct action_send send;
     } as;
 };
@@ -113,6 +161,7 @@ enum quorum_event_kind {
     QUORUM_STALLED,   /* this process stood still for a while, until now */
     QUORUM_OWN,       /* from now on coordinate these partitions and no others (START: those that
                          rendezvous hashing gives this voter while all voters are alive) */
+    QUORUM_LINK,      /* the connection to another voter is there, or broken */
 };
 
 struct quorum_event {
@@ -122,6 +171,10 @@ struct quorum_event {
     union {
         const struct message *message;        /* borrowed for the step */
         struct message_partitions partitions; /* OWN */
+        struct {
+            uint32_t voter;
+            bool up;
+        } link; /* LINK */
     } as;
 };
 
@@ -147,6 +200,12 @@ bool quorum_load_register(struct quorum *quorum, const struct quorum_register *r
     __attribute__((warn_unused_result));
 bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
     __attribute__((warn_unused_result));
+bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *checkpoint)
+    __attribute__((warn_unused_result));
+bool quorum_load_member(struct quorum *quorum, const struct quorum_member *member)
+    __attribute__((warn_unused_result));
+bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *seen)
+    __attribute__((warn_unused_result));
 
 /* One step. Appends at most QUORUM_STEP_ACTIONS actions; that much room must be there. A message
  * that makes no sense changes nothing. */
@@ -155,11 +214,34 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
 /* When the next TICK is wanted; INT64_MAX: never. */
 int64_t quorum_next_tick_ns(const struct quorum *quorum);
 
-/* The voter that coordinates this name while all voters are alive. */
+/* Whether a message of this kind may be sent only when everything that was to be persisted before
+ * it is durable: it promises or tells something that is on the disk. */
+static inline bool quorum_waits_for_disk(enum message_kind kind)
+{
+    return kind == MESSAGE_PREPARE || kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE ||
+           kind == MESSAGE_ACCEPTED || kind == MESSAGE_POLLED || kind == MESSAGE_MARKED ||
+           kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO || kind == MESSAGE_HELLO_ACK ||
+           kind == MESSAGE_PULLED || kind == MESSAGE_CHECKPOINTED;
+}
+
+/* The voter that coordinates a partition while all voters are alive: by rendezvous hashing, the
+ * same on every host. */
+uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_count,
+                          uint32_t partition);
+
+/* The voter that coordinates this partition by what is heard here; voter_count: nobody. */
 uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
 
-/* Whether all partitions that this voter coordinates are prepared. */
+/* Whether everything that this voter coordinates is prepared, and complete: a name that it does
+ * not know needs no read. */
 bool quorum_ready(const struct quorum *quorum);
+
+/* This voter's standing in the cell, and whether it hears another. */
+enum message_standing quorum_standing(const struct quorum *quorum);
+bool quorum_hears(const struct quorum *quorum, uint32_t voter);
+
+/* The rules of the cell as this voter has them. */
+void quorum_rules(const struct quorum_config *config, struct message_rules *rules);
 
 /* The index of an agent, made if it is new. false: the table is full. */
 bool quorum_agent(struct quorum *quorum, const struct message_agent *agent, uint32_t *index)

@@ -1,0 +1,93 @@
+/*
+ * Messages between agents as bytes: what one agent sends another in one go (a packet).
+ *
+ * A packet is one msgpack array: what is the same for all its messages (protocol version, cell,
+ * sender, store, commit), then the items: messages of proto/message.h, or gossip (opaque here:
+ * proto/gossip.h). SCHEMA.md has every field. Whoever has something for a peer in one turn of its
+ * loop puts it all into one packet.
+ *
+ * Decoding trusts nothing: sizes, kinds, types and ranges are checked, a packet is accepted whole
+ * or not at all; nothing is allocated. Names and texts are copied into the fixed fields of struct
+ * message, zero-padded.
+ */
+#ifndef PROTO_WIRE_H
+#define PROTO_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/message.h"
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_PACKET_MAX = 256 * 1024, /* bytes; larger ones are refused */
+    WIRE_ITEM_MAX = 16 * 1024,
+    WIRE_HEADER_ROOM = 256, /* more than any header takes */
+};
+
+/* What all messages of a packet have in common. */
+struct wire_header {
+    struct message_agent cell;
+    struct message_agent from;
+    uint32_t membership;
+    uint64_t store_id[2];
+    uint64_t commit;
+};
+
+/* A packet that is being written into the caller's buffer. */
+struct wire_writer {
+    unsigned char *bytes;
+    size_t size;
+    size_t used;
+    uint32_t count;
+    size_t count_at;
+};
+
+/* buffer: at least WIRE_HEADER_ROOM bytes; borrowed until the end. */
+void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
+                const struct wire_header *header);
+/* Adds a message (its to, relayed, kind, body; its header fields are the packet's). false: it does
+ * not fit any more; the packet is as it was. */
+bool wire_add(struct wire_writer *writer, const struct message *message)
+    __attribute__((warn_unused_result));
+/* The same with gossip, for the receiver itself. */
+bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
+    __attribute__((warn_unused_result));
+/* The packet's size; the writer is done. */
+size_t wire_end(struct wire_writer *writer);
+
+enum wire_error {
+    WIRE_OK = 0,
+    WIRE_MALFORMED, /* not what SCHEMA.md says */
+    WIRE_TOO_LARGE,
+    WIRE_OTHER_VERSION, /* of the protocol: header.from may be empty, *version says which */
+    WIRE_OTHER_CELL,    /* header is filled in */
+};
+
+/* For people: "a field of a message is missing or wrong". */
+const char *wire_error_text(enum wire_error error);
+
+enum wire_item_kind { WIRE_MESSAGE = 1, WIRE_GOSSIP };
+
+/* A packet that is being read from the caller's bytes. */
+struct wire_reader {
+    const unsigned char *bytes;
+    size_t size;
+    size_t at;
+    uint32_t left;
+    uint32_t version;
+    struct wire_header header;
+};
+
+/* Checks the whole packet, every item of it. cell: the own one. What is left in reader->header
+ * may be logged even if it is refused. */
+enum wire_error wire_open(struct wire_reader *reader, const void *bytes, size_t size,
+                          const struct message_agent *cell) __attribute__((warn_unused_result));
+
+/* The next item of an opened packet. false: there is none. A message's header fields are filled
+ * in; of a value's shares only share_count are. *gossip points into the packet. */
+bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct message *message,
+               const unsigned char **gossip, size_t *gossip_size);
+
+#endif
