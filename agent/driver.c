@@ -153,7 +153,7 @@ static void wait_with_message(struct driver *driver, const struct message *messa
     if (waiting != NULL) {
         memset(waiting, 0, sizeof(*waiting));
         waiting->message = true;
-        waiting->action.as.send = *message;
+        message_copy(&waiting->action.as.send.message, message);
     }
 }
 
@@ -255,7 +255,7 @@ static void take_host_actions(struct driver *driver)
         if (action->kind == HOST_PERSIST_SLOT || action->kind == HOST_PERSIST_NO_SLOT) {
             persist_slot(driver, action);
         } else if (action->kind == HOST_SEND) {
-            send_request(driver, &action->as.send);
+            send_request(driver, &action->as.send.message);
         } else if (driver->batch) {
             wait_with_action(driver, action, bytes);
         } else {
@@ -383,7 +383,7 @@ static void carry_out(struct driver *driver)
         struct waiting waiting;
         queue_pop(&driver->waiting, &waiting);
         if (waiting.message) {
-            deliver_to_host(driver, &waiting.action.as.send);
+            deliver_to_host(driver, &waiting.action.as.send.message);
         } else {
             const unsigned char *bytes = waiting.action.kind == HOST_REPLY
                                              ? driver->bytes + waiting.offset

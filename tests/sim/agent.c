@@ -191,8 +191,8 @@ static void host_act_one(struct sim_agent *agent, const struct host_action *acti
     struct message message;
     switch (action->kind) {
     case HOST_SEND:
-        quorum_header(agent->quorum, action->as.send.kind, &message);
-        message.as = action->as.send.as;
+        quorum_header(agent->quorum, action->as.send.message.kind, &message);
+        message.as = action->as.send.message.as;
         own_put(agent, &message);
         break;
     case HOST_REPLY:

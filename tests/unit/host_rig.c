@@ -132,7 +132,7 @@ void rig_step(struct rig *rig, struct host_event event)
             keep_reply(rig, action);
         } else if (action->kind == HOST_SEND) {
             ck_assert_uint_lt(rig->send_count, RIG_SENDS);
-            rig->sends[rig->send_count++] = action->as.send;
+            message_copy(&rig->sends[rig->send_count++], &action->as.send.message);
         }
         rig->rows += action->kind == HOST_PERSIST_SLOT;
         rig->rows_gone += action->kind == HOST_PERSIST_NO_SLOT;

@@ -107,8 +107,9 @@ static struct host_action *add(struct host_actions *actions, enum host_action_ki
 static void ask(struct host_actions *actions, uint64_t request)
 {
     struct host_action *action = add(actions, HOST_SEND);
-    struct message_acquire *acquire = &action->as.send.as.acquire;
-    action->as.send.kind = MESSAGE_ACQUIRE;
+    struct message_acquire *acquire = &action->as.send.message.as.acquire;
+    action->as.send.relay = HOST_NO_RELAY;
+    action->as.send.message.kind = MESSAGE_ACQUIRE;
     message_agent_set(&acquire->agent, "dev", 3);
     acquire->epoch = 1;
     acquire->request_id = request;

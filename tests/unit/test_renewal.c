@@ -22,6 +22,7 @@ static void start(uint32_t voters, bool adopted)
                                     .session_ttl_ns = TTL,
                                     .grace_period_ns = GRACE,
                                     .max_drift_percent = 10,
+                                    .rules = 4711,
                                     .advertise = "tcp://10.0.0.1:7411"};
     struct message header;
     memset(&header, 0, sizeof(header));
@@ -46,6 +47,7 @@ static uint64_t sent(uint32_t voter)
         ck_assert_int_eq(action->kind, ACTION_SEND);
         ck_assert(message_valid(&action->as.send.message));
         ck_assert_uint_eq(action->as.send.message.as.renew.epoch, 4);
+        ck_assert_uint_eq(action->as.send.message.as.renew.rules, 4711);
         ck_assert_str_eq(action->as.send.message.as.renew.advertise, "tcp://10.0.0.1:7411");
         if (action->as.send.to == voter) {
             id = action->as.send.message.as.renew.renewal_id;

@@ -97,6 +97,7 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     host->free_handle = NONE;
     host->limits_due_ns = INT64_MAX;
     host->sweep_due_ns = INT64_MAX;
+    host->voters_up = UINT32_MAX;
     return host;
 }
 
@@ -112,9 +113,20 @@ struct host_action *emit(struct host_actions *actions, enum host_action_kind kin
 {
     HF_CHECK(actions->count < actions->capacity);
     struct host_action *action = &actions->items[actions->count++];
-    memset(action, 0, sizeof(*action));
+    /* all of it but the room for shares in a message: no request has any */
+    memset(action, 0, offsetof(struct host_action, as.send.message) + MESSAGE_BASE_SIZE);
     action->kind = kind;
     return action;
+}
+
+struct message *emit_send(struct host_actions *actions, enum message_kind kind, uint32_t to,
+                          uint8_t relay)
+{
+    struct host_action *action = emit(actions, HOST_SEND);
+    action->as.send.to = to;
+    action->as.send.relay = relay;
+    action->as.send.message.kind = kind;
+    return &action->as.send.message;
 }
 
 void reply_frame(struct host *host, uint32_t client, const struct hfi_frame *frame,
@@ -507,6 +519,10 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         break;
     case HOST_LEASE:
         lease_changed(host, &event->as.lease, actions);
+        break;
+    case HOST_VOTERS:
+        host->voters_up = event->as.voters.up;
+        host->voters_refused = event->as.voters.refused;
         break;
     case HOST_TICK:
         break;

@@ -193,10 +193,8 @@ void locks_known(struct host *host)
 static struct message *ask_message(struct host *host, struct place at, enum message_kind kind,
                                    struct host_actions *actions)
 {
-    struct host_action *action = emit(actions, HOST_SEND);
-    action->as.send.kind = kind;
     lock_at(host, at)->request = (uint16_t)++host->last_request;
-    return &action->as.send;
+    return emit_send(actions, kind, 0, HOST_NO_RELAY);
 }
 
 /* The longest lock-delay that any handle of the lock asks for. */
@@ -256,9 +254,8 @@ static void send_give_back(struct host *host, const struct message_name *name,
                            struct message_order version, uint64_t token_used,
                            struct host_actions *actions)
 {
-    struct host_action *action = emit(actions, HOST_SEND);
-    action->as.send.kind = MESSAGE_GIVE_BACK;
-    struct message_give_back *give_back = &action->as.send.as.give_back;
+    struct message_give_back *give_back =
+        &emit_send(actions, MESSAGE_GIVE_BACK, 0, HOST_NO_RELAY)->as.give_back;
     give_back->agent = host->config.agent;
     give_back->epoch = host->lease.epoch;
     give_back->request_id = ++host->last_request;

@@ -181,6 +181,8 @@ struct host {
     bool rang;
     struct host_lease lease; /* epoch: of the grants */
     uint64_t last_request;
+    uint32_t voters_up; /* bit by voter */
+    uint32_t voters_refused;
     uint32_t client_capacity;
     uint32_t free_handle;
     uint32_t handles_used;
@@ -252,6 +254,8 @@ static inline bool lease_is_safe(const struct host *host)
 /* ---- host.c ---- */
 
 struct host_action *emit(struct host_actions *actions, enum host_action_kind kind);
+struct message *emit_send(struct host_actions *actions, enum message_kind kind, uint32_t to,
+                          uint8_t relay);
 bool has_room(const struct host_actions *actions, uint32_t count, size_t output);
 /* Encodes and queues a frame for a connected client. */
 void reply_frame(struct host *host, uint32_t client, const struct hfi_frame *frame,

@@ -31,9 +31,9 @@ void renewal_init(struct renewal *renewal, const struct renewal_config *config,
     HF_CHECK(config->max_drift_percent <= 50);
     memset(renewal, 0, sizeof(*renewal));
     renewal->config = *config;
-    renewal->header = *header;
+    message_copy(&renewal->header, header);
     renewal->header.kind = MESSAGE_RENEW;
-    memset(&renewal->header.as, 0, sizeof(renewal->header.as));
+    memset(&renewal->header.as.renew, 0, sizeof(renewal->header.as.renew));
 }
 
 static uint64_t sent_remember(struct renewal *renewal, int64_t now_ns)
@@ -49,15 +49,16 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
 {
     HF_CHECK(actions->count < actions->capacity);
     struct action *action = &actions->items[actions->count++];
-    memset(action, 0, sizeof(*action));
     action->kind = ACTION_SEND;
     action->as.send.to = voter;
-    action->as.send.message = renewal->header;
+    action->as.send.relay = QUORUM_NO_RELAY;
+    message_copy(&action->as.send.message, &renewal->header);
     struct message_renew *renew = &action->as.send.message.as.renew;
     renew->agent = renewal->header.from;
     renew->epoch = renewal->epoch;
     renew->renewal_id = id;
     renew->echo = renewal->voters[voter].echo;
+    renew->rules = renewal->config.rules;
     memcpy(renew->advertise, renewal->config.advertise, sizeof(renew->advertise));
 }
 

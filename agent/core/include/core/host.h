@@ -34,6 +34,10 @@ enum {
     HOST_NAMESPACES_MAX = 64,
     HOST_STEP_ACTIONS = 192, /* the room that must be left before each step */
     HOST_CLIENT_NONE = 0,
+    HOST_OBSERVER = UINT32_MAX, /* host_config.self of an agent that is no voter */
+    HOST_TO_AGENT = UINT32_MAX, /* host_send.to: the agent that message.to names */
+    HOST_NO_RELAY = 0xff,
+    HOST_REQUESTS_MAX = 65535,
 };
 
 struct host_limits {
@@ -42,6 +46,9 @@ struct host_limits {
     uint32_t handles; /* open at once, all clients together */
     uint32_t blocks;  /* blocks of seven seats in each region */
     uint32_t watches; /* prefixes watched at once */
+    /* What was asked of the quorum and not answered yet, at most HOST_REQUESTS_MAX; 0: as many as
+     * there are locks, up to that. What finds no room is asked later. */
+    uint32_t requests;
 };
 
 struct host_config {
@@ -56,8 +63,9 @@ struct host_config {
     int64_t grace_ns;
     uint32_t max_drift_percent;
     uint32_t voter_count;
-    struct message_agent voters[MESSAGE_VOTERS_MAX];
-    const char *addresses[MESSAGE_VOTERS_MAX]; /* NULL: none; borrowed */
+    uint32_t self; /* this agent's index in voters, or HOST_OBSERVER */
+    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every agent */
+    const char *addresses[MESSAGE_VOTERS_MAX];       /* NULL: none; borrowed */
     uint32_t continued_epoch; /* of the session that goes on; 0: a new one begins */
     uint32_t namespace_count; /* [0] is "default" */
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
@@ -85,6 +93,7 @@ enum host_event_kind {
     HOST_BELL,      /* the region's bell rang */
     HOST_MESSAGE,   /* of the quorum, message_is_for_host() */
     HOST_LEASE,     /* the session's state or deadline changed */
+    HOST_VOTERS,    /* which voters can be reached changed; until told, all count as up */
     HOST_TICK,
 };
 
@@ -114,13 +123,17 @@ struct host_event {
         uint32_t region; /* BELL */
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
+        struct {
+            uint32_t up;      /* bit by voter: it answers renewals, its link is not broken */
+            uint32_t refused; /* it is there, but refuses this agent: see message_refused */
+        } voters;             /* VOTERS */
     } as;
 };
 
 enum host_action_kind {
     HOST_PERSIST_SLOT = 1, /* slot of region <-> name */
     HOST_PERSIST_NO_SLOT,
-    HOST_SEND,     /* a message to the quorum (coordinator of its name) */
+    HOST_SEND,     /* a message to a voter, or to another agent */
     HOST_REPLY,    /* a frame for a client; fds: which descriptors go with it */
     HOST_WELCOMED, /* before its WELCOME: connection is now client; make or find its lifeline */
     HOST_HANG_UP,  /* close the client's socket: it broke the rules (text says how) */
@@ -130,6 +143,14 @@ enum host_action_kind {
 };
 
 enum { HOST_FD_NONE = 0, HOST_FD_LIFELINE, HOST_FD_REGION };
+
+/* Messages may be lost, repeated and reordered. What goes to this agent itself is for its quorum
+ * core, or for this core if message_is_for_host(). */
+struct host_send {
+    uint32_t to;            /* a voter's index, or HOST_TO_AGENT */
+    uint8_t relay;          /* the voter that is to pass it on, or HOST_NO_RELAY */
+    struct message message; /* header not filled in but `to` with HOST_TO_AGENT; message_copy() */
+};
 
 struct host_action {
     enum host_action_kind kind;
@@ -141,7 +162,6 @@ struct host_action {
             uint32_t slot;
             struct message_name name;
         } slot;
-        struct message send; /* header not filled in: kind and as only */
         struct {
             uint32_t fds;    /* HOST_FD_... */
             uint32_t region; /* with HOST_FD_REGION: the region and its bell, in this order */
@@ -162,7 +182,8 @@ struct host_action {
             int64_t number;           /* what it counts: see docs/LOG.md */
             struct message_name name; /* length 0: none */
         } log;
-        const char *text; /* HANG_UP: static */
+        const char *text;      /* HANG_UP: static */
+        struct host_send send; /* the room for shares at its end is not initialised */
     } as;
 };
 

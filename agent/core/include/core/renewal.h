@@ -31,6 +31,7 @@ struct renewal_config {
     int64_t session_ttl_ns;
     int64_t grace_period_ns;
     uint32_t max_drift_percent;
+    uint64_t rules; /* message_rules_digest() of what this agent takes the cell's rules for */
     char advertise[MESSAGE_ADDRESS_MAX];
 };
 
