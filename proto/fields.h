@@ -129,6 +129,10 @@ bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text);
  * character. */
 size_t hfi_utf8_size(const char *bytes, size_t size);
 
+/* Cuts a command line at a character, puts '?' for what is not text. cleaned has room for
+ * HFI_FRAME_COMMAND_MAX bytes; the result lies there. */
+struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned);
+
 /* ---- the table of LISTED, which frame.c needs to check a page ---- */
 
 /* Reads one lock of a page; *parties is the number of parties that follow it. */

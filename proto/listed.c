@@ -153,8 +153,7 @@ static int64_t time_shown(int64_t time_ns)
     return time_ns < -1 ? 0 : time_ns;
 }
 
-/* Cuts a command line at a character, puts '?' for what is not text. cleaned has room. */
-static struct hfi_text command_shown(struct hfi_text command, char *cleaned)
+struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
 {
     size_t used = 0;
     size_t at = 0;
@@ -187,7 +186,7 @@ static void write_party(struct hfi_writer *writer, const struct hfi_party_frame 
     shown.uid = party->uid < -1 || party->uid > UINT32_MAX ? -1 : party->uid;
     shown.elapsed_ns = time_shown(party->elapsed_ns);
     shown.remaining_ns = time_shown(party->remaining_ns);
-    shown.command = command_shown(party->command, cleaned);
+    shown.command = hfi_command_shown(party->command, cleaned);
     hfi_write_array(writer, PARTY_ELEMENTS);
     hfi_write_fields(writer, party_fields, COUNT(party_fields), &shown);
 }

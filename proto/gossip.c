@@ -1,0 +1,573 @@
+/*
+ * Gossip as bytes: see proto/gossip.h. Read and written by tables, as the frames are (fields.h).
+ *
+ *   packet = [kind, answer, incarnation, beat_ms, [entry...]]
+ *   item   = [author, incarnation, number, age_ms, kind, the kind's fields]
+ *   digest = [author, incarnation, beat_ms, age_ms, hash]
+ *   hashes = [author, incarnation, [index << 32 | hash...]]
+ *
+ * An item's body is what stands from its kind on. How many entries a packet has is known at the
+ * end only, so the head of their array always has the form with a 16-bit count.
+ */
+#include "proto/gossip.h"
+
+#include <string.h>
+
+#include "fields.h"
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+
+enum {
+    PACKET_ELEMENTS = 5,
+    STAMP_ELEMENTS = 4,
+    DIGEST_ELEMENTS = 5,
+    HASHES_ELEMENTS = 3,
+    PARTIES_TOTAL_MAX = 1 << 24,
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The fields as tables can read them: texts by where they lie. */
+struct head_fields {
+    uint32_t kind;
+    bool answer;
+    uint64_t incarnation;
+    uint64_t beat_ms;
+};
+
+struct stamp_fields {
+    struct hfi_text author;
+    uint64_t incarnation;
+    uint64_t number;
+    uint32_t age_ms;
+};
+
+struct digest_fields {
+    struct hfi_text author;
+    uint64_t incarnation;
+    uint64_t beat_ms;
+    uint32_t age_ms;
+    uint64_t hash;
+};
+
+struct body_fields {
+    uint32_t kind;
+    struct hfi_text text; /* an address, an agent, a name */
+    bool voter;
+    uint32_t epoch;
+    uint32_t state;
+    uint64_t bits[MESSAGE_PARTITIONS / 64];
+    int64_t closed_ms;
+    uint32_t holder_total;
+    uint32_t waiter_total;
+};
+
+struct holder_fields {
+    struct gossip_holder holder;
+    struct hfi_text command;
+};
+
+static const struct hfi_field head_fields[] = {
+    HFI_INTEGER(head_fields, kind, GOSSIP_ITEMS, GOSSIP_HASHES),
+    HFI_BOOL(head_fields, answer),
+    HFI_INTEGER(head_fields, incarnation, 0, INT64_MAX),
+    HFI_INTEGER(head_fields, beat_ms, 0, INT64_MAX),
+};
+
+static const struct hfi_field stamp_fields[] = {
+    HFI_TEXT(stamp_fields, author, HFI_TEXT_LABEL),
+    HFI_INTEGER(stamp_fields, incarnation, 1, INT64_MAX),
+    HFI_INTEGER(stamp_fields, number, 1, INT64_MAX),
+    HFI_INTEGER(stamp_fields, age_ms, 0, UINT32_MAX),
+};
+
+static const struct hfi_field digest_fields[] = {
+    HFI_TEXT(digest_fields, author, HFI_TEXT_LABEL),
+    HFI_INTEGER(digest_fields, incarnation, 1, INT64_MAX),
+    HFI_INTEGER(digest_fields, beat_ms, 0, INT64_MAX),
+    HFI_INTEGER(digest_fields, age_ms, 0, UINT32_MAX),
+    HFI_INTEGER(digest_fields, hash, 0, UINT64_MAX),
+};
+
+static const struct hfi_field kind_field[] = {
+    HFI_INTEGER(body_fields, kind, GOSSIP_AGENT, GOSSIP_LOCK),
+};
+
+static const struct hfi_field agent_fields[] = {
+    HFI_TEXT_AS("address", body_fields, text, HFI_TEXT_ADDRESS),
+    HFI_BOOL(body_fields, voter),
+    HFI_INTEGER(body_fields, epoch, 0, UINT32_MAX),
+    HFI_INTEGER(body_fields, state, GOSSIP_SAFE, GOSSIP_LOST),
+};
+
+static const struct hfi_field owned_fields[] = {
+    HFI_INTEGER_AS("partitions 0..63", body_fields, bits[0], 0, UINT64_MAX),
+    HFI_INTEGER_AS("partitions 64..127", body_fields, bits[1], 0, UINT64_MAX),
+    HFI_INTEGER_AS("partitions 128..191", body_fields, bits[2], 0, UINT64_MAX),
+    HFI_INTEGER_AS("partitions 192..255", body_fields, bits[3], 0, UINT64_MAX),
+};
+
+static const struct hfi_field dead_fields[] = {
+    HFI_TEXT_AS("agent", body_fields, text, HFI_TEXT_LABEL),
+    HFI_INTEGER(body_fields, epoch, 1, UINT32_MAX),
+};
+
+static const struct hfi_field lock_fields[] = {
+    HFI_TEXT_AS("name", body_fields, text, HFI_TEXT_NAME),
+    HFI_INTEGER(body_fields, state, HF_STATE_FREE, HF_STATE_SHARED),
+    HFI_INTEGER(body_fields, closed_ms, 0, UINT32_MAX),
+    HFI_INTEGER(body_fields, holder_total, 0, PARTIES_TOTAL_MAX),
+    HFI_INTEGER(body_fields, waiter_total, 0, PARTIES_TOTAL_MAX),
+};
+
+static const struct hfi_field holder_fields[] = {
+    HFI_INTEGER(holder_fields, holder.pid, -1, INT32_MAX),
+    HFI_INTEGER(holder_fields, holder.uid, -1, UINT32_MAX),
+    HFI_INTEGER(holder_fields, holder.token, 0, UINT64_MAX),
+    HFI_INTEGER(holder_fields, holder.held_ms, -1, INT64_MAX),
+    HFI_INTEGER(holder_fields, holder.remaining_ms, -1, INT64_MAX),
+    HFI_TEXT(holder_fields, command, HFI_TEXT_COMMAND),
+};
+
+static const struct hfi_field waiter_fields[] = {
+    HFI_INTEGER(gossip_waiter, pid, -1, INT32_MAX),
+    HFI_INTEGER(gossip_waiter, mode, HF_EXCLUSIVE, HF_SHARED),
+    HFI_INTEGER(gossip_waiter, waited_ms, -1, INT64_MAX),
+};
+
+/* A kind's fields; a lock has two arrays behind them. */
+struct body_table {
+    const struct hfi_field *fields;
+    uint32_t count;
+    uint32_t elements; /* with the kind and what stands behind the fields */
+};
+
+static struct body_table table_of(uint32_t kind)
+{
+    switch (kind) {
+    case GOSSIP_AGENT:
+        return (struct body_table){agent_fields, COUNT(agent_fields), COUNT(agent_fields) + 1};
+    case GOSSIP_OWNED:
+        return (struct body_table){owned_fields, COUNT(owned_fields), COUNT(owned_fields) + 1};
+    case GOSSIP_DEAD:
+        return (struct body_table){dead_fields, COUNT(dead_fields), COUNT(dead_fields) + 1};
+    default:
+        return (struct body_table){lock_fields, COUNT(lock_fields), COUNT(lock_fields) + 3};
+    }
+}
+
+/* ---- texts ---- */
+
+static struct hfi_text text_of_agent(const struct message_agent *agent)
+{
+    return (struct hfi_text){agent->text, agent->length};
+}
+
+static void agent_of_text(struct message_agent *agent, struct hfi_text text)
+{
+    memset(agent, 0, sizeof(*agent));
+    agent->length = (uint8_t)text.size;
+    memcpy(agent->text, text.bytes, text.size);
+}
+
+static struct hfi_text text_of_chars(const char *chars, size_t size_max)
+{
+    const char *end = memchr(chars, '\0', size_max);
+    return (struct hfi_text){chars, (uint32_t)(end ? (size_t)(end - chars) : size_max)};
+}
+
+static void chars_of_text(char *chars, struct hfi_text text)
+{
+    if (text.size > 0) {
+        memcpy(chars, text.bytes, text.size);
+    }
+    chars[text.size] = '\0';
+}
+
+/* ---- bodies ---- */
+
+static void write_lock(struct hfi_writer *writer, const struct gossip_lock *lock)
+{
+    struct body_fields fields = {
+        .text = {(const char *)lock->name.bytes, lock->name.length},
+        .state = lock->state,
+        .closed_ms = lock->closed_ms,
+        .holder_total = lock->holder_total,
+        .waiter_total = lock->waiter_total,
+    };
+    HF_CHECK(lock->holder_count <= GOSSIP_HOLDERS_MAX);
+    HF_CHECK(lock->waiter_count <= GOSSIP_WAITERS_MAX);
+    hfi_write_fields(writer, lock_fields, COUNT(lock_fields), &fields);
+    hfi_write_array(writer, lock->holder_count);
+    for (uint32_t i = 0; i < lock->holder_count; i++) {
+        char cleaned[HFI_FRAME_COMMAND_MAX];
+        const struct gossip_holder *holder = &lock->holders[i];
+        struct holder_fields shown;
+        struct hfi_text command = text_of_chars(holder->command, GOSSIP_COMMAND_MAX);
+        memcpy(&shown.holder, holder, sizeof(*holder));
+        shown.command = hfi_command_shown(command, cleaned);
+        hfi_write_array(writer, COUNT(holder_fields));
+        hfi_write_fields(writer, holder_fields, COUNT(holder_fields), &shown);
+    }
+    hfi_write_array(writer, lock->waiter_count);
+    for (uint32_t i = 0; i < lock->waiter_count; i++) {
+        hfi_write_array(writer, COUNT(waiter_fields));
+        hfi_write_fields(writer, waiter_fields, COUNT(waiter_fields), &lock->waiters[i]);
+    }
+}
+
+size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
+{
+    struct hfi_writer writer = {.bytes = buffer, .size = size};
+    struct body_fields fields = {.kind = item->kind};
+    struct body_table table = table_of(item->kind);
+    hfi_write_fields(&writer, kind_field, COUNT(kind_field), &fields);
+    switch (item->kind) {
+    case GOSSIP_AGENT:
+        fields.text = text_of_chars(item->as.agent.address, MESSAGE_ADDRESS_MAX);
+        fields.voter = item->as.agent.voter;
+        fields.epoch = item->as.agent.epoch;
+        fields.state = item->as.agent.state;
+        break;
+    case GOSSIP_OWNED:
+        memcpy(fields.bits, item->as.owned.bits, sizeof(fields.bits));
+        break;
+    case GOSSIP_DEAD:
+        fields.text = text_of_agent(&item->as.dead.agent);
+        fields.epoch = item->as.dead.epoch;
+        break;
+    default:
+        write_lock(&writer, &item->as.lock);
+        return writer.failed ? 0 : writer.used;
+    }
+    hfi_write_fields(&writer, table.fields, table.count, &fields);
+    return writer.failed ? 0 : writer.used;
+}
+
+static bool read_holder(struct hfi_reader *reader, struct gossip_holder *out)
+{
+    struct holder_fields fields;
+    uint32_t length;
+    if (!hfi_read_array(reader, 0, NULL, COUNT(holder_fields), COUNT(holder_fields), &length) ||
+        !hfi_read_fields(reader, holder_fields, COUNT(holder_fields), 0, &fields)) {
+        return false;
+    }
+    fields.holder.command[0] = '\0';
+    *out = fields.holder;
+    chars_of_text(out->command, fields.command);
+    return true;
+}
+
+static bool read_parties(struct hfi_reader *reader, struct gossip_lock *lock)
+{
+    uint32_t length;
+    if (!hfi_read_array(reader, 0, NULL, 0, GOSSIP_HOLDERS_MAX, &lock->holder_count) ||
+        lock->holder_count > lock->holder_total) {
+        return false;
+    }
+    for (uint32_t i = 0; i < lock->holder_count; i++) {
+        if (!read_holder(reader, &lock->holders[i])) {
+            return false;
+        }
+    }
+    if (!hfi_read_array(reader, 0, NULL, 0, GOSSIP_WAITERS_MAX, &lock->waiter_count) ||
+        lock->waiter_count > lock->waiter_total) {
+        return false;
+    }
+    for (uint32_t i = 0; i < lock->waiter_count; i++) {
+        if (!hfi_read_array(reader, 0, NULL, COUNT(waiter_fields), COUNT(waiter_fields), &length) ||
+            !hfi_read_fields(reader, waiter_fields, COUNT(waiter_fields), 0, &lock->waiters[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* elements: how many the body has, with the kind. */
+static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
+{
+    struct body_fields fields;
+    if (reader->at == reader->end || *reader->at > GOSSIP_LOCK || /* the shortest form only */
+        !hfi_read_fields(reader, kind_field, COUNT(kind_field), 0, &fields)) {
+        return false;
+    }
+    struct body_table table = table_of(fields.kind);
+    if (elements != table.elements ||
+        !hfi_read_fields(reader, table.fields, table.count, 0, &fields)) {
+        return false;
+    }
+    out->kind = fields.kind;
+    switch (fields.kind) {
+    case GOSSIP_AGENT:
+        chars_of_text(out->as.agent.address, fields.text);
+        out->as.agent.voter = fields.voter;
+        out->as.agent.epoch = fields.epoch;
+        out->as.agent.state = fields.state;
+        return true;
+    case GOSSIP_OWNED:
+        memcpy(out->as.owned.bits, fields.bits, sizeof(fields.bits));
+        return true;
+    case GOSSIP_DEAD:
+        agent_of_text(&out->as.dead.agent, fields.text);
+        out->as.dead.epoch = fields.epoch;
+        return true;
+    default:
+        memset(&out->as.lock.name, 0, sizeof(out->as.lock.name));
+        out->as.lock.name.length = (uint8_t)fields.text.size;
+        memcpy(out->as.lock.name.bytes, fields.text.bytes, fields.text.size);
+        out->as.lock.state = fields.state;
+        out->as.lock.closed_ms = fields.closed_ms;
+        out->as.lock.holder_total = fields.holder_total;
+        out->as.lock.waiter_total = fields.waiter_total;
+        return read_parties(reader, &out->as.lock);
+    }
+}
+
+static uint32_t body_elements(const unsigned char *bytes, size_t size)
+{
+    return size > 0 ? table_of(bytes[0]).elements : 0; /* a kind is one byte */
+}
+
+bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
+{
+    struct hfi_reader reader = {
+        .at = bytes, .end = (const unsigned char *)bytes + size, .party_index = UINT32_MAX};
+    return read_body(&reader, body_elements(bytes, size), out) && reader.at == reader.end;
+}
+
+/* ---- writing packets ---- */
+
+static struct hfi_writer writer_of(const struct gossip_writer *writer)
+{
+    return (struct hfi_writer){.bytes = writer->bytes, .size = writer->size, .used = writer->used};
+}
+
+/* Takes over what was written of one entry, if it all fitted. */
+static bool entry_done(struct gossip_writer *writer, const struct hfi_writer *written)
+{
+    if (written->failed || writer->count == GOSSIP_ENTRIES_MAX) {
+        return false;
+    }
+    writer->used = written->used;
+    writer->count++;
+    return true;
+}
+
+void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
+                  enum gossip_packet_kind kind, bool answer, uint64_t incarnation, uint64_t beat_ms)
+{
+    static const unsigned char entries[] = {0xdc, 0, 0};
+    struct hfi_writer to = {.bytes = buffer,
+                            .size = size < GOSSIP_PACKET_MAX ? size : GOSSIP_PACKET_MAX};
+    struct head_fields fields = {kind, answer, incarnation, beat_ms};
+    hfi_write_array(&to, PACKET_ELEMENTS);
+    hfi_write_fields(&to, head_fields, COUNT(head_fields), &fields);
+    hfi_write_raw(&to, entries, sizeof(entries));
+    HF_CHECK(!to.failed);
+    *writer = (struct gossip_writer){
+        .bytes = buffer, .size = to.size, .used = to.used, .count_at = to.used - 2};
+}
+
+bool gossip_add_item(struct gossip_writer *writer, const struct gossip_stamp *stamp,
+                     const void *body, size_t size)
+{
+    struct hfi_writer to = writer_of(writer);
+    struct stamp_fields fields = {text_of_agent(&stamp->author), stamp->incarnation, stamp->number,
+                                  stamp->age_ms};
+    hfi_write_array(&to, STAMP_ELEMENTS + body_elements(body, size));
+    hfi_write_fields(&to, stamp_fields, COUNT(stamp_fields), &fields);
+    hfi_write_raw(&to, body, size);
+    return entry_done(writer, &to);
+}
+
+bool gossip_add_digest(struct gossip_writer *writer, const struct gossip_digest *digest)
+{
+    struct hfi_writer to = writer_of(writer);
+    struct digest_fields fields = {text_of_agent(&digest->author), digest->incarnation,
+                                   digest->beat_ms, digest->age_ms, digest->hash};
+    hfi_write_array(&to, DIGEST_ELEMENTS);
+    hfi_write_fields(&to, digest_fields, COUNT(digest_fields), &fields);
+    return entry_done(writer, &to);
+}
+
+bool gossip_add_hashes(struct gossip_writer *writer, const struct gossip_hashes *hashes)
+{
+    struct hfi_writer to = writer_of(writer);
+    struct stamp_fields fields = {.author = text_of_agent(&hashes->author),
+                                  .incarnation = hashes->incarnation};
+    hfi_write_array(&to, HASHES_ELEMENTS);
+    hfi_write_fields(&to, stamp_fields, 2, &fields); /* author, incarnation */
+    hfi_write_array(&to, hashes->count);
+    for (uint32_t i = 0; i < hashes->count; i++) {
+        hfi_write_unsigned(&to, (uint64_t)hashes->buckets[i].index << 32 | hashes->buckets[i].hash);
+    }
+    return entry_done(writer, &to);
+}
+
+size_t gossip_end(struct gossip_writer *writer)
+{
+    writer->bytes[writer->count_at] = (unsigned char)(writer->count >> 8);
+    writer->bytes[writer->count_at + 1] = (unsigned char)writer->count;
+    return writer->used;
+}
+
+/* ---- reading packets ---- */
+
+static struct hfi_reader reader_of(const struct gossip_reader *reader)
+{
+    return (struct hfi_reader){.at = reader->at, .end = reader->end, .party_index = UINT32_MAX};
+}
+
+static bool read_item(struct hfi_reader *reader, struct gossip_stamp *stamp,
+                      struct gossip_item *item, const unsigned char **body)
+{
+    struct stamp_fields fields;
+    uint32_t elements;
+    if (!hfi_read_array(reader, 0, NULL, STAMP_ELEMENTS, STAMP_ELEMENTS + 16, &elements) ||
+        !hfi_read_fields(reader, stamp_fields, COUNT(stamp_fields), 0, &fields)) {
+        return false;
+    }
+    agent_of_text(&stamp->author, fields.author);
+    stamp->incarnation = fields.incarnation;
+    stamp->number = fields.number;
+    stamp->age_ms = fields.age_ms;
+    *body = reader->at;
+    return read_body(reader, elements - STAMP_ELEMENTS, item) &&
+           reader->at - *body <= GOSSIP_BODY_MAX;
+}
+
+static bool read_digest(struct hfi_reader *reader, struct gossip_digest *out)
+{
+    struct digest_fields fields;
+    uint32_t elements;
+    if (!hfi_read_array(reader, 0, NULL, DIGEST_ELEMENTS, DIGEST_ELEMENTS, &elements) ||
+        !hfi_read_fields(reader, digest_fields, COUNT(digest_fields), 0, &fields)) {
+        return false;
+    }
+    agent_of_text(&out->author, fields.author);
+    out->incarnation = fields.incarnation;
+    out->beat_ms = fields.beat_ms;
+    out->age_ms = fields.age_ms;
+    out->hash = fields.hash;
+    return true;
+}
+
+static bool read_hashes(struct hfi_reader *reader, struct gossip_hashes *out)
+{
+    static const struct hfi_field bucket = {.name = "bucket",
+                                            .type = HFI_FIELD_INTEGER,
+                                            .size = sizeof(uint64_t),
+                                            .min = 1,
+                                            .max = UINT64_C(0xffffffffff)};
+    struct stamp_fields fields;
+    uint32_t elements;
+    if (!hfi_read_array(reader, 0, NULL, HASHES_ELEMENTS, HASHES_ELEMENTS, &elements) ||
+        !hfi_read_fields(reader, stamp_fields, 2, 0, &fields) ||
+        !hfi_read_array(reader, 2, NULL, 0, GOSSIP_BUCKETS, &out->count)) {
+        return false;
+    }
+    agent_of_text(&out->author, fields.author);
+    out->incarnation = fields.incarnation;
+    for (uint32_t i = 0; i < out->count; i++) {
+        uint64_t both;
+        if (!hfi_read_fields(reader, &bucket, 1, 0, &both)) {
+            return false;
+        }
+        out->buckets[i].index = (uint32_t)(both >> 32);
+        out->buckets[i].hash = (uint32_t)both;
+        if (out->buckets[i].hash == 0 ||
+            (i > 0 && out->buckets[i].index <= out->buckets[i - 1].index)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_entry(struct hfi_reader *reader, enum gossip_packet_kind kind)
+{
+    union {
+        struct gossip_item item;
+        struct gossip_digest digest;
+        struct gossip_hashes hashes;
+    } entry;
+    struct gossip_stamp stamp;
+    const unsigned char *body;
+    return kind == GOSSIP_ITEMS    ? read_item(reader, &stamp, &entry.item, &body)
+           : kind == GOSSIP_DIGEST ? read_digest(reader, &entry.digest)
+                                   : read_hashes(reader, &entry.hashes);
+}
+
+bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
+{
+    struct hfi_reader from = {
+        .at = bytes, .end = (const unsigned char *)bytes + size, .party_index = UINT32_MAX};
+    struct head_fields head;
+    uint32_t elements;
+    memset(reader, 0, sizeof(*reader));
+    if (size > GOSSIP_PACKET_MAX ||
+        !hfi_read_array(&from, 0, NULL, PACKET_ELEMENTS, PACKET_ELEMENTS, &elements) ||
+        !hfi_read_fields(&from, head_fields, COUNT(head_fields), 0, &head) ||
+        !hfi_read_array(&from, COUNT(head_fields), NULL, 0, GOSSIP_ENTRIES_MAX, &elements)) {
+        return false;
+    }
+    struct gossip_reader opened = {.at = from.at,
+                                   .end = from.end,
+                                   .left = elements,
+                                   .kind = (enum gossip_packet_kind)head.kind,
+                                   .answer = head.answer,
+                                   .incarnation = head.incarnation,
+                                   .beat_ms = head.beat_ms};
+    for (uint32_t i = 0; i < elements; i++) {
+        if (!read_entry(&from, opened.kind)) {
+            return false;
+        }
+    }
+    if (from.at != from.end) {
+        return false;
+    }
+    *reader = opened;
+    return true;
+}
+
+/* Whether there is an entry of this kind to be read. */
+static bool has_next(struct gossip_reader *reader, enum gossip_packet_kind kind)
+{
+    HF_CHECK(reader->kind == kind);
+    if (reader->left == 0) {
+        return false;
+    }
+    reader->left--;
+    return true;
+}
+
+bool gossip_next_item(struct gossip_reader *reader, struct gossip_stamp *stamp,
+                      struct gossip_item *item, const unsigned char **body, size_t *size)
+{
+    struct hfi_reader from = reader_of(reader);
+    if (!has_next(reader, GOSSIP_ITEMS) || !read_item(&from, stamp, item, body)) {
+        return false;
+    }
+    reader->at = from.at;
+    *size = (size_t)(from.at - *body);
+    return true;
+}
+
+bool gossip_next_digest(struct gossip_reader *reader, struct gossip_digest *out)
+{
+    struct hfi_reader from = reader_of(reader);
+    if (!has_next(reader, GOSSIP_DIGEST) || !read_digest(&from, out)) {
+        return false;
+    }
+    reader->at = from.at;
+    return true;
+}
+
+bool gossip_next_hashes(struct gossip_reader *reader, struct gossip_hashes *out)
+{
+    struct hfi_reader from = reader_of(reader);
+    if (!has_next(reader, GOSSIP_HASHES) || !read_hashes(&from, out)) {
+        return false;
+    }
+    reader->at = from.at;
+    return true;
+}

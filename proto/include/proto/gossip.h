@@ -1,0 +1,184 @@
+/*
+ * Gossip as bytes: what agents tell each other about the cell for people to see. SCHEMA.md has
+ * every field; core/gossip.h says how it spreads.
+ *
+ * A packet is one msgpack array, at most GOSSIP_PACKET_MAX bytes, carried as one item of a packet
+ * of proto/wire.h:
+ *
+ *   [kind, answer, incarnation, beat_ms, [entry...]]
+ *
+ * Its entries are items (what an author says), or digests (what the sender has of each author, as
+ * one hash), or buckets (the same of one author, as up to 256 hashes).
+ *
+ * What an item says is its body: a kind and that kind's fields. It is kept and passed on as it
+ * came, so that nobody needs to understand all that goes through his hands again.
+ *
+ * Times are ages, in milliseconds, never readings of a clock.
+ *
+ * Decoding trusts nothing: everything is checked before anything is used, a packet is accepted
+ * whole or not at all, nothing is allocated. From any thread.
+ */
+#ifndef PROTO_GOSSIP_H
+#define PROTO_GOSSIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/message.h"
+
+enum {
+    GOSSIP_PACKET_MAX = 8192,
+    GOSSIP_ENTRIES_MAX = 256, /* of a packet */
+    GOSSIP_BODY_MAX = 2048,   /* more than any item takes */
+    GOSSIP_BUCKETS = 256,
+    GOSSIP_HOLDERS_MAX = 4, /* shown of one lock and host; the counts tell of more */
+    GOSSIP_WAITERS_MAX = 8,
+    GOSSIP_COMMAND_MAX = 160,
+};
+
+enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
+
+enum gossip_item_kind {
+    GOSSIP_AGENT = 1, /* the author itself */
+    GOSSIP_OWNED,     /* a voter: which partitions it coordinates */
+    GOSSIP_DEAD,      /* a voter: a session that it knows to be over */
+    GOSSIP_LOCK,      /* a lock that somebody on the author's host holds or waits for */
+};
+
+enum gossip_session { GOSSIP_SAFE = 0, GOSSIP_JEOPARDY, GOSSIP_LOST };
+
+struct gossip_agent {
+    char address[MESSAGE_ADDRESS_MAX]; /* "": none */
+    bool voter;
+    uint32_t epoch; /* of its session; 0: none yet */
+    uint32_t state; /* enum gossip_session */
+};
+
+struct gossip_dead {
+    struct message_agent agent;
+    uint32_t epoch; /* it and all before it */
+};
+
+struct gossip_holder {
+    int64_t pid; /* -1: unknown, as below */
+    int64_t uid;
+    uint64_t token;
+    int64_t held_ms;
+    int64_t remaining_ms; /* of a hold that ends by itself; -1: renewed automatically */
+    char command[GOSSIP_COMMAND_MAX + 1];
+};
+
+struct gossip_waiter {
+    int64_t pid;
+    uint32_t mode; /* enum hf_mode */
+    int64_t waited_ms;
+};
+
+/* Nobody holds or waits, and it is not closed: a tombstone. */
+struct gossip_lock {
+    struct message_name name;
+    uint32_t state; /* enum hf_state */
+    int64_t closed_ms;
+    uint32_t holder_total; /* how many there are */
+    uint32_t waiter_total;
+    uint32_t holder_count; /* how many are told here */
+    uint32_t waiter_count;
+    struct gossip_holder holders[GOSSIP_HOLDERS_MAX];
+    struct gossip_waiter waiters[GOSSIP_WAITERS_MAX];
+};
+
+struct gossip_item {
+    uint32_t kind; /* enum gossip_item_kind */
+    union {
+        struct gossip_agent agent;
+        struct message_partitions owned;
+        struct gossip_dead dead;
+        struct gossip_lock lock;
+    } as;
+};
+
+/* Whose item it is, and which of his: a higher incarnation replaces all of a lower one, a higher
+ * number the same item of a lower one. */
+struct gossip_stamp {
+    struct message_agent author;
+    uint64_t incarnation; /* of the author's process */
+    uint64_t number;
+    uint32_t age_ms;
+};
+
+struct gossip_digest {
+    struct message_agent author;
+    uint64_t incarnation;
+    uint64_t beat_ms; /* the author's age at its last sign of life that the sender knows */
+    uint32_t age_ms;  /* how long ago that was */
+    uint64_t hash;    /* of all its items */
+};
+
+/* The hashes of an author's buckets that are not 0, in ascending order of their index. */
+struct gossip_hashes {
+    struct message_agent author;
+    uint64_t incarnation;
+    uint32_t count;
+    struct {
+        uint32_t index;
+        uint32_t hash;
+    } buckets[GOSSIP_BUCKETS];
+};
+
+/* ---- bodies ---- */
+
+/* An item's body; a command that is not clean UTF-8 is cleaned. 0: it does not fit, or a field is
+ * out of its range. */
+size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
+    __attribute__((warn_unused_result));
+/* false: it is none. */
+bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
+    __attribute__((warn_unused_result));
+
+/* ---- writing a packet, into the caller's buffer ---- */
+
+struct gossip_writer {
+    unsigned char *bytes;
+    size_t size;
+    size_t used;
+    size_t count_at;
+    uint32_t count;
+};
+
+/* size: at least 64. answer: ITEMS: more is to be had; DIGEST: it answers one, and wants none. */
+void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
+                  enum gossip_packet_kind kind, bool answer, uint64_t incarnation,
+                  uint64_t beat_ms);
+/* false: it does not fit any more; the packet is as it was. */
+bool gossip_add_item(struct gossip_writer *writer, const struct gossip_stamp *stamp,
+                     const void *body, size_t size) __attribute__((warn_unused_result));
+bool gossip_add_digest(struct gossip_writer *writer, const struct gossip_digest *digest)
+    __attribute__((warn_unused_result));
+bool gossip_add_hashes(struct gossip_writer *writer, const struct gossip_hashes *hashes)
+    __attribute__((warn_unused_result));
+/* The packet's size. */
+size_t gossip_end(struct gossip_writer *writer);
+
+/* ---- reading ---- */
+
+struct gossip_reader {
+    const unsigned char *at;
+    const unsigned char *end;
+    uint32_t left;
+    enum gossip_packet_kind kind;
+    bool answer;
+    uint64_t incarnation; /* the sender's */
+    uint64_t beat_ms;
+};
+
+/* Checks the whole packet. false: it is not what SCHEMA.md says. */
+bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
+    __attribute__((warn_unused_result));
+/* The next entry, of the packet's kind. false: there is none. body points into the packet. */
+bool gossip_next_item(struct gossip_reader *reader, struct gossip_stamp *stamp,
+                      struct gossip_item *item, const unsigned char **body, size_t *size);
+bool gossip_next_digest(struct gossip_reader *reader, struct gossip_digest *out);
+bool gossip_next_hashes(struct gossip_reader *reader, struct gossip_hashes *out);
+
+#endif
