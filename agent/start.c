@@ -31,6 +31,7 @@ enum {
     REGISTERS_MAX = 1 << 22, /* lock names that the acceptor can know */
     AGENTS_MAX = 1024,
     REQUESTS_MAX = 65536,
+    SHARES_MAX = 65536,
     MEMBERSHIP_FIRST = 1,
 };
 
@@ -309,7 +310,10 @@ static int make_quorum(struct agent *agent, const struct quorum_config *config)
 static int make_cores(struct agent *agent)
 {
     struct quorum_config config = {
-        .limits = {.registers = REGISTERS_MAX, .agents = AGENTS_MAX, .requests = REQUESTS_MAX},
+        .limits = {.registers = REGISTERS_MAX,
+                   .agents = AGENTS_MAX,
+                   .requests = REQUESTS_MAX,
+                   .shares = SHARES_MAX},
         .membership = agent->meta.membership,
         .voter_count = 1,
         .self = 0,

@@ -13,7 +13,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-static const struct quorum_limits quorum_limits = {.registers = 64, .agents = 8, .requests = 64};
+static const struct quorum_limits quorum_limits = {
+    .registers = 64, .agents = 8, .requests = 64, .shares = 64};
 enum { NAMES = 64, CLIENTS = 24, SIM_HANDLES = 128, WATCHES = 8, STEPS_BEFORE_REST = 200000 };
 
 static void agent_name(const struct sim_agent *agent, struct message_agent *out)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGISTERS = 64, REQUESTS = 64, AGENTS = 16, NAMES = 128, TURNS_MAX = 100000 };
+enum { REGISTERS = 64, REQUESTS = 64, SHARES = 96, AGENTS = 80, NAMES = 128, TURNS_MAX = 100000 };
 
 uint64_t cell_random(struct cell *cell)
 {
@@ -26,7 +26,10 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
     cell->packets = calloc(CELL_PACKETS, sizeof(*cell->packets));
     ck_assert_ptr_nonnull(cell->packets);
     cell->config = (struct quorum_config){
-        .limits = {.registers = REGISTERS, .agents = AGENTS, .requests = REQUESTS},
+        .limits = {.registers = REGISTERS,
+                   .agents = AGENTS,
+                   .requests = REQUESTS,
+                   .shares = SHARES},
         .membership = 1,
         .voter_count = voters,
         .session_ttl_ns = CELL_TTL_NS,
@@ -91,7 +94,9 @@ static void disk_register(struct cell_disk *disk, const struct quorum_register *
     } else {
         ck_assert(message_order_before(disk->registers[at].accepted, reg->accepted));
     }
-    disk->registers[at] = *reg;
+    disk->registers[at].name = reg->name;
+    disk->registers[at].accepted = reg->accepted;
+    message_value_copy(&disk->registers[at].value, &reg->value);
 }
 
 static void disk_mark(struct cell_disk *disk, const struct message_session *mark)
@@ -162,7 +167,7 @@ static void network_put(struct cell *cell, uint32_t to, const struct message *me
     }
     struct cell_packet *packet = &cell->packets[cell->packet_count++];
     packet->to = to;
-    packet->message = *message;
+    message_copy(&packet->message, message);
     packet->arrives_ns = cell->now_ns +
                          (int64_t)(cell_random(cell) % (uint64_t)(cell->delay_max_ns + 1));
 }
@@ -187,7 +192,7 @@ static void host_receive(struct cell *cell, uint32_t node, const struct message 
     if (cell->host != NULL) {
         cell->host(cell->host_arg, node, message);
     } else if (at->inbox_count < CELL_INBOX) {
-        at->inbox[at->inbox_count++] = *message;
+        message_copy(&at->inbox[at->inbox_count++], message);
     }
 }
 
@@ -248,7 +253,7 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
                 continue;
             }
             if (action->as.send.to == node) {
-                own[last++ % CELL_ACTIONS] = action->as.send.message;
+                message_copy(&own[last++ % CELL_ACTIONS], &action->as.send.message);
                 ck_assert_uint_lt(last - first, CELL_ACTIONS);
             } else {
                 network_send(cell, node, action->as.send.to, &action->as.send.message);
@@ -358,7 +363,7 @@ void cell_run(struct cell *cell, int64_t duration_ns)
 
 void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struct message *message)
 {
-    memset(message, 0, sizeof(*message));
+    message_zero(message);
     message->kind = kind;
     message->membership = 1;
     message->from = cell->config.voters[node];

@@ -232,7 +232,8 @@ static const char *spaces[] = {"default"};
 
 static void set_up(void)
 {
-    static const struct quorum_limits limits = {.registers = 100, .agents = 4, .requests = 100};
+    static const struct quorum_limits limits = {
+        .registers = 100, .agents = 4, .requests = 100, .shares = 64};
     struct quorum_config quorum_config = {.limits = limits,
                                           .membership = 1,
                                           .voter_count = 1,

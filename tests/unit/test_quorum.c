@@ -6,7 +6,6 @@
 #include "quorum_cell.h"
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
-static const enum message_mode S = MESSAGE_MODE_SHARED;
 
 static struct cell *start(uint32_t voters)
 {
@@ -123,7 +122,7 @@ static void amend(struct cell *cell, const struct message_grant *grant, uint64_t
 START_TEST(amended_keeps_its_version)
 {
     struct cell *cell = start(1);
-    cell_acquire(cell, 0, 0, "a", 1, 1, S, 5);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 5);
     settle(cell);
     struct message_grant grant = *granted(cell, 0, 1);
     amend(cell, &grant, 2, 700, 0, X);

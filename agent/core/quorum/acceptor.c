@@ -11,93 +11,6 @@
 #include "proto/check.h"
 #include "state.h"
 
-static uint64_t ballot_of(uint32_t round, uint16_t voter)
-{
-    return (uint64_t)round << 16 | voter;
-}
-
-struct message_order record_accepted(const struct record *record)
-{
-    return (struct message_order){
-        .ballot = ballot_of(record->round, record->voter),
-        .sequence = (uint64_t)record->sequence_high << 32 | record->sequence_low,
-    };
-}
-
-struct message_order record_version(const struct record *record)
-{
-    return (struct message_order){
-        .ballot = ballot_of(record->version_round, record->version_voter),
-        .sequence = (uint64_t)record->version_sequence_high << 32 | record->version_sequence_low,
-    };
-}
-
-void record_set_accepted(struct record *record, struct message_order order)
-{
-    HF_CHECK(order.ballot < MESSAGE_BALLOT_LIMIT && order.sequence < MESSAGE_SEQUENCE_LIMIT);
-    record->round = (uint32_t)(order.ballot >> 16);
-    record->voter = (uint16_t)(order.ballot & 0xffff);
-    record->sequence_low = (uint32_t)order.sequence;
-    record->sequence_high = (uint8_t)(order.sequence >> 32);
-}
-
-void record_set_version(struct record *record, struct message_order order)
-{
-    HF_CHECK(order.ballot < MESSAGE_BALLOT_LIMIT && order.sequence < MESSAGE_SEQUENCE_LIMIT);
-    record->version_round = (uint32_t)(order.ballot >> 16);
-    record->version_voter = (uint16_t)(order.ballot & 0xffff);
-    record->version_sequence_low = (uint32_t)order.sequence;
-    record->version_sequence_high = (uint8_t)(order.sequence >> 32);
-}
-
-void record_blank(struct record *record)
-{
-    memset(record, 0, sizeof(*record));
-    record->token_first = 1;
-    record->owner = NOBODY;
-    record->successor = NOBODY;
-    record->permits = 1;
-}
-
-void record_to_value(const struct quorum *quorum, const struct record *record,
-                     struct message_value *value)
-{
-    memset(value, 0, sizeof(*value));
-    value->version = record_version(record);
-    value->token_first = record->token_first;
-    value->epoch = record->epoch;
-    value->lock_delay_ms = record->lock_delay_ms;
-    value->permits = record->permits;
-    value->mode = record->mode;
-    value->closing = record->closing;
-    if (record->mode != MESSAGE_MODE_NONE) {
-        value->token_last = record->token_first + record->token_extra;
-        value->owner = quorum->agents[record->owner].name;
-    }
-}
-
-bool record_from_value(struct quorum *quorum, const struct message_value *value,
-                       struct record *record)
-{
-    record_blank(record);
-    record_set_version(record, value->version);
-    record->token_first = value->token_first;
-    record->epoch = value->epoch;
-    record->lock_delay_ms = value->lock_delay_ms;
-    record->permits = value->permits;
-    record->mode = value->mode;
-    record->closing = value->closing;
-    if (value->mode != MESSAGE_MODE_NONE) {
-        uint32_t owner = NOBODY;
-        if (!quorum_agent(quorum, &value->owner, &owner)) {
-            return false;
-        }
-        record->owner = (uint16_t)owner;
-        record->token_extra = (uint32_t)(value->token_last - value->token_first);
-    }
-    return true;
-}
-
 struct record *acceptor_find(const struct quorum *quorum, uint32_t name)
 {
     uint32_t index = names_register(quorum->names, name);
@@ -114,26 +27,30 @@ bool acceptor_has_room(const struct quorum *quorum, uint32_t name)
 bool acceptor_store(struct quorum *quorum, const struct message_name *name,
                     struct message_order order, const struct message_value *value)
 {
-    struct record record;
-    if (!record_from_value(quorum, value, &record)) {
-        return false;
-    }
     uint32_t id = names_hold(quorum->names, name->bytes, name->length);
     if (id == NAMES_NONE) {
         return false;
     }
     uint32_t index = names_register(quorum->names, id);
-    if (index != NONE) {
-        names_drop(quorum->names, id); /* the register holds it already */
-    } else if (quorum->register_count >= quorum->config.limits.registers) {
+    struct record fresh = {.mode = MESSAGE_MODE_NONE};
+    struct record *record = index != NONE ? &quorum->registers[index] : &fresh;
+    uint32_t had = record_share_count(record);
+    bool room = index != NONE || quorum->register_count < quorum->config.limits.registers;
+    if (value->share_count > had) {
+        room = room && shares_may_grow(quorum, value->share_count - had);
+    }
+    if (!room || !record_from_value(quorum, value, record)) {
         names_drop(quorum->names, id);
         return false;
+    }
+    record_set_accepted(record, order);
+    if (index != NONE) {
+        names_drop(quorum->names, id); /* the register holds it already */
     } else {
         index = ++quorum->register_count;
         names_set_register(quorum->names, id, index);
+        quorum->registers[index] = *record;
     }
-    record_set_accepted(&record, order);
-    quorum->registers[index] = record;
     return true;
 }
 
@@ -234,7 +151,7 @@ static bool accept_value(struct quorum *quorum, const struct message_accept *acc
     struct quorum_register *reg = &quorum_emit(quorum, ACTION_PERSIST_REGISTER)->as.reg;
     reg->name = accept->name;
     reg->accepted = accept->order;
-    reg->value = accept->value;
+    message_value_copy(&reg->value, &accept->value);
     return true;
 }
 

@@ -153,6 +153,7 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
         partition->mask |= (uint8_t)(1u << voter);
         if (mask_is_majority(quorum, partition->mask)) {
             partition->state = PARTITION_PREPARED;
+            partition->prepared_ns = quorum->now_ns;
             prepared = true;
         }
     }

@@ -58,13 +58,48 @@ static bool higher_valid(uint64_t higher)
     return higher == 0 || ballot_valid(higher);
 }
 
-static bool grant_valid(const struct message_value *value)
+static bool checkpoint_valid(const struct message_checkpoint *checkpoint)
 {
-    return agent_name_valid(&value->owner) && value->epoch > 0 &&
-           (value->mode == MESSAGE_MODE_SHARED || value->mode == MESSAGE_MODE_EXCLUSIVE) &&
-           order_valid(value->version) && value->token_first < MESSAGE_TOKEN_LIMIT &&
-           value->token_last >= value->token_first &&
-           value->token_last <= message_token_range_last(value->token_first);
+    bool none = checkpoint->order.ballot == 0 && checkpoint->order.sequence == 0;
+    return (none || order_valid(checkpoint->order)) && checkpoint->floor < MESSAGE_TOKEN_LIMIT;
+}
+
+/* A leased range, or the one token of a shared grant. */
+static bool tokens_valid(uint8_t mode, uint64_t first, uint64_t last)
+{
+    if (first == 0 || first >= MESSAGE_TOKEN_LIMIT) {
+        return false;
+    }
+    return mode == MESSAGE_MODE_SHARED ? last == first
+                                       : last >= first && last <= message_token_range_last(first);
+}
+
+static bool mode_valid(uint8_t mode)
+{
+    return mode == MESSAGE_MODE_SHARED || mode == MESSAGE_MODE_EXCLUSIVE;
+}
+
+/* One share for each host, all with versions up to the value's. */
+static bool shares_valid(const struct message_value *value)
+{
+    bool newest = false;
+    if (value->share_count == 0 || value->share_count > MESSAGE_SHARES_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < value->share_count; i++) {
+        const struct message_share *share = &value->shares[i];
+        if (!agent_name_valid(&share->agent) || share->epoch == 0 || !order_valid(share->version) ||
+            message_order_before(value->version, share->version)) {
+            return false;
+        }
+        newest = newest || message_order_equal(share->version, value->version);
+        for (uint32_t k = 0; k < i; k++) {
+            if (memcmp(&share->agent, &value->shares[k].agent, sizeof(share->agent)) == 0) {
+                return false;
+            }
+        }
+    }
+    return newest;
 }
 
 bool value_valid(const struct message_value *value)
@@ -74,26 +109,34 @@ bool value_valid(const struct message_value *value)
         value->permits != 1 || value->successor.length != 0) {
         return false;
     }
-    if (value->mode == MESSAGE_MODE_NONE) {
-        return value->owner.length == 0 && value->token_last == 0 &&
+    switch (value->mode) {
+    case MESSAGE_MODE_NONE:
+        return value->owner.length == 0 && value->share_count == 0 && value->token_last == 0 &&
                ((value->version.ballot == 0 && value->version.sequence == 0) ||
                 order_valid(value->version));
+    case MESSAGE_MODE_SHARED:
+        return value->owner.length == 0 && value->epoch == 0 && shares_valid(value) &&
+               tokens_valid(value->mode, value->token_first, value->token_last);
+    case MESSAGE_MODE_EXCLUSIVE:
+        return agent_name_valid(&value->owner) && value->epoch > 0 && value->share_count == 0 &&
+               order_valid(value->version) &&
+               tokens_valid(value->mode, value->token_first, value->token_last);
+    default:
+        return false;
     }
-    return grant_valid(value);
-}
-
-/* A request of a host: who asks, and for which name. */
-static bool request_valid(const struct message *message, const struct message_agent *agent,
-                          uint32_t epoch, const struct message_name *name)
-{
-    return agent_name_valid(agent) && memcmp(agent, &message->from, sizeof(*agent)) == 0 &&
-           epoch > 0 && name->length > 0;
 }
 
 static bool session_valid(const struct message_agent *agent, uint32_t epoch)
 {
     return agent_name_valid(agent) && epoch > 0;
 }
+
+static bool address_valid(const char *address)
+{
+    return address[MESSAGE_ADDRESS_MAX - 1] == 0;
+}
+
+/* ---- Between voters ---- */
 
 static bool round_valid(const struct message *message)
 {
@@ -106,6 +149,7 @@ static bool round_valid(const struct message *message)
         return ballot_valid(message->as.read.ballot) && message->as.read.name.length > 0;
     case MESSAGE_VALUE:
         return ballot_valid(message->as.value.ballot) && higher_valid(message->as.value.higher) &&
+               checkpoint_valid(&message->as.value.checkpoint) &&
                message->as.value.name.length > 0 &&
                (!message->as.value.known ||
                 (order_valid(message->as.value.accepted) && value_valid(&message->as.value.value)));
@@ -115,35 +159,179 @@ static bool round_valid(const struct message *message)
     case MESSAGE_ACCEPTED:
         return order_valid(message->as.accepted.order) &&
                higher_valid(message->as.accepted.higher) && message->as.accepted.name.length > 0;
+    case MESSAGE_CHECKPOINT:
+        return ballot_valid(message->as.checkpoint.ballot) &&
+               order_valid(message->as.checkpoint.checkpoint.order) &&
+               checkpoint_valid(&message->as.checkpoint.checkpoint);
+    case MESSAGE_CHECKPOINTED:
+        return ballot_valid(message->as.checkpointed.ballot) &&
+               order_valid(message->as.checkpointed.order) &&
+               higher_valid(message->as.checkpointed.higher);
     default:
         return false;
     }
 }
 
-static bool host_valid(const struct message *message)
+static bool pulled_valid(const struct message_pulled *pulled)
+{
+    if (!checkpoint_valid(&pulled->checkpoint)) {
+        return false;
+    }
+    switch (pulled->kind) {
+    case MESSAGE_PULLED_REGISTER:
+        return pulled->what == MESSAGE_PULL_REGISTERS && pulled->name.length > 0 &&
+               order_valid(pulled->accepted) && value_valid(&pulled->value);
+    case MESSAGE_PULLED_MARK:
+        return pulled->what == MESSAGE_PULL_MARKS &&
+               session_valid(&pulled->mark.agent, pulled->mark.epoch);
+    case MESSAGE_PULLED_SAME:
+    case MESSAGE_PULLED_MORE:
+    case MESSAGE_PULLED_END:
+        return pulled->what == MESSAGE_PULL_REGISTERS || pulled->what == MESSAGE_PULL_MARKS;
+    default:
+        return false;
+    }
+}
+
+static bool rules_valid(const struct message_rules *rules)
+{
+    if (rules->voter_count == 0 || rules->voter_count > MESSAGE_VOTERS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < rules->voter_count; i++) {
+        if (!agent_name_valid(&rules->voters[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What voters tell each other of themselves. */
+static bool voter_valid(const struct message *message)
+{
+    const struct message_beat *beat = &message->as.beat;
+    const struct message_hello *hello = &message->as.hello;
+    const struct message_pull *pull = &message->as.pull;
+
+    switch (message->kind) {
+    case MESSAGE_BEAT:
+        return beat->ballot == 0 || ballot_valid(beat->ballot);
+    case MESSAGE_HELLO:
+    case MESSAGE_HELLO_ACK:
+        return hello->standing <= MESSAGE_STANDING_REJOINING && rules_valid(&hello->rules) &&
+               address_valid(hello->advertise);
+    case MESSAGE_PULL:
+        return (pull->what == MESSAGE_PULL_REGISTERS || pull->what == MESSAGE_PULL_MARKS) &&
+               checkpoint_valid(&pull->checkpoint);
+    case MESSAGE_PULLED:
+        return pulled_valid(&message->as.pulled);
+    case MESSAGE_POLL:
+    case MESSAGE_MARK:
+        return session_valid(&message->as.session.agent, message->as.session.epoch);
+    case MESSAGE_POLLED:
+    case MESSAGE_MARKED:
+        return session_valid(&message->as.session_answer.agent, message->as.session_answer.epoch) &&
+               message->as.session_answer.wait_ns >= 0;
+    case MESSAGE_OWNER:
+        return ballot_valid(message->as.owner.ballot);
+    default:
+        return false;
+    }
+}
+
+/* ---- Of and for hosts ---- */
+
+/* Who asks, and for which name. Whether the sender may ask for that agent is the receiver's to
+ * know: a voter may, which forwards it. */
+static bool request_valid(const struct message *message)
 {
     const struct message_acquire *acquire = &message->as.acquire;
     const struct message_amend *amend = &message->as.amend;
     const struct message_give_back *give_back = &message->as.give_back;
+    const struct message_break *broken = &message->as.break_lock;
     const struct message_renew *renew = &message->as.renew;
 
     switch (message->kind) {
     case MESSAGE_RENEW:
         return session_valid(&renew->agent, renew->epoch) &&
                memcmp(&renew->agent, &message->from, sizeof(renew->agent)) == 0 &&
-               renew->advertise[MESSAGE_ADDRESS_MAX - 1] == 0;
+               address_valid(renew->advertise);
     case MESSAGE_ACQUIRE:
-        return request_valid(message, &acquire->agent, acquire->epoch, &acquire->name) &&
-               (acquire->mode == MESSAGE_MODE_SHARED || acquire->mode == MESSAGE_MODE_EXCLUSIVE) &&
-               acquire->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS;
+        return session_valid(&acquire->agent, acquire->epoch) && acquire->name.length > 0 &&
+               mode_valid(acquire->mode) && acquire->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS;
     case MESSAGE_AMEND:
-        return request_valid(message, &amend->agent, amend->epoch, &amend->name) &&
+        return session_valid(&amend->agent, amend->epoch) && amend->name.length > 0 &&
                amend->mode <= MESSAGE_MODE_EXCLUSIVE && order_valid(amend->version) &&
                amend->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS &&
                amend->token_last < MESSAGE_TOKEN_LIMIT;
     case MESSAGE_GIVE_BACK:
-        return request_valid(message, &give_back->agent, give_back->epoch, &give_back->name) &&
+        return session_valid(&give_back->agent, give_back->epoch) && give_back->name.length > 0 &&
                order_valid(give_back->version) && give_back->token_used < MESSAGE_TOKEN_LIMIT;
+    case MESSAGE_BREAK:
+    case MESSAGE_BREAK_HOLD:
+        return agent_name_valid(&broken->agent) && broken->name.length > 0;
+    default:
+        return false;
+    }
+}
+
+static bool answer_valid(const struct message *message)
+{
+    const struct message_grant *grant = &message->as.grant;
+    const struct message_version *version = &message->as.version;
+    const struct message_refused *refused = &message->as.refused;
+    const struct message_outcome *outcome = &message->as.outcome;
+    const struct message_check *check = &message->as.check;
+
+    switch (message->kind) {
+    case MESSAGE_RENEW_ACK:
+        return session_valid(&message->as.renew_ack.agent, message->as.renew_ack.epoch);
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+        return session_valid(&grant->agent, grant->epoch) && grant->name.length > 0 &&
+               order_valid(grant->version) && mode_valid(grant->mode) &&
+               tokens_valid(grant->mode, grant->token_first, grant->token_last) &&
+               grant->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS;
+    case MESSAGE_GIVE_BACK_ACK:
+    case MESSAGE_RECALL:
+        return session_valid(&version->agent, version->epoch) && version->name.length > 0 &&
+               order_valid(version->version);
+    case MESSAGE_REFUSED: /* epoch 0: of a BREAK */
+        return agent_name_valid(&refused->agent) && refused->reason >= MESSAGE_REFUSED_FULL &&
+               refused->reason <= MESSAGE_REFUSED_RULES &&
+               (refused->owner.length == 0 || agent_name_valid(&refused->owner));
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECKED:
+        return agent_name_valid(&outcome->agent) && outcome->result <= 0;
+    case MESSAGE_CHECK:
+        return agent_name_valid(&check->agent) && check->name.length > 0 && check->token > 0 &&
+               check->token < MESSAGE_TOKEN_LIMIT && check->epoch > 0;
+    default:
+        return false;
+    }
+}
+
+/* Only requests of hosts and their answers are passed on. */
+static bool envelope_valid(const struct message *message)
+{
+    if (message->to.length == 0) {
+        return true;
+    }
+    switch (message->kind) {
+    case MESSAGE_ACQUIRE:
+    case MESSAGE_AMEND:
+    case MESSAGE_GIVE_BACK:
+    case MESSAGE_BREAK:
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+    case MESSAGE_GIVE_BACK_ACK:
+    case MESSAGE_RECALL:
+    case MESSAGE_REFUSED:
+    case MESSAGE_BREAK_HOLD:
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECK:
+    case MESSAGE_CHECKED:
+        return agent_name_valid(&message->to);
     default:
         return false;
     }
@@ -151,7 +339,7 @@ static bool host_valid(const struct message *message)
 
 bool message_valid(const struct message *message)
 {
-    if (!agent_name_valid(&message->from)) {
+    if (!agent_name_valid(&message->from) || !envelope_valid(message)) {
         return false;
     }
     switch (message->kind) {
@@ -161,42 +349,40 @@ bool message_valid(const struct message *message)
     case MESSAGE_VALUE:
     case MESSAGE_ACCEPT:
     case MESSAGE_ACCEPTED:
+    case MESSAGE_CHECKPOINT:
+    case MESSAGE_CHECKPOINTED:
         return round_valid(message);
+    case MESSAGE_BEAT:
+    case MESSAGE_HELLO:
+    case MESSAGE_HELLO_ACK:
+    case MESSAGE_PULL:
+    case MESSAGE_PULLED:
     case MESSAGE_POLL:
-    case MESSAGE_MARK:
-        return session_valid(&message->as.session.agent, message->as.session.epoch);
     case MESSAGE_POLLED:
+    case MESSAGE_MARK:
     case MESSAGE_MARKED:
-        return session_valid(&message->as.session_answer.agent, message->as.session_answer.epoch) &&
-               message->as.session_answer.wait_ns >= 0;
+    case MESSAGE_OWNER:
+        return voter_valid(message);
     case MESSAGE_RENEW:
     case MESSAGE_ACQUIRE:
     case MESSAGE_AMEND:
     case MESSAGE_GIVE_BACK:
-        return host_valid(message);
+    case MESSAGE_BREAK:
+    case MESSAGE_BREAK_HOLD:
+        return request_valid(message);
     case MESSAGE_RENEW_ACK:
-        return session_valid(&message->as.renew_ack.agent, message->as.renew_ack.epoch);
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:
-        return session_valid(&message->as.grant.agent, message->as.grant.epoch) &&
-               message->as.grant.name.length > 0 && order_valid(message->as.grant.version) &&
-               message->as.grant.token_first > 0 &&
-               message->as.grant.token_first < MESSAGE_TOKEN_LIMIT &&
-               message->as.grant.token_last >= message->as.grant.token_first &&
-               message->as.grant.token_last <=
-                   message_token_range_last(message->as.grant.token_first) &&
-               (message->as.grant.mode == MESSAGE_MODE_SHARED ||
-                message->as.grant.mode == MESSAGE_MODE_EXCLUSIVE) &&
-               message->as.grant.lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS;
     case MESSAGE_GIVE_BACK_ACK:
     case MESSAGE_RECALL:
-        return session_valid(&message->as.version.agent, message->as.version.epoch) &&
-               message->as.version.name.length > 0 && order_valid(message->as.version.version);
     case MESSAGE_REFUSED:
-        return session_valid(&message->as.refused.agent, message->as.refused.epoch) &&
-               message->as.refused.reason >= MESSAGE_REFUSED_FULL &&
-               message->as.refused.reason <= MESSAGE_REFUSED_TOKENS;
-    default:
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECK:
+    case MESSAGE_CHECKED:
+        return answer_valid(message);
+    case MESSAGE_VOTER_END:
+    case MESSAGE_KIND_END:
         return false;
     }
+    return false;
 }

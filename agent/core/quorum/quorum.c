@@ -12,7 +12,7 @@
 #include "state.h"
 
 struct layout {
-    size_t registers, agents, agent_heads, requests, works, work_heads, size;
+    size_t registers, shares, agents, agent_heads, requests, works, work_heads, size;
     uint32_t agent_head_count, work_head_count;
 };
 
@@ -40,6 +40,8 @@ static struct layout layout_of(const struct quorum_limits *limits)
     };
     size_t at = sizeof(struct quorum);
     layout.registers = place(&at, (size_t)limits->registers + 1, sizeof(struct record));
+    layout.shares = place(&at, (size_t)limits->shares + SHARES_RESERVE + 1,
+                          sizeof(struct share_record));
     layout.agents = place(&at, limits->agents, sizeof(struct agent_record));
     layout.agent_heads = place(&at, layout.agent_head_count, sizeof(uint16_t));
     layout.requests = place(&at, (size_t)limits->requests + 1, sizeof(struct request));
@@ -87,6 +89,9 @@ const char *quorum_config_error(const struct quorum_config *config)
         limits->requests > NAMES_COUNT_MAX) {
         return "the limits of registers and requests are not from 1 to 2^25";
     }
+    if (limits->shares < MESSAGE_SHARES_MAX || limits->shares > NAMES_COUNT_MAX) {
+        return "the limit of shares is not from 64 to 2^25";
+    }
     return NULL;
 }
 
@@ -100,6 +105,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     quorum->config = *config;
     quorum->names = names;
     quorum->registers = (void *)(base + layout.registers);
+    quorum->shares = (void *)(base + layout.shares);
     quorum->agents = (void *)(base + layout.agents);
     quorum->agent_heads = (void *)(base + layout.agent_heads);
     quorum->agent_head_mask = layout.agent_head_count - 1;
@@ -132,18 +138,25 @@ bool quorum_has_room(const struct quorum *quorum, uint32_t actions)
     return quorum->actions->count + actions <= quorum->action_limit;
 }
 
+/* Everything but the shares of a value. */
+#define ACTION_BASE_SIZE (offsetof(struct action_send, message) + MESSAGE_BASE_SIZE)
+_Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_register, value.shares) &&
+                   ACTION_BASE_SIZE >= sizeof(struct quorum_member) &&
+                   ACTION_BASE_SIZE >= sizeof(struct action_log),
+               "an action is zeroed up to its shares");
+
 struct action *quorum_emit(struct quorum *quorum, enum action_kind kind)
 {
     HF_CHECK(quorum_has_room(quorum, 1));
     struct action *action = &quorum->actions->items[quorum->actions->count++];
-    memset(action, 0, sizeof(*action));
+    memset(action, 0, offsetof(struct action, as) + ACTION_BASE_SIZE);
     action->kind = kind;
     return action;
 }
 
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
 {
-    memset(message, 0, sizeof(*message));
+    message_zero(message);
     message->kind = kind;
     message->membership = quorum->config.membership;
     message->from = quorum->config.voters[quorum->config.self];

@@ -1,6 +1,7 @@
 /*
  * The quorum core's state, and what its files do for each other.
  *
+ *   record.c       values as they are kept, and the pool of shares
  *   acceptor.c     promises and registers
  *   session.c      the voter's side of sessions: renewals, polls, marks
  *   death.c        the coordinator's side: having a lapsed session marked by a majority
@@ -27,13 +28,20 @@ enum {
     RESEND_MS = 200,   /* an unanswered round is sent again */
     RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
     OUTCOMES_MAX = 16, /* requests answered together */
+    SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX, /* beyond the limit, for rounds on the way */
 };
 
 /* A message_value and its acceptance, packed. 1 << 40 tokens are one block, see message.h. */
 struct record {
     uint64_t token_first;
-    uint32_t token_extra; /* token_last - token_first of a grant */
-    uint32_t epoch;
+    union {
+        uint32_t token_extra; /* EXCLUSIVE: token_last - token_first */
+        uint32_t share_count; /* SHARED */
+    };
+    union {
+        uint32_t epoch;  /* EXCLUSIVE */
+        uint32_t shares; /* SHARED: the first of its list */
+    };
     uint32_t round; /* accepted: ballot = round << 16 | voter */
     uint32_t version_round;
     uint32_t sequence_low;
@@ -51,6 +59,24 @@ struct record {
 };
 
 _Static_assert(sizeof(struct record) == 48, "256 bytes a lock: 48 of them are its register");
+
+/* One host's part of a shared grant, packed. */
+struct share_record {
+    uint32_t next; /* in its record's list, or free */
+    uint32_t epoch;
+    uint32_t version_round;
+    uint32_t version_sequence_low;
+    uint16_t version_voter;
+    uint16_t agent;
+    uint8_t version_sequence_high;
+};
+
+/* The same, to work with. */
+struct share {
+    struct message_order version;
+    uint32_t epoch;
+    uint16_t agent;
+};
 
 enum death_phase { DEATH_IDLE = 0, DEATH_POLL, DEATH_MARK };
 
@@ -129,7 +155,11 @@ struct partition {
     uint64_t promised; /* acceptor */
     uint64_t ballot;   /* coordinator: own ballot */
     uint8_t state;
-    uint8_t mask; /* voters that promised */
+    uint8_t mask;        /* voters that promised */
+    int64_t prepared_ns; /* when it became PREPARED */
+    /* Deletion: where it stands durably; and what names that are new here start above. */
+    struct message_checkpoint checkpoint;
+    uint64_t floor;
 };
 
 struct quorum {
@@ -148,6 +178,8 @@ struct quorum {
     struct partition partitions[MESSAGE_PARTITIONS];
     struct record *registers;
     uint32_t register_count;
+    struct share_record *shares;
+    uint32_t share_top, share_free, share_used;
 
     struct agent_record *agents;
     uint16_t *agent_heads;
@@ -207,17 +239,34 @@ bool agent_name_valid(const struct message_agent *agent);
 bool order_valid(struct message_order order);
 bool value_valid(const struct message_value *value);
 
-/* acceptor.c */
+/* record.c */
 struct message_order record_accepted(const struct record *record);
 struct message_order record_version(const struct record *record);
 void record_set_accepted(struct record *record, struct message_order order);
 void record_set_version(struct record *record, struct message_order order);
-void record_blank(struct record *record);
+/* A name never used, in a partition with that floor. What was in the record is not freed. */
+void record_blank(struct record *record, uint64_t floor);
+uint64_t record_token_last(const struct record *record);
 void record_to_value(const struct quorum *quorum, const struct record *record,
                      struct message_value *value);
-/* false: the table of agents is full. */
+/* Replaces the record (a blank or zeroed one, if there is none yet). false: the table of agents or
+ * the pool of shares is full; the record stays as it is. */
 bool record_from_value(struct quorum *quorum, const struct message_value *value,
                        struct record *record);
+/* Frees its shares, if it has any; its mode is NONE then. */
+void record_drop(struct quorum *quorum, struct record *record);
+uint32_t record_share_count(const struct record *record);
+/* Its shares into out, which has room for MESSAGE_SHARES_MAX; returns how many there are. */
+uint32_t record_shares(const struct quorum *quorum, const struct record *record, struct share *out);
+/* Makes a record without shares one of mode SHARED; its version is the newest of theirs. false: the
+ * pool is full. */
+bool record_set_shares(struct quorum *quorum, struct record *record, const struct share *shares,
+                       uint32_t count);
+/* Whether so many more are within the limit. */
+bool shares_may_grow(const struct quorum *quorum, uint32_t count);
+struct message_order share_version(const struct share_record *share);
+
+/* acceptor.c */
 /* NULL: there is none. */
 struct record *acceptor_find(const struct quorum *quorum, uint32_t name);
 /* Whether a value of that name can be stored here. */
@@ -255,6 +304,10 @@ void work_value(struct quorum *quorum, const struct message *message);
 void work_accepted(struct quorum *quorum, const struct message *message);
 /* The partitions' ballots have changed: rounds under others are over, waits are looked at. */
 void work_ballots_changed(struct quorum *quorum);
+/* The same for one partition. */
+void work_partition_changed(struct quorum *quorum, uint32_t partition);
+/* Whether a round is under way for a name of that partition: what is not chosen may yet be. */
+bool work_busy(const struct quorum *quorum, uint32_t partition);
 /* That agent's sessions up to some epoch are dead now. */
 void work_agent_dead(struct quorum *quorum, uint32_t agent);
 int64_t work_tick(struct quorum *quorum);

@@ -299,10 +299,6 @@ static enum outcome plan_amend(struct plan *plan, const struct request *request)
         value->lock_delay_ms = request->lock_delay_ms;
         plan->changed = true;
     }
-    if (request->mode != MESSAGE_MODE_NONE && request->mode != value->mode) {
-        value->mode = request->mode;
-        plan->changed = true;
-    }
     return OUTCOME_AMENDED;
 }
 
@@ -359,7 +355,7 @@ static enum outcome plan_acquire(const struct quorum *quorum, struct plan *plan,
         return OUTCOME_REFUSED_TOKENS;
     }
     lease_range(plan, value->token_first);
-    value->mode = request->mode;
+    value->mode = MESSAGE_MODE_EXCLUSIVE;
     value->owner = request->agent;
     value->epoch = request->epoch;
     value->lock_delay_ms = request->lock_delay_ms;
@@ -426,7 +422,7 @@ static void start_read(struct quorum *quorum, struct work *work, uint64_t ballot
     work->order = (struct message_order){.ballot = ballot};
     work->mask = 0;
     work->found = false;
-    record_blank(&work->value);
+    record_blank(&work->value, 0);
     send_round(quorum, work);
 }
 
@@ -539,14 +535,14 @@ static void advance(struct quorum *quorum, struct work *work)
     }
 }
 
-void work_ballots_changed(struct quorum *quorum)
+void work_partition_changed(struct quorum *quorum, uint32_t p)
 {
+    const struct partition *partition = &quorum->partitions[p];
     for (uint32_t at = quorum->work_first; at != NONE; at = quorum->works[at].next) {
         struct work *work = &quorum->works[at];
-        const struct partition *partition = &quorum->partitions[partition_of(quorum, work)];
         bool same = partition->state == PARTITION_PREPARED &&
                     work->order.ballot == partition->ballot;
-        if (work->state != WORK_WAITING && same) {
+        if (partition_of(quorum, work) != p || (work->state != WORK_WAITING && same)) {
             continue;
         }
         work->state = WORK_WAITING;
@@ -554,6 +550,23 @@ void work_ballots_changed(struct quorum *quorum)
         forget_outcomes(quorum, work);
         wake_at(quorum, work, quorum->now_ns);
     }
+}
+
+void work_ballots_changed(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS && quorum->work_first != NONE; p++) {
+        work_partition_changed(quorum, p);
+    }
+}
+
+bool work_busy(const struct quorum *quorum, uint32_t partition)
+{
+    bool busy = false;
+    for (uint32_t at = quorum->work_first; at != NONE; at = quorum->works[at].next) {
+        const struct work *work = &quorum->works[at];
+        busy = busy || (work->state != WORK_WAITING && partition_of(quorum, work) == partition);
+    }
+    return busy;
 }
 
 void work_agent_dead(struct quorum *quorum, uint32_t agent)
@@ -594,7 +607,7 @@ void work_value(struct quorum *quorum, const struct message *message)
         coordinator_beaten(quorum, partition_of(quorum, work), answer->higher);
         return;
     }
-    struct record value;
+    struct record value = {.mode = MESSAGE_MODE_NONE};
     if (answer->known) {
         if (!record_from_value(quorum, &answer->value, &value)) {
             /* No room for its owner: nothing can be decided. Everybody is told, and asks again. */
@@ -685,6 +698,7 @@ static bool request_from(struct quorum *quorum, const struct message *message,
                          struct request *request, const struct message_name **name)
 {
     const struct message_agent *who = NULL;
+    uint32_t voter = 0;
     memset(request, 0, sizeof(*request));
     request->kind = (uint8_t)message->kind;
     if (message->kind == MESSAGE_ACQUIRE) {
@@ -715,6 +729,10 @@ static bool request_from(struct quorum *quorum, const struct message *message,
         request->token = give_back->token_used;
     }
     uint32_t agent = 0;
+    if (memcmp(who, &message->from, sizeof(*who)) != 0 &&
+        !quorum_from_voter(quorum, message, &voter)) {
+        return false; /* somebody else's request */
+    }
     if (!quorum_agent(quorum, who, &agent)) {
         struct message_refused *refused =
             &quorum_send(quorum, QUORUM_STRANGER, MESSAGE_REFUSED)->as.refused;
