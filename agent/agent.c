@@ -263,6 +263,35 @@ static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
     log_end(&line);
 }
 
+static void on_log(void *arg, const struct action_log *log)
+{
+    struct log_line line;
+    (void)arg;
+    log_begin(&line, log->text[0] != '\0' ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, log->event);
+    if (log->agent.length > 0) {
+        log_bytes(&line, "agent", log->agent.text, log->agent.length);
+    }
+    log_number(&line, "number", log->number);
+    if (log->text[0] != '\0') {
+        log_text(&line, "text", log->text);
+    }
+    log_end(&line);
+}
+
+static void send_nowhere(void *arg, const struct message_agent *to, const struct message *message)
+{
+    (void)arg;
+    (void)to;
+    (void)message;
+}
+
+static void on_address(void *arg, const struct message_agent *agent, const char *address)
+{
+    (void)arg;
+    (void)agent;
+    (void)address;
+}
+
 static int64_t now_for_driver(void *arg)
 {
     (void)arg;
@@ -280,15 +309,20 @@ static bool make_driver(struct agent *agent)
     struct driver_config config = {.host = agent->host,
                                    .quorum = agent->quorum,
                                    .renewal = &agent->renewal,
-                                   .store = agent->store,
                                    .self = agent->host_config.agent,
-                                   .spaces = agent->spaces,
+                                   .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
+                                   .voter_count = agent->host_config.voter_count,
                                    .operations = {.act = serve_act,
+                                                  .send = send_nowhere,
+                                                  .address = on_address,
+                                                  .commit = disk_commit,
+                                                  .log = on_log,
                                                   .promise = on_promise,
                                                   .session = on_session,
                                                   .now_ns = now_for_driver,
                                                   .random = random_for_driver,
                                                   .arg = agent}};
+    memcpy(config.voters, agent->host_config.voters, sizeof(config.voters));
     agent->driver = driver_create(&config);
     return agent->driver != NULL;
 }

@@ -6,6 +6,8 @@
  *   log.c      the log
  *   start.c    folders, store, cores, regions; whether the session of before goes on
  *   driver.c   events to the cores, their actions in the right order
+ *   batch.c    what the driver keeps until it is durable
+ *   disk.c     the driver's batches into the store
  *   clients.c  the processes that are or were connected: pidfds and lifelines
  *   serve.c    packets to events, and the host core's actions to packets
  *   agent.c    the event loop: timer, bells, signals; the end
@@ -158,6 +160,11 @@ struct socket_handler serve_handler(struct agent *agent);
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
 /* Hangs up on everybody who was given that region. */
 void serve_leave_region(struct agent *agent, uint32_t space);
+
+/* ---- disk.c ---- */
+
+/* driver_operations.commit: arg is the agent. */
+void disk_commit(void *arg, const struct driver_batch *batch);
 
 /* ---- agent.c ---- */
 

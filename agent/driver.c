@@ -5,21 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "proto/check.h"
 
 enum {
-    QUORUM_ROOM = 4 * QUORUM_STEP_ACTIONS,
+    QUORUM_ROOM = 2 * QUORUM_STEP_ACTIONS,
     WAITING_MAX = 4096, /* more than so many end the turn early */
-    WAITING_BYTES_MAX = 1 << 20,
-};
-
-/* A first-in-first-out of items of one size, on the heap; grows. */
-struct queue {
-    unsigned char *items;
-    size_t item_size;
-    uint32_t capacity; /* a power of two, or 0 */
-    uint32_t head;
-    uint32_t count;
+    WAITING_BYTES_MAX = 1 << 22,
+    FAILED_MAX = 1024,
 };
 
 /* Something for the host core. */
@@ -29,35 +22,37 @@ struct inbox_item {
     struct message message; /* MESSAGE; also RENEW_ACK, which is for the renewal */
 };
 
-/* Something that waits for the batch. */
-struct waiting {
-    bool message; /* for the host core: in action.as.send */
-    size_t offset;
-    struct host_action action;
-};
-
 struct driver {
     struct driver_config config;
     struct actions quorum_actions;
     struct host_actions host_actions;
-    struct queue quorum_inbox; /* struct message */
-    struct queue host_inbox;   /* struct inbox_item */
-    struct queue waiting;      /* struct waiting */
-    unsigned char *bytes;      /* frames of what waits */
-    size_t bytes_used;
-    size_t bytes_size;
-    bool batch; /* a batch of the store is open */
+    struct fifo quorum_inbox; /* struct message */
+    struct fifo host_inbox;   /* struct inbox_item */
+    struct driver_batch batches[2];
+    struct driver_batch *open;   /* what comes up now goes into it */
+    struct driver_batch *flying; /* on its way to the disk; NULL: none is */
+    bool handing_over;           /* within operations.commit() */
+    bool landed;                 /* the flying one is durable */
     bool started;
+    uint64_t commit; /* the last one's number */
     uint64_t commits;
     int64_t last_ns;
     /* What the host core was told of the session. */
     struct host_lease told;
     enum renewal_state told_state;
     uint32_t next_epoch; /* not 0: being made durable */
-    char failed[STORE_ERROR_MAX + 64];
+    /* The other voters, by bit: as the host core was told; whose link broke; who refuses us. */
+    uint32_t voters_up;
+    uint32_t voters_refusing;
+    uint32_t links_down;
+    uint32_t refusing;
+    int64_t started_ns;
+    /* Where messages and items are while a step reads them. */
+    struct inbox_item item;
+    struct message message;
+    struct message request; /* on its way out */
+    char failed[FAILED_MAX];
 };
-
-/* ---- queues ---- */
 
 static void fail(struct driver *driver, const char *what, const char *why)
 {
@@ -66,134 +61,224 @@ static void fail(struct driver *driver, const char *what, const char *why)
     }
 }
 
-static void *queue_at(const struct queue *queue, uint32_t index)
-{
-    return queue->items +
-           (size_t)((queue->head + index) & (queue->capacity - 1)) * queue->item_size;
-}
-
-static bool queue_grow(struct queue *queue)
-{
-    uint32_t capacity = queue->capacity == 0 ? 64 : queue->capacity * 2;
-    unsigned char *items = calloc(capacity, queue->item_size);
-    if (items == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < queue->count; i++) {
-        memcpy(items + i * queue->item_size, queue_at(queue, i), queue->item_size);
-    }
-    free(queue->items);
-    queue->items = items;
-    queue->capacity = capacity;
-    queue->head = 0;
-    return true;
-}
-
-/* The place of a new last item; NULL: no memory, the driver has failed. */
-static void *queue_push(struct driver *driver, struct queue *queue)
-{
-    if (queue->count == queue->capacity && !queue_grow(queue)) {
-        fail(driver, "driver", "out of memory");
-        return NULL;
-    }
-    return queue_at(queue, queue->count++);
-}
-
-static void queue_pop(struct queue *queue, void *out)
-{
-    HF_CHECK(queue->count > 0);
-    memcpy(out, queue_at(queue, 0), queue->item_size);
-    queue->head = (queue->head + 1) & (queue->capacity - 1);
-    queue->count--;
-}
-
-/* ---- the store ---- */
-
-static bool open_batch(struct driver *driver)
-{
-    if (!driver->batch) {
-        if (!store_begin(driver->config.store)) {
-            fail(driver, "store", store_error(driver->config.store));
-            return false;
-        }
-        driver->batch = true;
-    }
-    return true;
-}
-
-static void stored(struct driver *driver, bool good)
+static bool kept(struct driver *driver, bool good)
 {
     if (!good) {
-        fail(driver, "store", store_error(driver->config.store));
+        fail(driver, "driver", "out of memory");
     }
+    return good;
 }
 
-static void persist_slot(struct driver *driver, const struct host_action *action)
+static bool has_failed(const struct driver *driver)
 {
-    const char *space = driver->config.spaces[action->as.slot.region];
-    if (!open_batch(driver)) {
-        return;
+    return driver->failed[0] != '\0';
+}
+
+static bool same_agent(const struct message_agent *a, const struct message_agent *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static bool is_self(const struct driver *driver, const struct message_agent *agent)
+{
+    return same_agent(agent, &driver->config.self);
+}
+
+/* Which voter an agent is; voter_count: none. */
+static uint32_t find_voter(const struct driver *driver, const struct message_agent *agent)
+{
+    uint32_t voter = 0;
+    while (voter < driver->config.voter_count &&
+           !same_agent(agent, &driver->config.voters[voter])) {
+        voter++;
     }
-    if (action->kind == HOST_PERSIST_NO_SLOT) {
-        stored(driver, store_del_slot(driver->config.store, space, action->as.slot.slot));
-        return;
+    return voter;
+}
+
+/* ---- what waits for which batch ---- */
+
+/* The newest batch that has rows of the quorum core, promises, rows of the host core, and is not
+ * durable yet; NULL: there is none. */
+static struct driver_batch *quorum_batch(struct driver *driver)
+{
+    if (driver->open->quorum_rows > 0) {
+        return driver->open;
     }
-    struct store_slot slot = {.space = space,
-                              .slot = action->as.slot.slot,
-                              .name = action->as.slot.name.bytes,
-                              .length = action->as.slot.name.length};
-    stored(driver, store_put_slot(driver->config.store, &slot));
+    return driver->flying != NULL && driver->flying->quorum_rows > 0 ? driver->flying : NULL;
+}
+
+static struct driver_batch *promise_batch(struct driver *driver)
+{
+    if (driver->open->promises > 0) {
+        return driver->open;
+    }
+    return driver->flying != NULL && driver->flying->promises > 0 ? driver->flying : NULL;
+}
+
+static struct driver_batch *host_batch(struct driver *driver)
+{
+    if (driver->open->host_rows > 0) {
+        return driver->open;
+    }
+    return driver->flying != NULL && driver->flying->host_rows > 0 ? driver->flying : NULL;
+}
+
+/* What a message for the own host core waits for: grants for the slots' rows, and what comes after
+ * a grant for the grant, so that a recall does not overtake it here. */
+static struct driver_batch *host_message_batch(struct driver *driver, enum message_kind kind)
+{
+    if (driver->open->grants > 0) {
+        return driver->open;
+    }
+    bool grant = kind == MESSAGE_GRANT || kind == MESSAGE_AMENDED;
+    struct driver_batch *rows = grant ? host_batch(driver) : NULL;
+    if (rows == NULL && driver->flying != NULL && driver->flying->grants > 0) {
+        return driver->flying;
+    }
+    return rows;
 }
 
 /* ---- messages ---- */
 
-static void wait_with_message(struct driver *driver, const struct message *message)
+static void deliver_to_quorum(struct driver *driver, const struct message *message)
 {
-    struct waiting *waiting = queue_push(driver, &driver->waiting);
-    if (waiting != NULL) {
-        memset(waiting, 0, sizeof(*waiting));
-        waiting->message = true;
-        message_copy(&waiting->action.as.send.message, message);
+    if (driver->config.quorum == NULL) {
+        return;
+    }
+    void *place = fifo_push(&driver->quorum_inbox, message_size(message));
+    if (kept(driver, place != NULL)) {
+        message_copy(place, message);
     }
 }
 
 static void deliver_to_host(struct driver *driver, const struct message *message)
 {
-    struct inbox_item *item = queue_push(driver, &driver->host_inbox);
-    if (item != NULL) {
-        *item = (struct inbox_item){.kind = HOST_MESSAGE, .message = *message};
+    size_t size = offsetof(struct inbox_item, message) + message_size(message);
+    struct inbox_item *item = fifo_push(&driver->host_inbox, size);
+    if (kept(driver, item != NULL)) {
+        item->kind = HOST_MESSAGE;
+        item->client = 0;
+        message_copy(&item->message, message);
     }
 }
 
-/* A message of either core to an agent. In a cell of one host it is for this one or for nobody. */
-static void send_message(struct driver *driver, uint32_t to, const struct message *message)
+/* To the own core that it is for. */
+static void deliver(struct driver *driver, const struct message *message)
 {
-    if (to == QUORUM_STRANGER) {
-        return; /* messages may be lost */
-    }
-    const struct message_agent *name = quorum_agent_name(driver->config.quorum, to);
-    if (memcmp(name, &driver->config.self, sizeof(*name)) != 0) {
-        return;
-    }
-    if (!message_is_for_host(message->kind)) {
-        struct message *copy = queue_push(driver, &driver->quorum_inbox);
-        if (copy != NULL) {
-            *copy = *message;
-        }
-    } else if (driver->batch) {
-        wait_with_message(driver, message);
-    } else {
+    if (message_is_for_host(message->kind)) {
         deliver_to_host(driver, message);
+    } else {
+        deliver_to_quorum(driver, message);
     }
 }
 
-/* A request of the host core, to the coordinator of its name. */
-static void send_request(struct driver *driver, const struct message *request)
+static void deliver_after(struct driver *driver, struct driver_batch *batch,
+                          const struct message *message)
 {
-    struct message *message = queue_push(driver, &driver->quorum_inbox);
-    if (message != NULL) {
-        quorum_header(driver->config.quorum, request->kind, message);
-        message->as = request->as;
+    if (batch == NULL) {
+        deliver(driver, message);
+    } else {
+        kept(driver, batch_wait_message(batch, NULL, message));
+    }
+}
+
+/* Answers that the renewal takes, or this file. */
+static bool is_of_session(enum message_kind kind)
+{
+    return kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO_ACK;
+}
+
+/*
+ * To the own cores, once what it depends on is durable. What is read from the own acceptor counts
+ * as soon as the promise that it was read under is durable: a value that the disk loses after all
+ * was no vote, and it does no harm to have taken it for one that was proposed.
+ */
+static void send_to_self(struct driver *driver, const struct message *message)
+{
+    struct driver_batch *batch = NULL;
+    if (message->kind == MESSAGE_VALUE) {
+        batch = promise_batch(driver);
+    } else if (quorum_waits_for_disk(message->kind)) {
+        batch = quorum_batch(driver);
+    } else if (message_is_for_host(message->kind)) {
+        batch = host_message_batch(driver, message->kind);
+    } else if (message->kind == MESSAGE_GIVE_BACK) {
+        batch = host_batch(driver);
+    }
+    deliver_after(driver, batch, message);
+}
+
+static void send_to_peer(struct driver *driver, const struct message_agent *to,
+                         const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    struct driver_batch *batch = NULL;
+    if (quorum_waits_for_disk(message->kind)) {
+        batch = quorum_batch(driver);
+    } else if (message->kind == MESSAGE_GIVE_BACK) {
+        batch = host_batch(driver);
+    }
+    if (batch == NULL) {
+        operations->send(operations->arg, to, message);
+    } else {
+        kept(driver, batch_wait_message(batch, to, message));
+    }
+}
+
+/* relay: a voter that is to pass it on. */
+static void send_message(struct driver *driver, const struct message_agent *to, uint32_t relay,
+                         struct message *message)
+{
+    if (is_self(driver, to)) {
+        send_to_self(driver, message);
+    } else if (relay < driver->config.voter_count &&
+               !is_self(driver, &driver->config.voters[relay])) {
+        message->to = *to;
+        send_to_peer(driver, &driver->config.voters[relay], message);
+    } else {
+        send_to_peer(driver, to, message);
+    }
+}
+
+/* A message of the quorum core, or of the renewal. */
+static void take_send(struct driver *driver, struct action_send *send)
+{
+    const struct driver_config *config = &driver->config;
+    struct message_agent to;
+    if (send->to < config->voter_count) {
+        to = config->voters[send->to];
+    } else if (send->to == QUORUM_STRANGER) {
+        to = send->message.as.refused.agent;
+    } else {
+        to = *quorum_agent_name(config->quorum, send->to);
+    }
+    send_message(driver, &to, send->relay, &send->message);
+}
+
+/* A message of the host core, or one that is passed on: the same with this agent's header. */
+static struct message *with_own_header(struct driver *driver, const struct message *message)
+{
+    struct message *copy = &driver->request;
+    size_t body_at = offsetof(struct message, as);
+    if (driver->config.quorum != NULL) {
+        quorum_header(driver->config.quorum, message->kind, copy);
+    } else {
+        message_copy(copy, &driver->config.renewal->header);
+        copy->kind = message->kind;
+        copy->commit = driver->commit;
+    }
+    memcpy((unsigned char *)copy + body_at, (const unsigned char *)message + body_at,
+           message_size(message) - body_at);
+    return copy;
+}
+
+static void take_request(struct driver *driver, const struct host_send *send)
+{
+    struct message *message = with_own_header(driver, &send->message);
+    if (send->to == HOST_TO_AGENT) {
+        send_message(driver, &send->message.to, send->relay, message);
+    } else if (send->to < driver->config.voter_count) {
+        send_message(driver, &driver->config.voters[send->to], send->relay, message);
     }
 }
 
@@ -201,63 +286,37 @@ static void send_request(struct driver *driver, const struct message *request)
 
 static void take_quorum_actions(struct driver *driver)
 {
+    const struct driver_operations *operations = &driver->config.operations;
     struct actions *actions = &driver->quorum_actions;
-    for (uint32_t i = 0; i < actions->count && driver->failed[0] == '\0'; i++) {
-        const struct action *action = &actions->items[i];
+    for (uint32_t i = 0; i < actions->count && !has_failed(driver); i++) {
+        struct action *action = &actions->items[i];
         if (action->kind == ACTION_SEND) {
-            send_message(driver, action->as.send.to, &action->as.send.message);
-        } else if (open_batch(driver)) {
-            stored(driver, store_put_action(driver->config.store, action));
+            take_send(driver, &action->as.send);
+        } else if (action->kind == ACTION_LOG) {
+            operations->log(operations->arg, &action->as.log);
+        } else {
+            kept(driver, batch_add_action(driver->open, action));
         }
     }
     actions->count = 0;
-}
-
-static bool keep_bytes(struct driver *driver, const unsigned char *bytes, size_t size)
-{
-    if (driver->bytes_used + size > driver->bytes_size) {
-        size_t wanted = driver->bytes_size == 0 ? HOST_STEP_OUTPUT : driver->bytes_size * 2;
-        unsigned char *grown = realloc(driver->bytes, wanted + size);
-        if (grown == NULL) {
-            fail(driver, "driver", "out of memory");
-            return false;
-        }
-        driver->bytes = grown;
-        driver->bytes_size = wanted + size;
-    }
-    memcpy(driver->bytes + driver->bytes_used, bytes, size);
-    driver->bytes_used += size;
-    return true;
-}
-
-static void wait_with_action(struct driver *driver, const struct host_action *action,
-                             const unsigned char *bytes)
-{
-    size_t offset = driver->bytes_used;
-    if (action->kind == HOST_REPLY && !keep_bytes(driver, bytes, action->as.reply.size)) {
-        return;
-    }
-    struct waiting *waiting = queue_push(driver, &driver->waiting);
-    if (waiting != NULL) {
-        *waiting = (struct waiting){.offset = offset, .action = *action};
-    }
 }
 
 static void take_host_actions(struct driver *driver)
 {
     struct host_actions *actions = &driver->host_actions;
     const struct driver_operations *operations = &driver->config.operations;
-    for (uint32_t i = 0; i < actions->count && driver->failed[0] == '\0'; i++) {
+    for (uint32_t i = 0; i < actions->count && !has_failed(driver); i++) {
         const struct host_action *action = &actions->items[i];
         const unsigned char *bytes = action->kind == HOST_REPLY
                                          ? actions->output + action->as.reply.offset
                                          : NULL;
+        struct driver_batch *batch = host_batch(driver);
         if (action->kind == HOST_PERSIST_SLOT || action->kind == HOST_PERSIST_NO_SLOT) {
-            persist_slot(driver, action);
+            kept(driver, batch_add_slot(driver->open, action));
         } else if (action->kind == HOST_SEND) {
-            send_request(driver, &action->as.send.message);
-        } else if (driver->batch) {
-            wait_with_action(driver, action, bytes);
+            take_request(driver, &action->as.send);
+        } else if (batch != NULL) {
+            kept(driver, batch_wait_action(batch, action, bytes));
         } else {
             operations->act(operations->arg, action, bytes);
         }
@@ -282,13 +341,14 @@ static uint64_t draw(struct driver *driver)
     return driver->config.operations.random(driver->config.operations.arg);
 }
 
-static void step_quorum(struct driver *driver, enum quorum_event_kind kind,
-                        const struct message *message)
+static void step_quorum(struct driver *driver, struct quorum_event *event)
 {
-    struct quorum_event event = {
-        .kind = kind, .now_ns = read_clock(driver), .random = draw(driver)};
-    event.as.message = message;
-    quorum_step(driver->config.quorum, &event, &driver->quorum_actions);
+    if (driver->config.quorum == NULL) {
+        return;
+    }
+    event->now_ns = read_clock(driver);
+    event->random = draw(driver);
+    quorum_step(driver->config.quorum, event, &driver->quorum_actions);
     take_quorum_actions(driver);
 }
 
@@ -299,6 +359,8 @@ static void step_host(struct driver *driver, struct host_event *event)
     host_step(driver->config.host, event, &driver->host_actions);
     take_host_actions(driver);
 }
+
+/* ---- the session ---- */
 
 static void tell_lease(struct driver *driver, const struct host_lease *lease)
 {
@@ -332,23 +394,88 @@ static void see_to_session(struct driver *driver)
     if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to tell yet */
         tell_lease(driver, &lease);
     }
-    if (lease.lost && driver->failed[0] == '\0' && open_batch(driver)) {
+    if (lease.lost && !has_failed(driver)) {
         driver->next_epoch = lease.epoch + 1;
-        stored(driver, store_put_session_epoch(driver->config.store, driver->next_epoch));
+        kept(driver, batch_add_epoch(driver->open, driver->next_epoch));
     }
 }
 
-static void take_host_item(struct driver *driver, const struct inbox_item *item)
+static void start_session(struct driver *driver, uint32_t epoch, bool adopted)
 {
-    if (item->kind == HOST_MESSAGE && item->message.kind == MESSAGE_RENEW_ACK) {
-        renewal_acked(driver->config.renewal, &item->message, read_clock(driver),
-                      &driver->quorum_actions);
-        take_quorum_actions(driver);
-        see_to_session(driver);
+    renewal_start(driver->config.renewal, epoch, adopted, read_clock(driver), draw(driver),
+                  &driver->quorum_actions);
+    take_quorum_actions(driver);
+}
+
+/* ---- which voters there are ---- */
+
+/* Tells the host core if it changed. A voter that was never heard has the time of a lease to say
+ * something. */
+static void see_to_voters(struct driver *driver)
+{
+    const struct driver_config *config = &driver->config;
+    int64_t now_ns = read_clock(driver);
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        bool heard = renewal_voter_up(config->renewal, i, now_ns) ||
+                     now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
+        bool here = heard && (driver->links_down >> i & 1) == 0;
+        up |= (uint32_t)(here || is_self(driver, &config->voters[i])) << i;
+    }
+    if (has_failed(driver) ||
+        (up == driver->voters_up && driver->refusing == driver->voters_refusing)) {
         return;
     }
+    struct host_event event = {.kind = HOST_VOTERS};
+    event.as.voters.up = driver->voters_up = up;
+    event.as.voters.refused = driver->voters_refusing = driver->refusing;
+    step_host(driver, &event);
+}
+
+/* A voter with other rules acknowledges nothing: that is said once, until it does. */
+static void compare_rules(struct driver *driver, const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    const struct message_rules *here = &driver->config.rules;
+    uint32_t voter = find_voter(driver, &message->from);
+    struct action_log log = {.event = "rules_differ", .agent = message->from};
+    if ((driver->refusing >> voter & 1) != 0 || here->voter_count == 0 ||
+        message_rules_digest(here) == message_rules_digest(&message->as.hello.rules)) {
+        return;
+    }
+    snprintf(log.text, sizeof(log.text), "this agent is configured for another cell than that one");
+    driver->refusing |= 1U << voter;
+    operations->log(operations->arg, &log);
+    see_to_voters(driver);
+}
+
+static void take_session_answer(struct driver *driver, const struct message *message)
+{
+    uint32_t voter = find_voter(driver, &message->from);
+    if (voter == driver->config.voter_count) {
+        return;
+    }
+    if (message->kind == MESSAGE_HELLO_ACK) {
+        compare_rules(driver, message);
+        return;
+    }
+    driver->refusing &= ~(1U << voter);
+    renewal_acked(driver->config.renewal, message, read_clock(driver), &driver->quorum_actions);
+    take_quorum_actions(driver);
+    see_to_session(driver);
+    see_to_voters(driver);
+}
+
+/* ---- the inboxes ---- */
+
+static void take_host_item(struct driver *driver, const struct inbox_item *item)
+{
     struct host_event event = {.kind = item->kind, .client = item->client};
     if (item->kind == HOST_MESSAGE) {
+        if (is_of_session(item->message.kind)) {
+            take_session_answer(driver, &item->message);
+            return;
+        }
         event.as.message = &item->message;
     }
     step_host(driver, &event);
@@ -358,63 +485,98 @@ static void take_host_item(struct driver *driver, const struct inbox_item *item)
  * a bounded number of times. */
 static void drain(struct driver *driver)
 {
-    while (driver->failed[0] == '\0') {
-        if (driver->quorum_inbox.count > 0) {
-            struct message message;
-            queue_pop(&driver->quorum_inbox, &message);
-            step_quorum(driver, QUORUM_MESSAGE, &message);
-        } else if (driver->host_inbox.count > 0) {
-            struct inbox_item item;
-            queue_pop(&driver->host_inbox, &item);
-            take_host_item(driver, &item);
-        } else {
+    while (!has_failed(driver)) {
+        size_t size;
+        const void *first = fifo_first(&driver->quorum_inbox, &size);
+        if (first != NULL) {
+            memcpy(&driver->message, first, size); /* the step may make the queue grow */
+            fifo_drop(&driver->quorum_inbox);
+            struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
+            step_quorum(driver, &event);
+            continue;
+        }
+        first = fifo_first(&driver->host_inbox, &size);
+        if (first == NULL) {
             break;
         }
+        memcpy(&driver->item, first, size);
+        fifo_drop(&driver->host_inbox);
+        take_host_item(driver, &driver->item);
     }
 }
 
-/* ---- the end of a turn ---- */
+/* ---- batches ---- */
 
-static void carry_out(struct driver *driver)
+/* What waited for it, in order. New items come up only behind it: in the inboxes. */
+static void carry_out(struct driver *driver, struct driver_batch *batch)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    uint32_t count = driver->waiting.count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct waiting waiting;
-        queue_pop(&driver->waiting, &waiting);
-        if (waiting.message) {
-            deliver_to_host(driver, &waiting.action.as.send.message);
+    const struct waiting *waiting;
+    size_t size;
+    while ((waiting = fifo_first(&batch->waiting, &size)) != NULL && !has_failed(driver)) {
+        const unsigned char *body = (const unsigned char *)waiting + WAITING_BODY;
+        if (waiting->what == WAITING_OWN) {
+            deliver(driver, (const struct message *)(const void *)body);
+        } else if (waiting->what == WAITING_PEER) {
+            operations->send(operations->arg, &waiting->to,
+                             (const struct message *)(const void *)body);
         } else {
-            const unsigned char *bytes = waiting.action.kind == HOST_REPLY
-                                             ? driver->bytes + waiting.offset
-                                             : NULL;
-            operations->act(operations->arg, &waiting.action, bytes);
+            operations->act(operations->arg, (const struct host_action *)(const void *)body,
+                            body + (waiting->body_size + 7) / 8 * 8);
         }
+        fifo_drop(&batch->waiting);
     }
-    HF_CHECK(driver->waiting.count == 0);
-    driver->bytes_used = 0;
+}
+
+/* The flying batch is durable. */
+static void land(struct driver *driver)
+{
+    struct driver_batch *batch = driver->flying;
+    driver->landed = false;
+    driver->flying = NULL;
+    driver->commits++;
+    if (driver->config.quorum != NULL) {
+        quorum_set_commit(driver->config.quorum, driver->commit);
+    }
+    carry_out(driver, batch);
+    if (batch->epoch && !has_failed(driver)) {
+        uint32_t epoch = driver->next_epoch;
+        driver->next_epoch = 0;
+        start_session(driver, epoch, false);
+    }
+    batch_clear(batch);
+    drain(driver);
+}
+
+void driver_committed(struct driver *driver, uint64_t commit, const char *error)
+{
+    HF_CHECK(driver->flying != NULL && !driver->landed);
+    if (error != NULL) {
+        fail(driver, "store", error);
+        return;
+    }
+    driver->commit = commit;
+    driver->landed = true;
+    if (!driver->handing_over) {
+        land(driver);
+    }
 }
 
 void driver_flush(struct driver *driver)
 {
+    const struct driver_operations *operations = &driver->config.operations;
     drain(driver);
-    while (driver->batch && driver->failed[0] == '\0') { /* each round answers what waited */
-        uint64_t commit;
-        if (!store_commit(driver->config.store, &commit)) {
-            fail(driver, "store", store_error(driver->config.store));
-            return;
+    /* Each round answers what waited, if the disk is as fast as that. */
+    while (!has_failed(driver) && driver->flying == NULL && driver->open->records.count > 0) {
+        driver->flying = driver->open;
+        driver->open = driver->flying == &driver->batches[0] ? &driver->batches[1]
+                                                             : &driver->batches[0];
+        driver->handing_over = true;
+        operations->commit(operations->arg, driver->flying);
+        driver->handing_over = false;
+        if (driver->landed) {
+            land(driver);
         }
-        driver->batch = false;
-        driver->commits++;
-        quorum_set_commit(driver->config.quorum, commit);
-        if (driver->next_epoch != 0) {
-            renewal_start(driver->config.renewal, driver->next_epoch, false, read_clock(driver),
-                          draw(driver), &driver->quorum_actions);
-            driver->next_epoch = 0;
-            take_quorum_actions(driver);
-        }
-        carry_out(driver);
-        drain(driver);
     }
 }
 
@@ -422,7 +584,9 @@ void driver_flush(struct driver *driver)
 static void settle(struct driver *driver)
 {
     drain(driver);
-    if (driver->waiting.count > WAITING_MAX || driver->bytes_used > WAITING_BYTES_MAX) {
+    const struct driver_batch *open = driver->open;
+    if (open->waiting.count > WAITING_MAX ||
+        open->waiting.used + open->records.used > WAITING_BYTES_MAX) {
         driver_flush(driver);
     }
 }
@@ -431,7 +595,7 @@ static void settle(struct driver *driver)
 
 void driver_event(struct driver *driver, struct host_event *event)
 {
-    if (driver->failed[0] == '\0') {
+    if (!has_failed(driver)) {
         step_host(driver, event);
         settle(driver);
     }
@@ -439,8 +603,8 @@ void driver_event(struct driver *driver, struct host_event *event)
 
 void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t client)
 {
-    struct inbox_item *item = queue_push(driver, &driver->host_inbox);
-    if (item != NULL) {
+    struct inbox_item *item = fifo_push(&driver->host_inbox, offsetof(struct inbox_item, message));
+    if (kept(driver, item != NULL)) {
         item->kind = kind;
         item->client = client;
     }
@@ -449,18 +613,20 @@ void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t clie
 void driver_tick(struct driver *driver)
 {
     int64_t now_ns = read_clock(driver);
-    if (driver->failed[0] != '\0' || !driver->started) {
+    if (has_failed(driver) || !driver->started) {
         return;
     }
     if (renewal_next_tick_ns(driver->config.renewal, now_ns) <= now_ns) {
         renewal_tick(driver->config.renewal, now_ns, &driver->quorum_actions);
         take_quorum_actions(driver);
         see_to_session(driver);
+        see_to_voters(driver);
     }
-    if (quorum_next_tick_ns(driver->config.quorum) <= now_ns) {
-        step_quorum(driver, QUORUM_TICK, NULL);
+    if (driver->config.quorum != NULL && quorum_next_tick_ns(driver->config.quorum) <= now_ns) {
+        struct quorum_event event = {.kind = QUORUM_TICK};
+        step_quorum(driver, &event);
     }
-    if (driver->failed[0] == '\0' && host_next_tick_ns(driver->config.host) <= now_ns) {
+    if (!has_failed(driver) && host_next_tick_ns(driver->config.host) <= now_ns) {
         struct host_event event = {.kind = HOST_TICK};
         step_host(driver, &event);
     }
@@ -469,19 +635,135 @@ void driver_tick(struct driver *driver)
 
 void driver_stalled(struct driver *driver)
 {
-    if (driver->failed[0] == '\0' && driver->started) {
-        step_quorum(driver, QUORUM_STALLED, NULL);
+    if (!has_failed(driver) && driver->started) {
+        struct quorum_event event = {.kind = QUORUM_STALLED};
+        step_quorum(driver, &event);
         drain(driver);
         see_to_session(driver);
     }
 }
 
+/* Those that may be passed on for others: requests of hosts, and their answers. */
+static bool is_relayed(enum message_kind kind)
+{
+    switch (kind) {
+    case MESSAGE_ACQUIRE:
+    case MESSAGE_AMEND:
+    case MESSAGE_GIVE_BACK:
+    case MESSAGE_BREAK:
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+    case MESSAGE_GIVE_BACK_ACK:
+    case MESSAGE_RECALL:
+    case MESSAGE_REFUSED:
+    case MESSAGE_BREAK_HOLD:
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECK:
+    case MESSAGE_CHECKED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Those that any agent of the cell may send; all others are a voter's. */
+static bool is_anyones(enum message_kind kind)
+{
+    switch (kind) {
+    case MESSAGE_RENEW:
+    case MESSAGE_ACQUIRE:
+    case MESSAGE_AMEND:
+    case MESSAGE_GIVE_BACK:
+    case MESSAGE_BREAK:
+    case MESSAGE_HELLO:
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECK:
+    case MESSAGE_CHECKED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Passes on what is for another agent: once, and straight to it. */
+static void pass_on(struct driver *driver, const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    if (message->relayed || !is_relayed(message->kind)) {
+        return;
+    }
+    struct message *copy = with_own_header(driver, message);
+    copy->to = message->to;
+    copy->relayed = true;
+    operations->send(operations->arg, &message->to, copy);
+}
+
+static void learn_address(struct driver *driver, const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    const char *address = message->kind == MESSAGE_RENEW   ? message->as.renew.advertise
+                          : message->kind == MESSAGE_HELLO ? message->as.hello.advertise
+                                                           : "";
+    if (address[0] != '\0') {
+        operations->address(operations->arg, &message->from, address);
+    }
+}
+
+void driver_received(struct driver *driver, const struct message *message)
+{
+    if (has_failed(driver) || !driver->started || is_self(driver, &message->from) ||
+        !message_valid(message)) {
+        return;
+    }
+    bool voter = find_voter(driver, &message->from) < driver->config.voter_count;
+    if (!voter && !is_anyones(message->kind)) {
+        return;
+    }
+    if (message->to.length > 0 && !is_self(driver, &message->to)) {
+        pass_on(driver, message);
+        return;
+    }
+    learn_address(driver, message);
+    bool for_host = message_is_for_host(message->kind) && !is_of_session(message->kind);
+    deliver_after(driver, for_host ? host_message_batch(driver, message->kind) : NULL, message);
+    settle(driver);
+}
+
+void driver_received_gossip(struct driver *driver, const struct message_agent *from,
+                            const void *bytes, size_t size)
+{
+    (void)driver;
+    (void)from;
+    (void)bytes;
+    (void)size;
+}
+
+void driver_link(struct driver *driver, const struct message_agent *agent, bool up)
+{
+    uint32_t voter = find_voter(driver, agent);
+    if (has_failed(driver) || !driver->started || is_self(driver, agent)) {
+        return;
+    }
+    if (voter < driver->config.voter_count) {
+        struct quorum_event event = {.kind = QUORUM_LINK};
+        event.as.link.voter = voter;
+        event.as.link.up = up;
+        driver->links_down = up ? driver->links_down & ~(1U << voter)
+                                : driver->links_down | 1U << voter;
+        step_quorum(driver, &event);
+        see_to_voters(driver);
+    }
+    settle(driver);
+}
+
 int64_t driver_next_ns(const struct driver *driver)
 {
-    int64_t due_ns = quorum_next_tick_ns(driver->config.quorum);
-    int64_t renewal_ns = renewal_next_tick_ns(driver->config.renewal, driver->last_ns);
+    int64_t due_ns = renewal_next_tick_ns(driver->config.renewal, driver->last_ns);
     int64_t host_ns = host_next_tick_ns(driver->config.host);
-    due_ns = renewal_ns < due_ns ? renewal_ns : due_ns;
+    if (driver->config.quorum != NULL) {
+        int64_t quorum_ns = quorum_next_tick_ns(driver->config.quorum);
+        due_ns = quorum_ns < due_ns ? quorum_ns : due_ns;
+    }
     return host_ns < due_ns ? host_ns : due_ns;
 }
 
@@ -492,22 +774,23 @@ uint64_t driver_commits(const struct driver *driver)
 
 const char *driver_failed(const struct driver *driver)
 {
-    return driver->failed[0] != '\0' ? driver->failed : NULL;
+    return has_failed(driver) ? driver->failed : NULL;
 }
 
 /* ---- making it ---- */
 
 void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
 {
+    struct quorum_event start = {.kind = QUORUM_START};
     struct host_event event = {.kind = HOST_START, .as.lease = {.epoch = epoch}};
-    step_quorum(driver, QUORUM_START, NULL);
+    step_quorum(driver, &start);
     step_host(driver, &event);
     driver->told = event.as.lease;
     driver->told_state = RENEWAL_JEOPARDY;
+    driver->started_ns = read_clock(driver);
+    driver->voters_up = (1U << driver->config.voter_count) - 1; /* until told otherwise */
     driver->started = true;
-    renewal_start(driver->config.renewal, epoch, adopted, read_clock(driver), draw(driver),
-                  &driver->quorum_actions);
-    take_quorum_actions(driver);
+    start_session(driver, epoch, adopted);
     driver_flush(driver);
 }
 
@@ -518,9 +801,7 @@ struct driver *driver_create(const struct driver_config *config)
         return NULL;
     }
     driver->config = *config;
-    driver->quorum_inbox.item_size = sizeof(struct message);
-    driver->host_inbox.item_size = sizeof(struct inbox_item);
-    driver->waiting.item_size = sizeof(struct waiting);
+    driver->open = &driver->batches[0];
     driver->quorum_actions.capacity = QUORUM_ROOM;
     driver->quorum_actions.items = calloc(QUORUM_ROOM, sizeof(struct action));
     driver->host_actions.capacity = HOST_STEP_ACTIONS;
@@ -540,10 +821,10 @@ void driver_destroy(struct driver *driver)
     if (driver == NULL) {
         return;
     }
-    free(driver->quorum_inbox.items);
-    free(driver->host_inbox.items);
-    free(driver->waiting.items);
-    free(driver->bytes);
+    fifo_release(&driver->quorum_inbox);
+    fifo_release(&driver->host_inbox);
+    batch_release(&driver->batches[0]);
+    batch_release(&driver->batches[1]);
     free(driver->quorum_actions.items);
     free(driver->host_actions.items);
     free(driver->host_actions.output);

@@ -1,23 +1,28 @@
 /*
- * The driver: gives events to the two cores and carries out what they want, in an order that keeps
+ * The driver: gives events to the cores and carries out what they want, in an order that keeps
  * every promise durable before it is made.
  *
- *   an event -> host core -> actions -> messages to the quorum core -> actions -> ...
+ *   an event -> host core -> requests -> quorum core -> actions -> other agents, this host, disk
  *
- * What is to be persisted goes into one open batch of the store. Whatever leaves the process, or
- * changes a region (frames, lifelines, messages for the host core), waits behind an open batch
- * until driver_flush() has committed it, once for all events of a loop turn; then it is carried
- * out, which may begin the next batch. Messages to the own quorum core are not made to wait: all
- * that they can do is to add to the same batch and to queue more behind it. So the first acquire of
- * a new name costs one commit: slot, promise and value go together.
+ * What is to be persisted is collected in a batch. A batch is handed over whole to be made durable
+ * (driver_operations.commit) while the loop goes on; the next one collects meanwhile. Only one is
+ * on its way to the disk at a time, so whatever came up during a flush shares the next.
+ *
+ * What depends on the disk waits for the batch that was open when it came up:
+ *   messages that quorum_waits_for_disk(), also those to the own quorum core;
+ *   GIVE_BACK; frames to clients, lifelines, logs and whatever else the host core wants done
+ *   behind a row of its own; grants and amendments for the own host core.
+ * All else goes at once: a proposal goes out to the other voters while the own disk is being
+ * written.
  *
  * If the store fails, nothing that waits is carried out and driver_failed() says so: the process
  * must end, its memory is ahead of its disk.
  *
  * It also keeps the session: it tells the host core each change of the lease, and begins a new
- * epoch (durable first) when one is lost.
+ * epoch (durable first) when one is lost. An observer has no quorum core: quorum is NULL.
  *
- * One thread; time and randomness come from its operations.
+ * One thread; time, randomness, network and disk come from its operations, so that the simulator
+ * runs this very code.
  */
 #ifndef AGENT_DRIVER_H
 #define AGENT_DRIVER_H
@@ -28,14 +33,50 @@
 #include "core/host.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
-#include "io/store.h"
 
 struct driver;
+struct gossip;
+
+enum driver_record_kind {
+    DRIVER_ACTION = 1, /* an ACTION_PERSIST_... of the quorum core */
+    DRIVER_SLOT,       /* slot of a region <-> name */
+    DRIVER_NO_SLOT,
+    DRIVER_EPOCH, /* of the next session */
+};
+
+struct driver_record {
+    enum driver_record_kind kind;
+    union {
+        struct action action; /* of a register's value only share_count shares are there */
+        struct {
+            uint32_t region;
+            uint32_t slot;
+            struct message_name name;
+        } slot;
+        uint32_t epoch;
+    } as;
+};
+
+/* Records in order. */
+struct driver_batch;
+uint32_t driver_batch_count(const struct driver_batch *batch);
+/* The record at *at (0 at first), which moves on. NULL: that was all. */
+const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
 
 struct driver_operations {
     /* Carries out a HOST_REPLY (bytes: its frame), WELCOMED, HANG_UP, FORGET, ALIAS or LOG. May
      * call driver_post(), nothing else. */
     void (*act)(void *arg, const struct host_action *action, const unsigned char *bytes);
+    /* Sends to another agent, by name. May be lost; the header fields are filled in. */
+    void (*send)(void *arg, const struct message_agent *to, const struct message *message);
+    void (*send_gossip)(void *arg, const struct message_agent *to, const void *bytes, size_t size);
+    /* An agent says where it listens (RENEW, HELLO, gossip). */
+    void (*address)(void *arg, const struct message_agent *agent, const char *address);
+    /* Begins to make a batch durable; driver_committed() tells when it is, also from within this
+     * call. The batch is the driver's and stays as it is until then. */
+    void (*commit)(void *arg, const struct driver_batch *batch);
+    /* For people. */
+    void (*log)(void *arg, const struct action_log *log);
     /* Before anybody is told this deadline. */
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
     /* For people: the session's state changed. */
@@ -46,12 +87,15 @@ struct driver_operations {
 };
 
 struct driver_config {
-    struct host *host; /* all borrowed */
-    struct quorum *quorum;
+    struct host *host;     /* all borrowed */
+    struct quorum *quorum; /* NULL: an observer */
     struct renewal *renewal;
-    struct store *store;
+    struct gossip *gossip; /* NULL: none */
     struct message_agent self;
-    const char *const *spaces; /* names of the namespaces, by index */
+    uint64_t store_id[2];
+    uint32_t voter_count;
+    struct message_agent voters[MESSAGE_VOTERS_MAX];
+    struct message_rules rules; /* of the cell, as configured here; voter_count 0: not compared */
     struct driver_operations operations;
 };
 
@@ -73,7 +117,17 @@ void driver_tick(struct driver *driver);
 /* This process stood still. Before anything else that happened meanwhile. */
 void driver_stalled(struct driver *driver);
 
-/* The end of a loop turn: commits, and carries out what waited. */
+/* A message of another agent arrived. */
+void driver_received(struct driver *driver, const struct message *message);
+void driver_received_gossip(struct driver *driver, const struct message_agent *from,
+                            const void *bytes, size_t size);
+/* The connection to an agent is there, or broken. */
+void driver_link(struct driver *driver, const struct message_agent *agent, bool up);
+
+/* The batch is durable, as commit number `commit`; or error (not NULL): it is not. */
+void driver_committed(struct driver *driver, uint64_t commit, const char *error);
+
+/* The end of a loop turn: hands the batch over to be committed, if none is on its way. */
 void driver_flush(struct driver *driver);
 
 /* When driver_tick() is wanted; INT64_MAX: never. */

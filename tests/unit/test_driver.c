@@ -9,17 +9,9 @@
 
 #include "driver.h"
 
-/* ---- the store that counts ---- */
+/* ---- the disk, and what happened ---- */
 
-struct store {
-    bool open;
-    bool fail_commit;
-    unsigned puts;
-    unsigned commits;
-    char error[32];
-};
-
-static struct store store;
+static struct driver *driver;
 static char trace[4096]; /* what happened, in order: one word each */
 
 static void note(const char *word)
@@ -31,60 +23,62 @@ static void note(const char *word)
     strcat(trace, word);
 }
 
-const char *store_error(const struct store *unused)
-{
-    (void)unused;
-    return "disk on fire";
-}
+static struct {
+    bool slow; /* a batch is durable only when land() says so */
+    bool fail_commit;
+    const struct driver_batch *flying;
+    unsigned actions;
+    unsigned commits;
+} disk;
 
-bool store_begin(struct store *its)
-{
-    ck_assert(!its->open);
-    its->open = true;
-    return true;
-}
-
-bool store_commit(struct store *its, uint64_t *commit)
-{
-    ck_assert(its->open);
-    its->open = false;
-    note("commit");
-    *commit = ++its->commits;
-    return !its->fail_commit;
-}
-
-bool store_put_action(struct store *its, const struct action *action)
-{
-    ck_assert(its->open);
-    ck_assert_int_ne(action->kind, ACTION_SEND);
-    its->puts++;
-    return true;
-}
-
-bool store_put_slot(struct store *its, const struct store_slot *slot)
-{
-    (void)slot;
-    ck_assert(its->open);
-    note("slot");
-    return true;
-}
-
-bool store_del_slot(struct store *its, const char *space, uint32_t slot)
-{
-    (void)space;
-    (void)slot;
-    ck_assert(its->open);
-    note("no-slot");
-    return true;
-}
-
-bool store_put_session_epoch(struct store *its, uint32_t epoch)
+static void note_record(const struct driver_record *record)
 {
     char word[32];
-    ck_assert(its->open);
-    snprintf(word, sizeof(word), "epoch%u", epoch);
-    note(word);
-    return true;
+    switch (record->kind) {
+    case DRIVER_ACTION:
+        ck_assert_int_ne(record->as.action.kind, ACTION_SEND);
+        disk.actions++;
+        break;
+    case DRIVER_SLOT:
+        note("slot");
+        break;
+    case DRIVER_NO_SLOT:
+        note("no-slot");
+        break;
+    case DRIVER_EPOCH:
+        snprintf(word, sizeof(word), "epoch%u", record->as.epoch);
+        note(word);
+        break;
+    }
+}
+
+/* The batch on its way is durable now, or has failed. */
+static void land(void)
+{
+    const struct driver_record *record;
+    size_t at = 0;
+    uint32_t count = 0;
+    ck_assert_ptr_nonnull(disk.flying);
+    while ((record = driver_batch_next(disk.flying, &at)) != NULL) {
+        count++;
+        note_record(record);
+    }
+    ck_assert_uint_eq(count, driver_batch_count(disk.flying));
+    ck_assert_uint_gt(count, 0);
+    note("commit");
+    disk.flying = NULL;
+    disk.commits++;
+    driver_committed(driver, disk.commits, disk.fail_commit ? "disk on fire" : NULL);
+}
+
+static void commit(void *arg, const struct driver_batch *batch)
+{
+    (void)arg;
+    ck_assert_ptr_null(disk.flying); /* one at a time */
+    disk.flying = batch;
+    if (!disk.slow) {
+        land();
+    }
 }
 
 /* ---- the host core that does as it is told ---- */
@@ -175,7 +169,6 @@ int64_t host_next_tick_ns(const struct host *host)
 
 /* ---- the driver under test ---- */
 
-static struct driver *driver;
 static struct renewal renewal;
 static struct quorum *quorum;
 static void *memory[2];
@@ -228,7 +221,19 @@ static uint64_t draw(void *arg)
     return (uint64_t)rand() + 1;
 }
 
-static const char *spaces[] = {"default"};
+static void send_none(void *arg, const struct message_agent *to, const struct message *message)
+{
+    (void)arg;
+    (void)to;
+    (void)message;
+    ck_abort_msg("a cell of one host sends nothing");
+}
+
+static void ignore_log(void *arg, const struct action_log *log)
+{
+    (void)arg;
+    (void)log;
+}
 
 static void set_up(void)
 {
@@ -257,10 +262,14 @@ static void set_up(void)
     renewal_init(&renewal, &renewal_config, &header);
     struct driver_config config = {.quorum = quorum,
                                    .renewal = &renewal,
-                                   .store = &store,
                                    .self = self,
-                                   .spaces = spaces,
+                                   .store_id = {1, 2},
+                                   .voter_count = 1,
+                                   .voters = {self},
                                    .operations = {.act = act,
+                                                  .send = send_none,
+                                                  .commit = commit,
+                                                  .log = ignore_log,
                                                   .promise = promise,
                                                   .session = session,
                                                   .now_ns = read_now,
@@ -268,7 +277,7 @@ static void set_up(void)
     driver = driver_create(&config);
     ck_assert_ptr_nonnull(driver);
     memset(script, 0, sizeof(script));
-    store = (struct store){.open = false};
+    memset(&disk, 0, sizeof(disk));
     hang_up_on_reply = false;
     grants = 0;
     trace[0] = '\0';
@@ -295,7 +304,7 @@ static void frame(uint32_t client, const char *letters)
 static void begin(void)
 {
     trace[0] = '\0';
-    store.commits = 0;
+    disk.commits = 0;
 }
 
 START_TEST(the_start_makes_the_session_safe)
@@ -325,7 +334,7 @@ START_TEST(what_stands_behind_a_row_waits_for_its_commit)
 {
     begin();
     frame(1, "rsr");
-    ck_assert_str_eq(trace, "reply1 slot");
+    ck_assert_str_eq(trace, "reply1");
     driver_flush(driver);
     ck_assert_str_eq(trace, "reply1 slot commit reply1");
 }
@@ -339,21 +348,21 @@ START_TEST(a_turn_has_one_commit)
     frame(3, "dr");
     driver_flush(driver);
     ck_assert_str_eq(trace, "slot no-slot commit welcomed1 reply1 reply2 reply3");
-    ck_assert_uint_eq(store.commits, 1);
+    ck_assert_uint_eq(disk.commits, 1);
     frame(2, "r");
     driver_flush(driver);
-    ck_assert_uint_eq(store.commits, 1);
+    ck_assert_uint_eq(disk.commits, 1);
 }
 END_TEST
 
 START_TEST(slot_and_grant_share_a_commit)
 {
     begin();
-    unsigned puts = store.puts;
+    unsigned actions = disk.actions;
     frame(1, "sq");
     driver_flush(driver);
     ck_assert_str_eq(trace, "slot commit grant");
-    ck_assert_uint_eq(store.puts, puts + 1); /* the register */
+    ck_assert_uint_eq(disk.actions, actions + 1); /* the register */
 }
 END_TEST
 
@@ -364,7 +373,7 @@ START_TEST(requests_of_many_share_a_commit)
         frame(client, "sqr");
     }
     driver_flush(driver);
-    ck_assert_uint_eq(store.commits, 1);
+    ck_assert_uint_eq(disk.commits, 1);
     ck_assert_uint_eq(grants, 10);
 }
 END_TEST
@@ -373,7 +382,7 @@ START_TEST(a_failed_commit_is_answered_to_nobody)
 {
     begin();
     frame(1, "sqr");
-    store.fail_commit = true;
+    disk.fail_commit = true;
     driver_flush(driver);
     ck_assert_str_eq(trace, "slot commit");
     ck_assert_str_eq(driver_failed(driver), "store: disk on fire");
@@ -394,6 +403,44 @@ START_TEST(what_an_action_posts_comes_after_the_others)
 }
 END_TEST
 
+START_TEST(the_loop_goes_on_while_a_batch_is_on_its_way)
+{
+    begin();
+    disk.slow = true;
+    frame(1, "sr");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "");
+    frame(2, "r"); /* stands behind the row that is not durable yet */
+    frame(3, "sr");
+    driver_flush(driver); /* one batch at a time */
+    frame(4, "dr");
+    driver_flush(driver);
+    land();
+    ck_assert_str_eq(trace, "slot commit reply1 reply2");
+    ck_assert_uint_eq(disk.commits, 1);
+    driver_flush(driver);
+    land();
+    ck_assert_str_eq(trace, "slot commit reply1 reply2 slot no-slot commit reply3 reply4");
+    frame(1, "r");
+    ck_assert_str_eq(trace, "slot commit reply1 reply2 slot no-slot commit reply3 reply4 reply1");
+}
+END_TEST
+
+START_TEST(an_own_vote_is_counted_when_it_is_durable)
+{
+    begin();
+    disk.slow = true;
+    frame(1, "q");
+    driver_flush(driver);
+    driver_tick(driver);
+    driver_flush(driver);
+    ck_assert_uint_eq(grants, 0);
+    land();
+    driver_flush(driver);
+    ck_assert_uint_eq(grants, 1);
+}
+END_TEST
+
 START_TEST(renewals_go_on)
 {
     int64_t end_ns = now_ns + 60000000000;
@@ -404,7 +451,7 @@ START_TEST(renewals_go_on)
         driver_flush(driver);
         ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
     }
-    ck_assert_uint_eq(store.commits, 0); /* renewing costs no flush */
+    ck_assert_uint_eq(disk.commits, 0); /* renewing costs no flush */
     ck_assert_ptr_null(strstr(trace, "lost"));
 }
 END_TEST
@@ -441,6 +488,8 @@ int main(void)
     tcase_add_test(order, requests_of_many_share_a_commit);
     tcase_add_test(order, a_failed_commit_is_answered_to_nobody);
     tcase_add_test(order, what_an_action_posts_comes_after_the_others);
+    tcase_add_test(order, the_loop_goes_on_while_a_batch_is_on_its_way);
+    tcase_add_test(order, an_own_vote_is_counted_when_it_is_durable);
     tcase_add_test(order, renewals_go_on);
     tcase_add_test(order, a_lost_session_is_followed_by_a_durable_new_one);
     suite_add_tcase(suite, order);

@@ -1,0 +1,80 @@
+/*
+ * What the driver keeps between two events: first-in-first-out queues of things of different sizes,
+ * and batches: records on their way to the disk, with what waits for them.
+ *
+ * Messages and actions are structs with room for the largest; here only what counts of each is
+ * copied. On the heap; grows as needed.
+ */
+#ifndef AGENT_BATCH_H
+#define AGENT_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "driver.h"
+
+/* ---- queues ---- */
+
+struct fifo {
+    unsigned char *bytes;
+    size_t size;
+    size_t head;
+    size_t used;
+    uint32_t count;
+};
+
+/* Room for a new last item (aligned to 8, not initialised), until the next push. NULL: no memory.
+ */
+void *fifo_push(struct fifo *fifo, size_t size) __attribute__((warn_unused_result));
+/* The first item, NULL: there is none. It lives until fifo_drop(), or the next push. */
+void *fifo_first(const struct fifo *fifo, size_t *size);
+void fifo_drop(struct fifo *fifo);
+void fifo_release(struct fifo *fifo);
+
+/* ---- batches ---- */
+
+enum waiting_what {
+    WAITING_OWN = 1, /* a message for the own cores */
+    WAITING_PEER,    /* a message for another agent */
+    WAITING_ACTION,  /* of the host core, and the bytes of its frame */
+};
+
+/* An item of driver_batch.waiting; the message or action stands behind it, then the bytes. */
+struct waiting {
+    enum waiting_what what;
+    uint32_t body_size;
+    struct message_agent to; /* PEER */
+};
+
+enum { WAITING_BODY = (sizeof(struct waiting) + 7) / 8 * 8 };
+
+struct driver_batch {
+    struct fifo records;
+    struct fifo waiting;
+    uint32_t host_rows;   /* of the records: the host core's */
+    uint32_t quorum_rows; /* and the quorum core's */
+    uint32_t promises;    /* those of them that promise something */
+    uint32_t grants;      /* of what waits: messages for the own host core */
+    bool epoch;           /* the next session's is among the records */
+};
+
+/* Copies what counts of a record. false: no memory. */
+bool batch_add_action(struct driver_batch *batch, const struct action *action)
+    __attribute__((warn_unused_result));
+bool batch_add_slot(struct driver_batch *batch, const struct host_action *action)
+    __attribute__((warn_unused_result));
+bool batch_add_epoch(struct driver_batch *batch, uint32_t epoch)
+    __attribute__((warn_unused_result));
+
+/* Copies what waits. false: no memory. */
+bool batch_wait_message(struct driver_batch *batch, const struct message_agent *to,
+                        const struct message *message) __attribute__((warn_unused_result));
+bool batch_wait_action(struct driver_batch *batch, const struct host_action *action,
+                       const unsigned char *bytes) __attribute__((warn_unused_result));
+
+/* It is done with: empty again, its memory kept. */
+void batch_clear(struct driver_batch *batch);
+void batch_release(struct driver_batch *batch);
+
+#endif
