@@ -2,7 +2,7 @@
  * Reading and writing the fields of a frame by tables: see fields.h.
  *
  * The msgpack types that frames are made of: positive and negative integers of every width, bool,
- * str, array. Anything else is named in the error and refused.
+ * str, array; messages between agents have bin too. Anything else is refused.
  */
 #include "fields.h"
 
@@ -30,17 +30,6 @@ static const char *const rule_expected[HFI_TEXT_RULES] = {
 
 /* ---- reading ---- */
 
-enum item_type { ITEM_INTEGER, ITEM_BOOL, ITEM_TEXT, ITEM_ARRAY, ITEM_OTHER, ITEM_END };
-
-/* One msgpack item; an array's head only. */
-struct item {
-    enum item_type type;
-    bool negative;    /* an integer below 0: value is its two's complement */
-    uint64_t value;   /* an integer, a bool, an array's count */
-    const char *what; /* what an ITEM_OTHER is */
-    struct hfi_text text;
-};
-
 /* A big-endian number of that many bytes. */
 static bool read_number(struct hfi_reader *reader, size_t width, uint64_t *out)
 {
@@ -57,45 +46,45 @@ static bool read_number(struct hfi_reader *reader, size_t width, uint64_t *out)
     return true;
 }
 
-static struct item item_of(enum item_type type, uint64_t value)
+static struct hfi_item item_of(enum hfi_item_type type, uint64_t value)
 {
-    return (struct item){.type = type, .value = value};
+    return (struct hfi_item){.type = type, .value = value};
 }
 
-static struct item item_other(const char *what)
+static struct hfi_item item_other(const char *what)
 {
-    return (struct item){.type = ITEM_OTHER, .what = what};
+    return (struct hfi_item){.type = HFI_ITEM_OTHER, .what = what};
 }
 
-static struct item item_end(void)
+static struct hfi_item item_end(void)
 {
-    return (struct item){.type = ITEM_END};
+    return (struct hfi_item){.type = HFI_ITEM_END};
 }
 
-static struct item read_unsigned(struct hfi_reader *reader, size_t width)
+static struct hfi_item read_unsigned(struct hfi_reader *reader, size_t width)
 {
     uint64_t value;
 
-    return read_number(reader, width, &value) ? item_of(ITEM_INTEGER, value) : item_end();
+    return read_number(reader, width, &value) ? item_of(HFI_ITEM_INTEGER, value) : item_end();
 }
 
-static struct item read_signed(struct hfi_reader *reader, size_t width)
+static struct hfi_item read_signed(struct hfi_reader *reader, size_t width)
 {
-    struct item item;
+    struct hfi_item item;
     uint64_t value;
     uint64_t sign = UINT64_C(1) << (width * 8 - 1);
 
     if (!read_number(reader, width, &value)) {
         return item_end();
     }
-    item = item_of(ITEM_INTEGER, (value ^ sign) - sign); /* extends the sign */
+    item = item_of(HFI_ITEM_INTEGER, (value ^ sign) - sign); /* extends the sign */
     item.negative = (value & sign) != 0;
     return item;
 }
 
-static struct item read_text(struct hfi_reader *reader, uint64_t size)
+static struct hfi_item read_bytes(struct hfi_reader *reader, enum hfi_item_type type, uint64_t size)
 {
-    struct item item = {.type = ITEM_TEXT};
+    struct hfi_item item = {.type = type};
 
     if ((uint64_t)(reader->end - reader->at) < size) {
         return item_end();
@@ -106,18 +95,19 @@ static struct item read_text(struct hfi_reader *reader, uint64_t size)
     return item;
 }
 
-static struct item read_counted(struct hfi_reader *reader, enum item_type type, size_t width)
+static struct hfi_item read_counted(struct hfi_reader *reader, enum hfi_item_type type,
+                                    size_t width)
 {
     uint64_t count;
 
     if (!read_number(reader, width, &count)) {
         return item_end();
     }
-    return type == ITEM_TEXT ? read_text(reader, count) : item_of(ITEM_ARRAY, count);
+    return type == HFI_ITEM_ARRAY ? item_of(type, count) : read_bytes(reader, type, count);
 }
 
 /* The next item. Lead bytes as in the msgpack specification, "Formats". */
-static struct item read_item(struct hfi_reader *reader)
+struct hfi_item hfi_read_item(struct hfi_reader *reader)
 {
     uint64_t lead;
 
@@ -125,16 +115,16 @@ static struct item read_item(struct hfi_reader *reader)
         return item_end();
     }
     if (lead < 0x80) {
-        return item_of(ITEM_INTEGER, lead);
+        return item_of(HFI_ITEM_INTEGER, lead);
     }
     if (lead >= 0xe0) {
-        return (struct item){
-            .type = ITEM_INTEGER, .negative = true, .value = lead | ~UINT64_C(0xff)};
+        return (struct hfi_item){
+            .type = HFI_ITEM_INTEGER, .negative = true, .value = lead | ~UINT64_C(0xff)};
     }
     switch (lead) {
     case 0xc2:
     case 0xc3:
-        return item_of(ITEM_BOOL, lead - 0xc2);
+        return item_of(HFI_ITEM_BOOL, lead - 0xc2);
     case 0xcc:
     case 0xcd:
     case 0xce:
@@ -148,16 +138,16 @@ static struct item read_item(struct hfi_reader *reader)
     case 0xd9:
     case 0xda:
     case 0xdb:
-        return read_counted(reader, ITEM_TEXT, (size_t)1 << (lead - 0xd9));
+        return read_counted(reader, HFI_ITEM_TEXT, (size_t)1 << (lead - 0xd9));
     case 0xdc:
     case 0xdd:
-        return read_counted(reader, ITEM_ARRAY, (size_t)2 << (lead - 0xdc));
+        return read_counted(reader, HFI_ITEM_ARRAY, (size_t)2 << (lead - 0xdc));
     case 0xc0:
         return item_other("nil");
     case 0xc4:
     case 0xc5:
     case 0xc6:
-        return item_other("binary");
+        return read_counted(reader, HFI_ITEM_BINARY, (size_t)1 << (lead - 0xc4));
     case 0xca:
     case 0xcb:
         return item_other("a floating point number");
@@ -168,37 +158,40 @@ static struct item read_item(struct hfi_reader *reader)
         break;
     }
     if (lead >= 0xa0 && lead < 0xc0) {
-        return read_text(reader, lead - 0xa0);
+        return read_bytes(reader, HFI_ITEM_TEXT, lead - 0xa0);
     }
     if (lead >= 0x90 && lead < 0xa0) {
-        return item_of(ITEM_ARRAY, lead - 0x90);
+        return item_of(HFI_ITEM_ARRAY, lead - 0x90);
     }
     return item_other(lead < 0x90 ? "a map" : "an extension");
 }
 
 /* What was found, for an error. */
-static void item_describe(const struct item *item, char *text, size_t size)
+static void item_describe(const struct hfi_item *item, char *text, size_t size)
 {
     int written = 0;
 
     switch (item->type) {
-    case ITEM_INTEGER:
+    case HFI_ITEM_INTEGER:
         written = item->negative ? snprintf(text, size, "%" PRId64, (int64_t)item->value)
                                  : snprintf(text, size, "%" PRIu64, item->value);
         break;
-    case ITEM_BOOL:
+    case HFI_ITEM_BOOL:
         written = snprintf(text, size, "%s", item->value ? "true" : "false");
         break;
-    case ITEM_TEXT:
+    case HFI_ITEM_TEXT:
         written = snprintf(text, size, "a string of %" PRIu32 " bytes", item->text.size);
         break;
-    case ITEM_ARRAY:
+    case HFI_ITEM_ARRAY:
         written = snprintf(text, size, "an array of %" PRIu64, item->value);
         break;
-    case ITEM_OTHER:
+    case HFI_ITEM_BINARY:
+        written = snprintf(text, size, "binary");
+        break;
+    case HFI_ITEM_OTHER:
         written = snprintf(text, size, "%s", item->what);
         break;
-    case ITEM_END:
+    case HFI_ITEM_END:
         written = snprintf(text, size, "the end of the packet");
         break;
     }
@@ -244,22 +237,22 @@ static bool integer_fits(const struct hfi_field *field, bool negative, uint64_t 
     return value <= field->max && (field->min <= 0 || value >= (uint64_t)field->min);
 }
 
-static bool item_fits(const struct hfi_field *field, const struct item *item)
+static bool item_fits(const struct hfi_field *field, const struct hfi_item *item)
 {
     switch (field->type) {
     case HFI_FIELD_INTEGER:
     case HFI_FIELD_SEAT:
-        return item->type == ITEM_INTEGER && integer_fits(field, item->negative, item->value);
+        return item->type == HFI_ITEM_INTEGER && integer_fits(field, item->negative, item->value);
     case HFI_FIELD_BOOL:
-        return item->type == ITEM_BOOL;
+        return item->type == HFI_ITEM_BOOL;
     case HFI_FIELD_TEXT:
-        return item->type == ITEM_TEXT && hfi_text_fits(field->rule, item->text);
+        return item->type == HFI_ITEM_TEXT && hfi_text_fits(field->rule, item->text);
     }
     return false;
 }
 
 static void field_fail(const struct hfi_reader *reader, uint32_t index,
-                       const struct hfi_field *field, const struct item *item)
+                       const struct hfi_field *field, const struct hfi_item *item)
 {
     char found[64];
     char range[80];
@@ -284,7 +277,7 @@ static void field_fail(const struct hfi_reader *reader, uint32_t index,
     hfi_reader_fail(reader, index, field->name, found, expected);
 }
 
-static void field_store(const struct hfi_field *field, const struct item *item, void *base)
+static void field_store(const struct hfi_field *field, const struct hfi_item *item, void *base)
 {
     unsigned char *member = (unsigned char *)base + field->offset;
     uint32_t narrow = (uint32_t)item->value;
@@ -306,7 +299,7 @@ bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, 
                      uint32_t index_first, void *base)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct item item = read_item(reader);
+        struct hfi_item item = hfi_read_item(reader);
 
         if (!item_fits(&fields[i], &item)) {
             field_fail(reader, index_first + i, &fields[i], &item);
@@ -320,12 +313,12 @@ bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, 
 bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char *field,
                     uint32_t low, uint32_t high, uint32_t *count)
 {
-    struct item item = read_item(reader);
+    struct hfi_item item = hfi_read_item(reader);
     char found[64];
     char expected[64];
     int written;
 
-    if (item.type == ITEM_ARRAY && item.value >= low && item.value <= high) {
+    if (item.type == HFI_ITEM_ARRAY && item.value >= low && item.value <= high) {
         *count = (uint32_t)item.value;
         return true;
     }
@@ -378,7 +371,7 @@ void hfi_write_unsigned(struct hfi_writer *writer, uint64_t value)
     msgpack_pack_uint64(&packer, value);
 }
 
-static void write_signed(struct hfi_writer *writer, int64_t value)
+void hfi_write_signed(struct hfi_writer *writer, int64_t value)
 {
     msgpack_packer packer = packer_of(writer);
 
@@ -403,16 +396,29 @@ void hfi_write_raw(struct hfi_writer *writer, const void *bytes, size_t size)
     }
 }
 
-static void write_text(struct hfi_writer *writer, enum hfi_text_rule rule, struct hfi_text text)
+void hfi_write_string(struct hfi_writer *writer, const void *bytes, size_t size)
 {
     msgpack_packer packer = packer_of(writer);
 
+    msgpack_pack_str(&packer, size);
+    hfi_write_raw(writer, bytes, size);
+}
+
+void hfi_write_binary(struct hfi_writer *writer, const void *bytes, size_t size)
+{
+    msgpack_packer packer = packer_of(writer);
+
+    msgpack_pack_bin(&packer, size);
+    hfi_write_raw(writer, bytes, size);
+}
+
+static void write_text(struct hfi_writer *writer, enum hfi_text_rule rule, struct hfi_text text)
+{
     if (!hfi_text_fits(rule, text)) {
         writer->failed = true;
         return;
     }
-    msgpack_pack_str(&packer, text.size);
-    hfi_write_raw(writer, text.bytes, text.size);
+    hfi_write_string(writer, text.bytes, text.size);
 }
 
 static void write_integer(struct hfi_writer *writer, const struct hfi_field *field,
@@ -433,7 +439,7 @@ static void write_integer(struct hfi_writer *writer, const struct hfi_field *fie
     if (!integer_fits(field, is_signed && (int64_t)value < 0, value)) {
         writer->failed = true;
     } else if (is_signed) {
-        write_signed(writer, (int64_t)value);
+        hfi_write_signed(writer, (int64_t)value);
     } else {
         hfi_write_unsigned(writer, value);
     }

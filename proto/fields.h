@@ -91,6 +91,28 @@ struct hfi_reader {
     struct hfi_frame_error *error; /* NULL: nobody wants to know */
 };
 
+enum hfi_item_type {
+    HFI_ITEM_INTEGER,
+    HFI_ITEM_BOOL,
+    HFI_ITEM_TEXT,
+    HFI_ITEM_BINARY,
+    HFI_ITEM_ARRAY,
+    HFI_ITEM_OTHER, /* a type that nothing here is made of */
+    HFI_ITEM_END,   /* the packet ends before, or within it */
+};
+
+/* One msgpack item; an array's head only. */
+struct hfi_item {
+    enum hfi_item_type type;
+    bool negative;        /* an integer below 0: value is its two's complement */
+    uint64_t value;       /* an integer, a bool, an array's count */
+    const char *what;     /* what an HFI_ITEM_OTHER is */
+    struct hfi_text text; /* of TEXT and BINARY; inside the packet, unchecked */
+};
+
+/* The next item, of which only its size is checked: it lies inside the packet. */
+struct hfi_item hfi_read_item(struct hfi_reader *reader);
+
 /* Fills in reader->error: "FRAME: WHERE: found FOUND, expected EXPECTED". field may be NULL. */
 void hfi_reader_fail(const struct hfi_reader *reader, uint32_t field_index, const char *field,
                      const char *found, const char *expected);
@@ -116,8 +138,11 @@ struct hfi_writer {
 
 void hfi_write_array(struct hfi_writer *writer, uint32_t count);
 void hfi_write_unsigned(struct hfi_writer *writer, uint64_t value);
+void hfi_write_signed(struct hfi_writer *writer, int64_t value);
 void hfi_write_bool(struct hfi_writer *writer, bool value);
 void hfi_write_raw(struct hfi_writer *writer, const void *bytes, size_t size);
+void hfi_write_string(struct hfi_writer *writer, const void *bytes, size_t size);
+void hfi_write_binary(struct hfi_writer *writer, const void *bytes, size_t size);
 void hfi_write_fields(struct hfi_writer *writer, const struct hfi_field *fields, uint32_t count,
                       const void *base);
 
