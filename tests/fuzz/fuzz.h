@@ -22,7 +22,7 @@ struct fuzz_target {
     size_t size_max; /* of an input */
 };
 
-/* Each program has exactly one: fuzz_frame.c, fuzz_sequencer.c, fuzz_region.c. */
+/* Each program has exactly one: it is in its fuzz_X.c. */
 extern const struct fuzz_target fuzz_target;
 
 #endif

@@ -1,5 +1,5 @@
-# proto/: names, frames, sequencers.
-foreach(module frame listed name sequencer)
+# proto/: names, frames, sequencers, packets between agents.
+foreach(module frame listed name sequencer wire)
     add_executable(test_${module} ${CMAKE_CURRENT_LIST_DIR}/test_${module}.c)
     target_link_libraries(test_${module}
         PRIVATE hf_flags hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)
@@ -10,3 +10,4 @@ foreach(module frame listed name sequencer)
 endforeach()
 target_sources(test_frame PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
 target_sources(test_listed PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
+target_sources(test_wire PRIVATE ${CMAKE_CURRENT_LIST_DIR}/wire_samples.c)

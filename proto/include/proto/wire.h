@@ -2,8 +2,8 @@
  * Messages between agents as bytes: what one agent sends another in one go (a packet).
  *
  * A packet is one msgpack array: what is the same for all its messages (protocol version, cell,
- * sender, store, commit), then the items: messages of proto/message.h, or gossip (opaque here:
- * proto/gossip.h). SCHEMA.md has every field. Whoever has something for a peer in one turn of its
+ * sender, membership, store, commit), then the items: messages of proto/message.h (arrays), or
+ * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. Whoever has something for a peer in one turn of its
  * loop puts it all into one packet.
  *
  * Decoding trusts nothing: sizes, kinds, types and ranges are checked, a packet is accepted whole
@@ -48,10 +48,12 @@ struct wire_writer {
 void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
                 const struct wire_header *header);
 /* Adds a message (its to, relayed, kind, body; its header fields are the packet's). false: it does
- * not fit any more; the packet is as it was. */
+ * not fit any more; the packet is as it was (an empty one with room for WIRE_HEADER_ROOM +
+ * WIRE_ITEM_MAX takes any). A message with a field that SCHEMA.md does not allow is a bug of this
+ * program: HF_CHECK. */
 bool wire_add(struct wire_writer *writer, const struct message *message)
     __attribute__((warn_unused_result));
-/* The same with gossip, for the receiver itself. */
+/* The same with gossip, 1 to WIRE_ITEM_MAX bytes, for the receiver itself. */
 bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
 /* The packet's size; the writer is done. */
@@ -65,8 +67,11 @@ enum wire_error {
     WIRE_OTHER_CELL,    /* header is filled in */
 };
 
-/* For people: "a field of a message is missing or wrong". */
+/* For people: "it is not what the protocol says". */
 const char *wire_error_text(enum wire_error error);
+
+/* For people and logs: "ACCEPT"; "unknown" for what is no kind. */
+const char *wire_kind_text(enum message_kind kind);
 
 enum wire_item_kind { WIRE_MESSAGE = 1, WIRE_GOSSIP };
 
@@ -76,8 +81,13 @@ struct wire_reader {
     size_t size;
     size_t at;
     uint32_t left;
-    uint32_t version;
+    uint32_t version; /* 0: not even that could be read */
     struct wire_header header;
+    /* What was malformed: UINT32_MAX the packet's own fields, else the item, from 0; its kind if it
+     * has one, and the field (static texts, else NULL). */
+    uint32_t bad_item;
+    const char *bad_kind;
+    const char *bad_field;
 };
 
 /* Checks the whole packet, every item of it. cell: the own one. What is left in reader->header

@@ -1,0 +1,266 @@
+/*
+ * Packets between agents: see wire.h; the messages in them are wire_body.c's.
+ *
+ * The items' count is written last, so its array head has its full width from the beginning. Opening
+ * a packet reads all of it once into a message that is thrown away; then reading it again cannot
+ * fail, and needs no memory for what was found.
+ *
+ * Protocol version, cell and sender stand first and are the same in every version: an agent of
+ * another version, or of another cell, can be named to people.
+ */
+#include "proto/wire.h"
+
+#include "proto/check.h"
+#include "wire_body.h"
+
+#include <string.h>
+
+enum {
+    HEADER_FIELDS = 8, /* of the packet's array, the items included */
+    HEADER_ALWAYS = 3, /* version, cell, sender: of every version's packet */
+    COUNT_LEAD = 0xdc, /* array 16 */
+    COUNT_SIZE = 3,    /* its lead byte and two more */
+    ITEMS_MAX = UINT16_MAX,
+    BAD_HEADER = UINT32_MAX, /* wire_reader.bad_item */
+};
+
+/* ---- writing ---- */
+
+void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
+                const struct wire_header *header)
+{
+    struct hfi_writer out = {.bytes = buffer,
+                             .size = size < WIRE_PACKET_MAX ? size : WIRE_PACKET_MAX};
+
+    HF_CHECK(size >= WIRE_HEADER_ROOM);
+    hfi_write_array(&out, HEADER_FIELDS);
+    hfi_write_unsigned(&out, WIRE_VERSION);
+    wire_write_agent(&out, false, &header->cell);
+    wire_write_agent(&out, false, &header->from);
+    hfi_write_unsigned(&out, header->membership);
+    hfi_write_unsigned(&out, header->store_id[0]);
+    hfi_write_unsigned(&out, header->store_id[1]);
+    hfi_write_unsigned(&out, header->commit);
+    *writer = (struct wire_writer){.bytes = buffer, .size = out.size, .count_at = out.used};
+    hfi_write_raw(&out, (const unsigned char[COUNT_SIZE]){COUNT_LEAD}, COUNT_SIZE);
+    HF_CHECK(!out.failed);
+    writer->used = out.used;
+}
+
+/* Takes over what was added, if it fitted. */
+static bool add(struct wire_writer *writer, const struct hfi_writer *out)
+{
+    if (out->failed || writer->count == ITEMS_MAX) {
+        return false;
+    }
+    HF_CHECK(out->used - writer->used <= WIRE_ITEM_MAX + COUNT_SIZE);
+    writer->used = out->used;
+    writer->count++;
+    return true;
+}
+
+bool wire_add(struct wire_writer *writer, const struct message *message)
+{
+    struct hfi_writer out = {.bytes = writer->bytes, .size = writer->size, .used = writer->used};
+
+    wire_body_write(&out, message);
+    return add(writer, &out);
+}
+
+bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
+{
+    struct hfi_writer out = {.bytes = writer->bytes, .size = writer->size, .used = writer->used};
+
+    HF_CHECK(size > 0 && size <= WIRE_ITEM_MAX);
+    hfi_write_binary(&out, bytes, size);
+    return add(writer, &out);
+}
+
+size_t wire_end(struct wire_writer *writer)
+{
+    writer->bytes[writer->count_at + 1] = (unsigned char)(writer->count >> 8);
+    writer->bytes[writer->count_at + 2] = (unsigned char)writer->count;
+    return writer->used;
+}
+
+/* ---- reading ---- */
+
+const char *wire_error_text(enum wire_error error)
+{
+    switch (error) {
+    case WIRE_OK:
+        return "nothing is wrong with it";
+    case WIRE_MALFORMED:
+        return "it is not what the protocol says";
+    case WIRE_TOO_LARGE:
+        return "it is larger than the protocol allows";
+    case WIRE_OTHER_VERSION:
+        return "it is of another version of the protocol";
+    case WIRE_OTHER_CELL:
+        return "it is of another cell";
+    }
+    return "unknown";
+}
+
+const char *wire_kind_text(enum message_kind kind)
+{
+    const char *name = wire_kind_name(kind);
+
+    return name != NULL ? name : "unknown";
+}
+
+static struct hfi_reader place_of(const struct wire_reader *reader)
+{
+    return (struct hfi_reader){.at = reader->bytes + reader->at,
+                               .end = reader->bytes + reader->size};
+}
+
+static void place_set(struct wire_reader *reader, const struct hfi_reader *place)
+{
+    reader->at = (size_t)(place->at - reader->bytes);
+}
+
+static bool read_number(struct hfi_reader *place, uint64_t max, uint64_t *value)
+{
+    struct hfi_item item = hfi_read_item(place);
+
+    *value = item.value;
+    return item.type == HFI_ITEM_INTEGER && !item.negative && item.value <= max;
+}
+
+/* What is the same in every version. *count: of the packet's array. */
+static enum wire_error read_always(struct hfi_reader *place, struct wire_reader *reader,
+                                   uint64_t *count)
+{
+    struct hfi_item head = hfi_read_item(place);
+    uint64_t version;
+    bool named;
+
+    *count = head.value;
+    if (head.type != HFI_ITEM_ARRAY || head.value < HEADER_ALWAYS ||
+        !read_number(place, UINT32_MAX, &version) || version == 0) {
+        return WIRE_MALFORMED;
+    }
+    reader->version = (uint32_t)version;
+    named = wire_read_agent(place, false, &reader->header.cell) &&
+            wire_read_agent(place, false, &reader->header.from);
+    if (version != WIRE_VERSION) {
+        return WIRE_OTHER_VERSION;
+    }
+    return named ? WIRE_OK : WIRE_MALFORMED;
+}
+
+static enum wire_error read_header(struct hfi_reader *place, struct wire_reader *reader,
+                                   const struct message_agent *cell)
+{
+    struct wire_header *header = &reader->header;
+    struct hfi_item items;
+    uint64_t count;
+    uint64_t membership;
+    enum wire_error error = read_always(place, reader, &count);
+
+    if (error != WIRE_OK) {
+        return error;
+    }
+    if (header->cell.length != cell->length ||
+        memcmp(header->cell.text, cell->text, cell->length) != 0) {
+        return WIRE_OTHER_CELL;
+    }
+    if (count != HEADER_FIELDS || !read_number(place, UINT32_MAX, &membership) ||
+        !read_number(place, UINT64_MAX, &header->store_id[0]) ||
+        !read_number(place, UINT64_MAX, &header->store_id[1]) ||
+        !read_number(place, UINT64_MAX, &header->commit)) {
+        return WIRE_MALFORMED;
+    }
+    header->membership = (uint32_t)membership;
+    items = hfi_read_item(place);
+    if (items.type != HFI_ITEM_ARRAY || items.value > ITEMS_MAX) {
+        return WIRE_MALFORMED;
+    }
+    reader->left = (uint32_t)items.value;
+    return WIRE_OK;
+}
+
+/* One item. *message is only filled in by a message; its fields of the header are not. */
+static bool read_item(struct hfi_reader *place, enum wire_item_kind *kind, struct message *message,
+                      struct hfi_text *gossip, struct wire_fault *fault)
+{
+    const unsigned char *start = place->at;
+    struct hfi_item item = hfi_read_item(place);
+
+    *fault = (struct wire_fault){.kind = NULL};
+    if (item.type == HFI_ITEM_BINARY) {
+        *kind = WIRE_GOSSIP;
+        *gossip = item.text;
+        fault->kind = "gossip";
+        return item.text.size > 0 && item.text.size <= WIRE_ITEM_MAX;
+    }
+    *kind = WIRE_MESSAGE;
+    return item.type == HFI_ITEM_ARRAY && item.value <= UINT16_MAX &&
+           wire_body_read(place, (uint32_t)item.value, message, fault) &&
+           place->at - start <= WIRE_ITEM_MAX;
+}
+
+static bool check_items(struct hfi_reader place, struct wire_reader *reader)
+{
+    struct message scratch;
+    struct hfi_text gossip;
+    struct wire_fault fault;
+    enum wire_item_kind kind;
+
+    for (uint32_t i = 0; i < reader->left; i++) {
+        if (!read_item(&place, &kind, &scratch, &gossip, &fault)) {
+            reader->bad_item = i;
+            reader->bad_kind = fault.kind;
+            reader->bad_field = fault.field;
+            return false;
+        }
+    }
+    return place.at == place.end;
+}
+
+enum wire_error wire_open(struct wire_reader *reader, const void *bytes, size_t size,
+                          const struct message_agent *cell)
+{
+    struct hfi_reader place = {.at = bytes, .end = (const unsigned char *)bytes + size};
+    enum wire_error error;
+
+    *reader = (struct wire_reader){.bytes = bytes, .size = size, .bad_item = BAD_HEADER};
+    if (size > WIRE_PACKET_MAX) {
+        return WIRE_TOO_LARGE;
+    }
+    error = read_header(&place, reader, cell);
+    if (error == WIRE_OK && !check_items(place, reader)) {
+        error = WIRE_MALFORMED;
+    }
+    if (error != WIRE_OK) {
+        reader->left = 0;
+        return error;
+    }
+    place_set(reader, &place);
+    return WIRE_OK;
+}
+
+bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct message *message,
+               const unsigned char **gossip, size_t *gossip_size)
+{
+    struct hfi_reader place = place_of(reader);
+    struct hfi_text text = {.size = 0};
+    struct wire_fault fault;
+
+    if (reader->left == 0) {
+        return false;
+    }
+    message_zero(message);
+    HF_CHECK(read_item(&place, kind, message, &text, &fault)); /* wire_open() read it before */
+    place_set(reader, &place);
+    reader->left--;
+    message->membership = reader->header.membership;
+    message->from = reader->header.from;
+    message->store_id[0] = reader->header.store_id[0];
+    message->store_id[1] = reader->header.store_id[1];
+    message->commit = reader->header.commit;
+    *gossip = (const unsigned char *)text.bytes;
+    *gossip_size = text.size;
+    return true;
+}

@@ -1,0 +1,778 @@
+/*
+ * The bodies of messages between agents: see wire_body.h.
+ *
+ * The tables bound every number by what its type in message.h says and every count by its array, so
+ * that nothing read here can be written past its place. What makes sense in a message is asked
+ * elsewhere (core/quorum.h: message_valid).
+ */
+#include "wire_body.h"
+
+#include "proto/check.h"
+
+#include <string.h>
+
+enum field_type {
+    FIELD_NUMBER, /* 0..max */
+    FIELD_SIGNED, /* an int64_t of any value, or an int32_t -max..0 */
+    FIELD_BOOL,
+    FIELD_AGENT,
+    FIELD_AGENT_OR_NONE,
+    FIELD_NAME, /* a lock's */
+    FIELD_NAME_OR_NONE,
+    FIELD_ADDRESS,
+    FIELD_PARTITIONS,
+};
+
+struct field {
+    const char *name;
+    enum field_type type;
+    uint32_t offset; /* of the member, in the struct that the table is about */
+    uint32_t size;   /* of the member */
+    uint64_t max;    /* of a number */
+};
+
+#define FIELD(s, m, t, high)                                                                       \
+    {                                                                                              \
+        .name = #m, .type = (t), .offset = offsetof(struct s, m),                                  \
+        .size = sizeof(((struct s *)0)->m), .max = (high),                                         \
+    }
+#define NUMBER(s, m, high) FIELD(s, m, FIELD_NUMBER, high)
+#define BOOL(s, m) FIELD(s, m, FIELD_BOOL, 0)
+#define AGENT(s, m) FIELD(s, m, FIELD_AGENT, 0)
+#define AGENT_OR_NONE(s, m) FIELD(s, m, FIELD_AGENT_OR_NONE, 0)
+#define NAME(s, m) FIELD(s, m, FIELD_NAME, 0)
+#define PARTITIONS(s, m) FIELD(s, m, FIELD_PARTITIONS, 0)
+#define ADDRESS(s, m) FIELD(s, m, FIELD_ADDRESS, 0)
+#define U32(s, m) NUMBER(s, m, UINT32_MAX)
+#define U64(s, m) NUMBER(s, m, UINT64_MAX)
+#define DURATION(s, m) NUMBER(s, m, INT64_MAX)
+#define TOKEN(s, m) NUMBER(s, m, MESSAGE_TOKEN_LIMIT)
+#define MODE(s, m) NUMBER(s, m, MESSAGE_MODE_EXCLUSIVE)
+#define DELAY(s, m) NUMBER(s, m, MESSAGE_LOCK_DELAY_MAX_MS)
+#define BALLOT(s, m) NUMBER(s, m, MESSAGE_BALLOT_LIMIT - 1)
+#define ORDER(s, m) BALLOT(s, m.ballot), NUMBER(s, m.sequence, MESSAGE_SEQUENCE_LIMIT - 1)
+#define CHECKPOINT(s, m) ORDER(s, m.order), TOKEN(s, m.floor)
+#define ECHO(s, m) U64(s, m.incarnation), FIELD(s, m.issued_ns, FIELD_SIGNED, INT64_MAX)
+#define MEMBER(s, m) U64(s, m.store_id[0]), U64(s, m.store_id[1]), U32(s, m.generation)
+#define ASKED(s) AGENT(s, agent), U32(s, epoch), U64(s, request_id), NAME(s, name)
+
+static const struct field prepare_fields[] = {
+    BALLOT(message_prepare, ballot),
+    PARTITIONS(message_prepare, partitions),
+    BOOL(message_prepare, rejoin),
+};
+static const struct field promise_fields[] = {
+    BALLOT(message_promise, ballot),      PARTITIONS(message_promise, promised),
+    PARTITIONS(message_promise, refused), PARTITIONS(message_promise, owned),
+    BALLOT(message_promise, higher),
+};
+static const struct field read_kind_fields[] = {
+    BALLOT(message_read, ballot),
+    NAME(message_read, name),
+};
+static const struct field read_value_fields[] = {
+    BALLOT(message_read_value, ballot),
+    BALLOT(message_read_value, higher),
+    CHECKPOINT(message_read_value, checkpoint),
+    NAME(message_read_value, name),
+    BOOL(message_read_value, known),
+};
+static const struct field read_value_known_fields[] = {
+    ORDER(message_read_value, accepted),
+};
+static const struct field accept_fields[] = {
+    ORDER(message_accept, order),
+    NAME(message_accept, name),
+};
+static const struct field accepted_fields[] = {
+    ORDER(message_accepted, order),
+    BALLOT(message_accepted, higher),
+    BOOL(message_accepted, full),
+    NAME(message_accepted, name),
+};
+static const struct field renew_fields[] = {
+    AGENT(message_renew, agent), U32(message_renew, epoch), U64(message_renew, renewal_id),
+    ECHO(message_renew, echo),   U64(message_renew, rules), ADDRESS(message_renew, advertise),
+};
+static const struct field renew_ack_fields[] = {
+    AGENT(message_renew_ack, agent),    U32(message_renew_ack, epoch),
+    U64(message_renew_ack, renewal_id), ECHO(message_renew_ack, echo),
+    BOOL(message_renew_ack, extended),  U32(message_renew_ack, dead_epoch),
+};
+static const struct field session_fields[] = {
+    AGENT(message_session, agent),
+    U32(message_session, epoch),
+};
+static const struct field session_answer_fields[] = {
+    AGENT(message_session_answer, agent),
+    U32(message_session_answer, epoch),
+    BOOL(message_session_answer, yes),
+    DURATION(message_session_answer, wait_ns),
+};
+static const struct field acquire_fields[] = {
+    ASKED(message_acquire),
+    MODE(message_acquire, mode),
+    DELAY(message_acquire, lock_delay_ms),
+    U32(message_acquire, waited_ms),
+};
+static const struct field amend_fields[] = {
+    ASKED(message_amend),
+    ORDER(message_amend, version),
+    MODE(message_amend, mode),
+    DELAY(message_amend, lock_delay_ms),
+    TOKEN(message_amend, token_last),
+};
+static const struct field give_back_fields[] = {
+    ASKED(message_give_back),
+    ORDER(message_give_back, version),
+    TOKEN(message_give_back, token_used),
+};
+static const struct field grant_fields[] = {
+    ASKED(message_grant),
+    ORDER(message_grant, version),
+    MODE(message_grant, mode),
+    DELAY(message_grant, lock_delay_ms),
+    TOKEN(message_grant, token_first),
+    TOKEN(message_grant, token_last),
+};
+static const struct field version_fields[] = {
+    ASKED(message_version),
+    ORDER(message_version, version),
+};
+static const struct field break_fields[] = {
+    AGENT(message_break, agent),
+    U64(message_break, request_id),
+    NAME(message_break, name),
+    BOOL(message_break, now),
+};
+static const struct field outcome_fields[] = {
+    AGENT(message_outcome, agent), U64(message_outcome, request_id),
+    FIELD(message_outcome, result, FIELD_SIGNED, 99), /* the codes that exist, and room */
+};
+static const struct field check_fields[] = {
+    AGENT(message_check, agent), U64(message_check, request_id), NAME(message_check, name),
+    TOKEN(message_check, token), U64(message_check, cell_word),  U32(message_check, epoch),
+    U32(message_check, holder),  U32(message_check, seat),       BOOL(message_check, shared),
+};
+static const struct field owner_fields[] = {
+    BALLOT(message_owner, ballot),
+    PARTITIONS(message_owner, partitions),
+};
+static const struct field beat_fields[] = {
+    U64(message_beat, number), U64(message_beat, echo),      BOOL(message_beat, majority),
+    BOOL(message_beat, votes), BALLOT(message_beat, ballot), PARTITIONS(message_beat, owned),
+};
+static const struct field hello_fields[] = {
+    BOOL(message_hello, answer),
+    NUMBER(message_hello, standing, MESSAGE_STANDING_REJOINING),
+    U64(message_hello, incarnation),
+    U64(message_hello, echo),
+    DURATION(message_hello, rules.session_ttl_ns),
+    DURATION(message_hello, rules.grace_ns),
+    U32(message_hello, rules.max_drift_percent),
+    BOOL(message_hello, bootstrapped),
+    MEMBER(message_hello, seen),
+    U64(message_hello, seen_commit),
+    ADDRESS(message_hello, advertise),
+};
+static const struct field member_fields[] = {
+    U64(message_member, store_id[0]),
+    U64(message_member, store_id[1]),
+    U32(message_member, generation),
+};
+static const struct field pull_fields[] = {
+    NUMBER(message_pull, what, MESSAGE_PULL_MARKS),
+    NUMBER(message_pull, partition, MESSAGE_PARTITIONS - 1),
+    U64(message_pull, id),
+    U32(message_pull, after),
+    U64(message_pull, digest),
+    CHECKPOINT(message_pull, checkpoint),
+};
+static const struct field pulled_fields[] = {
+    NUMBER(message_pulled, what, MESSAGE_PULL_MARKS),
+    NUMBER(message_pulled, partition, MESSAGE_PARTITIONS - 1),
+    NUMBER(message_pulled, kind, MESSAGE_PULLED_END),
+    U64(message_pulled, id),
+    U32(message_pulled, index),
+    U32(message_pulled, next),
+    CHECKPOINT(message_pulled, checkpoint),
+};
+static const struct field pulled_mark_fields[] = {
+    AGENT(message_pulled, mark.agent),
+    U32(message_pulled, mark.epoch),
+};
+static const struct field pulled_register_fields[] = {
+    NAME(message_pulled, name),
+    ORDER(message_pulled, accepted),
+};
+static const struct field checkpoint_fields[] = {
+    BALLOT(message_delete, ballot),
+    NUMBER(message_delete, partition, MESSAGE_PARTITIONS - 1),
+    CHECKPOINT(message_delete, checkpoint),
+    U64(message_delete, live),
+};
+static const struct field checkpointed_fields[] = {
+    BALLOT(message_deleted, ballot), NUMBER(message_deleted, partition, MESSAGE_PARTITIONS - 1),
+    ORDER(message_deleted, order),   BALLOT(message_deleted, higher),
+    BOOL(message_deleted, missing),
+};
+static const struct field refused_fields[] = {
+    AGENT(message_refused, agent),
+    U32(message_refused, epoch),
+    U64(message_refused, request_id),
+    FIELD(message_refused, name, FIELD_NAME_OR_NONE, 0),
+    NUMBER(message_refused, reason, UINT8_MAX),
+    AGENT_OR_NONE(message_refused, owner),
+};
+
+static const struct field value_fields[] = {
+    ORDER(message_value, version),
+    TOKEN(message_value, token_first),
+    TOKEN(message_value, token_last),
+    AGENT_OR_NONE(message_value, owner),
+    AGENT_OR_NONE(message_value, successor),
+    U32(message_value, epoch),
+    DELAY(message_value, lock_delay_ms),
+    NUMBER(message_value, permits, UINT16_MAX),
+    MODE(message_value, mode),
+    NUMBER(message_value, closing, UINT8_MAX),
+};
+static const struct field share_fields[] = {
+    ORDER(message_share, version),
+    AGENT(message_share, agent),
+    U32(message_share, epoch),
+};
+
+/* The envelope, behind the kind. */
+static const struct field envelope_fields[] = {
+    AGENT_OR_NONE(message, to),
+    BOOL(message, relayed),
+};
+
+#define COUNT(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
+
+struct schema {
+    const char *name;
+    const struct field *fields;
+    uint32_t count;
+};
+
+#define SCHEMA(label, array)                                                                       \
+    {                                                                                              \
+        .name = (label), .fields = (array), .count = COUNT(array)                                  \
+    }
+
+static const struct schema schemas[] = {
+    [MESSAGE_PREPARE] = SCHEMA("PREPARE", prepare_fields),
+    [MESSAGE_PROMISE] = SCHEMA("PROMISE", promise_fields),
+    [MESSAGE_READ] = SCHEMA("READ", read_kind_fields),
+    [MESSAGE_VALUE] = SCHEMA("VALUE", read_value_fields),
+    [MESSAGE_ACCEPT] = SCHEMA("ACCEPT", accept_fields),
+    [MESSAGE_ACCEPTED] = SCHEMA("ACCEPTED", accepted_fields),
+    [MESSAGE_RENEW] = SCHEMA("RENEW", renew_fields),
+    [MESSAGE_POLL] = SCHEMA("POLL", session_fields),
+    [MESSAGE_POLLED] = SCHEMA("POLLED", session_answer_fields),
+    [MESSAGE_MARK] = SCHEMA("MARK", session_fields),
+    [MESSAGE_MARKED] = SCHEMA("MARKED", session_answer_fields),
+    [MESSAGE_ACQUIRE] = SCHEMA("ACQUIRE", acquire_fields),
+    [MESSAGE_AMEND] = SCHEMA("AMEND", amend_fields),
+    [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
+    [MESSAGE_BREAK] = SCHEMA("BREAK", break_fields),
+    [MESSAGE_BEAT] = SCHEMA("BEAT", beat_fields),
+    [MESSAGE_HELLO] = SCHEMA("HELLO", hello_fields),
+    [MESSAGE_PULL] = SCHEMA("PULL", pull_fields),
+    [MESSAGE_PULLED] = SCHEMA("PULLED", pulled_fields),
+    [MESSAGE_CHECKPOINT] = SCHEMA("CHECKPOINT", checkpoint_fields),
+    [MESSAGE_CHECKPOINTED] = SCHEMA("CHECKPOINTED", checkpointed_fields),
+    [MESSAGE_RENEW_ACK] = SCHEMA("RENEW_ACK", renew_ack_fields),
+    [MESSAGE_GRANT] = SCHEMA("GRANT", grant_fields),
+    [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
+    [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
+    [MESSAGE_RECALL] = SCHEMA("RECALL", version_fields),
+    [MESSAGE_REFUSED] = SCHEMA("REFUSED", refused_fields),
+    [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
+    [MESSAGE_BREAK_HOLD] = SCHEMA("BREAK_HOLD", break_fields),
+    [MESSAGE_BROKEN] = SCHEMA("BROKEN", outcome_fields),
+    [MESSAGE_CHECK] = SCHEMA("CHECK", check_fields),
+    [MESSAGE_CHECKED] = SCHEMA("CHECKED", outcome_fields),
+    [MESSAGE_HELLO_ACK] = SCHEMA("HELLO_ACK", hello_fields),
+};
+_Static_assert(COUNT(schemas) == MESSAGE_KIND_END, "a schema for the last kind");
+
+const char *wire_kind_name(enum message_kind kind)
+{
+    return message_kind_valid((unsigned)kind) ? schemas[kind].name : NULL;
+}
+
+/* ---- texts ---- */
+
+static bool agent_fits(bool or_none, struct hfi_text text)
+{
+    return hfi_text_fits(or_none ? HFI_TEXT_LABEL_OR_NONE : HFI_TEXT_LABEL, text);
+}
+
+static bool name_fits(bool or_none, struct hfi_text text)
+{
+    return hfi_text_fits(or_none ? HFI_TEXT_PREFIX : HFI_TEXT_NAME, text);
+}
+
+void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent)
+{
+    HF_CHECK(agent_fits(or_none, (struct hfi_text){agent->text, agent->length}));
+    hfi_write_string(writer, agent->text, agent->length);
+}
+
+bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_TEXT || !agent_fits(or_none, item.text)) {
+        return false;
+    }
+    agent->length = (uint8_t)item.text.size;
+    memcpy(agent->text, item.text.bytes, item.text.size);
+    memset(agent->text + item.text.size, 0, sizeof agent->text - item.text.size);
+    return true;
+}
+
+static void write_name(struct hfi_writer *writer, bool or_none, const struct message_name *name)
+{
+    HF_CHECK(name_fits(or_none, (struct hfi_text){(const char *)name->bytes, name->length}));
+    hfi_write_string(writer, name->bytes, name->length);
+}
+
+static bool read_name(struct hfi_reader *reader, bool or_none, struct message_name *name)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_TEXT || !name_fits(or_none, item.text)) {
+        return false;
+    }
+    name->length = (uint8_t)item.text.size;
+    memcpy(name->bytes, item.text.bytes, item.text.size);
+    memset(name->bytes + item.text.size, 0, sizeof name->bytes - item.text.size);
+    return true;
+}
+
+static void write_address(struct hfi_writer *writer, const char *address)
+{
+    size_t size = strnlen(address, MESSAGE_ADDRESS_MAX);
+
+    HF_CHECK(size < MESSAGE_ADDRESS_MAX &&
+             hfi_text_fits(HFI_TEXT_ADDRESS, (struct hfi_text){address, (uint32_t)size}));
+    hfi_write_string(writer, address, size);
+}
+
+static bool read_address(struct hfi_reader *reader, char *address)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_TEXT || !hfi_text_fits(HFI_TEXT_ADDRESS, item.text)) {
+        return false;
+    }
+    memcpy(address, item.text.bytes, item.text.size);
+    memset(address + item.text.size, 0, MESSAGE_ADDRESS_MAX - item.text.size);
+    return true;
+}
+
+/* ---- numbers ---- */
+
+static uint64_t member_load(const unsigned char *member, uint32_t size)
+{
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+
+    switch (size) {
+    case 1:
+        return *member;
+    case 2:
+        memcpy(&two, member, sizeof two);
+        return two;
+    case 4:
+        memcpy(&four, member, sizeof four);
+        return four;
+    default:
+        memcpy(&eight, member, sizeof eight);
+        return eight;
+    }
+}
+
+static void member_store(unsigned char *member, uint32_t size, uint64_t value)
+{
+    uint16_t two = (uint16_t)value;
+    uint32_t four = (uint32_t)value;
+
+    switch (size) {
+    case 1:
+        *member = (unsigned char)value;
+        break;
+    case 2:
+        memcpy(member, &two, sizeof two);
+        break;
+    case 4:
+        memcpy(member, &four, sizeof four);
+        break;
+    default:
+        memcpy(member, &value, sizeof value);
+        break;
+    }
+}
+
+/* An int64_t may be anything; an int32_t is an error code: -max..0. */
+static bool signed_fits(const struct field *field, int64_t value)
+{
+    return field->size == sizeof(int64_t) || (value <= 0 && value >= -(int64_t)field->max);
+}
+
+static void write_signed(struct hfi_writer *writer, const struct field *field,
+                         const unsigned char *member)
+{
+    uint64_t loaded = member_load(member, field->size);
+    int64_t value = field->size == sizeof(int32_t) ? (int64_t)(int32_t)(uint32_t)loaded
+                                                   : (int64_t)loaded;
+
+    HF_CHECK(signed_fits(field, value));
+    hfi_write_signed(writer, value);
+}
+
+static bool read_signed(struct hfi_reader *reader, const struct field *field, unsigned char *member)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_INTEGER || (!item.negative && item.value > INT64_MAX) ||
+        !signed_fits(field, (int64_t)item.value)) {
+        return false;
+    }
+    member_store(member, field->size, item.value);
+    return true;
+}
+
+static bool read_number(struct hfi_reader *reader, uint64_t max, uint64_t *value)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    *value = item.value;
+    return item.type == HFI_ITEM_INTEGER && !item.negative && item.value <= max;
+}
+
+/* ---- fields ---- */
+
+static void write_partitions(struct hfi_writer *writer, const struct message_partitions *set)
+{
+    hfi_write_array(writer, COUNT(set->bits));
+    for (uint32_t i = 0; i < COUNT(set->bits); i++) {
+        hfi_write_unsigned(writer, set->bits[i]);
+    }
+}
+
+static bool read_partitions(struct hfi_reader *reader, struct message_partitions *set)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_ARRAY || item.value != COUNT(set->bits)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < COUNT(set->bits); i++) {
+        if (!read_number(reader, UINT64_MAX, &set->bits[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void write_field(struct hfi_writer *writer, const struct field *field,
+                        const unsigned char *member)
+{
+    uint64_t value;
+
+    switch (field->type) {
+    case FIELD_NUMBER:
+        value = member_load(member, field->size);
+        HF_CHECK(value <= field->max);
+        hfi_write_unsigned(writer, value);
+        break;
+    case FIELD_SIGNED:
+        write_signed(writer, field, member);
+        break;
+    case FIELD_BOOL:
+        hfi_write_bool(writer, *(const bool *)member);
+        break;
+    case FIELD_AGENT:
+    case FIELD_AGENT_OR_NONE:
+        wire_write_agent(writer, field->type == FIELD_AGENT_OR_NONE,
+                         (const struct message_agent *)member);
+        break;
+    case FIELD_NAME:
+    case FIELD_NAME_OR_NONE:
+        write_name(writer, field->type == FIELD_NAME_OR_NONE, (const struct message_name *)member);
+        break;
+    case FIELD_ADDRESS:
+        write_address(writer, (const char *)member);
+        break;
+    case FIELD_PARTITIONS:
+        write_partitions(writer, (const struct message_partitions *)(const void *)member);
+        break;
+    }
+}
+
+static bool read_field(struct hfi_reader *reader, const struct field *field, unsigned char *member)
+{
+    struct hfi_item item;
+    uint64_t value;
+
+    switch (field->type) {
+    case FIELD_NUMBER:
+        if (!read_number(reader, field->max, &value)) {
+            return false;
+        }
+        member_store(member, field->size, value);
+        return true;
+    case FIELD_SIGNED:
+        return read_signed(reader, field, member);
+    case FIELD_BOOL:
+        item = hfi_read_item(reader);
+        *(bool *)member = item.value != 0;
+        return item.type == HFI_ITEM_BOOL;
+    case FIELD_AGENT:
+    case FIELD_AGENT_OR_NONE:
+        return wire_read_agent(reader, field->type == FIELD_AGENT_OR_NONE,
+                               (struct message_agent *)member);
+    case FIELD_NAME:
+    case FIELD_NAME_OR_NONE:
+        return read_name(reader, field->type == FIELD_NAME_OR_NONE, (struct message_name *)member);
+    case FIELD_ADDRESS:
+        return read_address(reader, (char *)member);
+    case FIELD_PARTITIONS:
+        return read_partitions(reader, (struct message_partitions *)(void *)member);
+    }
+    return false;
+}
+
+static void write_fields(struct hfi_writer *writer, const struct field *fields, uint32_t count,
+                         const void *base)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        write_field(writer, &fields[i], (const unsigned char *)base + fields[i].offset);
+    }
+}
+
+static bool read_fields(struct hfi_reader *reader, const struct field *fields, uint32_t count,
+                        void *base, struct wire_fault *fault)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!read_field(reader, &fields[i], (unsigned char *)base + fields[i].offset)) {
+            fault->field = fields[i].name;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The head of an array of at most `most`; of exactly that if `exactly`. */
+static bool read_head(struct hfi_reader *reader, uint32_t most, bool exactly, uint32_t *count,
+                      const char *what, struct wire_fault *fault)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_ARRAY || item.value > most || (exactly && item.value != most)) {
+        fault->field = what;
+        return false;
+    }
+    *count = (uint32_t)item.value;
+    return true;
+}
+
+/* ---- what comes behind a kind's fields ---- */
+
+static void write_value(struct hfi_writer *writer, const struct message_value *value)
+{
+    HF_CHECK(value->share_count <= MESSAGE_SHARES_MAX);
+    hfi_write_array(writer, COUNT(value_fields) + 1);
+    write_fields(writer, value_fields, COUNT(value_fields), value);
+    hfi_write_array(writer, value->share_count);
+    for (uint32_t i = 0; i < value->share_count; i++) {
+        hfi_write_array(writer, COUNT(share_fields));
+        write_fields(writer, share_fields, COUNT(share_fields), &value->shares[i]);
+    }
+}
+
+static bool read_value(struct hfi_reader *reader, struct message_value *value,
+                       struct wire_fault *fault)
+{
+    uint32_t count;
+    uint32_t length;
+
+    if (!read_head(reader, COUNT(value_fields) + 1, true, &length, "value", fault) ||
+        !read_fields(reader, value_fields, COUNT(value_fields), value, fault) ||
+        !read_head(reader, MESSAGE_SHARES_MAX, false, &count, "shares", fault)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct message_share *share = &value->shares[i];
+
+        memset(share, 0, sizeof *share); /* padding too: a message is compared and hashed */
+        if (!read_head(reader, COUNT(share_fields), true, &length, "share", fault) ||
+            !read_fields(reader, share_fields, COUNT(share_fields), share, fault)) {
+            return false;
+        }
+    }
+    value->share_count = (uint8_t)count;
+    return true;
+}
+
+static void write_hello_tail(struct hfi_writer *writer, const struct message_hello *hello)
+{
+    HF_CHECK(hello->rules.voter_count <= MESSAGE_VOTERS_MAX);
+    hfi_write_array(writer, hello->rules.voter_count);
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        wire_write_agent(writer, false, &hello->rules.voters[i]);
+    }
+    hfi_write_array(writer, MESSAGE_VOTERS_MAX);
+    for (uint32_t i = 0; i < MESSAGE_VOTERS_MAX; i++) {
+        hfi_write_array(writer, COUNT(member_fields));
+        write_fields(writer, member_fields, COUNT(member_fields), &hello->members[i]);
+    }
+}
+
+static bool read_hello_tail(struct hfi_reader *reader, struct message_hello *hello,
+                            struct wire_fault *fault)
+{
+    uint32_t count;
+
+    if (!read_head(reader, MESSAGE_VOTERS_MAX, false, &hello->rules.voter_count, "rules.voters",
+                   fault)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        if (!wire_read_agent(reader, false, &hello->rules.voters[i])) {
+            fault->field = "rules.voters";
+            return false;
+        }
+    }
+    if (!read_head(reader, MESSAGE_VOTERS_MAX, true, &count, "members", fault)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t length;
+
+        if (!read_head(reader, COUNT(member_fields), true, &length, "member", fault) ||
+            !read_fields(reader, member_fields, COUNT(member_fields), &hello->members[i], fault)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How many elements a message of this kind has behind its fields. Its fields are there. */
+static uint32_t tail_count(const struct message *message)
+{
+    switch (message->kind) {
+    case MESSAGE_VALUE:
+        return message->as.value.known ? COUNT(read_value_known_fields) + 1 : 0;
+    case MESSAGE_ACCEPT:
+        return 1;
+    case MESSAGE_HELLO:
+    case MESSAGE_HELLO_ACK:
+        return 2;
+    case MESSAGE_PULLED:
+        return message->as.pulled.kind == MESSAGE_PULLED_MARK ? COUNT(pulled_mark_fields)
+               : message->as.pulled.kind == MESSAGE_PULLED_REGISTER
+                   ? COUNT(pulled_register_fields) + 1
+                   : 0;
+    default:
+        return 0;
+    }
+}
+
+static void write_tail(struct hfi_writer *writer, const struct message *message)
+{
+    if (tail_count(message) == 0) {
+        return;
+    }
+    switch (message->kind) {
+    case MESSAGE_VALUE:
+        write_fields(writer, read_value_known_fields, COUNT(read_value_known_fields), &message->as);
+        write_value(writer, &message->as.value.value);
+        break;
+    case MESSAGE_ACCEPT:
+        write_value(writer, &message->as.accept.value);
+        break;
+    case MESSAGE_PULLED:
+        if (message->as.pulled.kind == MESSAGE_PULLED_MARK) {
+            write_fields(writer, pulled_mark_fields, COUNT(pulled_mark_fields), &message->as);
+        } else {
+            write_fields(writer, pulled_register_fields, COUNT(pulled_register_fields),
+                         &message->as);
+            write_value(writer, &message->as.pulled.value);
+        }
+        break;
+    default:
+        write_hello_tail(writer, &message->as.hello);
+        break;
+    }
+}
+
+static bool read_tail(struct hfi_reader *reader, struct message *message, struct wire_fault *fault)
+{
+    if (tail_count(message) == 0) {
+        return true;
+    }
+    switch (message->kind) {
+    case MESSAGE_VALUE:
+        return read_fields(reader, read_value_known_fields, COUNT(read_value_known_fields),
+                           &message->as, fault) &&
+               read_value(reader, &message->as.value.value, fault);
+    case MESSAGE_ACCEPT:
+        return read_value(reader, &message->as.accept.value, fault);
+    case MESSAGE_PULLED:
+        if (message->as.pulled.kind == MESSAGE_PULLED_MARK) {
+            return read_fields(reader, pulled_mark_fields, COUNT(pulled_mark_fields), &message->as,
+                               fault);
+        }
+        return read_fields(reader, pulled_register_fields, COUNT(pulled_register_fields),
+                           &message->as, fault) &&
+               read_value(reader, &message->as.pulled.value, fault);
+    default:
+        return read_hello_tail(reader, &message->as.hello, fault);
+    }
+}
+
+/* ---- whole messages ---- */
+
+void wire_body_write(struct hfi_writer *writer, const struct message *message)
+{
+    const struct schema *schema;
+
+    HF_CHECK(message_kind_valid((unsigned)message->kind));
+    schema = &schemas[message->kind];
+    hfi_write_array(writer, 1 + COUNT(envelope_fields) + schema->count + tail_count(message));
+    hfi_write_unsigned(writer, (uint64_t)message->kind);
+    write_fields(writer, envelope_fields, COUNT(envelope_fields), message);
+    write_fields(writer, schema->fields, schema->count, &message->as);
+    write_tail(writer, message);
+}
+
+bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *message,
+                    struct wire_fault *fault)
+{
+    const struct schema *schema;
+    uint64_t kind;
+
+    *fault = (struct wire_fault){.kind = NULL};
+    if (!read_number(reader, MESSAGE_KIND_END, &kind) || !message_kind_valid((unsigned)kind)) {
+        fault->field = "kind";
+        return false;
+    }
+    message->kind = (enum message_kind)kind;
+    schema = &schemas[kind];
+    fault->kind = schema->name;
+    if (!read_fields(reader, envelope_fields, COUNT(envelope_fields), message, fault)) {
+        return false;
+    }
+    /* What an array promises is settled before more than its fields is looked for. */
+    return count >= 1 + COUNT(envelope_fields) + schema->count &&
+           read_fields(reader, schema->fields, schema->count, &message->as, fault) &&
+           count == 1 + COUNT(envelope_fields) + schema->count + tail_count(message) &&
+           read_tail(reader, message, fault);
+}

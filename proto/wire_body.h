@@ -1,0 +1,40 @@
+/*
+ * The bodies of messages as msgpack: one table of fields for each kind, for writing and for reading.
+ * Private to proto/; wire.h has packets, SCHEMA.md the same in words.
+ *
+ * A body is an array: kind, to, relayed, then the fields of the kind in the table's order.
+ */
+#ifndef PROTO_WIRE_BODY_H
+#define PROTO_WIRE_BODY_H
+
+#include "fields.h"
+
+#include "proto/message.h"
+
+#include <stdbool.h>
+
+/* What is wrong with a message, for people: static texts. */
+struct wire_fault {
+    const char *kind;  /* NULL: it has none that is known */
+    const char *field; /* NULL: its number of fields, or its end */
+};
+
+/* Writes a message. Out of room sets writer->failed; a field out of its range is a bug of the
+ * caller (HF_CHECK): what comes from people or other agents was checked before it got here. */
+void wire_body_write(struct hfi_writer *writer, const struct message *message);
+
+/* Reads one whose array head promised `count` elements. *message: its kind, to, relayed and body are
+ * filled in, the caller has zeroed it; of shares only share_count are touched. false: *fault says
+ * what is wrong. */
+bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *message,
+                    struct wire_fault *fault) __attribute__((warn_unused_result));
+
+/* "ACCEPT"; NULL: no such kind. */
+const char *wire_kind_name(enum message_kind kind);
+
+/* An agent's or cell's name; empty only if `or_none`. */
+bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
+    __attribute__((warn_unused_result));
+void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent);
+
+#endif

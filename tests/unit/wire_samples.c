@@ -1,0 +1,486 @@
+/* Valid messages of every kind: see wire_samples.h. */
+#include "wire_samples.h"
+
+#include "proto/check.h"
+
+#include <string.h>
+
+/* Draws the values of one message: small ones count up, large ones are the upper limit. */
+struct draw {
+    bool large;
+    uint64_t next;
+};
+
+static uint64_t number(struct draw *draw, uint64_t limit)
+{
+    uint64_t value = ++draw->next;
+
+    return draw->large || value > limit ? limit : value;
+}
+
+static uint32_t u32(struct draw *draw)
+{
+    return (uint32_t)number(draw, UINT32_MAX);
+}
+
+static uint64_t u64(struct draw *draw)
+{
+    return number(draw, UINT64_MAX);
+}
+
+static int64_t duration(struct draw *draw)
+{
+    return (int64_t)number(draw, INT64_MAX);
+}
+
+static uint64_t token(struct draw *draw)
+{
+    return number(draw, MESSAGE_TOKEN_LIMIT);
+}
+
+static uint64_t ballot(struct draw *draw)
+{
+    return number(draw, MESSAGE_BALLOT_LIMIT - 1);
+}
+
+static struct message_order order(struct draw *draw)
+{
+    return (struct message_order){ballot(draw), number(draw, MESSAGE_SEQUENCE_LIMIT - 1)};
+}
+
+static struct message_checkpoint checkpoint(struct draw *draw)
+{
+    struct message_order at = order(draw);
+
+    return (struct message_checkpoint){at, token(draw)};
+}
+
+static struct message_echo echo(struct draw *draw)
+{
+    uint64_t incarnation = u64(draw);
+    int64_t issued_ns = duration(draw);
+
+    return (struct message_echo){incarnation, draw->large ? INT64_MIN : issued_ns};
+}
+
+static uint8_t mode(struct draw *draw)
+{
+    draw->next++;
+    return draw->large ? MESSAGE_MODE_EXCLUSIVE : MESSAGE_MODE_SHARED;
+}
+
+static uint16_t lock_delay_ms(struct draw *draw)
+{
+    return (uint16_t)number(draw, MESSAGE_LOCK_DELAY_MAX_MS);
+}
+
+static void agent(struct draw *draw, struct message_agent *out)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz_-";
+
+    memset(out, 0, sizeof *out);
+    out->length = draw->large ? MESSAGE_AGENT_MAX : 2;
+    memset(out->text, digits[draw->next++ % (sizeof digits - 1)], out->length);
+}
+
+static void name(struct draw *draw, struct message_name *out)
+{
+    memset(out, 0, sizeof *out);
+    out->length = draw->large ? MESSAGE_NAME_MAX : 3;
+    memset(out->bytes, (int)('A' + draw->next++ % 26), out->length);
+}
+
+static void address(struct draw *draw, char *out)
+{
+    memset(out, 0, MESSAGE_ADDRESS_MAX);
+    memset(out, (int)('a' + draw->next++ % 26), draw->large ? MESSAGE_ADDRESS_MAX - 1 : 5);
+}
+
+static void partitions(struct draw *draw, struct message_partitions *out)
+{
+    for (uint32_t i = 0; i < MESSAGE_PARTITIONS / 64; i++) {
+        out->bits[i] = u64(draw);
+    }
+}
+
+static void member(struct draw *draw, struct message_member *out)
+{
+    out->store_id[0] = u64(draw);
+    out->store_id[1] = u64(draw);
+    out->generation = u32(draw);
+}
+
+/* shares: 0, or how many. */
+static void value(struct draw *draw, struct message_value *out, uint32_t shares)
+{
+    out->version = order(draw);
+    out->token_first = token(draw);
+    out->token_last = token(draw);
+    agent(draw, &out->owner);
+    agent(draw, &out->successor);
+    out->epoch = u32(draw);
+    out->lock_delay_ms = lock_delay_ms(draw);
+    out->permits = (uint16_t)number(draw, UINT16_MAX);
+    out->mode = mode(draw);
+    out->closing = (uint8_t)number(draw, UINT8_MAX);
+    out->share_count = (uint8_t)shares;
+    for (uint32_t i = 0; i < shares; i++) {
+        out->shares[i].version = order(draw);
+        agent(draw, &out->shares[i].agent);
+        out->shares[i].epoch = u32(draw);
+    }
+}
+
+/* Agent, epoch, request and name stand first in each of these, and alike. */
+#define ASKED(draw, body)                                                                          \
+    (agent((draw), &(body)->agent), (body)->epoch = u32(draw), (body)->request_id = u64(draw),     \
+     name((draw), &(body)->name))
+
+static void fill_round(struct draw *draw, struct message *out, uint32_t shares)
+{
+    switch (out->kind) {
+    case MESSAGE_PREPARE:
+        out->as.prepare.ballot = ballot(draw);
+        partitions(draw, &out->as.prepare.partitions);
+        out->as.prepare.rejoin = true;
+        break;
+    case MESSAGE_PROMISE:
+        out->as.promise.ballot = ballot(draw);
+        partitions(draw, &out->as.promise.promised);
+        partitions(draw, &out->as.promise.refused);
+        partitions(draw, &out->as.promise.owned);
+        out->as.promise.higher = ballot(draw);
+        break;
+    case MESSAGE_READ:
+        out->as.read.ballot = ballot(draw);
+        name(draw, &out->as.read.name);
+        break;
+    case MESSAGE_VALUE:
+        out->as.value.ballot = ballot(draw);
+        out->as.value.higher = ballot(draw);
+        out->as.value.checkpoint = checkpoint(draw);
+        name(draw, &out->as.value.name);
+        out->as.value.known = shares != UINT32_MAX;
+        if (out->as.value.known) {
+            out->as.value.accepted = order(draw);
+            value(draw, &out->as.value.value, shares);
+        }
+        break;
+    case MESSAGE_ACCEPT:
+        out->as.accept.order = order(draw);
+        name(draw, &out->as.accept.name);
+        value(draw, &out->as.accept.value, shares);
+        break;
+    default:
+        out->as.accepted.order = order(draw);
+        out->as.accepted.higher = ballot(draw);
+        out->as.accepted.full = true;
+        name(draw, &out->as.accepted.name);
+        break;
+    }
+}
+
+static void fill_session(struct draw *draw, struct message *out)
+{
+    switch (out->kind) {
+    case MESSAGE_RENEW:
+        agent(draw, &out->as.renew.agent);
+        out->as.renew.epoch = u32(draw);
+        out->as.renew.renewal_id = u64(draw);
+        out->as.renew.echo = echo(draw);
+        out->as.renew.rules = u64(draw);
+        address(draw, out->as.renew.advertise);
+        break;
+    case MESSAGE_RENEW_ACK:
+        agent(draw, &out->as.renew_ack.agent);
+        out->as.renew_ack.epoch = u32(draw);
+        out->as.renew_ack.renewal_id = u64(draw);
+        out->as.renew_ack.echo = echo(draw);
+        out->as.renew_ack.extended = true;
+        out->as.renew_ack.dead_epoch = u32(draw);
+        break;
+    case MESSAGE_POLLED:
+    case MESSAGE_MARKED:
+        agent(draw, &out->as.session_answer.agent);
+        out->as.session_answer.epoch = u32(draw);
+        out->as.session_answer.yes = true;
+        out->as.session_answer.wait_ns = duration(draw);
+        break;
+    default:
+        agent(draw, &out->as.session.agent);
+        out->as.session.epoch = u32(draw);
+        break;
+    }
+}
+
+static void fill_request(struct draw *draw, struct message *out)
+{
+    switch (out->kind) {
+    case MESSAGE_ACQUIRE:
+        ASKED(draw, &out->as.acquire);
+        out->as.acquire.mode = mode(draw);
+        out->as.acquire.lock_delay_ms = lock_delay_ms(draw);
+        out->as.acquire.waited_ms = u32(draw);
+        break;
+    case MESSAGE_AMEND:
+        ASKED(draw, &out->as.amend);
+        out->as.amend.version = order(draw);
+        out->as.amend.mode = mode(draw);
+        out->as.amend.lock_delay_ms = lock_delay_ms(draw);
+        out->as.amend.token_last = token(draw);
+        break;
+    case MESSAGE_GIVE_BACK:
+        ASKED(draw, &out->as.give_back);
+        out->as.give_back.version = order(draw);
+        out->as.give_back.token_used = token(draw);
+        break;
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+        ASKED(draw, &out->as.grant);
+        out->as.grant.version = order(draw);
+        out->as.grant.mode = mode(draw);
+        out->as.grant.lock_delay_ms = lock_delay_ms(draw);
+        out->as.grant.token_first = token(draw);
+        out->as.grant.token_last = token(draw);
+        break;
+    case MESSAGE_REFUSED:
+        ASKED(draw, &out->as.refused);
+        out->as.refused.reason = (uint8_t)number(draw, UINT8_MAX);
+        agent(draw, &out->as.refused.owner);
+        break;
+    default:
+        ASKED(draw, &out->as.version);
+        out->as.version.version = order(draw);
+        break;
+    }
+}
+
+static void fill_asking(struct draw *draw, struct message *out)
+{
+    struct message_check *check = &out->as.check;
+
+    switch (out->kind) {
+    case MESSAGE_BREAK:
+    case MESSAGE_BREAK_HOLD:
+        agent(draw, &out->as.break_lock.agent);
+        out->as.break_lock.request_id = u64(draw);
+        name(draw, &out->as.break_lock.name);
+        out->as.break_lock.now = true;
+        break;
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECKED:
+        agent(draw, &out->as.outcome.agent);
+        out->as.outcome.request_id = u64(draw);
+        out->as.outcome.result = -(int32_t)number(draw, 99);
+        break;
+    default:
+        agent(draw, &check->agent);
+        check->request_id = u64(draw);
+        name(draw, &check->name);
+        check->token = token(draw);
+        check->cell_word = u64(draw);
+        check->epoch = u32(draw);
+        check->holder = u32(draw);
+        check->seat = u32(draw);
+        check->shared = true;
+        break;
+    }
+}
+
+static void fill_hello(struct draw *draw, struct message_hello *hello)
+{
+    hello->answer = true;
+    hello->standing = draw->large ? MESSAGE_STANDING_REJOINING : (uint8_t)MESSAGE_STANDING_LISTED;
+    hello->incarnation = u64(draw);
+    hello->echo = u64(draw);
+    hello->rules.voter_count = draw->large ? MESSAGE_VOTERS_MAX : 3;
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        agent(draw, &hello->rules.voters[i]);
+    }
+    hello->rules.session_ttl_ns = duration(draw);
+    hello->rules.grace_ns = duration(draw);
+    hello->rules.max_drift_percent = u32(draw);
+    hello->bootstrapped = true;
+    for (uint32_t i = 0; i < MESSAGE_VOTERS_MAX; i++) {
+        member(draw, &hello->members[i]);
+    }
+    member(draw, &hello->seen);
+    hello->seen_commit = u64(draw);
+    address(draw, hello->advertise);
+}
+
+static void fill_pulled(struct draw *draw, struct message_pulled *pulled, uint32_t shares)
+{
+    pulled->what = draw->large ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS;
+    pulled->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
+    pulled->id = u64(draw);
+    pulled->index = u32(draw);
+    pulled->next = u32(draw);
+    pulled->checkpoint = checkpoint(draw);
+    if (pulled->kind == MESSAGE_PULLED_MARK) {
+        agent(draw, &pulled->mark.agent);
+        pulled->mark.epoch = u32(draw);
+    } else if (pulled->kind == MESSAGE_PULLED_REGISTER) {
+        name(draw, &pulled->name);
+        pulled->accepted = order(draw);
+        value(draw, &pulled->value, shares);
+    }
+}
+
+static void fill_voters(struct draw *draw, struct message *out, uint32_t shares)
+{
+    struct message_pull *pull = &out->as.pull;
+
+    switch (out->kind) {
+    case MESSAGE_BEAT:
+        out->as.beat.number = u64(draw);
+        out->as.beat.echo = u64(draw);
+        out->as.beat.majority = true;
+        out->as.beat.votes = true;
+        out->as.beat.ballot = ballot(draw);
+        partitions(draw, &out->as.beat.owned);
+        break;
+    case MESSAGE_OWNER:
+        out->as.owner.ballot = ballot(draw);
+        partitions(draw, &out->as.owner.partitions);
+        break;
+    case MESSAGE_PULL:
+        pull->what = draw->large ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS;
+        pull->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
+        pull->id = u64(draw);
+        pull->after = u32(draw);
+        pull->digest = u64(draw);
+        pull->checkpoint = checkpoint(draw);
+        break;
+    case MESSAGE_PULLED:
+        fill_pulled(draw, &out->as.pulled, shares);
+        break;
+    case MESSAGE_CHECKPOINT:
+        out->as.checkpoint.ballot = ballot(draw);
+        out->as.checkpoint.partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
+        out->as.checkpoint.checkpoint = checkpoint(draw);
+        out->as.checkpoint.live = u64(draw);
+        break;
+    default:
+        out->as.checkpointed.ballot = ballot(draw);
+        out->as.checkpointed.partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
+        out->as.checkpointed.order = order(draw);
+        out->as.checkpointed.higher = ballot(draw);
+        out->as.checkpointed.missing = true;
+        break;
+    }
+}
+
+typedef void fill_function(struct draw *draw, struct message *out, uint32_t shares);
+
+static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
+{
+    (void)shares;
+    switch (out->kind) {
+    case MESSAGE_RENEW:
+    case MESSAGE_RENEW_ACK:
+    case MESSAGE_POLL:
+    case MESSAGE_POLLED:
+    case MESSAGE_MARK:
+    case MESSAGE_MARKED:
+        fill_session(draw, out);
+        break;
+    case MESSAGE_BREAK:
+    case MESSAGE_BREAK_HOLD:
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECK:
+    case MESSAGE_CHECKED:
+        fill_asking(draw, out);
+        break;
+    case MESSAGE_HELLO:
+    case MESSAGE_HELLO_ACK:
+        fill_hello(draw, &out->as.hello);
+        break;
+    default:
+        fill_request(draw, out);
+        break;
+    }
+}
+
+/* A kind; how to fill it in; for the second shape of one: how many shares (UINT32_MAX: a VALUE that
+ * is not known); of PULLED: which. */
+static const struct shape {
+    enum message_kind kind;
+    fill_function *fill;
+    uint32_t shares;
+    uint8_t pulled;
+} shapes[WIRE_SAMPLE_SHAPES] = {
+    {MESSAGE_PREPARE, fill_round, 0, 0},
+    {MESSAGE_PROMISE, fill_round, 0, 0},
+    {MESSAGE_READ, fill_round, 0, 0},
+    {MESSAGE_VALUE, fill_round, 0, 0},
+    {MESSAGE_ACCEPT, fill_round, 0, 0},
+    {MESSAGE_ACCEPTED, fill_round, 0, 0},
+    {MESSAGE_RENEW, fill_plain, 0, 0},
+    {MESSAGE_POLL, fill_plain, 0, 0},
+    {MESSAGE_POLLED, fill_plain, 0, 0},
+    {MESSAGE_MARK, fill_plain, 0, 0},
+    {MESSAGE_MARKED, fill_plain, 0, 0},
+    {MESSAGE_ACQUIRE, fill_plain, 0, 0},
+    {MESSAGE_AMEND, fill_plain, 0, 0},
+    {MESSAGE_GIVE_BACK, fill_plain, 0, 0},
+    {MESSAGE_BREAK, fill_plain, 0, 0},
+    {MESSAGE_BEAT, fill_voters, 0, 0},
+    {MESSAGE_HELLO, fill_plain, 0, 0},
+    {MESSAGE_PULL, fill_voters, 0, 0},
+    {MESSAGE_PULLED, fill_voters, 0, MESSAGE_PULLED_SAME},
+    {MESSAGE_CHECKPOINT, fill_voters, 0, 0},
+    {MESSAGE_CHECKPOINTED, fill_voters, 0, 0},
+    {MESSAGE_RENEW_ACK, fill_plain, 0, 0},
+    {MESSAGE_GRANT, fill_plain, 0, 0},
+    {MESSAGE_AMENDED, fill_plain, 0, 0},
+    {MESSAGE_GIVE_BACK_ACK, fill_plain, 0, 0},
+    {MESSAGE_RECALL, fill_plain, 0, 0},
+    {MESSAGE_REFUSED, fill_plain, 0, 0},
+    {MESSAGE_OWNER, fill_voters, 0, 0},
+    {MESSAGE_BREAK_HOLD, fill_plain, 0, 0},
+    {MESSAGE_BROKEN, fill_plain, 0, 0},
+    {MESSAGE_CHECK, fill_plain, 0, 0},
+    {MESSAGE_CHECKED, fill_plain, 0, 0},
+    {MESSAGE_HELLO_ACK, fill_plain, 0, 0},
+    {MESSAGE_ACCEPT, fill_round, 2, 0},
+    {MESSAGE_VALUE, fill_round, UINT32_MAX, 0},
+    {MESSAGE_VALUE, fill_round, MESSAGE_SHARES_MAX, 0},
+    {MESSAGE_PULLED, fill_voters, 0, MESSAGE_PULLED_MARK},
+    {MESSAGE_PULLED, fill_voters, MESSAGE_SHARES_MAX, MESSAGE_PULLED_REGISTER},
+};
+
+void wire_sample_header(struct wire_header *out)
+{
+    memset(out, 0, sizeof *out);
+    out->cell = (struct message_agent){.length = 4, .text = "prod"};
+    out->from = (struct message_agent){.length = 6, .text = "host-a"};
+    out->membership = 71;
+    out->store_id[0] = UINT64_MAX;
+    out->store_id[1] = 72;
+    out->commit = 300;
+}
+
+void wire_sample(size_t index, struct message *out)
+{
+    const struct shape *shape = &shapes[index % WIRE_SAMPLE_SHAPES];
+    struct draw draw = {.large = index >= WIRE_SAMPLE_SHAPES};
+    struct wire_header header;
+
+    HF_CHECK(index < WIRE_SAMPLES);
+    memset(out, 0, sizeof *out);
+    out->kind = shape->kind;
+    if (draw.large || index % 2 == 1) {
+        agent(&draw, &out->to);
+        out->relayed = true;
+    }
+    if (shape->kind == MESSAGE_PULLED) {
+        out->as.pulled.kind = shape->pulled;
+    }
+    shape->fill(&draw, out, shape->shares);
+    wire_sample_header(&header);
+    out->membership = header.membership;
+    out->from = header.from;
+    memcpy(out->store_id, header.store_id, sizeof out->store_id);
+    out->commit = header.commit;
+}
