@@ -88,6 +88,10 @@ struct loaded {
     struct message_session marks[8];
     char regions[256];
     char slots[256];
+    struct quorum_checkpoint checkpoints[4];
+    struct quorum_member members[MESSAGE_VOTERS_MAX];
+    struct quorum_seen seen[MESSAGE_VOTERS_MAX];
+    uint32_t checkpoint_count, member_count, seen_count;
     uint32_t promise_count, register_count, mark_count;
     bool refuse;
 };
@@ -131,9 +135,41 @@ static bool on_slot(void *arg, const struct store_slot *slot)
     return true;
 }
 
+static bool on_checkpoint(void *arg, const struct quorum_checkpoint *checkpoint)
+{
+    struct loaded *loaded = arg;
+    ck_assert_uint_lt(loaded->checkpoint_count, 4);
+    loaded->checkpoints[loaded->checkpoint_count++] = *checkpoint;
+    return true;
+}
+
+static bool on_member(void *arg, const struct quorum_member *member)
+{
+    struct loaded *loaded = arg;
+    ck_assert_uint_lt(loaded->member_count, MESSAGE_VOTERS_MAX);
+    loaded->members[loaded->member_count++] = *member;
+    return true;
+}
+
+static bool on_seen(void *arg, const struct quorum_seen *seen)
+{
+    struct loaded *loaded = arg;
+    ck_assert_uint_lt(loaded->seen_count, MESSAGE_VOTERS_MAX);
+    loaded->seen[loaded->seen_count++] = *seen;
+    return true;
+}
+
 static bool load(struct store *store, struct loaded *loaded)
 {
-    struct store_reader reader = {loaded, on_promise, on_register, on_mark, on_region, on_slot};
+    struct store_reader reader = {.arg = loaded,
+                                  .promise = on_promise,
+                                  .reg = on_register,
+                                  .mark = on_mark,
+                                  .region = on_region,
+                                  .slot = on_slot,
+                                  .checkpoint = on_checkpoint,
+                                  .member = on_member,
+                                  .seen = on_seen};
     bool refuse = loaded->refuse;
     memset(loaded, 0, sizeof(*loaded));
     loaded->refuse = refuse;
@@ -228,6 +264,261 @@ START_TEST(deleted_and_replaced)
 }
 END_TEST
 
+static void put(struct store *store, struct action action)
+{
+    uint64_t commit = 0;
+    ck_assert(store_begin(store));
+    ck_assert_msg(store_put_action(store, &action), "%s", store_error(store));
+    ck_assert(store_commit(store, &commit));
+}
+
+START_TEST(shares_of_a_register)
+{
+    static const uint32_t COUNTS[] = {1, 2, MESSAGE_SHARES_MAX, 0};
+    struct loaded loaded = {.refuse = false};
+    for (size_t i = 0; i < sizeof(COUNTS) / sizeof(COUNTS[0]); i++) {
+        struct action action = sample_register("a", i + 1);
+        struct message_value *value = &action.as.reg.value;
+        memset(&value->owner, 0, sizeof(value->owner));
+        value->mode = COUNTS[i] > 0 ? MESSAGE_MODE_SHARED : MESSAGE_MODE_NONE;
+        value->share_count = (uint8_t)COUNTS[i];
+        for (uint32_t k = 0; k < COUNTS[i]; k++) {
+            char name[MESSAGE_AGENT_MAX + 1];
+            snprintf(name, sizeof(name), "an-agent-whose-name-is-long-%04u", k % 10000);
+            message_agent_set(&value->shares[k].agent, name, MESSAGE_AGENT_MAX);
+            value->shares[k].epoch = UINT32_MAX - k;
+            value->shares[k].version = (struct message_order){MESSAGE_BALLOT_LIMIT - 1 - k,
+                                                              MESSAGE_SEQUENCE_LIMIT - 1 - k};
+        }
+        struct store *store = open_store();
+        put(store, action);
+        store_close(store);
+        store = open_store();
+        ck_assert_msg(load(store, &loaded), "%s", store_error(store));
+        ck_assert_uint_eq(loaded.register_count, 1);
+        ck_assert_int_eq(memcmp(&loaded.registers[0], &action.as.reg, sizeof(action.as.reg)), 0);
+        store_close(store);
+    }
+}
+END_TEST
+
+START_TEST(bad_shares_are_refused)
+{
+    static const char *const BAD[] = {
+        "host-a",
+        "host-a 3",
+        "host-a 3 65537",
+        "host-a 3 65537.12x",
+        "host-a -3 1.1",
+        "host-a 3 1.1,",
+        "host-a 3 1.1,host-b 3 1.1",
+        " 3 1.1",
+        "host-a 3  1.1",
+        "host-a 3 1.1, ,",
+        "host-a 99999999999 1.1",
+        "host-a 3 281474976710656.1",
+    };
+    struct store *store = open_store();
+    struct loaded loaded = {.refuse = false};
+    put(store, sample_register("a", 1));
+    store_close(store);
+    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+        char text[128];
+        snprintf(text, sizeof(text), "UPDATE register SET shares = '%s'", BAD[i]);
+        sql(text);
+        store = open_store();
+        ck_assert_msg(!load(store, &loaded), "%s", BAD[i]);
+        ck_assert_ptr_nonnull(strstr(store_error(store), "shares of the form"));
+        store_close(store);
+    }
+}
+END_TEST
+
+START_TEST(cell_rows_are_there_again)
+{
+    struct store *store = open_store();
+    struct action action = {.kind = ACTION_PERSIST_CHECKPOINT};
+    struct loaded loaded = {.refuse = false};
+    action.as.checkpoint = (struct quorum_checkpoint){
+        .partition = 255,
+        .checkpoint = {{MESSAGE_BALLOT_LIMIT - 1, MESSAGE_SEQUENCE_LIMIT - 1},
+                       MESSAGE_TOKEN_LIMIT - 1}};
+    put(store, action);
+    memset(&action, 0, sizeof(action));
+    action.kind = ACTION_PERSIST_MEMBER;
+    message_agent_set(&action.as.member.voter, "host-b", 6);
+    action.as.member.member = (struct message_member){{UINT64_MAX, 1}, 1};
+    put(store, action);
+    action.as.member.member = (struct message_member){{UINT64_MAX, 2}, UINT32_MAX};
+    put(store, action);
+    memset(&action, 0, sizeof(action));
+    action.kind = ACTION_PERSIST_SEEN;
+    message_agent_set(&action.as.seen.voter, "host-c", 6);
+    action.as.seen.store_id[1] = 7;
+    action.as.seen.commit = INT64_MAX;
+    put(store, action);
+    uint64_t commit = 0;
+    put(store, sample_register("gone", 1));
+    memset(&action, 0, sizeof(action));
+    action.kind = ACTION_PERSIST_DELETED;
+    message_name_set(&action.as.deleted, "gone", 4);
+    ck_assert(store_begin(store) && store_put_action(store, &action));
+    message_name_set(&action.as.deleted, "never there", 11);
+    ck_assert(store_put_action(store, &action) && store_commit(store, &commit));
+    store_close(store);
+    store = open_store();
+    ck_assert_uint_eq(meta.commit, commit);
+    ck_assert_msg(load(store, &loaded), "%s", store_error(store));
+    ck_assert(loaded.checkpoint_count == 1 && loaded.checkpoints[0].partition == 255);
+    ck_assert_uint_eq(loaded.checkpoints[0].checkpoint.order.sequence, MESSAGE_SEQUENCE_LIMIT - 1);
+    ck_assert_uint_eq(loaded.checkpoints[0].checkpoint.floor, MESSAGE_TOKEN_LIMIT - 1);
+    ck_assert(loaded.member_count == 1 && loaded.members[0].member.generation == UINT32_MAX);
+    ck_assert_uint_eq(loaded.members[0].member.store_id[1], 2);
+    ck_assert(loaded.seen_count == 1 && loaded.seen[0].store_id[1] == 7);
+    ck_assert_uint_eq(loaded.seen[0].commit, INT64_MAX);
+    ck_assert_uint_eq(loaded.register_count, 0);
+    store_close(store);
+}
+END_TEST
+
+START_TEST(rules_are_kept)
+{
+    struct store *store = open_store();
+    struct message_rules rules;
+    struct message_rules read;
+    bool found = true;
+    uint64_t commit = 0;
+    ck_assert(store_rules(store, &read, &found) && !found);
+    memset(&rules, 0, sizeof(rules));
+    rules.voter_count = MESSAGE_VOTERS_MAX;
+    for (uint32_t i = 0; i < MESSAGE_VOTERS_MAX; i++) {
+        char name[MESSAGE_AGENT_MAX + 1];
+        snprintf(name, sizeof(name), "a-voter-with-a-name-of-32-byt-%02u", i % 100);
+        message_agent_set(&rules.voters[i], name, MESSAGE_AGENT_MAX);
+    }
+    rules.session_ttl_ns = INT64_C(3600000000000);
+    rules.grace_ns = INT64_C(5000000001);
+    rules.max_drift_percent = 10;
+    ck_assert(store_begin(store) && store_put_rules(store, &rules));
+    ck_assert(store_commit(store, &commit));
+    store_close(store);
+    store = open_store();
+    ck_assert_msg(store_rules(store, &read, &found), "%s", store_error(store));
+    ck_assert(found && message_rules_digest(&read) == message_rules_digest(&rules));
+    store_close(store);
+    sql("UPDATE meta SET value = 'session_ttl_ns=5' WHERE key = 'rules'");
+    store = open_store();
+    ck_assert(!store_rules(store, &read, &found));
+    ck_assert_ptr_nonnull(strstr(store_error(store), "damaged: meta has rules"));
+    store_close(store);
+}
+END_TEST
+
+/* What the first version left: no shares, no cell. */
+START_TEST(format_of_before_is_upgraded)
+{
+    struct store *store = open_store();
+    uint64_t commit = put_all(store);
+    struct store_meta before = meta;
+    store_close(store);
+    sql("ALTER TABLE register DROP COLUMN shares; DROP TABLE checkpoint; DROP TABLE member;"
+        "DROP TABLE seen; DELETE FROM meta WHERE key = 'rejoin'; PRAGMA user_version=1");
+    for (uint32_t i = 0; i < 2; i++) {
+        store = open_store();
+        ck_assert(!meta.created && !meta.rejoin && meta.commit == commit);
+        ck_assert_int_eq(memcmp(meta.store_id, before.store_id, sizeof(meta.store_id)), 0);
+        struct loaded loaded = {.refuse = false};
+        ck_assert_msg(load(store, &loaded), "%s", store_error(store));
+        struct action expected = sample_register("orders/ä", 7);
+        ck_assert_int_eq(memcmp(&loaded.registers[0], &expected.as.reg, sizeof(expected.as.reg)),
+                         0);
+        store_close(store);
+    }
+}
+END_TEST
+
+static bool start_over(char *kept)
+{
+    return store_start_over(path, &identity, kept, error);
+}
+
+static void remove_kept(const char *kept)
+{
+    char name[STORE_KEPT_MAX + 8];
+    ck_assert_int_eq(unlink(kept), 0);
+    snprintf(name, sizeof(name), "%s-wal", kept);
+    unlink(name);
+    snprintf(name, sizeof(name), "%s-shm", kept);
+    unlink(name);
+}
+
+START_TEST(starts_over_and_keeps_the_old_one)
+{
+    char kept[2][STORE_KEPT_MAX];
+    struct store *store = open_store();
+    put_all(store);
+    uint64_t first = meta.store_id[0];
+    ck_assert(!start_over(kept[0])); /* in use */
+    ck_assert_ptr_nonnull(strstr(error, "in use by another agent"));
+    store_close(store);
+    ck_assert_msg(start_over(kept[0]), "%s", error);
+    ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
+    store = open_store();
+    ck_assert(meta.rejoin && !meta.created && meta.store_id[0] != first);
+    ck_assert_uint_eq(meta.session_epoch, 17); /* never goes back */
+    struct loaded loaded = {.refuse = false};
+    ck_assert(load(store, &loaded) && loaded.register_count == 0 && loaded.promise_count == 0);
+    put(store, (struct action){.kind = ACTION_PERSIST_REJOINED});
+    store_close(store);
+    store_close(open_store());
+    ck_assert(!meta.rejoin);
+    ck_assert_msg(start_over(kept[1]), "%s", error);
+    ck_assert_ptr_nonnull(strstr(kept[1], "holdfast.db.replaced-2"));
+    /* The old one is whole. */
+    char own[sizeof(path)];
+    memcpy(own, path, sizeof(path));
+    ck_assert_uint_lt(strlen(kept[0]), sizeof(path));
+    memcpy(path, kept[0], strlen(kept[0]) + 1);
+    store = open_store();
+    ck_assert(meta.store_id[0] == first && load(store, &loaded) && loaded.register_count == 1);
+    store_close(store);
+    memcpy(path, own, sizeof(path));
+    remove_kept(kept[0]);
+    remove_kept(kept[1]);
+}
+END_TEST
+
+START_TEST(starts_over_without_a_readable_one)
+{
+    char kept[STORE_KEPT_MAX];
+    identity.epoch = 1000;
+    ck_assert_msg(start_over(kept), "%s", error);
+    ck_assert_str_eq(kept, "");
+    identity.epoch = 0;
+    store_close(open_store());
+    ck_assert(meta.rejoin && meta.session_epoch == 1000);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 4096; i++) {
+        fputs("no database ", file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    identity.epoch = 2000;
+    ck_assert_msg(start_over(kept), "%s", error);
+    store_close(open_store());
+    ck_assert(meta.rejoin && meta.session_epoch == 2000);
+    remove_kept(kept);
+    /* Somebody else's stays where it is. */
+    message_agent_set(&identity.agent, "host-b", 6);
+    ck_assert(!start_over(kept));
+    ck_assert_ptr_nonnull(strstr(error, "belongs to agent \"host-a\""));
+    message_agent_set(&identity.agent, "host-a", 6);
+    identity.epoch = 0;
+    store_close(open_store());
+    ck_assert_uint_eq(meta.session_epoch, 2000);
+}
+END_TEST
+
 /* kill -9 at any moment: what was committed is there, the open batch is not. */
 START_TEST(killed_within_a_batch)
 {
@@ -286,9 +577,9 @@ START_TEST(of_another_agent_cell_or_format)
     message_agent_set(&identity.cell, "test", 4);
     refused("belongs to cell \"prod\", expected cell \"test\"");
     message_agent_set(&identity.cell, "prod", 4);
-    sql("PRAGMA user_version=2");
-    refused("has format 2, expected 1: it was written by a newer Holdfast");
-    sql("PRAGMA user_version=1; PRAGMA application_id=5");
+    sql("PRAGMA user_version=3");
+    refused("has format 3, expected 2: it was written by a newer Holdfast");
+    sql("PRAGMA user_version=2; PRAGMA application_id=5");
     refused("is no Holdfast store: application_id 5");
 }
 END_TEST
@@ -394,6 +685,13 @@ int main(void)
     tcase_add_test(tests, created_with_an_id_of_its_own);
     tcase_add_test(tests, committed_is_there_again);
     tcase_add_test(tests, deleted_and_replaced);
+    tcase_add_test(tests, shares_of_a_register);
+    tcase_add_test(tests, bad_shares_are_refused);
+    tcase_add_test(tests, cell_rows_are_there_again);
+    tcase_add_test(tests, rules_are_kept);
+    tcase_add_test(tests, format_of_before_is_upgraded);
+    tcase_add_test(tests, starts_over_and_keeps_the_old_one);
+    tcase_add_test(tests, starts_over_without_a_readable_one);
     tcase_add_test(tests, killed_within_a_batch);
     tcase_add_test(tests, second_agent_is_refused);
     tcase_add_test(tests, of_another_agent_cell_or_format);

@@ -23,12 +23,16 @@
 
 struct store;
 
-enum { STORE_ERROR_MAX = 512, STORE_FORMAT = 1 };
+enum { STORE_ERROR_MAX = 512, STORE_FORMAT = 2 };
 
 /* What the database belongs to. A store of another cell or agent is refused. */
 struct store_identity {
     struct message_agent cell; /* same rules as an agent name */
     struct message_agent agent;
+    /* For a store that gets made. epoch: of the last session, if the agent may have had any
+     * before (a store that was lost): an epoch is never used twice; 0: it had none. */
+    uint32_t epoch;
+    bool rejoin;
 };
 
 struct store_meta {
@@ -37,6 +41,7 @@ struct store_meta {
     uint32_t session_epoch; /* of the agent's last session; 0: none yet */
     uint32_t round;         /* the coordinator's last; 0: none yet */
     uint64_t commit;        /* number of the last commit; every store_commit adds 1 */
+    bool rejoin;            /* it was told to start over, and is not done with it */
     bool created;           /* this open made it */
 };
 
@@ -47,8 +52,9 @@ struct store_slot {
     size_t length;
 };
 
-/* Each is called once a row, in the order promise, register, mark, region, slot. NULL skips. false
- * ends the load, which then fails with "...: does not fit". Strings live as long as the call. */
+/* Each is called once a row, in the order promise, register, mark, region, slot, checkpoint, member,
+ * seen. NULL skips. false ends the load, which then fails with "...: does not fit". Strings live as
+ * long as the call. */
 struct store_reader {
     void *arg;
     bool (*promise)(void *arg, const struct quorum_promise *promise);
@@ -56,6 +62,9 @@ struct store_reader {
     bool (*mark)(void *arg, const struct message_session *mark);
     bool (*region)(void *arg, const char *space, const char *shm_name);
     bool (*slot)(void *arg, const struct store_slot *slot);
+    bool (*checkpoint)(void *arg, const struct quorum_checkpoint *checkpoint);
+    bool (*member)(void *arg, const struct quorum_member *member);
+    bool (*seen)(void *arg, const struct quorum_seen *seen);
 };
 
 /*
@@ -65,6 +74,19 @@ struct store_reader {
  */
 struct store *store_open(const char *path, const struct store_identity *identity,
                          struct store_meta *meta, char *error) __attribute__((warn_unused_result));
+
+enum { STORE_KEPT_MAX = 4096 + 32 };
+
+/*
+ * A voter starts over: replaces the database at path (it may be missing, or damaged) by an empty
+ * one with a new store id and meta.rejoin, in one step. The old one stays beside it: kept (of
+ * STORE_KEPT_MAX bytes) gets its path, PATH.replaced-N, or "" if there was none. The epoch of the
+ * last session goes on from the old one, or from identity->epoch if that is higher. false: error
+ * (of STORE_ERROR_MAX bytes) says why: the database is in use, or is another agent's, or what the
+ * system said; then nothing has changed.
+ */
+bool store_start_over(const char *path, const struct store_identity *identity, char *kept,
+                      char *error) __attribute__((warn_unused_result));
 
 /* NULL is allowed. An open batch is rolled back. */
 void store_close(struct store *store);
@@ -81,13 +103,22 @@ bool store_begin(struct store *store) __attribute__((warn_unused_result));
 /* Makes the batch durable; *commit is its number. */
 bool store_commit(struct store *store, uint64_t *commit) __attribute__((warn_unused_result));
 
-/* The actions of the quorum core; an ACTION_SEND is a bug. */
+/* The actions of the quorum core that persist; another is a bug. Of a value's shares only those
+ * that count are read. */
 bool store_put_action(struct store *store, const struct action *action)
     __attribute__((warn_unused_result));
 
 bool store_put_session_epoch(struct store *store, uint32_t epoch)
     __attribute__((warn_unused_result));
 bool store_put_membership(struct store *store, uint32_t membership)
+    __attribute__((warn_unused_result));
+
+/* The rules of the cell, as they were when the agent first ran with this store. *found is false: it
+ * never ran with rules (a new store, or one of format 1). false: an error. */
+bool store_rules(struct store *store, struct message_rules *rules, bool *found)
+    __attribute__((warn_unused_result));
+/* Within a batch. */
+bool store_put_rules(struct store *store, const struct message_rules *rules)
     __attribute__((warn_unused_result));
 
 /* The regions of this agent, and which slot of a region a lock has. Putting replaces. */

@@ -1,0 +1,82 @@
+/*
+ * What the files of the store share: the connection, its statements, and how failures are told.
+ *
+ *   store.c          opening, meta, batches
+ *   store_rows.c     the rows: reading them back, putting and deleting them
+ *   store_replace.c  starting over
+ */
+#ifndef STORE_PRIVATE_H
+#define STORE_PRIVATE_H
+
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/store.h"
+
+enum {
+    STORE_FORMAT_UPGRADED = 1, /* the format that is brought up to date at opening */
+    STORE_ID_TEXT = 33,        /* bytes of a store id as text, its final zero included */
+};
+
+enum statement {
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    PUT_META,
+    PUT_PROMISE,
+    PUT_REGISTER,
+    PUT_MARK,
+    PUT_CHECKPOINT,
+    PUT_MEMBER,
+    PUT_SEEN,
+    PUT_REGION,
+    PUT_SLOT,
+    DEL_REGISTER,
+    DEL_REGION,
+    DEL_REGION_SLOTS,
+    DEL_SLOT,
+    STATEMENTS,
+};
+
+struct store {
+    sqlite3 *database;
+    sqlite3_stmt *statements[STATEMENTS];
+    uint64_t commit; /* of the last batch, or of the open one */
+    bool open;       /* a batch is open */
+    bool deleted;    /* it deletes */
+    bool failed;     /* for good: what is durable is not known */
+    bool damaged;    /* it cannot be read, and nobody has it open */
+    int frames;      /* in the log */
+    char path[PATH_MAX];
+    char error[STORE_ERROR_MAX];
+};
+
+/* store_open(); *damaged: it failed because the database cannot be read. */
+struct store *store_open_checked(const char *path, const struct store_identity *identity,
+                                 struct store_meta *meta, char *error, bool *damaged)
+    __attribute__((warn_unused_result));
+
+/* Makes the names in the folder of that path durable. false: errno. */
+bool store_sync_folder(const char *path) __attribute__((warn_unused_result));
+
+/* Writes the failure's text, after the database's path; returns false. */
+bool store_fail(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same with what SQLite says. */
+bool store_fail_sqlite(struct store *store, const char *what);
+
+/* Runs a prepared statement to its end. */
+bool store_finish(struct store *store, enum statement which) __attribute__((warn_unused_result));
+/* A put or delete within a batch; after a failure the batch is over. */
+bool store_change(struct store *store, enum statement which) __attribute__((warn_unused_result));
+
+/* 32 hexadecimal digits. */
+void store_id_to_text(const uint64_t id[2], char text[STORE_ID_TEXT]);
+bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_unused_result));
+
+/* text lives until the statement has run. */
+void store_bind_text(sqlite3_stmt *statement, int at, const void *text, size_t length);
+void store_bind_number(sqlite3_stmt *statement, int at, uint64_t number);
+
+#endif
