@@ -46,9 +46,39 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
     return cell;
 }
 
+static struct cell_packet *packet_put(struct cell *cell, uint32_t to)
+{
+    if (cell->packet_count == CELL_PACKETS) {
+        return NULL; /* full: the message is lost, as on any network */
+    }
+    struct cell_packet *packet = &cell->packets[cell->packet_count++];
+    packet->to = to;
+    packet->is_link = false;
+    packet->arrives_ns = cell->now_ns +
+                         (int64_t)(cell_random(cell) % (uint64_t)(cell->delay_max_ns + 1));
+    return packet;
+}
+
+/* The links between a node and the others break, or are there again. */
+static void links_change(struct cell *cell, uint32_t node)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count && !cell->silent; i++) {
+        for (uint32_t way = 0; way < 2 && i != node && cell->nodes[i].up; way++) {
+            struct cell_packet *packet = packet_put(cell, way == 0 ? i : node);
+            if (packet != NULL) {
+                packet->is_link = true;
+                packet->from = way == 0 ? node : i;
+            }
+        }
+    }
+}
+
 void cell_kill(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
+    if (at->up) {
+        links_change(cell, node);
+    }
     free(at->memory);
     free(at->names_memory);
     at->memory = NULL;
@@ -162,14 +192,10 @@ static void disk_load(const struct cell_disk *disk, struct quorum *quorum)
 
 static void network_put(struct cell *cell, uint32_t to, const struct message *message)
 {
-    if (cell->packet_count == CELL_PACKETS) {
-        return; /* full: the message is lost, as on any network */
+    struct cell_packet *packet = packet_put(cell, to);
+    if (packet != NULL) {
+        message_copy(&packet->message, message);
     }
-    struct cell_packet *packet = &cell->packets[cell->packet_count++];
-    packet->to = to;
-    message_copy(&packet->message, message);
-    packet->arrives_ns = cell->now_ns +
-                         (int64_t)(cell_random(cell) % (uint64_t)(cell->delay_max_ns + 1));
 }
 
 static void network_send(struct cell *cell, uint32_t from, uint32_t to,
@@ -266,7 +292,8 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
         if (first == last || !at->up) {
             break;
         }
-        struct message message = own[first++ % CELL_ACTIONS];
+        struct message message;
+        message_copy(&message, &own[first++ % CELL_ACTIONS]);
         event = (struct quorum_event){
             .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
         event.as.message = &message;
@@ -289,6 +316,7 @@ void cell_start(struct cell *cell, uint32_t node)
     at->actions = (struct actions){.items = at->items, .capacity = CELL_ACTIONS};
     disk_load(&at->disk, at->quorum);
     at->up = true;
+    links_change(cell, node);
     struct quorum_event event = {
         .kind = QUORUM_START, .now_ns = cell->now_ns, .random = cell_random(cell)};
     cell_step(cell, node, event);
@@ -327,6 +355,54 @@ static int64_t next_ns(const struct cell *cell)
     return next;
 }
 
+static void network_take(struct cell *cell, uint32_t index)
+{
+    struct cell_packet *packet = &cell->packets[index];
+    struct cell_packet *last = &cell->packets[--cell->packet_count];
+    uint32_t to = packet->to;
+    bool is_link = packet->is_link;
+    struct quorum_event event = {.kind = QUORUM_LINK, .now_ns = cell->now_ns};
+    event.as.link.voter = packet->from;
+    event.as.link.up = is_link && cell->nodes[packet->from].up;
+    struct message message;
+    if (!is_link) {
+        message_copy(&message, &packet->message);
+    }
+    if (packet != last) {
+        packet->arrives_ns = last->arrives_ns;
+        packet->to = last->to;
+        packet->is_link = last->is_link;
+        packet->from = last->from;
+        message_copy(&packet->message, &last->message);
+    }
+    if (cell->nodes[to].up && is_link) {
+        cell_step(cell, to, event);
+    } else if (cell->nodes[to].up) {
+        node_receive(cell, to, &message);
+    }
+}
+
+static bool is_ready(const struct cell *cell)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        if (cell->nodes[i].up && !quorum_ready(cell->nodes[i].quorum)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void cell_run_ready(struct cell *cell)
+{
+    for (uint32_t turn = 0; turn < 1000; turn++) {
+        if (is_ready(cell)) {
+            return;
+        }
+        cell_run(cell, 20 * CELL_MS);
+    }
+    ck_abort_msg("the cell never gets ready");
+}
+
 void cell_run(struct cell *cell, int64_t duration_ns)
 {
     int64_t end_ns = cell->now_ns + duration_ns;
@@ -342,11 +418,7 @@ void cell_run(struct cell *cell, int64_t duration_ns)
                 i++;
                 continue;
             }
-            struct cell_packet packet = cell->packets[i];
-            cell->packets[i] = cell->packets[--cell->packet_count];
-            if (cell->nodes[packet.to].up) {
-                node_receive(cell, packet.to, &packet.message);
-            }
+            network_take(cell, i);
         }
         for (uint32_t i = 0; i < cell->config.voter_count; i++) {
             if (cell->nodes[i].up && quorum_next_tick_ns(cell->nodes[i].quorum) <= cell->now_ns) {
@@ -450,4 +522,10 @@ uint32_t cell_coordinator(const struct cell *cell, const char *name)
     }
     ck_abort_msg("no node is up");
     return 0;
+}
+
+uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char *name)
+{
+    ck_assert(cell->nodes[node].up);
+    return quorum_coordinator(cell->nodes[node].quorum, names_partition(name, strlen(name)));
 }

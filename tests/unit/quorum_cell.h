@@ -43,6 +43,8 @@ struct cell_node {
 struct cell_packet {
     int64_t arrives_ns;
     uint32_t to;
+    bool is_link; /* no message: the link to `from` changed; it is what it is on arrival */
+    uint32_t from;
     struct message message;
 };
 
@@ -54,6 +56,7 @@ struct cell {
     uint32_t repeat_percent;
     int64_t delay_max_ns;
     bool cut[CELL_NODES][CELL_NODES]; /* from, to */
+    bool silent;                      /* nobody is told that a link broke, or is there again */
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
     uint32_t packet_count;
@@ -71,6 +74,9 @@ uint64_t cell_random(struct cell *cell);
 void cell_start(struct cell *cell, uint32_t node);
 void cell_start_all(struct cell *cell);
 void cell_kill(struct cell *cell, uint32_t node);
+
+/* Lets time pass until all that are up have a majority and have prepared what is theirs. */
+void cell_run_ready(struct cell *cell);
 
 /* Steps a node with an event and does all that follows from it there. */
 void cell_step(struct cell *cell, uint32_t node, struct quorum_event event);
@@ -100,5 +106,7 @@ void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
 
 /* The voter that coordinates a name. */
 uint32_t cell_coordinator(const struct cell *cell, const char *name);
+/* By what that node knows. */
+uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char *name);
 
 #endif

@@ -82,11 +82,21 @@ static bool from_proposer(const struct quorum *quorum, const struct message *mes
     return quorum_from_voter(quorum, message, voter) && (ballot & 0xffff) == *voter + 1;
 }
 
+/* Whether another voter than that one coordinates the partition, as far as it can be known here. No
+ * promise is due to a challenger then; whether it gets one makes nothing unsafe. */
+static bool is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
+{
+    const struct partition *partition = &quorum->partitions[p];
+    bool own = voter != quorum->config.self && partition->state == PARTITION_PREPARED &&
+               beat_majority(quorum);
+    return own || coordinator_claimed(quorum, p, voter);
+}
+
 void acceptor_prepare(struct quorum *quorum, const struct message *message)
 {
     const struct message_prepare *prepare = &message->as.prepare;
     uint32_t voter = 0;
-    if (!from_proposer(quorum, message, prepare->ballot, &voter)) {
+    if (!members_votes(quorum) || !from_proposer(quorum, message, prepare->ballot, &voter)) {
         return;
     }
     struct message_promise answer = {.ballot = prepare->ballot};
@@ -100,6 +110,10 @@ void acceptor_prepare(struct quorum *quorum, const struct message *message)
         if (prepare->ballot < promised) {
             message_partition_add(&answer.refused, p);
             answer.higher = promised > answer.higher ? promised : answer.higher;
+            continue;
+        }
+        if (prepare->ballot > promised && !prepare->rejoin && is_owned(quorum, p, voter)) {
+            message_partition_add(&answer.owned, p);
             continue;
         }
         message_partition_add(&answer.promised, p);
@@ -118,7 +132,7 @@ void acceptor_read(struct quorum *quorum, const struct message *message)
 {
     const struct message_read *read = &message->as.read;
     uint32_t voter = 0;
-    if (!from_proposer(quorum, message, read->ballot, &voter)) {
+    if (!members_votes(quorum) || !from_proposer(quorum, message, read->ballot, &voter)) {
         return;
     }
     uint32_t partition = names_partition(read->name.bytes, read->name.length);
@@ -159,7 +173,7 @@ void acceptor_accept(struct quorum *quorum, const struct message *message)
 {
     const struct message_accept *accept = &message->as.accept;
     uint32_t voter = 0;
-    if (!from_proposer(quorum, message, accept->order.ballot, &voter)) {
+    if (!members_votes(quorum) || !from_proposer(quorum, message, accept->order.ballot, &voter)) {
         return;
     }
     uint32_t partition = names_partition(accept->name.bytes, accept->name.length);

@@ -2,13 +2,35 @@
  * The coordinator's ballots: which partitions are this voter's, and under which ballot a majority
  * has promised them to it.
  *
- * All partitions that are to be prepared share one ballot. A round is durable before it is used, so
- * a restarted coordinator never uses one again. A PREPARE that is refused is tried again under a
- * higher round after a random pause; an ACCEPT or READ that is refused means that another
- * coordinates the partition: this one resigns, and takes it up again only when told (QUORUM_OWN).
+ *   OTHERS -> PREPARING   this voter is the preferred one of those that could coordinate, and
+ *                         nobody whose beat counts claims the partition
+ *          -> PREPARED    a majority promised: from here on it is claimed in the beats
+ *          -> OTHERS      resigned: nobody hears this voter, a round got stuck, or the preferred
+ *                         voter is back and has been well for a while
+ *
+ * The preferred voter is that of rendezvous hashing (Thaler and Ravishankar 1998): when one goes,
+ * only its partitions move. Whoever is right about who is alive, safety is the ballots' affair.
+ *
+ * A round is durable before it is used, so a restarted coordinator never uses one again. What is
+ * prepared at one time shares a ballot, and keeps it: preparing more does not disturb it. Proposals
+ * of all ballots of a process are numbered by one counter.
+ *
+ * The own acceptor is asked last, when the others' promises make a majority with its own: a voter
+ * that cannot take a partition over then spoils nothing for the one that has it. A PREPARE that
+ * meets a higher promise is tried again under a higher round, one that meets a living owner under
+ * the same one, each after a short random pause.
  */
 #include "proto/check.h"
 #include "state.h"
+
+enum {
+    PREPARE_MS = 50, /* an unanswered PREPARE is sent again */
+    PAUSE_MIN_MS = 20,
+    PAUSE_MAX_MS = 60,
+    HAND_BACK_MS = 1000, /* so long the preferred voter has to be well */
+    IDLE_MIN_MS = 1000,  /* so long this voter coordinates nothing after a stuck round */
+    IDLE_MAX_MS = 60000, /* if it happens again and again */
+};
 
 static uint64_t own_ballot(const struct quorum *quorum)
 {
@@ -26,95 +48,286 @@ static uint64_t weight(const struct message_agent *voter, uint32_t partition)
     return hash ^ hash >> 32;
 }
 
-uint32_t coordinator_preferred(const struct quorum *quorum, uint32_t partition)
+uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_count,
+                          uint32_t partition)
 {
     uint32_t best = 0;
-    for (uint32_t voter = 1; voter < quorum->config.voter_count; voter++) {
-        if (weight(&quorum->config.voters[voter], partition) >
-            weight(&quorum->config.voters[best], partition)) {
+    for (uint32_t voter = 1; voter < voter_count; voter++) {
+        if (weight(&voters[voter], partition) > weight(&voters[best], partition)) {
             best = voter;
         }
     }
     return best;
 }
 
-/* Asks every voter for the promises that it has not given yet. */
-static void ask(struct quorum *quorum)
+void coordinator_init(struct quorum *quorum)
+{
+    quorum->prepare_ns = NEVER;
+    quorum->retry_ns = NEVER;
+    quorum->idle_ms = IDLE_MIN_MS;
+    quorum->idle_until_ns = INT64_MIN;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint8_t *order = quorum->partitions[p].order;
+        for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+            uint64_t own = weight(&quorum->config.voters[voter], p);
+            uint32_t at = voter;
+            while (at > 0 && weight(&quorum->config.voters[order[at - 1]], p) < own) {
+                order[at] = order[at - 1];
+                at--;
+            }
+            order[at] = (uint8_t)voter;
+        }
+    }
+}
+
+/* The preferred of those voters; voter_count: there is none. */
+static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t able)
+{
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        uint32_t voter = quorum->partitions[p].order[i];
+        if ((able >> voter & 1) != 0) {
+            return voter;
+        }
+    }
+    return quorum->config.voter_count;
+}
+
+bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t except)
 {
     for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
-        struct message_prepare prepare = {.ballot = own_ballot(quorum)};
-        bool any = false;
+        if (voter != except && beat_counts(quorum, voter) &&
+            message_partition_has(&quorum->peers[voter].owned, p)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- States ---- */
+
+static void set_state(struct quorum *quorum, uint32_t p, enum partition_state state)
+{
+    struct partition *partition = &quorum->partitions[p];
+    quorum->preparing -= partition->state == PARTITION_PREPARING;
+    quorum->incomplete -= partition->state == PARTITION_PREPARED && !partition->complete;
+    partition->state = (uint8_t)state;
+    partition->complete = false;
+    partition->pulled = 0;
+    partition->anew = false;
+    quorum->preparing += state == PARTITION_PREPARING;
+    quorum->incomplete += state == PARTITION_PREPARED;
+}
+
+static void look_again_at(struct quorum *quorum, int64_t when_ns)
+{
+    if (when_ns < quorum->retry_ns) {
+        quorum->retry_ns = when_ns;
+        quorum_schedule(quorum, when_ns);
+    }
+}
+
+static void prepare_at(struct quorum *quorum, int64_t when_ns)
+{
+    if (when_ns < quorum->prepare_ns) {
+        quorum->prepare_ns = when_ns;
+        quorum_schedule(quorum, when_ns);
+    }
+}
+
+static int64_t pause_ns(const struct quorum *quorum)
+{
+    uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
+    return PAUSE_MIN_MS * MS_NS + (int64_t)(quorum->random % range_ns);
+}
+
+/* ---- Preparing ---- */
+
+static uint32_t others_of(const struct quorum *quorum, const struct partition *partition)
+{
+    return mask_count((uint8_t)(partition->mask & ~(1u << quorum->config.self)));
+}
+
+/* Whether that voter is to be asked for its promise now. */
+static bool is_asked(const struct quorum *quorum, const struct partition *partition, uint32_t voter)
+{
+    return partition->state == PARTITION_PREPARING && !partition->anew &&
+           (partition->mask >> voter & 1) == 0 &&
+           (voter != quorum->config.self ||
+            others_of(quorum, partition) + 1 >= quorum_majority(quorum));
+}
+
+/* The lowest ballot above that one for which the voter is to be asked; 0: there is none. */
+static uint64_t ballot_above(const struct quorum *quorum, uint32_t voter, uint64_t ballot)
+{
+    uint64_t next = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct partition *partition = &quorum->partitions[p];
+        if (partition->ballot > ballot && is_asked(quorum, partition, voter) &&
+            (next == 0 || partition->ballot < next)) {
+            next = partition->ballot;
+        }
+    }
+    return next;
+}
+
+/* Asks a voter for the promises that it has not given yet: one message for each ballot. */
+static void ask_voter(struct quorum *quorum, uint32_t voter)
+{
+    uint64_t ballot = ballot_above(quorum, voter, 0);
+    for (; ballot != 0; ballot = ballot_above(quorum, voter, ballot)) {
+        if (!quorum_has_room(quorum, 1)) {
+            prepare_at(quorum, quorum->now_ns);
+            return;
+        }
+        struct message_prepare *prepare = &quorum_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
+        prepare->ballot = ballot;
         for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-            const struct partition *partition = &quorum->partitions[p];
-            if (partition->state == PARTITION_PREPARING && (partition->mask >> voter & 1) == 0) {
-                message_partition_add(&prepare.partitions, p);
-                any = true;
+            if (quorum->partitions[p].ballot == ballot &&
+                is_asked(quorum, &quorum->partitions[p], voter)) {
+                message_partition_add(&prepare->partitions, p);
             }
         }
-        if (any) {
-            quorum_send(quorum, voter, MESSAGE_PREPARE)->as.prepare = prepare;
-        }
     }
-    quorum->prepare_ns = quorum->now_ns + RESEND_MS * MS_NS;
-    quorum_schedule(quorum, quorum->prepare_ns);
 }
 
-/* A new round for all partitions that are being prepared. */
-static void prepare(struct quorum *quorum)
+static void ask(struct quorum *quorum)
 {
-    uint32_t highest = quorum->heard_round > quorum->round ? quorum->heard_round : quorum->round;
-    if (highest == UINT32_MAX) {
-        quorum->prepare_ns = NEVER; /* no round is left: nothing gets prepared any more */
-        return;
+    quorum->prepare_ns = NEVER;
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        ask_voter(quorum, voter);
     }
-    quorum->round = highest + 1;
-    quorum->sequence = 0;
-    quorum->prepare_anew = false;
-    quorum_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        struct partition *partition = &quorum->partitions[p];
-        if (partition->state == PARTITION_PREPARING) {
-            partition->ballot = own_ballot(quorum);
-            partition->mask = 0;
-        }
-    }
-    ask(quorum);
+    prepare_at(quorum, quorum->now_ns + PREPARE_MS * MS_NS);
 }
 
-/* The sequence starts anew with the round, so all partitions have the same ballot. */
-static void prepare_all(struct quorum *quorum)
+/* A new round for the partitions that need one. */
+static void new_round(struct quorum *quorum)
 {
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (quorum->partitions[p].state != PARTITION_OTHERS) {
-            quorum->partitions[p].state = PARTITION_PREPARING;
-            any = true;
+        any = any ||
+              (quorum->partitions[p].state == PARTITION_PREPARING && quorum->partitions[p].anew);
+    }
+    uint32_t highest = quorum->heard_round > quorum->round ? quorum->heard_round : quorum->round;
+    if (!any || highest == UINT32_MAX) {
+        return; /* no round is left: nothing gets prepared any more */
+    }
+    quorum->round = highest + 1;
+    quorum_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        struct partition *partition = &quorum->partitions[p];
+        if (partition->state == PARTITION_PREPARING && partition->anew) {
+            partition->ballot = own_ballot(quorum);
+            partition->mask = 0;
+            partition->anew = false;
         }
     }
-    if (any) {
-        prepare(quorum);
+}
+
+static void begin(struct quorum *quorum, uint32_t p)
+{
+    struct partition *partition = &quorum->partitions[p];
+    set_state(quorum, p, PARTITION_PREPARING);
+    partition->began_ns = quorum->now_ns;
+    partition->anew = true;
+}
+
+/* The numbers are used up: they start anew under a new ballot, the same for all partitions. */
+static void prepare_all(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (quorum->partitions[p].state != PARTITION_OTHERS) {
+            begin(quorum, p);
+        }
     }
+    quorum->sequence = 0;
+    new_round(quorum);
+    ask(quorum);
     work_ballots_changed(quorum);
 }
 
-void coordinator_own(struct quorum *quorum, const struct message_partitions *partitions)
+static void resign(struct quorum *quorum, uint32_t p)
 {
-    bool more = false;
+    set_state(quorum, p, PARTITION_OTHERS);
+    quorum->partitions[p].retry_ns = 0;
+}
+
+/* What becomes of one partition. true: its state changed. */
+static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
+{
+    struct partition *partition = &quorum->partitions[p];
+    uint32_t self = quorum->config.self;
+    bool self_able = (able >> self & 1) != 0;
+    uint32_t best = preferred_of(quorum, p, able);
+    switch ((enum partition_state)partition->state) {
+    case PARTITION_PREPARED:
+        if (self_able && best != self) {
+            int64_t good_ns = quorum->peers[best].good_ns;
+            if (good_ns == NEVER || quorum->now_ns - good_ns < HAND_BACK_MS * MS_NS) {
+                return false;
+            }
+        } else if (self_able) {
+            return false;
+        }
+        resign(quorum, p);
+        return true;
+    case PARTITION_PREPARING:
+        if (best == self && !coordinator_claimed(quorum, p, self)) {
+            return false;
+        }
+        resign(quorum, p);
+        return true;
+    case PARTITION_OTHERS:
+        break;
+    }
+    if (best != self || coordinator_claimed(quorum, p, self)) {
+        return false;
+    }
+    if (quorum->now_ns < partition->retry_ns) {
+        look_again_at(quorum, partition->retry_ns);
+        return false;
+    }
+    begin(quorum, p);
+    return true;
+}
+
+void coordinator_review(struct quorum *quorum)
+{
+    if (!quorum->started) {
+        return;
+    }
+    if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
+        look_again_at(quorum, quorum->now_ns);
+        return;
+    }
+    uint8_t able = beat_able(quorum);
+    bool begun = false;
+    bool changed = false;
+    bool released = false;
+    quorum->retry_ns = NEVER;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        struct partition *partition = &quorum->partitions[p];
-        if (!message_partition_has(partitions, p)) {
-            partition->state = PARTITION_OTHERS;
-        } else if (partition->state == PARTITION_OTHERS) {
-            partition->state = PARTITION_PREPARING;
-            more = true;
+        bool owned = quorum->partitions[p].state == PARTITION_PREPARED;
+        if (review_one(quorum, p, able)) {
+            changed = true;
+            begun = begun || quorum->partitions[p].state == PARTITION_PREPARING;
+            released = released || owned;
         }
     }
-    if (more) {
-        prepare_all(quorum);
-    } else {
+    if (quorum->now_ns < quorum->idle_until_ns) {
+        look_again_at(quorum, quorum->idle_until_ns);
+    }
+    if (begun) {
+        new_round(quorum);
+        ask(quorum);
+    }
+    if (released) {
+        beat_soon(quorum);
+    }
+    if (changed) {
         work_ballots_changed(quorum);
     }
 }
+
+/* ---- Answers ---- */
 
 static void note_round(struct quorum *quorum, uint64_t higher)
 {
@@ -124,16 +337,38 @@ static void note_round(struct quorum *quorum, uint64_t higher)
     }
 }
 
-static bool refused(struct quorum *quorum, const struct message_promise *promise)
+/* That partition's PREPARE was refused. true: it is given up for now. */
+static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 {
-    bool any = false;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        const struct partition *partition = &quorum->partitions[p];
-        any = any ||
-              (message_partition_has(&promise->refused, p) &&
-               partition->state == PARTITION_PREPARING && partition->ballot == promise->ballot);
+    struct partition *partition = &quorum->partitions[p];
+    if (owned && quorum->now_ns - partition->began_ns > QUORUM_TAKEOVER_MS * MS_NS) {
+        /* Somebody coordinates it, whom this voter does not hear. */
+        set_state(quorum, p, PARTITION_OTHERS);
+        partition->retry_ns = quorum->now_ns + RESEND_MS * MS_NS;
+        look_again_at(quorum, partition->retry_ns);
+        return true;
     }
-    return any;
+    partition->anew = partition->anew || !owned;
+    prepare_at(quorum, quorum->now_ns + pause_ns(quorum));
+    return false;
+}
+
+static void prepared(struct quorum *quorum, uint32_t p)
+{
+    struct partition *partition = &quorum->partitions[p];
+    set_state(quorum, p, PARTITION_PREPARED);
+    partition->prepared_ns = quorum->now_ns;
+    if (quorum->config.voter_count == 1) {
+        partition->complete = true;
+        quorum->incomplete--;
+        return;
+    }
+    message_partition_add(&quorum->announce, p);
+    quorum->announce_next = 0;
+    quorum->announcing = true;
+    quorum->announce_ballot = partition->ballot > quorum->announce_ballot ? partition->ballot
+                                                                          : quorum->announce_ballot;
+    quorum_schedule(quorum, quorum->now_ns);
 }
 
 void coordinator_promise(struct quorum *quorum, const struct message *message)
@@ -143,28 +378,35 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
     if (!quorum_from_voter(quorum, message, &voter)) {
         return;
     }
-    bool prepared = false;
+    note_round(quorum, promise->higher);
+    bool changed = false;
+    bool any_prepared = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct partition *partition = &quorum->partitions[p];
-        if (partition->state != PARTITION_PREPARING || partition->ballot != promise->ballot ||
-            !message_partition_has(&promise->promised, p)) {
+        if (partition->state == PARTITION_OTHERS || partition->ballot != promise->ballot ||
+            partition->anew) {
             continue;
         }
-        partition->mask |= (uint8_t)(1u << voter);
-        if (mask_is_majority(quorum, partition->mask)) {
-            partition->state = PARTITION_PREPARED;
-            partition->prepared_ns = quorum->now_ns;
-            prepared = true;
+        if (message_partition_has(&promise->promised, p)) {
+            partition->mask |= (uint8_t)(1u << voter);
+            if (partition->state == PARTITION_PREPARING &&
+                mask_is_majority(quorum, partition->mask)) {
+                prepared(quorum, p);
+                any_prepared = true;
+            }
+        } else if (partition->state == PARTITION_PREPARING &&
+                   (message_partition_has(&promise->refused, p) ||
+                    message_partition_has(&promise->owned, p))) {
+            changed |= refused(quorum, p, message_partition_has(&promise->owned, p));
         }
     }
-    if (refused(quorum, promise) && !quorum->prepare_anew) {
-        int64_t pause_ns = (int64_t)(quorum->random % (2 * RESEND_MS * (uint64_t)MS_NS));
-        quorum->prepare_anew = true;
-        quorum->prepare_ns = quorum->now_ns + RESEND_MS * MS_NS / 2 + pause_ns;
-        quorum_schedule(quorum, quorum->prepare_ns);
+    if (voter != quorum->config.self && quorum->preparing > 0) {
+        ask_voter(quorum, quorum->config.self);
     }
-    note_round(quorum, promise->higher);
-    if (prepared) {
+    if (any_prepared) {
+        beat_soon(quorum);
+    }
+    if (any_prepared || changed) {
         work_ballots_changed(quorum);
     }
 }
@@ -173,34 +415,85 @@ void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
 {
     struct partition *partition = &quorum->partitions[p];
     note_round(quorum, higher);
-    if (higher > partition->ballot) {
-        partition->state = PARTITION_OTHERS;
+    if (higher <= partition->ballot || partition->state == PARTITION_OTHERS) {
+        return;
+    }
+    if (partition->state == PARTITION_PREPARED) {
+        begin(quorum, p); /* again, unless whoever has it now says so meanwhile */
+        prepare_at(quorum, quorum->now_ns + pause_ns(quorum));
+        (void)review_one(quorum, p, beat_able(quorum));
+        beat_soon(quorum);
         work_ballots_changed(quorum);
     }
 }
 
-int64_t coordinator_tick(struct quorum *quorum)
+void coordinator_round_age(struct quorum *quorum, int64_t began_ns)
 {
-    bool preparing = false;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        preparing = preparing || quorum->partitions[p].state == PARTITION_PREPARING;
+    if (quorum->config.voter_count == 1 ||
+        quorum->now_ns - began_ns <= QUORUM_TAKEOVER_MS * MS_NS ||
+        quorum->now_ns < quorum->idle_until_ns) {
+        return;
     }
-    if (!preparing) {
-        quorum->prepare_anew = false;
+    bool again = quorum->idle_until_ns != INT64_MIN &&
+                 quorum->now_ns - quorum->idle_until_ns < IDLE_MAX_MS * MS_NS;
+    quorum->idle_ms = again ? 2 * quorum->idle_ms : (uint32_t)IDLE_MIN_MS;
+    quorum->idle_ms = quorum->idle_ms > IDLE_MAX_MS ? (uint32_t)IDLE_MAX_MS : quorum->idle_ms;
+    quorum->idle_until_ns = quorum->now_ns + quorum->idle_ms * MS_NS;
+    look_again_at(quorum, quorum->now_ns);
+    beat_soon(quorum);
+}
+
+/* ---- Telling the hosts ---- */
+
+/* Whether that agent's host is to be told: it has a session here, or is this one's own. */
+static bool is_told(const struct quorum *quorum, uint32_t agent)
+{
+    const struct agent_record *record = &quorum->agents[agent];
+    return agent == quorum->config.self ||
+           (record->heard_ns != INT64_MIN &&
+            quorum->now_ns - record->heard_ns <=
+                quorum_long_ns(quorum, quorum->config.session_ttl_ns));
+}
+
+static int64_t announce(struct quorum *quorum)
+{
+    if (!quorum->announcing) {
         return NEVER;
     }
-    if (quorum->prepare_ns > quorum->now_ns) {
-        return quorum->prepare_ns;
+    while (quorum->announce_next < quorum->agent_count) {
+        if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
+            return quorum->now_ns;
+        }
+        uint32_t agent = quorum->announce_next++;
+        if (is_told(quorum, agent)) {
+            struct message_owner *owner = &quorum_send(quorum, agent, MESSAGE_OWNER)->as.owner;
+            owner->ballot = quorum->announce_ballot;
+            owner->partitions = quorum->announce;
+        }
     }
-    if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX + 1)) {
-        return quorum->now_ns;
+    quorum->announcing = false;
+    quorum->announce = (struct message_partitions){{0}};
+    return NEVER;
+}
+
+int64_t coordinator_tick(struct quorum *quorum)
+{
+    int64_t next_ns = NEVER;
+    if (quorum->retry_ns <= quorum->now_ns) {
+        coordinator_review(quorum);
     }
-    if (quorum->prepare_anew) {
-        prepare_all(quorum);
-    } else {
+    if (quorum->preparing == 0) {
+        quorum->prepare_ns = NEVER;
+    } else if (quorum->prepare_ns <= quorum->now_ns) {
+        if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
+            return quorum->now_ns;
+        }
+        new_round(quorum);
         ask(quorum);
     }
-    return quorum->prepare_ns;
+    next_ns = announce(quorum);
+    next_ns = quorum->prepare_ns < next_ns ? quorum->prepare_ns : next_ns;
+    return quorum->retry_ns < next_ns ? quorum->retry_ns : next_ns;
 }
 
 bool coordinator_next_order(struct quorum *quorum, uint32_t p, struct message_order *order)
@@ -214,4 +507,39 @@ bool coordinator_next_order(struct quorum *quorum, uint32_t p, struct message_or
     quorum->sequence++;
     *order = (struct message_order){.ballot = partition->ballot, .sequence = quorum->sequence};
     return true;
+}
+
+/* ---- Public ---- */
+
+uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
+{
+    const struct partition *partition = &quorum->partitions[p];
+    uint32_t count = quorum->config.voter_count;
+    if (partition->state != PARTITION_OTHERS) {
+        return quorum->config.self;
+    }
+    uint32_t last = count; /* who claims it, though its beat does not count here */
+    for (uint32_t voter = 0; voter < count; voter++) {
+        if (voter != quorum->config.self && message_partition_has(&quorum->peers[voter].owned, p)) {
+            if (beat_counts(quorum, voter)) {
+                return voter;
+            }
+            last = voter;
+        }
+    }
+    uint32_t best = preferred_of(quorum, p, beat_able(quorum));
+    return best == quorum->config.self || best == count ? last : best;
+}
+
+bool quorum_ready(const struct quorum *quorum)
+{
+    return quorum->started && quorum->preparing == 0 && beat_majority(quorum);
+}
+
+bool quorum_hears(const struct quorum *quorum, uint32_t voter)
+{
+    const struct peer *peer = &quorum->peers[voter];
+    return voter == quorum->config.self ||
+           (!peer->broken && peer->number != 0 &&
+            quorum->now_ns - peer->heard_ns <= QUORUM_TAKEOVER_MS * MS_NS);
 }

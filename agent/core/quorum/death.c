@@ -11,6 +11,13 @@
 
 enum { WANTED_MS = 4 * RECALL_MS };
 
+static void ask_at(struct quorum *quorum, struct agent_record *agent, int64_t when_ns)
+{
+    agent->next_ns = when_ns;
+    quorum->death_ns = when_ns < quorum->death_ns ? when_ns : quorum->death_ns;
+    quorum_schedule(quorum, when_ns);
+}
+
 static void ask(struct quorum *quorum, struct agent_record *agent, enum message_kind kind)
 {
     for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
@@ -21,8 +28,7 @@ static void ask(struct quorum *quorum, struct agent_record *agent, enum message_
         session->agent = agent->name;
         session->epoch = agent->target;
     }
-    agent->next_ns = quorum->now_ns + RESEND_MS * MS_NS;
-    quorum_schedule(quorum, agent->next_ns);
+    ask_at(quorum, agent, quorum->now_ns + RESEND_MS * MS_NS);
 }
 
 void death_want(struct quorum *quorum, uint32_t index, uint32_t epoch, bool superseded)
@@ -65,8 +71,7 @@ static void poll_later(struct quorum *quorum, struct agent_record *agent, int64_
     int64_t longest_ns = quorum_long_ns(quorum, quorum->config.session_ttl_ns);
     wait_ns = wait_ns > longest_ns ? longest_ns : wait_ns;
     agent->phase = DEATH_POLL;
-    agent->next_ns = quorum->now_ns + (wait_ns < MS_NS ? MS_NS : wait_ns);
-    quorum_schedule(quorum, agent->next_ns);
+    ask_at(quorum, agent, quorum->now_ns + (wait_ns < MS_NS ? MS_NS : wait_ns));
 }
 
 void death_polled(struct quorum *quorum, const struct message *message)
@@ -121,8 +126,8 @@ void death_marked(struct quorum *quorum, const struct message *message)
 int64_t death_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
-    if (quorum->deaths == 0) {
-        return next_ns;
+    if (quorum->death_ns > quorum->now_ns) {
+        return quorum->death_ns; /* agents are many, deaths are few */
     }
     for (uint32_t i = 0; i < quorum->agent_count; i++) {
         struct agent_record *agent = &quorum->agents[i];
@@ -135,6 +140,7 @@ int64_t death_tick(struct quorum *quorum)
                 continue;
             }
             if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+                quorum->death_ns = quorum->now_ns;
                 return quorum->now_ns;
             }
             if (agent->phase == DEATH_POLL) {
@@ -144,5 +150,6 @@ int64_t death_tick(struct quorum *quorum)
         }
         next_ns = agent->next_ns < next_ns ? agent->next_ns : next_ns;
     }
+    quorum->death_ns = next_ns;
     return next_ns;
 }

@@ -113,8 +113,10 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     quorum->works = (void *)(base + layout.works);
     quorum->work_heads = (void *)(base + layout.work_heads);
     quorum->work_head_mask = layout.work_head_count - 1;
-    quorum->prepare_ns = NEVER;
+    quorum->beat_ns = NEVER;
+    quorum->death_ns = NEVER;
     quorum->tick_ns = NEVER;
+    coordinator_init(quorum);
     memset(quorum->agent_heads, 0xff, layout.agent_head_count * sizeof(uint16_t));
     for (uint32_t i = 0; i < config->voter_count; i++) {
         uint32_t index = 0;
@@ -286,20 +288,6 @@ bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
     return true;
 }
 
-uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition)
-{
-    return coordinator_preferred(quorum, partition);
-}
-
-bool quorum_ready(const struct quorum *quorum)
-{
-    bool ready = quorum->started;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        ready = ready && quorum->partitions[p].state != PARTITION_PREPARING;
-    }
-    return ready;
-}
-
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out)
 {
     const struct record *record = acceptor_find(quorum, name);
@@ -347,15 +335,12 @@ static void start(struct quorum *quorum)
     quorum->stamp_ns = quorum->now_ns;
     quorum->incarnation = quorum->random | 1; /* never 0, which is no echo */
     raise_promises(quorum);
-    struct message_partitions own = {{0}};
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t round = (uint32_t)(quorum->partitions[p].promised >> 16);
         quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
-        if (coordinator_preferred(quorum, p) == quorum->config.self) {
-            message_partition_add(&own, p);
-        }
     }
-    coordinator_own(quorum, &own);
+    beat_start(quorum);
+    coordinator_review(quorum);
 }
 
 static void receive(struct quorum *quorum, const struct message *message)
@@ -397,6 +382,9 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_MARKED:
         death_marked(quorum, message);
         break;
+    case MESSAGE_BEAT:
+        beat_receive(quorum, message);
+        break;
     case MESSAGE_ACQUIRE:
     case MESSAGE_AMEND:
     case MESSAGE_GIVE_BACK:
@@ -410,6 +398,7 @@ static void receive(struct quorum *quorum, const struct message *message)
 static void tick(struct quorum *quorum)
 {
     quorum->tick_ns = NEVER;
+    quorum_schedule(quorum, beat_tick(quorum));
     quorum_schedule(quorum, coordinator_tick(quorum));
     quorum_schedule(quorum, death_tick(quorum));
     quorum_schedule(quorum, work_tick(quorum));
@@ -436,11 +425,10 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         break;
     case QUORUM_STALLED:
         quorum->fresh_since_ns = quorum->now_ns;
-        break;
-    case QUORUM_OWN:
-        coordinator_own(quorum, &event->as.partitions);
+        coordinator_review(quorum);
         break;
     case QUORUM_LINK:
+        beat_link(quorum, event->as.link.voter, event->as.link.up);
         break;
     }
     quorum->actions = NULL;
@@ -465,6 +453,14 @@ void quorum_check_invariants(const struct quorum *quorum)
         HF_CHECK(value_valid(&value));
     }
     HF_CHECK(registers == quorum->register_count);
+    uint32_t preparing = 0;
+    uint32_t incomplete = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct partition *partition = &quorum->partitions[p];
+        preparing += partition->state == PARTITION_PREPARING;
+        incomplete += partition->state == PARTITION_PREPARED && !partition->complete;
+    }
+    HF_CHECK(preparing == quorum->preparing && incomplete == quorum->incomplete);
     uint32_t deaths = 0;
     for (uint32_t i = 0; i < quorum->agent_count; i++) {
         deaths += quorum->agents[i].phase != DEATH_IDLE;

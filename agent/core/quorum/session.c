@@ -105,7 +105,7 @@ static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind
 static bool session_agent(struct quorum *quorum, const struct message *message,
                           enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
 {
-    if (!quorum_from_voter(quorum, message, voter)) {
+    if (!members_votes(quorum) || !quorum_from_voter(quorum, message, voter)) {
         return false;
     }
     if (!quorum_agent(quorum, &message->as.session.agent, index)) {

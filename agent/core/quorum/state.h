@@ -5,7 +5,9 @@
  *   acceptor.c     promises and registers
  *   session.c      the voter's side of sessions: renewals, polls, marks
  *   death.c        the coordinator's side: having a lapsed session marked by a majority
- *   coordinator.c  ballots: which partitions are prepared
+ *   beat.c         the other voters: who is alive, what they claim, whether they hear us
+ *   coordinator.c  ballots: which partitions are this voter's, and prepared
+ *   sweep.c        pulling registers from each other: completeness, catching up
  *   work.c         a name that somebody asks for: queue, rounds, answers
  *   quorum.c       memory, loading, events
  */
@@ -27,6 +29,7 @@ enum {
     NONE = 0,          /* as the index of a register, request or work: the first is never used */
     RESEND_MS = 200,   /* an unanswered round is sent again */
     RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
+    BEATS_KEPT = 128,  /* whose sending times are known */
     OUTCOMES_MAX = 16, /* requests answered together */
     SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX, /* beyond the limit, for rounds on the way */
 };
@@ -152,14 +155,42 @@ struct work {
 enum partition_state { PARTITION_OTHERS = 0, PARTITION_PREPARING, PARTITION_PREPARED };
 
 struct partition {
-    uint64_t promised; /* acceptor */
-    uint64_t ballot;   /* coordinator: own ballot */
-    uint8_t state;
-    uint8_t mask;        /* voters that promised */
-    int64_t prepared_ns; /* when it became PREPARED */
+    /* Acceptor. */
+    uint64_t promised;
+    uint64_t digest; /* of all its registers, see acceptor.c */
+    uint64_t live;   /* of those whose mode is not NONE */
+    uint32_t first;  /* its registers, the newest first; NONE: there is none */
+    uint32_t register_count;
+    uint32_t live_count;
     /* Deletion: where it stands durably; and what names that are new here start above. */
     struct message_checkpoint checkpoint;
     uint64_t floor;
+    /* Coordinator. */
+    uint64_t ballot;     /* own ballot */
+    int64_t began_ns;    /* PREPARING: since when */
+    int64_t prepared_ns; /* PREPARED: since when */
+    int64_t retry_ns;    /* OTHERS: not to be prepared before; 0: at any time */
+    uint8_t state;
+    uint8_t mask;   /* voters that promised */
+    uint8_t pulled; /* PREPARED: of those, the voters whose registers are all here */
+    bool complete;  /* PREPARED: a majority's are, a name that is not here has no value */
+    bool anew;      /* PREPARING: a higher promise refused this ballot */
+    uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
+};
+
+/* Another voter, as its beats and its link tell. */
+struct peer {
+    uint64_t number;   /* of its last beat; 0: none since it or this process started */
+    int64_t heard_ns;  /* when it came, or this process started; INT64_MIN: the link broke */
+    int64_t first_ns;  /* when the first beat of its process came */
+    int64_t echoed_ns; /* when the newest of our beats that it echoed was sent; INT64_MIN */
+    int64_t good_ns;   /* since when it could coordinate; NEVER: it cannot */
+    uint64_t ballot;
+    struct message_partitions owned;
+    bool broken; /* its link is */
+    bool votes;
+    bool majority;
+    bool had_majority; /* one of its beats said so */
 };
 
 struct quorum {
@@ -190,11 +221,27 @@ struct quorum {
     int64_t stamp_ns; /* of the latest echo */
     uint32_t deaths;  /* agents whose phase is not IDLE */
 
+    int64_t death_ns; /* when death_tick() has something to do */
+
+    struct peer peers[MESSAGE_VOTERS_MAX]; /* that of self is not used */
+    uint64_t beat_number;                  /* of the last one sent */
+    int64_t beat_sent_ns[BEATS_KEPT];      /* by number */
+    int64_t beat_ns;                       /* when to send the next */
+    int64_t beat_last_ns;                  /* when the last was sent */
+
     uint32_t round;       /* the highest used, durable */
     uint32_t heard_round; /* the highest of anybody */
     uint64_t sequence;
-    int64_t prepare_ns; /* when to send PREPARE again; NEVER */
-    bool prepare_anew;  /* under a new round */
+    uint32_t preparing;     /* partitions that are */
+    uint32_t incomplete;    /* partitions that are PREPARED and not complete */
+    int64_t prepare_ns;     /* when to send PREPARE (again); NEVER */
+    int64_t retry_ns;       /* when to look again at who should coordinate what; NEVER */
+    int64_t idle_until_ns;  /* coordinates nothing before: a round of its own got stuck */
+    uint32_t idle_ms;       /* how long it will the next time */
+    bool announcing;        /* MESSAGE_OWNER is on its way to the hosts: */
+    uint32_t announce_next; /* an agent */
+    struct message_partitions announce;
+    uint64_t announce_ballot;
 
     struct request *requests;
     uint32_t request_used, request_free;
@@ -289,14 +336,45 @@ void death_marked(struct quorum *quorum, const struct message *message);
 /* Returns when it wants to be called again. */
 int64_t death_tick(struct quorum *quorum);
 
+/* beat.c */
+void beat_start(struct quorum *quorum);
+void beat_receive(struct quorum *quorum, const struct message *message);
+void beat_link(struct quorum *quorum, uint32_t voter, bool up);
+/* Has the next beat go out soon: what it says has changed. */
+void beat_soon(struct quorum *quorum);
+int64_t beat_tick(struct quorum *quorum);
+/* Whether a majority of voters in good standing hears this voter, and it them. */
+bool beat_majority(const struct quorum *quorum);
+/* The voters that may coordinate, this one included if it may. */
+uint8_t beat_able(const struct quorum *quorum);
+/* Whether that other voter's last beat counts: what it claims is its own. */
+bool beat_counts(const struct quorum *quorum, uint32_t voter);
+
 /* coordinator.c */
-uint32_t coordinator_preferred(const struct quorum *quorum, uint32_t partition);
-void coordinator_own(struct quorum *quorum, const struct message_partitions *partitions);
+void coordinator_init(struct quorum *quorum);
+/* Something changed of what decides who coordinates what. */
+void coordinator_review(struct quorum *quorum);
 void coordinator_promise(struct quorum *quorum, const struct message *message);
+/* A round of that partition was refused because of a higher promise. */
 void coordinator_beaten(struct quorum *quorum, uint32_t partition, uint64_t higher);
+/* A round with the voters, begun then, has no majority yet: an old one makes this voter resign. */
+void coordinator_round_age(struct quorum *quorum, int64_t began_ns);
 int64_t coordinator_tick(struct quorum *quorum);
 /* The order of the next proposal; false: this ballot has none left, a new one is being prepared. */
 bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
+/* Whether another voter coordinates that partition by its own word, as far as it counts here. */
+bool coordinator_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
+
+/* sweep.c */
+/* Whether every name of the partition that has a value is in the own registers, and none newer is
+ * chosen anywhere but under the own ballot. */
+bool sweep_complete(const struct quorum *quorum, uint32_t partition);
+
+/* members.c */
+/* Whether this voter may vote, coordinate, and acknowledge renewals. */
+bool members_votes(const struct quorum *quorum);
+/* Whether an agent's rules (their digest) are those of this voter. */
+bool members_rules_match(const struct quorum *quorum, uint64_t rules);
 
 /* work.c */
 void work_request(struct quorum *quorum, const struct message *message);

@@ -116,12 +116,7 @@ static uint32_t partition_of(const struct quorum *quorum, const struct work *wor
 
 static void owner_hint(const struct quorum *quorum, uint32_t partition, struct message_agent *out)
 {
-    uint64_t promised = quorum->partitions[partition].promised & 0xffff;
-    uint32_t voter = promised != 0 ? (uint32_t)promised - 1
-                                   : coordinator_preferred(quorum, partition);
-    if (voter == quorum->config.self) {
-        voter = coordinator_preferred(quorum, partition);
-    }
+    uint32_t voter = quorum_coordinator(quorum, partition);
     if (voter != quorum->config.self && voter < quorum->config.voter_count) {
         *out = quorum->config.voters[voter];
     }

@@ -159,8 +159,6 @@ enum quorum_event_kind {
     QUORUM_MESSAGE,   /* one arrived that is not for the host core */
     QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
     QUORUM_STALLED,   /* this process stood still for a while, until now */
-    QUORUM_OWN,       /* from now on coordinate these partitions and no others (START: those that
-                         rendezvous hashing gives this voter while all voters are alive) */
     QUORUM_LINK,      /* the connection to another voter is there, or broken */
 };
 
@@ -169,8 +167,7 @@ struct quorum_event {
     int64_t now_ns;  /* CLOCK_BOOTTIME, never less than in the event before */
     uint64_t random; /* fresh for each event */
     union {
-        const struct message *message;        /* borrowed for the step */
-        struct message_partitions partitions; /* OWN */
+        const struct message *message; /* borrowed for the step */
         struct {
             uint32_t voter;
             bool up;

@@ -1,0 +1,245 @@
+/*
+ * Beats: what voters tell each other all the time, so that each knows who is there, who
+ * coordinates what, and who is heard by a majority.
+ *
+ * Nothing here decides what is safe: ballots do. It decides who tries. A beat says which
+ * partitions its sender has prepared, and echoes the receiver's last one. From the echoes a voter
+ * knows that a majority has heard it lately; it says so in its own beats, and only then its claims
+ * count for others. So a voter that sends but hears nothing, or hears but is not heard, claims
+ * nothing for long.
+ *
+ * At the start everybody counts as heard, so that a cell whose voters come up one after the other
+ * does not hand everything back and forth. A link that breaks ends that at once, and all claims.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "state.h"
+
+enum {
+    BEAT_GAP_MS = 5,         /* at least between two beats */
+    BEAT_JUMP_MAX = 1 << 20, /* a number further away is another process's */
+};
+_Static_assert((int)BEATS_KEPT *(int)BEAT_GAP_MS > (int)QUORUM_TAKEOVER_MS, "none is missed");
+
+static bool recent(const struct quorum *quorum, int64_t when_ns)
+{
+    return when_ns != INT64_MIN && quorum->now_ns - when_ns <= QUORUM_TAKEOVER_MS * MS_NS;
+}
+
+/* Its process is there, as far as can be known, and its link works. */
+static bool alive(const struct quorum *quorum, const struct peer *peer)
+{
+    return !peer->broken && recent(quorum, peer->heard_ns);
+}
+
+/* Who never had a majority is given the time to find one: the cell may just be starting. */
+static bool able(const struct quorum *quorum, const struct peer *peer)
+{
+    if (!alive(quorum, peer)) {
+        return false;
+    }
+    if (peer->number == 0) {
+        return true; /* heard at the start, by courtesy */
+    }
+    return peer->votes &&
+           (peer->majority || (!peer->had_majority && recent(quorum, peer->first_ns)));
+}
+
+bool beat_counts(const struct quorum *quorum, uint32_t voter)
+{
+    const struct peer *peer = &quorum->peers[voter];
+    return voter != quorum->config.self && peer->number != 0 && peer->majority &&
+           alive(quorum, peer);
+}
+
+bool beat_majority(const struct quorum *quorum)
+{
+    uint32_t count = 1;
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        const struct peer *peer = &quorum->peers[voter];
+        count += voter != quorum->config.self && !peer->broken && peer->number != 0 &&
+                 peer->votes && recent(quorum, peer->echoed_ns);
+    }
+    return count >= quorum_majority(quorum);
+}
+
+static bool self_able(const struct quorum *quorum)
+{
+    return quorum->started && members_votes(quorum) && beat_majority(quorum) &&
+           quorum->now_ns >= quorum->idle_until_ns;
+}
+
+uint8_t beat_able(const struct quorum *quorum)
+{
+    uint8_t mask = 0;
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        bool good = voter == quorum->config.self ? self_able(quorum)
+                                                 : able(quorum, &quorum->peers[voter]);
+        mask |= (uint8_t)(good << voter);
+    }
+    return mask;
+}
+
+static void forget(struct peer *peer)
+{
+    peer->number = 0;
+    peer->first_ns = INT64_MIN;
+    peer->echoed_ns = INT64_MIN;
+    peer->good_ns = NEVER;
+    peer->ballot = 0;
+    memset(&peer->owned, 0, sizeof(peer->owned));
+    peer->votes = false;
+    peer->majority = false;
+    peer->had_majority = false;
+}
+
+void beat_start(struct quorum *quorum)
+{
+    quorum->beat_ns = NEVER;
+    if (quorum->config.voter_count == 1) {
+        return;
+    }
+    quorum->beat_number = (quorum->random >> 8) + 1; /* other than those of the last process */
+    for (uint32_t i = 0; i < BEATS_KEPT; i++) {
+        quorum->beat_sent_ns[i] = INT64_MIN;
+    }
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        forget(&quorum->peers[voter]);
+        quorum->peers[voter].heard_ns = quorum->now_ns;
+    }
+    quorum->beat_last_ns = INT64_MIN;
+    beat_soon(quorum);
+}
+
+void beat_soon(struct quorum *quorum)
+{
+    if (quorum->config.voter_count == 1) {
+        return;
+    }
+    int64_t when_ns = quorum->now_ns;
+    if (quorum->beat_last_ns != INT64_MIN && when_ns < quorum->beat_last_ns + BEAT_GAP_MS * MS_NS) {
+        when_ns = quorum->beat_last_ns + BEAT_GAP_MS * MS_NS;
+    }
+    if (when_ns < quorum->beat_ns) {
+        quorum->beat_ns = when_ns;
+        quorum_schedule(quorum, when_ns);
+    }
+}
+
+static void send(struct quorum *quorum)
+{
+    struct message_beat beat = {
+        .number = ++quorum->beat_number,
+        .majority = beat_majority(quorum) && quorum->now_ns >= quorum->idle_until_ns,
+        .votes = members_votes(quorum),
+    };
+    quorum->beat_sent_ns[beat.number % BEATS_KEPT] = quorum->now_ns;
+    quorum->beat_last_ns = quorum->now_ns;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct partition *partition = &quorum->partitions[p];
+        if (partition->state == PARTITION_PREPARED) {
+            message_partition_add(&beat.owned, p);
+            beat.ballot = partition->ballot > beat.ballot ? partition->ballot : beat.ballot;
+        }
+    }
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        if (voter != quorum->config.self) {
+            beat.echo = quorum->peers[voter].number;
+            quorum_send(quorum, voter, MESSAGE_BEAT)->as.beat = beat;
+        }
+    }
+}
+
+int64_t beat_tick(struct quorum *quorum)
+{
+    if (quorum->beat_ns > quorum->now_ns) {
+        return quorum->beat_ns;
+    }
+    if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+        return quorum->now_ns;
+    }
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        struct peer *peer = &quorum->peers[voter];
+        if (!able(quorum, peer)) {
+            peer->good_ns = NEVER;
+        }
+    }
+    coordinator_review(quorum); /* who fell silent shows here */
+    send(quorum);
+    quorum->beat_ns = quorum->now_ns + QUORUM_BEAT_MS * MS_NS;
+    return quorum->beat_ns;
+}
+
+static void note_echo(struct quorum *quorum, struct peer *peer, uint64_t echo)
+{
+    if (echo == 0 || echo > quorum->beat_number || quorum->beat_number - echo >= BEATS_KEPT) {
+        return;
+    }
+    int64_t sent_ns = quorum->beat_sent_ns[echo % BEATS_KEPT];
+    peer->echoed_ns = sent_ns > peer->echoed_ns ? sent_ns : peer->echoed_ns;
+}
+
+void beat_receive(struct quorum *quorum, const struct message *message)
+{
+    const struct message_beat *beat = &message->as.beat;
+    uint32_t voter = 0;
+    if (!quorum_from_voter(quorum, message, &voter) || voter == quorum->config.self) {
+        return;
+    }
+    struct peer *peer = &quorum->peers[voter];
+    bool other = peer->number == 0 || beat->number > peer->number + BEAT_JUMP_MAX ||
+                 beat->number + BEAT_JUMP_MAX < peer->number;
+    if (!other && beat->number <= peer->number) {
+        return; /* late, or again */
+    }
+    bool had_majority = beat_majority(quorum);
+    bool was_able = able(quorum, peer);
+    bool counted = beat_counts(quorum, voter);
+    if (other) {
+        forget(peer);
+        peer->first_ns = quorum->now_ns;
+    }
+    bool same = counted == beat->majority &&
+                memcmp(&peer->owned, &beat->owned, sizeof(beat->owned)) == 0;
+    peer->number = beat->number;
+    peer->heard_ns = quorum->now_ns;
+    peer->votes = beat->votes;
+    peer->majority = beat->majority;
+    peer->had_majority = peer->had_majority || beat->majority;
+    peer->ballot = beat->ballot;
+    peer->owned = beat->owned;
+    note_echo(quorum, peer, beat->echo);
+    bool good = able(quorum, peer) && peer->majority;
+    if (!good) {
+        peer->good_ns = NEVER;
+    } else if (peer->good_ns == NEVER) {
+        peer->good_ns = quorum->now_ns;
+    }
+    if (!had_majority && beat_majority(quorum)) {
+        beat_soon(quorum);
+        same = false;
+    }
+    if (!same || was_able != able(quorum, peer)) {
+        coordinator_review(quorum);
+    }
+}
+
+void beat_link(struct quorum *quorum, uint32_t voter, bool up)
+{
+    if (voter >= quorum->config.voter_count || voter == quorum->config.self) {
+        return;
+    }
+    struct peer *peer = &quorum->peers[voter];
+    if (up) {
+        if (peer->broken) {
+            peer->broken = false;
+            beat_soon(quorum);
+        }
+        return;
+    }
+    peer->broken = true;
+    forget(peer);
+    peer->heard_ns = INT64_MIN;
+    coordinator_review(quorum);
+}
