@@ -591,6 +591,17 @@ static void settle(struct driver *driver)
     }
 }
 
+/* When the renewal is to be looked at: when it says so, and at once when it is lost and nobody was
+ * told yet (then it says that it wants nothing any more). */
+static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
+{
+    const struct renewal *renewal = driver->config.renewal;
+    if (driver->next_epoch == 0 && renewal_state(renewal, now_ns) == RENEWAL_LOST) {
+        return now_ns;
+    }
+    return renewal_next_tick_ns(renewal, now_ns);
+}
+
 /* ---- what comes from outside ---- */
 
 void driver_event(struct driver *driver, struct host_event *event)
@@ -616,7 +627,7 @@ void driver_tick(struct driver *driver)
     if (has_failed(driver) || !driver->started) {
         return;
     }
-    if (renewal_next_tick_ns(driver->config.renewal, now_ns) <= now_ns) {
+    if (renewal_due_ns(driver, now_ns) <= now_ns) {
         renewal_tick(driver->config.renewal, now_ns, &driver->quorum_actions);
         take_quorum_actions(driver);
         see_to_session(driver);
@@ -758,7 +769,7 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
 
 int64_t driver_next_ns(const struct driver *driver)
 {
-    int64_t due_ns = renewal_next_tick_ns(driver->config.renewal, driver->last_ns);
+    int64_t due_ns = renewal_due_ns(driver, driver->last_ns);
     int64_t host_ns = host_next_tick_ns(driver->config.host);
     if (driver->config.quorum != NULL) {
         int64_t quorum_ns = quorum_next_tick_ns(driver->config.quorum);

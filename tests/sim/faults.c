@@ -1,0 +1,331 @@
+/*
+ * What a seed draws: the cell, which faults there are and how often; and the faults as they
+ * happen. In the end everything heals.
+ *
+ * What is drawn can be overruled from outside (struct run), so that a failing run can be made
+ * smaller; the draws stay the same.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/check.h"
+#include "sim.h"
+
+/* A fault by its name: a chance, or a kind of behaviour that is there or not. */
+struct fault {
+    const char *name;
+    size_t offset;
+    bool flag;
+};
+
+#define CHANCE(name) {#name, offsetof(struct faults, name), false}
+#define FLAG(name) {#name, offsetof(struct faults, name), true}
+static const struct fault table[] = {
+    CHANCE(kill),      CHANCE(stop),     CHANCE(hang_up), CHANCE(cancel),    CHANCE(disturb),
+    CHANCE(crash),     CHANCE(stall),    CHANCE(reboot),  CHANCE(recall),    CHANCE(crash_all),
+    CHANCE(suspend),   CHANCE(cut),      CHANCE(reset),   CHANCE(drift),     CHANCE(restore),
+    CHANCE(lose),      CHANCE(fail),     CHANCE(loss),    CHANCE(repeat),    CHANCE(late),
+    FLAG(reorder),     FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),     FLAG(downgrade),
+    FLAG(barging),     FLAG(limits),     FLAG(no_delay),  FLAG(timeouts),    FLAG(high_tokens),
+};
+enum { FAULTS = sizeof(table) / sizeof(table[0]) };
+_Static_assert(FAULTS <= 64, "a bit for each fault");
+
+const char *fault_name(uint32_t index)
+{
+    return index < FAULTS ? table[index].name : NULL;
+}
+
+static void turn_off(struct faults *faults, const struct fault *fault)
+{
+    char *at = (char *)faults + fault->offset;
+    memset(at, 0, fault->flag ? sizeof(bool) : sizeof(uint32_t));
+}
+
+/* ---- drawing ---- */
+
+
+void faults_draw_cell(void)
+{
+    static const uint32_t voters[] = {1, 1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 5, 5, 7, 3};
+    const struct run *run = &world.run;
+    world.voters = voters[sim_draw(16)];
+    uint32_t observers = sim_draw(2) == 0 ? 0 : 1 + sim_draw(2);
+    observers = sim_draw(40) == 0 ? 20 : observers;
+    world.voters = run->voters != 0 ? run->voters : world.voters;
+    world.agent_count = world.voters + (run->observers_set ? run->observers : observers);
+    uint32_t some = 2 + sim_draw(6);
+    uint32_t many = sim_draw(10) == 0 ? sim_draw(16) : 0;
+    uint32_t locks = 1 + sim_draw(3);
+    world.process_count = some + many;
+    world.lock_count = sim_draw(8) == 0 ? LOCKS : locks;
+    if (world.agent_count == 1) {
+        world.process_count = 7;
+        world.lock_count = 3;
+    }
+    world.process_count = run->processes != 0 ? run->processes : world.process_count;
+    world.lock_count = run->locks != 0 ? run->locks : world.lock_count;
+    HF_CHECK(world.agent_count <= AGENTS && world.process_count <= PROCESSES &&
+             world.lock_count <= LOCKS);
+}
+
+/* The chance of a fault, drawn; half of them are off. */
+static uint32_t rarely(uint32_t in)
+{
+    return sim_draw(2) == 0 ? 0 : in / 2 + sim_draw(in * 2);
+}
+
+static void draw_between_hosts(struct faults *faults)
+{
+    static const int64_t delays[] = {100000, 1000000, 1000000, 8000000};
+    faults->delay_ns_max = delays[sim_draw(4)];
+    faults->cut_ns_max = (1 + sim_draw(4000)) * SIM_MS;
+    faults->crash_all = sim_draw(4) == 0 ? 8000 + sim_draw(8000) : 0;
+    faults->suspend = sim_draw(4) == 0 ? 6000 : 0;
+    faults->cut = rarely(1500);
+    faults->reset = rarely(1500);
+    faults->drift = rarely(1000);
+    faults->restore = sim_draw(4) == 0 ? 1500 : 0;
+    faults->lose = sim_draw(4) == 0 ? 6000 : 0;
+    faults->loss = sim_draw(2) == 0 ? 0 : 5 + sim_draw(200);
+    faults->repeat = rarely(50);
+    faults->late = rarely(100);
+    faults->reorder = sim_draw(2) == 0;
+    if (world.agent_count == 1) {
+        faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
+        faults->restore = faults->lose = 0;
+    }
+}
+
+void faults_draw(void)
+{
+    struct faults *faults = &world.faults;
+    *faults = (struct faults){
+        .kill = rarely(600),
+        .stop = rarely(600),
+        .hang_up = rarely(1500),
+        .cancel = rarely(300),
+        .disturb = rarely(100),
+        .crash = rarely(1500),
+        .stall = rarely(2000),
+        .reboot = sim_draw(4) == 0 ? 6000 : 0,
+        .recall = rarely(40),
+        .down_ns_max = (1 + sim_draw(4000)) * SIM_MS,
+        .stop_ns_max = (1 + sim_draw(3000)) * SIM_MS,
+        .shared = sim_draw(2) == 0,
+        .upgrade = sim_draw(2) == 0,
+        .downgrade = sim_draw(2) == 0,
+        .barging = sim_draw(3) == 0,
+        .limits = sim_draw(3) == 0,
+        .no_delay = sim_draw(2) == 0,
+        .timeouts = sim_draw(2) == 0,
+        .high_tokens = sim_draw(4) == 0,
+        .fail = sim_draw(8) == 0 ? 200 : 0,
+        .slow_disk = sim_draw(4) == 0,
+    };
+    draw_between_hosts(faults);
+    for (uint32_t i = 0; i < FAULTS; i++) {
+        if ((world.run.off >> i & 1) != 0) {
+            turn_off(faults, &table[i]);
+        }
+    }
+}
+
+/* ---- what happens ---- */
+
+static int64_t draw_ns(int64_t limit_ns)
+{
+    return (int64_t)(sim_random() % (uint64_t)limit_ns);
+}
+
+static void kill_all_of(const struct sim_agent *agent)
+{
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        if (world.processes[i].agent == agent) {
+            process_kill(&world.processes[i], sim_draw(100) * SIM_MS);
+        }
+    }
+}
+
+/* A whole host stands still, its clock goes on. */
+static void suspend(struct sim_agent *agent, int64_t for_ns)
+{
+    sim_tell("host %u is suspended for %lld us", agent->index, (long long)for_ns / 1000);
+    if (agent->up) {
+        agent->stalled_ns = agent->stalled_ns == 0 ? sim_now() : agent->stalled_ns;
+        fiber_stop(&agent->fiber, for_ns);
+    }
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        if (world.processes[i].agent == agent && world.processes[i].alive) {
+            fiber_stop(&world.processes[i].fiber, for_ns);
+        }
+    }
+}
+
+static void inject_processes(const struct faults *faults)
+{
+    struct sim_process *process = &world.processes[sim_draw(world.process_count)];
+    if (sim_chance(faults->kill)) {
+        process_kill(process, sim_draw(100) * SIM_MS);
+    }
+    if (sim_chance(faults->stop) && process->alive) {
+        int64_t for_ns = draw_ns(faults->stop_ns_max);
+        sim_tell("process %u is stopped for %lld us", process->index, (long long)for_ns / 1000);
+        fiber_stop(&process->fiber, for_ns);
+    }
+    process->hung_up = process->hung_up || sim_chance(faults->hang_up);
+    if (sim_chance(faults->cancel)) {
+        process_cancel(process);
+    }
+    if (sim_chance(faults->disturb)) {
+        fiber_disturb(&process->fiber);
+    }
+}
+
+static void inject_agents(const struct faults *faults)
+{
+    struct sim_agent *agent = &world.agents[sim_draw(world.agent_count)];
+    int64_t most_ns = sim_draw(2) == 0 ? faults->down_ns_max : 50 * SIM_MS;
+    if (sim_chance(faults->crash)) {
+        agent_crash(agent, draw_ns(most_ns));
+    }
+    if (sim_chance(faults->stall) && agent->up) {
+        int64_t for_ns = draw_ns(faults->stop_ns_max);
+        sim_tell("host %u: agent stands still for %lld us", agent->index, (long long)for_ns / 1000);
+        agent->stalled_ns = agent->stalled_ns == 0 ? sim_now() : agent->stalled_ns;
+        fiber_stop(&agent->fiber, for_ns);
+    }
+    if (sim_chance(faults->suspend)) {
+        suspend(agent, draw_ns(faults->stop_ns_max));
+    }
+    if (sim_chance(faults->reboot)) {
+        kill_all_of(agent);
+        agent_reboot(agent, sim_draw(200) * SIM_MS);
+    }
+    if (sim_chance(faults->crash_all)) {
+        bool reboot = sim_draw(2) == 0;
+        for (uint32_t i = 0; i < world.agent_count; i++) {
+            if (reboot) {
+                kill_all_of(&world.agents[i]);
+                agent_reboot(&world.agents[i], draw_ns(most_ns));
+            } else {
+                agent_crash(&world.agents[i], draw_ns(most_ns));
+            }
+        }
+    }
+    if (sim_chance(faults->drift)) {
+        clock_drift(agent);
+    }
+}
+
+/* ---- disks that are not what they were ---- */
+
+/* Whether whoever answers that voter's first question in a majority knows its store: then a loss
+ * or an old copy is found out, whatever else happens. More than one at a time may be too many. */
+static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
+{
+    uint32_t knowing = 0;
+    for (uint32_t i = 0; i < world.voters; i++) {
+        const struct sim_agent *other = &world.agents[i];
+        if (other->store != STORE_GOOD || other->disk.rejoin || other->rejoins_ns != 0) {
+            return false;
+        }
+        const struct message_member *member = &other->disk.members[agent->index].member;
+        const struct quorum_seen *seen = &other->disk.seen[agent->index];
+        bool listed = memcmp(member->store_id, agent->disk.store_id, sizeof(member->store_id)) == 0;
+        bool newer = memcmp(seen->store_id, agent->disk.store_id, sizeof(seen->store_id)) == 0 &&
+                     seen->commit > commit;
+        knowing += other != agent && listed && (lost || newer);
+    }
+    uint32_t asked = world.voters / 2; /* others, for a majority with itself */
+    return knowing >= world.voters - asked;
+}
+
+static void inject_disks(const struct faults *faults)
+{
+    struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
+    if (sim_chance(faults->restore)) {
+        if (agent->copy == NULL) {
+            agent->copy = malloc(sizeof(*agent->copy));
+            HF_CHECK(agent->copy != NULL);
+            *agent->copy = agent->disk;
+        } else if (memcmp(agent->copy->store_id, agent->disk.store_id,
+                          sizeof(agent->disk.store_id)) != 0) {
+            *agent->copy = agent->disk;
+        } else if (found_out(agent, agent->copy->commit, false)) {
+            agent_restore_disk(agent);
+        }
+    }
+    if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
+        agent_lose_disk(agent);
+    }
+}
+
+void faults_inject(void)
+{
+    const struct faults *faults = &world.faults;
+    inject_processes(faults);
+    inject_agents(faults);
+    inject_disks(faults);
+    if (sim_chance(faults->cut)) {
+        net_cut();
+    }
+    if (sim_chance(faults->reset)) {
+        net_break();
+    }
+}
+
+int64_t faults_start_due(void)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        struct sim_agent *agent = &world.agents[i];
+        if (agent->rejoins_ns != 0 && agent->rejoins_ns <= sim_now()) {
+            agent_rejoin(agent);
+        } else if (agent->rejoins_ns != 0) {
+            next_ns = agent->rejoins_ns < next_ns ? agent->rejoins_ns : next_ns;
+        }
+        if (!agent->up && agent->starts_ns <= sim_now()) {
+            agent_start(agent);
+        } else if (!agent->up) {
+            next_ns = agent->starts_ns < next_ns ? agent->starts_ns : next_ns;
+        }
+    }
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        struct sim_process *process = &world.processes[i];
+        if (!process->alive && process->starts_ns <= sim_now()) {
+            process_start(process);
+        } else if (!process->alive) {
+            next_ns = process->starts_ns < next_ns ? process->starts_ns : next_ns;
+        }
+    }
+    return next_ns;
+}
+
+/* ---- the end of it ---- */
+
+void faults_heal(void)
+{
+    int64_t delay_ns = world.faults.delay_ns_max;
+    sim_tell("everything heals");
+    world.healing = true;
+    world.healed_ns = sim_now();
+    world.faults = (struct faults){.delay_ns_max = delay_ns};
+    net_heal();
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        struct sim_process *process = &world.processes[i];
+        process->fiber.resumes_ns = sim_now();
+        process->starts_ns = sim_now();
+        for (uint32_t k = 0; k < HANDLES; k++) {
+            process->handles[k].served = false;
+        }
+        process_cancel(process);
+    }
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        struct sim_agent *agent = &world.agents[i];
+        agent->fiber.resumes_ns = sim_now();
+        agent->starts_ns = sim_now();
+        agent->rejoins_ns = agent->rejoins_ns == 0 ? 0 : sim_now() + 1000 * SIM_MS;
+    }
+}

@@ -1,0 +1,368 @@
+/*
+ * What outlives an agent's process on its host: the regions, the lifelines of processes, and the
+ * lease file. They end with a reboot. And what the host core wants done with them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+#include "sim.h"
+
+enum { CLIENTS = 24, SIM_HANDLES = 128, WATCHES = 8, REQUESTS = 16 };
+
+/* ---- the kernel ---- */
+
+static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    const struct sim_agent *agent = arg;
+    if (timeout_ns > 0) { /* by this host's clock */
+        int64_t now_ns = clock_now(agent);
+        int64_t until_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+        int64_t true_ns = clock_true(agent, until_ns);
+        timeout_ns = true_ns == INT64_MAX ? -1 : true_ns - sim_now();
+    }
+    fiber_futex_sleep(word, expected, timeout_ns);
+}
+
+static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
+{
+    (void)arg;
+    if (broken == BREAK_WAKE && sim_chance(2)) {
+        return;
+    }
+    fiber_futex_wake(world.fibers, world.fiber_count, word, count);
+}
+
+static int64_t kernel_now(void *arg)
+{
+    return clock_now(arg);
+}
+
+static void kernel_bell(void *arg)
+{
+    struct sim_agent *agent = arg;
+    agent->bell = true;
+    fiber_tell(&agent->fiber);
+}
+
+void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent)
+{
+    *kernel = (struct hfi_kernel){.sleep = kernel_sleep,
+                                  .wake = kernel_wake,
+                                  .now_ns = kernel_now,
+                                  .bell = kernel_bell,
+                                  .arg = agent};
+}
+
+/* ---- actions of the host core ---- */
+
+static struct sim_process *process_of(const struct sim_agent *agent, uint32_t connection)
+{
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        struct sim_process *process = &world.processes[i];
+        if (connection != 0 && process->agent == agent &&
+            process->connection.number == connection) {
+            return process;
+        }
+    }
+    return NULL;
+}
+
+static struct lifeline *lifeline_of(struct sim_agent *agent, uint32_t client)
+{
+    for (uint32_t i = 0; i < LIFELINES; i++) {
+        if (agent->lifelines[i].used && agent->lifelines[i].client == client) {
+            return &agent->lifelines[i];
+        }
+    }
+    return NULL;
+}
+
+static void welcomed(struct sim_agent *agent, const struct host_action *action)
+{
+    struct sim_process *process = process_of(agent, action->connection);
+    struct lifeline *line = lifeline_of(agent, action->client);
+    if (line == NULL) {
+        for (uint32_t i = 0; i < LIFELINES && line == NULL; i++) {
+            line = agent->lifelines[i].used ? NULL : &agent->lifelines[i];
+        }
+        HF_CHECK(line != NULL);
+        *line = (struct lifeline){.used = true,
+                                  .client = action->client,
+                                  .nonce = action->as.identity.nonce,
+                                  .ids = {action->client},
+                                  .id_count = 1};
+        line->process = process ? process->index : UINT32_MAX;
+        line->generation = process ? process->generation : 0;
+    }
+    if (process != NULL) {
+        process->connection.client = action->client;
+        process->connection.welcomed = true;
+    }
+}
+
+static void reply(struct sim_agent *agent, const struct host_action *action,
+                  const unsigned char *bytes)
+{
+    struct sim_process *process = process_of(agent, action->connection);
+    if (process == NULL || process->connection.broken) {
+        return;
+    }
+    int32_t region = -1;
+    if (action->as.reply.fds == HOST_FD_REGION) {
+        region = (int32_t)agent->region_count - 1;
+    }
+    if (!packets_put(&process->connection.to_client, bytes, action->as.reply.size, region) &&
+        !action->as.reply.unasked) {
+        sim_fail("a process has more answers than it asked for");
+    }
+    fiber_tell(&process->fiber);
+}
+
+/* The id may be another's soon: what still comes on the old one's socket is nobody's. */
+static void forget(struct sim_agent *agent, uint32_t client)
+{
+    struct lifeline *line = lifeline_of(agent, client);
+    if (line != NULL) {
+        line->used = false;
+    }
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        struct sim_process *process = &world.processes[i];
+        struct connection *connection = &process->connection;
+        if (process->agent == agent && connection->welcomed && connection->client == client) {
+            connection->told = true;
+            connection->broken = true;
+            fiber_tell(&process->fiber);
+        }
+    }
+}
+
+void host_act(struct sim_agent *agent, const struct host_action *action, const unsigned char *bytes)
+{
+    struct lifeline *line = NULL;
+    struct sim_process *process = NULL;
+    switch (action->kind) {
+    case HOST_REPLY:
+        reply(agent, action, bytes);
+        break;
+    case HOST_WELCOMED:
+        welcomed(agent, action);
+        break;
+    case HOST_HANG_UP:
+        process = process_of(agent, action->connection);
+        if (process != NULL) {
+            sim_tell("host %u hangs up on process %u: %s", agent->index, process->index,
+                     action->as.text);
+            process->connection.broken = true;
+            fiber_tell(&process->fiber);
+        }
+        break;
+    case HOST_FORGET:
+        forget(agent, action->client);
+        break;
+    case HOST_ALIAS:
+        line = lifeline_of(agent, action->client);
+        HF_CHECK(line != NULL && line->id_count < IDS_MAX);
+        line->ids[line->id_count++] = action->as.identity.holder;
+        break;
+    case HOST_LOG:
+        sim_tell("host %u: %s slot %d token %llx number %lld", agent->index, action->as.log.event,
+                 (int)action->as.log.slot, (unsigned long long)action->as.log.token,
+                 (long long)action->as.log.number);
+        break;
+    case HOST_SEND:
+    case HOST_PERSIST_SLOT:
+    case HOST_PERSIST_NO_SLOT:
+        sim_fail("the driver hands out an action of kind %d", action->kind);
+    }
+    sim_point();
+}
+
+/* ---- making and adopting ---- */
+
+void region_make(struct sim_agent *agent)
+{
+    struct hfi_region_sizes sizes = {
+        .slot_count = SLOTS, .holder_count = 65535, .block_count = BLOCKS};
+    struct hfi_region_identity identity = {
+        .cell = "sim", .namespace_name = "default", .grace_ns = SIM_GRACE_NS};
+    memcpy(identity.agent, agent->name.text, agent->name.length);
+    identity.incarnation = sim_random();
+    if (agent->region_count > 0) {
+        struct hfi_header *before = agent->regions[agent->region_count - 1].region.header;
+        if (before != NULL) {
+            before->abandoned = 1;
+            fiber_futex_wake(world.fibers, world.fiber_count, &before->lease_wake, INT32_MAX);
+        }
+    }
+    HF_CHECK(agent->region_count < REGIONS_MAX);
+    struct region_memory *region = &agent->regions[agent->region_count++];
+    uint64_t size = hfi_region_size(&sizes);
+    region->memory = calloc(1, size);
+    HF_CHECK(region->memory != NULL);
+    hfi_region_format(region->memory, &sizes, &identity);
+    const char *error = hfi_region_attach(region->memory, size, &region->region);
+    HF_CHECK(error == NULL);
+}
+
+static void *keep(void **memory, size_t *kept, size_t size)
+{
+    if (*memory == NULL || *kept != size) {
+        free(*memory);
+        *memory = calloc(1, size);
+        HF_CHECK(*memory != NULL);
+        *kept = size;
+    } else {
+        memset(*memory, 0, size);
+    }
+    return *memory;
+}
+
+void host_make(struct sim_agent *agent, bool adopted)
+{
+    struct host_config config = {
+        .limits = {.locks = SLOTS,
+                   .clients = CLIENTS,
+                   .handles = SIM_HANDLES,
+                   .blocks = BLOCKS,
+                   .watches = WATCHES,
+                   .requests = REQUESTS},
+        .role = agent->index < world.voters ? "voter" : "observer",
+        .version = "sim",
+        .session_ttl_ns = SIM_TTL_NS,
+        .grace_ns = SIM_GRACE_NS,
+        .max_drift_percent = SIM_DRIFT_PERCENT,
+        .voter_count = world.voters,
+        .self = agent->index < world.voters ? agent->index : HOST_OBSERVER,
+        .continued_epoch = adopted ? agent->disk.epoch : 0,
+        .namespace_count = 1,
+        .namespaces = {"default"},
+    };
+    message_agent_set(&config.cell, "sim", 3);
+    config.agent = agent->name;
+    memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
+    for (uint32_t i = 0; i < world.voters; i++) {
+        config.voters[i] = world.agents[i].name;
+    }
+    agent->host = host_init(keep(&agent->host_memory, &agent->host_bytes, host_size(&config)),
+                            &config, agent->names, &agent->kernel);
+    agent->mapped = agent->regions[agent->region_count - 1].region;
+    const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
+    HF_CHECK(error == NULL);
+}
+
+static void load_survivor(struct sim_agent *agent, struct lifeline *line)
+{
+    struct host_peer peer = {.pid = 1, .uid = 1, .command = "sim", .rights = {HOST_MAY_USE}};
+    bool lives = line->process < PROCESSES && world.processes[line->process].alive &&
+                 world.processes[line->process].generation == line->generation;
+    if (!lives && broken != BREAK_DEAD_HOLDERS) {
+        line->used = false; /* the file goes: its ids are nobody's */
+    }
+    for (uint32_t k = 0; line->used && k < line->id_count; k++) {
+        if (!host_load_survivor(agent->host, line->client, line->ids[k], line->nonce, &peer)) {
+            sim_fail("holder id %u of a living process does not load", line->ids[k]);
+        }
+    }
+    line->told_dead = broken == BREAK_DEAD_HOLDERS && !lives;
+}
+
+void host_load(struct sim_agent *agent)
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        const struct slot_row *row = &agent->disk.slots[i];
+        if (row->used && !host_load_slot(agent->host, 0, i, row->name.bytes, row->name.length)) {
+            sim_fail("slot %u of the store does not load", i);
+        }
+    }
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        const struct disk_register *row = &agent->disk.registers[i];
+        if (row->used) {
+            host_load_grant(agent->host, &row->reg.name, &row->reg.value);
+        }
+    }
+    const char *error = host_check_regions(agent->host);
+    if (error != NULL) {
+        sim_fail("the region cannot be adopted: %s", error);
+    }
+    for (uint32_t i = 0; i < LIFELINES; i++) {
+        if (agent->lifelines[i].used) {
+            load_survivor(agent, &agent->lifelines[i]);
+        }
+    }
+}
+
+/* ---- events of processes ---- */
+
+static void hello(struct sim_agent *agent, struct sim_process *process,
+                  const struct hfi_frame *frame)
+{
+    struct host_peer peer = {.pid = 100 + process->index,
+                             .uid = 1,
+                             .command = "sim",
+                             .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
+    struct lifeline *line = lifeline_of(agent, frame->hello.client);
+    struct host_event event = {.kind = HOST_CONNECTED};
+    event.as.connected.peer = &peer;
+    event.as.connected.hello = &frame->hello;
+    event.as.connected.request = frame->request;
+    event.as.connected.connection = process->connection.number;
+    event.as.connected.resumed = frame->hello.client != 0 && line != NULL &&
+                                 line->nonce == frame->hello.nonce &&
+                                 line->process == process->index &&
+                                 line->generation == process->generation;
+    driver_event(agent->driver, &event);
+}
+
+bool host_read_socket(struct sim_agent *agent, struct sim_process *process)
+{
+    struct connection *connection = &process->connection;
+    struct packet packet;
+    struct hfi_frame frame;
+    struct hfi_frame_error error;
+    struct host_event event = {.client = connection->client};
+    if (process->agent != agent || connection->number == 0 || connection->told) {
+        return false;
+    }
+    if (connection->broken && connection->welcomed) {
+        connection->told = true;
+        event.kind = HOST_HANGUP;
+        driver_event(agent->driver, &event);
+        return true;
+    }
+    if (connection->broken || !packets_take(&connection->to_agent, &packet)) {
+        return false;
+    }
+    if (hfi_frame_decode(packet.bytes, packet.size, &frame, NULL, &error) != 0) {
+        sim_fail("a frame is not understood: %s", error.text);
+    }
+    if (frame.kind == HFI_FRAME_HELLO) {
+        hello(agent, process, &frame);
+        return true;
+    }
+    sim_tell("host %u reads %s %llu of process %u, client %u", agent->index,
+             hfi_frame_name(frame.kind), (unsigned long long)frame.request, process->index,
+             event.client);
+    event.kind = HOST_FRAME;
+    event.as.frame.frame = &frame;
+    driver_event(agent->driver, &event);
+    return true;
+}
+
+bool host_look_for_dead(struct sim_agent *agent)
+{
+    for (uint32_t i = 0; i < LIFELINES; i++) {
+        struct lifeline *line = &agent->lifelines[i];
+        if (!line->used || line->told_dead ||
+            (line->process < PROCESSES && world.processes[line->process].alive &&
+             world.processes[line->process].generation == line->generation)) {
+            continue;
+        }
+        line->told_dead = true;
+        struct host_event event = {.kind = HOST_DIED, .client = line->client};
+        driver_event(agent->driver, &event);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,317 @@
+/*
+ * The network between agents, as PUSH and PULL sockets over TCP make it, and worse: packets are
+ * lost, repeated, late, out of order; directions of links stop to carry anything for a while (what
+ * is sent then is lost, or arrives when it is over); connections break.
+ *
+ * Each agent dials each agent that it sends to. It is told when its connection is there and when
+ * it is broken. The end of a process breaks its connections at once, the end of a whole host is
+ * noticed when it is back. Behind a cut nothing is noticed, but by a time-out sometimes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/check.h"
+#include "sim.h"
+
+enum { DIAL_MS = 30 };
+
+struct net_link {
+    bool dialed;
+    bool up;
+    int64_t next_ns;     /* not up: when it is dialed again */
+    int64_t breaks_ns;   /* up: when a time-out breaks it; 0: none does */
+    int64_t cut_until_ns; /* nothing gets through from here to there; 0: it does */
+    bool held;           /* what is sent meanwhile arrives later, else it is lost */
+    int64_t last_due_ns; /* of what was sent in order */
+};
+
+static struct net_link links[AGENTS][AGENTS];
+static struct net_packet *inbox[AGENTS]; /* in the order of arrival */
+static int64_t next_work_ns;
+
+static void net_free_of(uint32_t agent)
+{
+    while (inbox[agent] != NULL) {
+        struct net_packet *packet = inbox[agent];
+        inbox[agent] = packet->next;
+        free(packet);
+    }
+}
+
+void net_free(void)
+{
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        net_free_of(i);
+    }
+}
+
+void net_reset(void)
+{
+    net_free();
+    memset(links, 0, sizeof(links));
+    next_work_ns = INT64_MAX;
+}
+
+static void work_at(int64_t at_ns)
+{
+    next_work_ns = at_ns < next_work_ns ? at_ns : next_work_ns;
+}
+
+static bool is_cut(uint32_t from, uint32_t to)
+{
+    return links[from][to].cut_until_ns > sim_now();
+}
+
+static void put(uint32_t to, struct net_packet *packet)
+{
+    struct net_packet **at = &inbox[to];
+    while (*at != NULL && (*at)->due_ns <= packet->due_ns) {
+        at = &(*at)->next;
+    }
+    packet->next = *at;
+    *at = packet;
+    fiber_wake_by(&world.agents[to].fiber, packet->due_ns);
+}
+
+static struct net_packet *packet_new(enum net_kind kind, uint32_t from, int64_t due_ns, size_t size)
+{
+    struct net_packet *packet = malloc(sizeof(struct net_packet) + size);
+    HF_CHECK(packet != NULL);
+    packet->kind = kind;
+    packet->from = from;
+    packet->due_ns = due_ns;
+    packet->up = false;
+    packet->size = size;
+    return packet;
+}
+
+/* Tells an agent of its connection to a peer. */
+static void tell_link(uint32_t to, uint32_t peer, bool up, int64_t at_ns)
+{
+    struct net_packet *packet = packet_new(NET_LINK, peer, at_ns, 0);
+    packet->up = up;
+    put(to, packet);
+}
+
+static int64_t draw_ns(int64_t limit_ns)
+{
+    return (int64_t)(sim_random() % (uint64_t)limit_ns);
+}
+
+/* ---- sending ---- */
+
+static void send_bytes(enum net_kind kind, uint32_t from, uint32_t to, const void *bytes,
+                       size_t size)
+{
+    const struct faults *faults = &world.faults;
+    struct net_link *link = &links[from][to];
+    net_dial(from, to);
+    world.messages++;
+    if (!link->up || !world.agents[to].up || sim_chance(faults->loss) ||
+        (is_cut(from, to) && !link->held)) {
+        return;
+    }
+    uint32_t copies = sim_chance(faults->repeat) ? 2 : 1;
+    for (uint32_t i = 0; i < copies; i++) {
+        int64_t after_ns = faults->delay_ns_max / 4 + draw_ns(faults->delay_ns_max);
+        if (sim_chance(faults->late)) {
+            after_ns += draw_ns(400 * SIM_MS);
+        }
+        int64_t due_ns = (is_cut(from, to) ? link->cut_until_ns : sim_now()) + after_ns;
+        if (!faults->reorder || sim_draw(4) != 0) {
+            due_ns = due_ns > link->last_due_ns ? due_ns : link->last_due_ns;
+            link->last_due_ns = due_ns;
+        }
+        struct net_packet *packet = packet_new(kind, from, due_ns, size);
+        memcpy(packet->bytes, bytes, size);
+        put(to, packet);
+    }
+}
+
+void net_send(uint32_t from, uint32_t to, const struct message *message)
+{
+    send_bytes(NET_MESSAGE, from, to, message, message_size(message));
+}
+
+void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size)
+{
+    send_bytes(NET_GOSSIP, from, to, bytes, size);
+}
+
+struct net_packet *net_take(uint32_t agent)
+{
+    struct net_packet *packet = inbox[agent];
+    if (packet == NULL || packet->due_ns > sim_now()) {
+        return NULL;
+    }
+    inbox[agent] = packet->next;
+    return packet;
+}
+
+int64_t net_due_ns(uint32_t agent)
+{
+    return inbox[agent] == NULL ? INT64_MAX : inbox[agent]->due_ns;
+}
+
+/* ---- connections ---- */
+
+void net_dial(uint32_t from, uint32_t to)
+{
+    struct net_link *link = &links[from][to];
+    if (!link->dialed) {
+        link->dialed = true;
+        link->up = false;
+        link->next_ns = sim_now() + draw_ns(SIM_MS);
+        work_at(link->next_ns);
+    }
+}
+
+static void break_link(uint32_t from, uint32_t to, int64_t told_ns)
+{
+    struct net_link *link = &links[from][to];
+    link->up = false;
+    link->breaks_ns = 0;
+    link->last_due_ns = 0;
+    link->next_ns = told_ns + draw_ns(DIAL_MS * SIM_MS);
+    work_at(link->next_ns);
+    tell_link(from, to, false, told_ns);
+}
+
+void net_gone(uint32_t agent, bool quiet)
+{
+    net_free_of(agent);
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        links[agent][i].dialed = false; /* the next process dials anew */
+        links[agent][i].up = false;
+        links[agent][i].breaks_ns = 0;
+        if (!links[i][agent].up || !world.agents[i].up) {
+            continue;
+        }
+        int64_t told_ns = sim_now() + draw_ns(3 * SIM_MS);
+        if (quiet && world.agents[agent].starts_ns > told_ns) {
+            told_ns = world.agents[agent].starts_ns;
+        }
+        if (is_cut(agent, i) && links[agent][i].cut_until_ns > told_ns) {
+            told_ns = links[agent][i].cut_until_ns;
+        }
+        break_link(i, agent, told_ns);
+    }
+}
+
+static void work_link(uint32_t from, uint32_t to)
+{
+    struct net_link *link = &links[from][to];
+    if (!link->dialed || !world.agents[from].up) {
+        return;
+    }
+    if (link->up && link->breaks_ns != 0) {
+        if (link->breaks_ns <= sim_now()) {
+            break_link(from, to, sim_now());
+        } else {
+            work_at(link->breaks_ns);
+        }
+    } else if (!link->up && link->next_ns <= sim_now()) {
+        if (world.agents[to].up && !is_cut(from, to) && !is_cut(to, from)) {
+            link->up = true;
+            tell_link(from, to, true, sim_now() + draw_ns(SIM_MS));
+        } else {
+            link->next_ns = sim_now() + (1 + sim_draw(10)) * DIAL_MS * SIM_MS;
+            work_at(link->next_ns);
+        }
+    } else if (!link->up) {
+        work_at(link->next_ns);
+    }
+}
+
+int64_t net_work(void)
+{
+    if (next_work_ns > sim_now()) {
+        return next_work_ns;
+    }
+    next_work_ns = INT64_MAX;
+    for (uint32_t from = 0; from < world.agent_count; from++) {
+        for (uint32_t to = 0; to < world.agent_count; to++) {
+            work_link(from, to);
+        }
+    }
+    return next_work_ns;
+}
+
+/* ---- faults ---- */
+
+static void cut_one(uint32_t from, uint32_t to, int64_t for_ns, bool held)
+{
+    struct net_link *link = &links[from][to];
+    link->cut_until_ns = sim_now() + for_ns;
+    link->held = held;
+    if (link->up && sim_draw(3) == 0) { /* keepalive, or a reset that got through */
+        link->breaks_ns = sim_now() + draw_ns(for_ns);
+        work_at(link->breaks_ns);
+    }
+}
+
+/* Whether two agents are on different sides. */
+static bool apart(uint64_t side, uint32_t a, uint32_t b)
+{
+    return ((side >> a ^ side >> b) & 1) != 0;
+}
+
+void net_cut(void)
+{
+    if (world.agent_count < 2) {
+        return;
+    }
+    enum { BOTH_WAYS = 0, INTO, OUT_OF, WAYS };
+    uint32_t way = sim_draw(WAYS);
+    bool held = sim_draw(2) == 0;
+    int64_t for_ns = 1 + draw_ns(world.faults.cut_ns_max);
+    uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* one is isolated */
+    uint32_t only = AGENTS;                                     /* from everybody */
+    if (sim_draw(3) == 0) {
+        side = sim_random(); /* the cell falls in two */
+    } else if (sim_draw(2) == 0) {
+        only = sim_draw(world.agent_count); /* from one other */
+    }
+    for (uint32_t a = 0; a < world.agent_count; a++) {
+        for (uint32_t b = 0; b < world.agent_count; b++) {
+            bool hit = apart(side, a, b) && (only == AGENTS || a == only || b == only);
+            bool out = (side >> a & 1) != 0; /* from that side to the others */
+            if (hit && (way == BOTH_WAYS || (way == OUT_OF) == out)) {
+                cut_one(a, b, for_ns, held);
+            }
+        }
+    }
+    sim_tell("cut for %lld us: side %llx, only %u, way %u%s", (long long)for_ns / 1000,
+             (unsigned long long)side, only, way, held ? ", held back" : "");
+}
+
+void net_break(void)
+{
+    uint32_t from = sim_draw(world.agent_count);
+    uint32_t to = sim_draw(world.agent_count);
+    if (!links[from][to].up) {
+        return;
+    }
+    sim_tell("the connection from %u to %u breaks", from, to);
+    struct net_packet **at = &inbox[to];
+    while (*at != NULL) {
+        struct net_packet *packet = *at;
+        if (packet->from == from && packet->kind != NET_LINK) {
+            *at = packet->next;
+            free(packet);
+        } else {
+            at = &packet->next;
+        }
+    }
+    break_link(from, to, sim_now());
+}
+
+void net_heal(void)
+{
+    for (uint32_t a = 0; a < world.agent_count; a++) {
+        for (uint32_t b = 0; b < world.agent_count; b++) {
+            links[a][b].cut_until_ns = 0;
+            links[a][b].breaks_ns = 0;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+/*
+ * Makes a failing run smaller: plays variants of it in processes of their own (a failure ends the
+ * process), keeps what still fails, until nothing that can be left out is left.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+enum { FAILED = 1 };
+
+void run_print(const struct run *run)
+{
+    printf("holdfast-sim --seed %llu --steps %llu", (unsigned long long)run->seed,
+           (unsigned long long)run->steps);
+    if (run->voters != 0) {
+        printf(" --cell %u", run->voters);
+    }
+    if (run->observers_set && run->voters != 1) {
+        printf(" --observers %u", run->observers);
+    }
+    if (run->processes != 0) {
+        printf(" --processes %u", run->processes);
+    }
+    if (run->locks != 0) {
+        printf(" --locks %u", run->locks);
+    }
+    for (uint32_t i = 0, some = 0; fault_name(i) != NULL; i++) {
+        if ((run->off >> i & 1) != 0) {
+            printf("%s%s", some++ == 0 ? " --off " : ",", fault_name(i));
+        }
+    }
+    if (broken != BREAK_NOTHING) {
+        printf(" --break %s", break_names[broken]);
+    }
+    printf(" --verbose\n");
+}
+
+/* Whether that run fails. */
+static bool fails(struct run run, uint64_t (*play)(struct run run))
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDOUT_FILENO) < 0) {
+            _exit(2);
+        }
+        world.verbose = false;
+        (void)play(run);
+        _exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        perror("holdfast-sim");
+        exit(2);
+    }
+    return WIFSIGNALED(status) || WEXITSTATUS(status) == FAILED;
+}
+
+static bool keep_if_fails(struct run *run, struct run variant, uint64_t (*play)(struct run run))
+{
+    if (!fails(variant, play)) {
+        return false;
+    }
+    *run = variant;
+    printf("still fails: ");
+    run_print(run);
+    return true;
+}
+
+/* Fewer turns, as few as may be. */
+static bool fewer_steps(struct run *run, uint64_t (*play)(struct run run))
+{
+    bool any = false;
+    for (uint64_t less = run->steps / 2; less > 0; less /= 2) {
+        struct run variant = *run;
+        variant.steps = run->steps > less ? run->steps - less : 0;
+        any = (variant.steps < run->steps && keep_if_fails(run, variant, play)) || any;
+    }
+    return any;
+}
+
+static bool fewer_faults(struct run *run, uint64_t (*play)(struct run run))
+{
+    bool any = false;
+    for (uint32_t i = 0; fault_name(i) != NULL; i++) {
+        struct run variant = *run;
+        variant.off |= UINT64_C(1) << i;
+        any = (variant.off != run->off && keep_if_fails(run, variant, play)) || any;
+    }
+    return any;
+}
+
+static bool fewer_of_all(struct run *run, uint64_t (*play)(struct run run))
+{
+    bool any = false;
+    struct run variant = *run;
+    variant.processes--;
+    any = run->processes > 1 && keep_if_fails(run, variant, play);
+    variant = *run;
+    variant.locks--;
+    any = (run->locks > 1 && keep_if_fails(run, variant, play)) || any;
+    variant = *run;
+    variant.observers--;
+    return (run->observers > 0 && keep_if_fails(run, variant, play)) || any;
+}
+
+int shrink(struct run run, uint64_t (*play)(struct run run))
+{
+    if (!fails(run, play)) {
+        printf("this run does not fail\n");
+        return 0;
+    }
+    (void)play; /* what the seed drew is what is made smaller */
+    world.run = run;
+    fibers_reset(run.seed, 1, 2);
+    faults_draw_cell();
+    struct run fixed = run;
+    fixed.voters = world.voters;
+    fixed.observers = world.agent_count - world.voters;
+    fixed.observers_set = true;
+    fixed.processes = world.process_count;
+    fixed.locks = world.lock_count;
+    world.agent_count = world.process_count = 0; /* nothing was made */
+    bool any = keep_if_fails(&run, fixed, play);
+    while (any) {
+        any = fewer_steps(&run, play);
+        any = fewer_of_all(&run, play) || any;
+        any = fewer_faults(&run, play) || any;
+    }
+    printf("what is left: ");
+    run_print(&run);
+    return FAILED;
+}

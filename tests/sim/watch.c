@@ -1,0 +1,312 @@
+/*
+ * What must be true of messages and disks, told from outside: the simulator sees both.
+ *
+ *   told       a promise or an accepted value that was told (PROMISE, ACCEPTED) was on the disk by
+ *              then, and is there at every later start, unless that store is declared gone
+ *   chosen     a grant, an amendment, an acknowledged return was durable at a majority by then
+ *   one value  a proposal's order names one value, whoever accepts it
+ *   same again a request that was answered with a grant is never answered with another by the same
+ *              coordinator
+ *   old store  a voter with a store that the others know to be wrong tells nothing as a voter
+ *   lease      when a majority has marked a session dead, no deadline of it that anybody was told
+ *              lies ahead, by its host's clock
+ *
+ * Rows of the disk that fall are found where they are written (disk.c).
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "sim.h"
+
+enum { PROPOSALS = 1024, ANSWERS = 1024 };
+
+struct proposal {
+    uint32_t lock;
+    struct message_order order;
+    uint64_t digest;
+};
+
+struct answer {
+    uint32_t from;
+    uint32_t starts; /* of the coordinator's process */
+    uint32_t agent;
+    uint32_t epoch;
+    uint64_t request_id;
+    struct message_order version;
+};
+
+struct promised {
+    uint32_t epoch;
+    uint32_t boot;
+    int64_t deadline_ns;
+};
+
+static struct {
+    /* By voter. */
+    uint64_t told_promise[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
+    struct message_order told_accepted[MESSAGE_VOTERS_MAX][LOCKS];
+    struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest ever */
+    /* Rings. */
+    struct proposal proposals[PROPOSALS];
+    uint32_t proposal_count;
+    struct answer answers[ANSWERS];
+    uint32_t answer_count;
+    /* By agent: the last deadline of its last epochs. */
+    struct promised promised[AGENTS];
+} seen;
+
+void watch_reset(void)
+{
+    memset(&seen, 0, sizeof(seen));
+}
+
+static uint32_t majority(void)
+{
+    return world.voters / 2 + 1;
+}
+
+/* ---- told ---- */
+
+static uint32_t partition_of(uint32_t lock)
+{
+    char name[16];
+    lock_name_of(lock, name, sizeof(name));
+    return names_partition(name, strlen(name));
+}
+
+/* Whether a disk has what it accepted at that order, or newer, or deleted it since. */
+static bool has_accepted(const struct disk *disk, uint32_t lock, struct message_order order)
+{
+    const struct disk_register *row = &disk->registers[lock];
+    return (row->used && !message_order_before(row->reg.accepted, order)) ||
+           !message_order_before(disk->checkpoints[partition_of(lock)].order, order);
+}
+
+static void check_told(const struct sim_agent *agent)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (agent->disk.promised[p] < seen.told_promise[agent->index][p]) {
+            sim_fail("voter %u forgot its promise of %llx in partition %u", agent->index,
+                     (unsigned long long)seen.told_promise[agent->index][p], p);
+        }
+    }
+    for (uint32_t lock = 0; lock < world.lock_count; lock++) {
+        struct message_order order = seen.told_accepted[agent->index][lock];
+        if (order.ballot != 0 && !has_accepted(&agent->disk, lock, order)) {
+            sim_fail("voter %u forgot what it accepted of lock %u at %llx.%llu", agent->index, lock,
+                     (unsigned long long)order.ballot, (unsigned long long)order.sequence);
+        }
+    }
+}
+
+void watch_starts(const struct sim_agent *agent)
+{
+    if (agent->index < world.voters && agent->store == STORE_GOOD) {
+        check_told(agent);
+    }
+}
+
+void watch_forgot(const struct sim_agent *agent)
+{
+    if (agent->index < world.voters) {
+        memset(seen.told_promise[agent->index], 0, sizeof(seen.told_promise[agent->index]));
+        memset(seen.told_accepted[agent->index], 0, sizeof(seen.told_accepted[agent->index]));
+    }
+    seen.promised[agent->index].epoch = 0;
+}
+
+static void sent_promise(const struct sim_agent *from, const struct message_promise *promise)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (!message_partition_has(&promise->promised, p)) {
+            continue;
+        }
+        if (from->disk.promised[p] < promise->ballot) {
+            sim_fail("voter %u promises %llx in partition %u before that is durable", from->index,
+                     (unsigned long long)promise->ballot, p);
+        }
+        uint64_t *told = &seen.told_promise[from->index][p];
+        *told = promise->ballot > *told ? promise->ballot : *told;
+    }
+}
+
+static void sent_accepted(const struct sim_agent *from, const struct message_accepted *accepted)
+{
+    uint32_t lock = disk_lock_of(&accepted->name);
+    if (accepted->higher != 0 || accepted->full) {
+        return;
+    }
+    if (!has_accepted(&from->disk, lock, accepted->order)) {
+        sim_fail("voter %u tells that it accepted lock %u at %llx.%llu before that is durable",
+                 from->index, lock, (unsigned long long)accepted->order.ballot,
+                 (unsigned long long)accepted->order.sequence);
+    }
+    struct message_order *told = &seen.told_accepted[from->index][lock];
+    *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
+}
+
+/* ---- chosen ---- */
+
+static void check_chosen(const struct sim_agent *from, const struct message_name *name,
+                         struct message_order order)
+{
+    uint32_t lock = disk_lock_of(name);
+    uint32_t count = 0;
+    for (uint32_t voter = 0; voter < world.voters; voter++) {
+        count += !message_order_before(seen.durable[voter][lock], order);
+    }
+    if (count < majority()) {
+        sim_fail("voter %u answers with what %u of %u voters have durably: lock %u, %llx.%llu",
+                 from->index, count, world.voters, lock, (unsigned long long)order.ballot,
+                 (unsigned long long)order.sequence);
+    }
+}
+
+static void sent_grant(const struct sim_agent *from, const struct message_grant *grant)
+{
+    check_chosen(from, &grant->name, grant->version);
+    struct answer now = {.from = from->index,
+                         .starts = from->starts,
+                         .agent = agent_of_name(&grant->agent),
+                         .epoch = grant->epoch,
+                         .request_id = grant->request_id,
+                         .version = grant->version};
+    for (uint32_t i = 0; i < ANSWERS; i++) {
+        const struct answer *old = &seen.answers[i];
+        if (old->starts == now.starts && old->from == now.from && old->agent == now.agent &&
+            old->epoch == now.epoch && old->request_id == now.request_id) {
+            if (!message_order_equal(old->version, now.version)) {
+                sim_fail("voter %u answers request %llx of host %u with another grant", now.from,
+                         (unsigned long long)now.request_id, now.agent);
+            }
+            return;
+        }
+    }
+    seen.answers[seen.answer_count++ % ANSWERS] = now;
+}
+
+/* ---- one value ---- */
+
+static uint64_t mix(uint64_t digest, const void *bytes, size_t size)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < size; i++) {
+        digest = (digest ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
+static uint64_t digest_of(const struct message_value *value)
+{
+    const uint64_t numbers[] = {value->version.ballot, value->version.sequence,
+                                value->token_first,    value->token_last,
+                                value->epoch,          value->lock_delay_ms,
+                                value->mode,           value->share_count};
+    uint64_t digest = mix(UINT64_C(0xcbf29ce484222325), numbers, sizeof(numbers));
+    digest = mix(digest, value->owner.text, sizeof(value->owner.text));
+    uint64_t shares = 0; /* in any order */
+    for (uint32_t i = 0; i < value->share_count; i++) {
+        const struct message_share *share = &value->shares[i];
+        const uint64_t parts[] = {share->version.ballot, share->version.sequence, share->epoch};
+        uint64_t one = mix(UINT64_C(0xcbf29ce484222325), parts, sizeof(parts));
+        shares += mix(one, share->agent.text, sizeof(share->agent.text));
+    }
+    return digest ^ shares;
+}
+
+static void check_proposal(const struct quorum_register *reg)
+{
+    struct proposal now = {
+        .lock = disk_lock_of(&reg->name), .order = reg->accepted, .digest = digest_of(&reg->value)};
+    for (uint32_t i = 0; i < PROPOSALS; i++) {
+        const struct proposal *old = &seen.proposals[i];
+        if (old->order.ballot != 0 && old->lock == now.lock &&
+            message_order_equal(old->order, now.order)) {
+            if (old->digest != now.digest) {
+                sim_fail("two values of lock %u at %llx.%llu", now.lock,
+                         (unsigned long long)now.order.ballot,
+                         (unsigned long long)now.order.sequence);
+            }
+            return;
+        }
+    }
+    seen.proposals[seen.proposal_count++ % PROPOSALS] = now;
+}
+
+/* ---- leases ---- */
+
+void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns)
+{
+    struct promised *at = &seen.promised[agent->index];
+    if (at->epoch == epoch && at->boot == agent->clock.boot && deadline_ns < at->deadline_ns) {
+        sim_fail("the deadline of host %u falls", agent->index);
+    }
+    *at = (struct promised){epoch, agent->clock.boot, deadline_ns};
+}
+
+/* A mark became durable. */
+static void check_marks(const struct message_session *mark)
+{
+    uint32_t agent = agent_of_name(&mark->agent);
+    uint32_t count = 0;
+    for (uint32_t voter = 0; voter < world.voters; voter++) {
+        count += world.agents[voter].disk.marks[agent].epoch >= mark->epoch;
+    }
+    const struct promised *at = &seen.promised[agent];
+    const struct sim_agent *owner = &world.agents[agent];
+    if (count >= majority() && at->epoch != 0 && at->epoch <= mark->epoch &&
+        at->boot == owner->clock.boot && clock_now(owner) < at->deadline_ns) {
+        sim_fail("session %u of host %u is dead %lld us before its deadline", mark->epoch, agent,
+                 (long long)(at->deadline_ns - clock_now(owner)) / 1000);
+    }
+}
+
+void watch_durable(const struct sim_agent *agent, const struct action *action)
+{
+    if (action->kind == ACTION_PERSIST_REGISTER) {
+        const struct quorum_register *reg = &action->as.reg;
+        struct message_order *durable = &seen.durable[agent->index][disk_lock_of(&reg->name)];
+        check_proposal(reg);
+        *durable = message_order_before(*durable, reg->accepted) ? reg->accepted : *durable;
+    } else if (action->kind == ACTION_PERSIST_MARK) {
+        check_marks(&action->as.mark);
+    }
+}
+
+/* ---- all messages ---- */
+
+static bool is_vote(enum message_kind kind)
+{
+    return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
+           kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_RENEW_ACK ||
+           kind == MESSAGE_CHECKPOINTED;
+}
+
+void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message)
+{
+    bool own = agent_of_name(&message->from) == from->index; /* else it only passes it on */
+    if (world.verbose) {
+        sim_tell("%u -> %u: message %d%s", from->index, to, message->kind, own ? "" : " (relayed)");
+    }
+    if (own && from->store == STORE_WRONG && is_vote(message->kind)) {
+        sim_fail("voter %u, whose store is not what it was, sends a message of kind %d",
+                 from->index, message->kind);
+    }
+    if (!own) {
+        return;
+    }
+    switch (message->kind) {
+    case MESSAGE_PROMISE:
+        sent_promise(from, &message->as.promise);
+        break;
+    case MESSAGE_ACCEPTED:
+        sent_accepted(from, &message->as.accepted);
+        break;
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+        sent_grant(from, &message->as.grant);
+        break;
+    default:
+        break;
+    }
+}
