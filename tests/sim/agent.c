@@ -1,312 +1,154 @@
 /*
- * A simulated agent: the real quorum core, renewal, names and host core, driven as their headers
- * say. Each step's PERSISTs are one commit, which the agent may be killed before or after; what
- * stands behind them is done afterwards. Messages to itself wait in a queue that a crash loses.
+ * A simulated agent: the real driver with the real cores. Its operations are here: what it sends
+ * goes into the network, what it commits is durable some time later, or never.
  *
- * Regions and lifelines are the host's memory: they outlive the agent, and end with a reboot.
+ * It may be killed at every atomic step of the host core and between any two things that it does.
+ * A batch that is on its way to the disk then is there as a whole, or not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "holdfast/holdfast.h"
 #include "proto/check.h"
 #include "sim.h"
 
 static const struct quorum_limits quorum_limits = {
-    .registers = 64, .agents = 8, .requests = 64, .shares = 64};
-enum { NAMES = 64, CLIENTS = 24, SIM_HANDLES = 128, WATCHES = 8, STEPS_BEFORE_REST = 200000 };
+    .registers = 64, .agents = 40, .requests = 96, .shares = 96};
+enum { NAMES = 96, STEPS_BEFORE_REST = 200000 };
 
-static void agent_name(const struct sim_agent *agent, struct message_agent *out)
+uint32_t agent_of_name(const struct message_agent *name)
 {
-    char text[8];
-    int size = snprintf(text, sizeof(text), "host-%c", (char)('a' + agent->index));
-    message_agent_set(out, text, (size_t)size);
-}
-
-/* ---- the kernel ---- */
-
-static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
-{
-    (void)arg;
-    fiber_futex_sleep(word, expected, timeout_ns);
-}
-
-static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
-{
-    (void)arg;
-    if (broken == BREAK_WAKE && sim_chance(2)) {
-        return;
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        if (memcmp(&world.agents[i].name, name, sizeof(*name)) == 0) {
+            return i;
+        }
     }
-    fiber_futex_wake(world.fibers, AGENTS + PROCESSES, word, count);
+    return AGENTS;
 }
 
-static int64_t kernel_now(void *arg)
+/* ---- the driver's operations ---- */
+
+static void operation_act(void *arg, const struct host_action *action, const unsigned char *bytes)
 {
-    (void)arg;
-    return sim_now();
+    host_act(arg, action, bytes);
 }
 
-void agent_bell(void *arg)
+static void operation_send(void *arg, const struct message_agent *to, const struct message *message)
 {
     struct sim_agent *agent = arg;
-    agent->bell = true;
-    fiber_tell(&agent->fiber);
-}
-
-void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent)
-{
-    *kernel = (struct hfi_kernel){.sleep = kernel_sleep,
-                                  .wake = kernel_wake,
-                                  .now_ns = kernel_now,
-                                  .bell = agent_bell,
-                                  .arg = agent};
-}
-
-/* ---- committing, sending ---- */
-
-static void commit(struct sim_agent *agent)
-{
-    sim_point();
-    sim_point();
-    if (broken != BREAK_COMMIT || sim_chance(3)) {
-        agent->disk = agent->uncommitted;
+    uint32_t index = agent_of_name(to);
+    if (!message_valid(message)) {
+        sim_fail("host %u sends a message that makes no sense: kind %d", agent->index,
+                 message->kind);
     }
-    sim_point();
+    if (index == agent->index || index == AGENTS) {
+        sim_fail("host %u sends a message of kind %d to %s", agent->index, message->kind,
+                 index == AGENTS ? "nobody" : "itself");
+    }
+    watch_sent(agent, index, message);
+    net_send(agent->index, index, message);
     sim_point();
 }
 
-static void own_put(struct sim_agent *agent, const struct message *message)
+static void operation_send_gossip(void *arg, const struct message_agent *to, const void *bytes,
+                                  size_t size)
 {
-    HF_CHECK(agent->own_count < OWN_MESSAGES);
-    agent->own[(agent->own_first + agent->own_count++) % OWN_MESSAGES] = *message;
+    const struct sim_agent *agent = arg;
+    uint32_t index = agent_of_name(to);
+    if (index != agent->index && index != AGENTS) {
+        net_send_gossip(agent->index, index, bytes, size);
+    }
 }
 
-static void quorum_act(struct sim_agent *agent)
+static void address_of(const struct sim_agent *agent, char *text, size_t size)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < agent->actions.count; i++) {
-        disk_write(&agent->uncommitted, &agent->actions.items[i]);
-        any = any || agent->actions.items[i].kind != ACTION_SEND;
+    int ignored = snprintf(text, size, "sim://%.*s", agent->name.length, agent->name.text);
+    (void)ignored;
+}
+
+static void operation_address(void *arg, const struct message_agent *agent, const char *address)
+{
+    char text[MESSAGE_ADDRESS_MAX];
+    uint32_t index = agent_of_name(agent);
+    (void)arg;
+    if (index == AGENTS) {
+        sim_fail("an agent that there is not says where it listens");
     }
-    if (any) {
-        commit(agent);
+    address_of(&world.agents[index], text, sizeof(text));
+    if (strcmp(text, address) != 0) {
+        sim_fail("host %u is said to listen at %s", index, address);
     }
-    for (uint32_t i = 0; i < agent->actions.count; i++) {
-        const struct action *action = &agent->actions.items[i];
-        if (action->kind == ACTION_SEND && action->as.send.to == agent->index) {
-            own_put(agent, &action->as.send.message);
+}
+
+/* Whether the batch that is on its way gets there, is known at the latest now. */
+static void batch_lands(struct sim_agent *agent)
+{
+    const struct driver_batch *batch = agent->batch;
+    agent->batch = NULL;
+    if (agent->batch_fails) {
+        if (sim_draw(2) == 0) {
+            disk_apply(agent, batch);
         }
-    }
-    agent->actions.count = 0;
-}
-
-static void quorum_do(struct sim_agent *agent, struct quorum_event event)
-{
-    event.now_ns = sim_now();
-    event.random = sim_random();
-    quorum_step(agent->quorum, &event, &agent->actions);
-    quorum_check_invariants(agent->quorum);
-    quorum_act(agent);
-}
-
-static struct sim_process *process_of(uint32_t connection)
-{
-    for (uint32_t i = 0; i < PROCESSES; i++) {
-        if (connection != 0 && world.processes[i].connection.number == connection) {
-            return &world.processes[i];
-        }
-    }
-    return NULL;
-}
-
-static struct lifeline *lifeline_of(struct sim_agent *agent, uint32_t client)
-{
-    for (uint32_t i = 0; i < LIFELINES; i++) {
-        if (agent->lifelines[i].used && agent->lifelines[i].client == client) {
-            return &agent->lifelines[i];
-        }
-    }
-    return NULL;
-}
-
-static void welcomed(struct sim_agent *agent, const struct host_action *action)
-{
-    struct sim_process *process = process_of(action->connection);
-    struct lifeline *line = lifeline_of(agent, action->client);
-    if (line == NULL) {
-        for (uint32_t i = 0; i < LIFELINES && line == NULL; i++) {
-            line = agent->lifelines[i].used ? NULL : &agent->lifelines[i];
-        }
-        HF_CHECK(line != NULL);
-        *line = (struct lifeline){.used = true,
-                                  .client = action->client,
-                                  .nonce = action->as.identity.nonce,
-                                  .ids = {action->client},
-                                  .id_count = 1};
-        line->process = process ? process->index : UINT32_MAX;
-        line->generation = process ? process->generation : 0;
-    }
-    if (process != NULL) {
-        process->connection.client = action->client;
-        process->connection.welcomed = true;
-    }
-}
-
-static void host_reply(struct sim_agent *agent, const struct host_action *action)
-{
-    struct sim_process *process = process_of(action->connection);
-    if (process == NULL || process->connection.broken) {
+        driver_committed(agent->driver, 0, "the disk fails");
         return;
     }
-    int32_t region = -1;
-    if (action->as.reply.fds == HOST_FD_REGION) {
-        region = (int32_t)agent->region_count - 1;
+    if (broken != BREAK_COMMIT || sim_chance(3)) {
+        disk_apply(agent, batch);
     }
-    if (!packets_put(&process->connection.to_client,
-                     agent->host_actions.output + action->as.reply.offset, action->as.reply.size,
-                     region) &&
-        !action->as.reply.unasked) {
-        sim_fail("a process has more answers than it asked for");
-    }
-    fiber_tell(&process->fiber);
+    driver_committed(agent->driver, agent->disk.commit, NULL);
 }
 
-/* The id may be another's soon: what still comes on the old one's socket is nobody's. */
-static void forget(uint32_t client)
+static void operation_commit(void *arg, const struct driver_batch *batch)
 {
-    for (uint32_t i = 0; i < PROCESSES; i++) {
-        struct connection *connection = &world.processes[i].connection;
-        if (connection->welcomed && connection->client == client) {
-            connection->told = true;
-            connection->broken = true;
-            fiber_tell(&world.processes[i].fiber);
-        }
+    struct sim_agent *agent = arg;
+    HF_CHECK(agent->batch == NULL && driver_batch_count(batch) > 0);
+    int64_t takes_ns = 20000 + sim_draw(2000000);
+    if (world.faults.slow_disk && sim_draw(16) == 0) {
+        takes_ns = sim_draw(900) * SIM_MS;
     }
-}
-
-static void host_act_one(struct sim_agent *agent, const struct host_action *action)
-{
-    struct lifeline *line = NULL;
-    struct sim_process *process = NULL;
-    struct message message;
-    switch (action->kind) {
-    case HOST_SEND:
-        quorum_header(agent->quorum, action->as.send.message.kind, &message);
-        message.as = action->as.send.message.as;
-        own_put(agent, &message);
-        break;
-    case HOST_REPLY:
-        host_reply(agent, action);
-        break;
-    case HOST_WELCOMED:
-        welcomed(agent, action);
-        break;
-    case HOST_HANG_UP:
-        process = process_of(action->connection);
-        if (process != NULL) {
-            sim_tell("agent hangs up on process %u: %s", process->index, action->as.text);
-            process->connection.broken = true;
-            fiber_tell(&process->fiber);
-        }
-        break;
-    case HOST_FORGET:
-        line = lifeline_of(agent, action->client);
-        if (line != NULL) {
-            line->used = false;
-        }
-        forget(action->client);
-        break;
-    case HOST_ALIAS:
-        line = lifeline_of(agent, action->client);
-        HF_CHECK(line != NULL && line->id_count < IDS_MAX);
-        line->ids[line->id_count++] = action->as.identity.holder;
-        break;
-    case HOST_LOG:
-        sim_tell("agent: %s region %u slot %d token %llx number %lld", action->as.log.event,
-                 action->as.log.region, (int)action->as.log.slot,
-                 (unsigned long long)action->as.log.token, (long long)action->as.log.number);
-        break;
-    case HOST_PERSIST_SLOT:
-    case HOST_PERSIST_NO_SLOT:
-        break;
-    }
-}
-
-static void host_act(struct sim_agent *agent)
-{
-    bool any = false;
-    uint32_t done = 0;
-    struct host_actions *actions = &agent->host_actions;
-    for (uint32_t i = 0; i < actions->count; i++) {
-        enum host_action_kind kind = actions->items[i].kind;
-        bool persist = kind == HOST_PERSIST_SLOT || kind == HOST_PERSIST_NO_SLOT;
-        if (persist) {
-            disk_write_host(&agent->uncommitted, &actions->items[i]);
-            any = true;
-        } else if (!any) { /* nothing durable before it */
-            host_act_one(agent, &actions->items[i]);
-            done = i + 1;
-        }
-    }
-    if (any) {
-        commit(agent);
-    }
-    for (uint32_t i = done; i < actions->count; i++) {
-        host_act_one(agent, &actions->items[i]);
+    agent->batch = batch;
+    agent->batch_fails = sim_chance(world.faults.fail);
+    agent->durable_ns = sim_now() + takes_ns;
+    sim_point();
+    if (world.agent_count == 1) { /* within the call, as in a real cell of one */
+        sim_point();
+        agent->durable_ns = sim_now();
+        batch_lands(agent);
         sim_point();
     }
-    actions->count = 0;
-    actions->output_used = 0;
 }
 
-static void host_do(struct sim_agent *agent, struct host_event event)
+static void operation_log(void *arg, const struct action_log *log)
 {
-    event.now_ns = sim_now();
-    event.random = sim_random();
-    host_step(agent->host, &event, &agent->host_actions);
-    host_check_invariants(agent->host);
-    host_act(agent);
+    const struct sim_agent *agent = arg;
+    sim_tell("host %u: %s %.*s %lld %s", agent->index, log->event, log->agent.length,
+             log->agent.text, (long long)log->number, log->text);
 }
 
-/* ---- the session ---- */
-
-static void new_epoch(struct sim_agent *agent)
+static void operation_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
-    agent->uncommitted.epoch++;
-    agent->disk.epoch = agent->uncommitted.epoch; /* flushed by itself, before it is used */
+    struct sim_agent *agent = arg;
+    watch_promise(agent, epoch, deadline_ns);
+    agent->lease_file = (struct lease_file){epoch, deadline_ns, true};
+    agent->serving = true;
 }
 
-static void lease_look(struct sim_agent *agent)
+static void operation_session(void *arg, enum renewal_state state, uint32_t epoch)
 {
-    struct host_event event = {.kind = HOST_LEASE};
-    int64_t now_ns = sim_now();
-    enum renewal_state state = renewal_state(&agent->renewal, now_ns);
-    struct host_lease lease = {.deadline_ns = renewal_deadline_ns(&agent->renewal),
-                               .epoch = renewal_epoch(&agent->renewal),
-                               .lost = state == RENEWAL_LOST};
-    if (agent->told_any && lease.deadline_ns == agent->told.deadline_ns &&
-        lease.epoch == agent->told.epoch && lease.lost == agent->told.lost) {
-        return;
-    }
-    if (!lease.lost && lease.deadline_ns == 0) {
-        return; /* never safe yet */
-    }
-    agent->told = lease;
-    agent->told_any = true;
-    event.as.lease = lease;
-    if (!lease.lost) {
-        agent->lease_file = (struct lease_file){
-            .epoch = lease.epoch, .deadline_ns = lease.deadline_ns, true};
-    }
-    host_do(agent, event);
-    if (lease.lost) {
-        sim_tell("agent: session %u is lost", lease.epoch);
-        new_epoch(agent);
-        renewal_start(&agent->renewal, agent->disk.epoch, false, sim_now(), sim_random(),
-                      &agent->actions);
-        quorum_act(agent);
-    }
+    static const char *const words[] = {"safe", "in jeopardy", "lost"};
+    const struct sim_agent *agent = arg;
+    sim_tell("host %u: session %u is %s", agent->index, epoch, words[state]);
+}
+
+static int64_t operation_now(void *arg)
+{
+    return clock_now(arg);
+}
+
+static uint64_t operation_random(void *arg)
+{
+    (void)arg;
+    return sim_random();
 }
 
 /* ---- starting ---- */
@@ -324,267 +166,155 @@ static void *keep(void **memory, size_t *kept, size_t size)
     return *memory;
 }
 
-static void region_make(struct sim_agent *agent)
-{
-    struct hfi_region_sizes sizes = {
-        .slot_count = SLOTS, .holder_count = 65535, .block_count = BLOCKS};
-    struct hfi_region_identity identity = {
-        .cell = "sim", .agent = "host-a", .namespace_name = "default", .grace_ns = SIM_GRACE_NS};
-    identity.incarnation = sim_random();
-    if (agent->region_count > 0) {
-        struct hfi_header *before = agent->regions[agent->region_count - 1].region.header;
-        if (before != NULL) {
-            before->abandoned = 1;
-            fiber_futex_wake(world.fibers, AGENTS + PROCESSES, &before->lease_wake, INT32_MAX);
-        }
-    }
-    HF_CHECK(agent->region_count < REGIONS_MAX);
-    struct region_memory *region = &agent->regions[agent->region_count++];
-    uint64_t size = hfi_region_size(&sizes);
-    region->memory = calloc(1, size);
-    HF_CHECK(region->memory != NULL);
-    hfi_region_format(region->memory, &sizes, &identity);
-    const char *error = hfi_region_attach(region->memory, size, &region->region);
-    HF_CHECK(error == NULL);
-}
-
-static void quorum_make(struct sim_agent *agent)
+static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
+                        struct message *header)
 {
     struct quorum_config config = {.limits = quorum_limits,
                                    .membership = 1,
-                                   .voter_count = AGENTS,
+                                   .voter_count = world.voters,
                                    .self = agent->index,
-                                   .store_id = {1, 2},
+                                   .rejoin = agent->disk.rejoin,
                                    .session_ttl_ns = SIM_TTL_NS,
-                                   .max_drift_percent = 10};
-    struct renewal_config renewal = {.voter_count = AGENTS,
-                                     .session_ttl_ns = SIM_TTL_NS,
-                                     .grace_period_ns = SIM_GRACE_NS,
-                                     .max_drift_percent = 10,
-                                     .advertise = "sim"};
-    struct message header;
-    agent_name(agent, &config.voters[0]);
-    renewal.voters[0] = config.voters[0];
-    HF_CHECK(quorum_config_error(&config) == NULL);
-    agent->names = names_init(keep(&agent->names_memory, &agent->names_bytes, names_size(NAMES)),
-                              NAMES, sim_random());
-    agent->quorum = quorum_init(
-        keep(&agent->quorum_memory, &agent->quorum_bytes, quorum_size(&quorum_limits)), &config,
-        agent->names);
-    disk_load(&agent->disk, agent->quorum);
-    quorum_header(agent->quorum, MESSAGE_RENEW, &header);
+                                   .grace_ns = SIM_GRACE_NS,
+                                   .max_drift_percent = SIM_DRIFT_PERCENT};
+    memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
+    address_of(agent, config.advertise, sizeof(config.advertise));
+    for (uint32_t i = 0; i < world.voters; i++) {
+        config.voters[i] = world.agents[i].name;
+    }
+    quorum_rules(&config, rules);
+    agent->quorum = NULL;
+    if (agent->index < world.voters) {
+        HF_CHECK(quorum_config_error(&config) == NULL);
+        agent->quorum = quorum_init(
+            keep(&agent->quorum_memory, &agent->quorum_bytes, quorum_size(&quorum_limits)), &config,
+            agent->names);
+        disk_load(&agent->disk, agent->quorum);
+        quorum_header(agent->quorum, MESSAGE_RENEW, header);
+        return;
+    }
+    message_zero(header);
+    header->kind = MESSAGE_RENEW;
+    header->membership = 1;
+    header->from = agent->name;
+    memcpy(header->store_id, agent->disk.store_id, sizeof(header->store_id));
+}
+
+static void renewal_make(struct sim_agent *agent, const struct message_rules *rules,
+                         const struct message *header)
+{
+    struct renewal_config config = {.voter_count = world.voters,
+                                    .session_ttl_ns = SIM_TTL_NS,
+                                    .grace_period_ns = SIM_GRACE_NS,
+                                    .max_drift_percent = SIM_DRIFT_PERCENT,
+                                    .rules = message_rules_digest(rules)};
+    address_of(agent, config.advertise, sizeof(config.advertise));
+    for (uint32_t i = 0; i < world.voters; i++) {
+        config.voters[i] = world.agents[i].name;
+    }
     memset(&agent->renewal, 0, sizeof(agent->renewal));
-    renewal_init(&agent->renewal, &renewal, &header);
+    renewal_init(&agent->renewal, &config, header);
 }
 
-static void host_make(struct sim_agent *agent, bool adopted)
+static void driver_make(struct sim_agent *agent, const struct message_rules *rules)
 {
-    struct host_config config = {
-        .limits = {.locks = SLOTS,
-                   .clients = CLIENTS,
-                   .handles = SIM_HANDLES,
-                   .blocks = BLOCKS,
-                   .watches = WATCHES},
-        .role = "voter",
-        .version = "sim",
-        .store_id = {1, 2},
-        .session_ttl_ns = SIM_TTL_NS,
-        .grace_ns = SIM_GRACE_NS,
-        .max_drift_percent = 10,
-        .voter_count = AGENTS,
-        .continued_epoch = adopted ? agent->disk.epoch : 0,
-        .namespace_count = 1,
-        .namespaces = {"default"},
-    };
-    message_agent_set(&config.cell, "sim", 3);
-    agent_name(agent, &config.agent);
-    agent_name(agent, &config.voters[0]);
-    agent->host = host_init(keep(&agent->host_memory, &agent->host_bytes, host_size(&config)),
-                            &config, agent->names, &agent->kernel);
-    agent->mapped = agent->regions[agent->region_count - 1].region;
-    const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
-    HF_CHECK(error == NULL);
-}
-
-static void host_load(struct sim_agent *agent)
-{
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        const struct slot_row *row = &agent->disk.slots[i];
-        if (row->used && !host_load_slot(agent->host, 0, i, row->name.bytes, row->name.length)) {
-            sim_fail("slot %u of the store does not load", i);
-        }
+    struct driver_config config = {.host = agent->host,
+                                   .quorum = agent->quorum,
+                                   .renewal = &agent->renewal,
+                                   .self = agent->name,
+                                   .voter_count = world.voters,
+                                   .rules = *rules,
+                                   .operations = {.act = operation_act,
+                                                  .send = operation_send,
+                                                  .send_gossip = operation_send_gossip,
+                                                  .address = operation_address,
+                                                  .commit = operation_commit,
+                                                  .log = operation_log,
+                                                  .promise = operation_promise,
+                                                  .session = operation_session,
+                                                  .now_ns = operation_now,
+                                                  .random = operation_random,
+                                                  .arg = agent}};
+    memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
+    for (uint32_t i = 0; i < world.voters; i++) {
+        config.voters[i] = world.agents[i].name;
     }
-    for (uint32_t i = 0; i < agent->disk.register_count; i++) {
-        host_load_grant(agent->host, &agent->disk.registers[i].name,
-                        &agent->disk.registers[i].value);
-    }
-    const char *error = host_check_regions(agent->host);
-    if (error != NULL) {
-        sim_fail("the region cannot be adopted: %s", error);
-    }
-    struct host_peer peer = {.pid = 1, .uid = 1, .command = "sim", .rights = {HOST_MAY_USE}};
-    for (uint32_t i = 0; i < LIFELINES; i++) {
-        struct lifeline *line = &agent->lifelines[i];
-        bool lives = line->used && line->process < PROCESSES &&
-                     world.processes[line->process].alive &&
-                     world.processes[line->process].generation == line->generation;
-        line->told_dead = false;
-        if (!lives && broken != BREAK_DEAD_HOLDERS) {
-            line->used = false; /* the file goes: its ids are nobody's */
-        }
-        for (uint32_t k = 0; line->used && k < line->id_count; k++) {
-            if (!host_load_survivor(agent->host, line->client, line->ids[k], line->nonce, &peer)) {
-                sim_fail("holder id %u of a living process does not load", line->ids[k]);
-            }
-        }
-        line->told_dead = broken == BREAK_DEAD_HOLDERS && !lives;
-    }
+    HF_CHECK(agent->driver == NULL);
+    agent->driver = driver_create(&config);
+    HF_CHECK(agent->driver != NULL);
 }
 
 static void agent_begin(struct sim_agent *agent)
 {
-    agent->uncommitted = agent->disk;
+    struct message_rules rules;
+    struct message header;
     bool adopted = agent->lease_file.valid && agent->lease_file.epoch == agent->disk.epoch &&
-                   sim_now() <= agent->lease_file.deadline_ns + SIM_GRACE_NS &&
+                   clock_now(agent) <= agent->lease_file.deadline_ns + SIM_GRACE_NS &&
                    agent->region_count > 0 &&
                    agent->regions[agent->region_count - 1].memory != NULL;
     if (!adopted) {
-        memset(agent->uncommitted.slots, 0, sizeof(agent->uncommitted.slots));
-        agent->disk = agent->uncommitted;
-        new_epoch(agent);
+        memset(agent->disk.slots, 0, sizeof(agent->disk.slots));
+        agent->disk.epoch++;
+        agent->disk.commit++;
         region_make(agent);
     }
-    sim_tell("agent starts: epoch %u, %s", agent->disk.epoch, adopted ? "adopted" : "new");
-    quorum_make(agent);
-    quorum_do(agent, (struct quorum_event){.kind = QUORUM_START});
+    sim_tell("host %u: agent starts, epoch %u, %s", agent->index, agent->disk.epoch,
+             adopted ? "adopted" : "new");
+    watch_starts(agent);
+    agent->names = names_init(keep(&agent->names_memory, &agent->names_bytes, names_size(NAMES)),
+                              NAMES, sim_random());
+    quorum_make(agent, &rules, &header);
+    renewal_make(agent, &rules, &header);
     host_make(agent, adopted);
     host_load(agent);
-    struct host_event start = {.kind = HOST_START};
-    start.as.lease.epoch = agent->disk.epoch;
-    host_do(agent, start);
-    agent->told = start.as.lease;
-    agent->told_any = false;
-    renewal_start(&agent->renewal, agent->disk.epoch, adopted, sim_now(), sim_random(),
-                  &agent->actions);
-    quorum_act(agent);
+    driver_make(agent, &rules);
+    for (uint32_t i = 0; i < world.voters; i++) {
+        if (i != agent->index) {
+            net_dial(agent->index, i);
+        }
+    }
+    driver_start(agent->driver, agent->disk.epoch, adopted);
 }
 
 /* ---- serving ---- */
 
-static void own_message(struct sim_agent *agent)
+static bool read_network(struct sim_agent *agent)
 {
-    struct message message = agent->own[agent->own_first];
-    agent->own_first = (agent->own_first + 1) % OWN_MESSAGES;
-    agent->own_count--;
-    if (!message_valid(&message)) {
-        sim_fail("an agent sends itself a message that makes no sense: kind %d", message.kind);
+    struct net_packet *packet = agent->taken = net_take(agent->index);
+    if (packet == NULL) {
+        return false;
     }
-    if (message.kind == MESSAGE_RENEW_ACK) {
-        renewal_acked(&agent->renewal, &message, sim_now(), &agent->actions);
-        quorum_act(agent);
-        lease_look(agent);
-    } else if (message_is_for_host(message.kind)) {
-        struct host_event event = {.kind = HOST_MESSAGE};
-        event.as.message = &message;
-        host_do(agent, event);
+    const struct message_agent *from = &world.agents[packet->from].name;
+    if (packet->kind == NET_LINK) {
+        sim_tell("host %u: the connection to %u is %s", agent->index, packet->from,
+                 packet->up ? "there" : "broken");
+        driver_link(agent->driver, from, packet->up);
+    } else if (packet->kind == NET_GOSSIP) {
+        driver_received_gossip(agent->driver, from, packet->bytes, packet->size);
     } else {
-        struct quorum_event event = {.kind = QUORUM_MESSAGE};
-        event.as.message = &message;
-        quorum_do(agent, event);
+        driver_received(agent->driver, (const struct message *)(const void *)packet->bytes);
     }
-}
-
-static void hello(struct sim_agent *agent, struct sim_process *process,
-                  const struct hfi_frame *frame)
-{
-    struct host_peer peer = {.pid = 100 + process->index,
-                             .uid = 1,
-                             .command = "sim",
-                             .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
-    struct lifeline *line = lifeline_of(agent, frame->hello.client);
-    struct host_event event = {.kind = HOST_CONNECTED};
-    event.as.connected.peer = &peer;
-    event.as.connected.hello = &frame->hello;
-    event.as.connected.request = frame->request;
-    event.as.connected.connection = process->connection.number;
-    event.as.connected.resumed = frame->hello.client != 0 && line != NULL &&
-                                 line->nonce == frame->hello.nonce &&
-                                 line->process == process->index &&
-                                 line->generation == process->generation;
-    host_do(agent, event);
-}
-
-static bool read_socket(struct sim_agent *agent, struct sim_process *process)
-{
-    struct connection *connection = &process->connection;
-    struct packet packet;
-    struct hfi_frame frame;
-    struct hfi_frame_error error;
-    struct host_event event = {.client = connection->client};
-    if (connection->number == 0 || connection->told) {
-        return false;
-    }
-    if (connection->broken && connection->welcomed) {
-        connection->told = true;
-        event.kind = HOST_HANGUP;
-        host_do(agent, event);
-        return true;
-    }
-    if (connection->broken || !packets_take(&connection->to_agent, &packet)) {
-        return false;
-    }
-    if (hfi_frame_decode(packet.bytes, packet.size, &frame, NULL, &error) != 0) {
-        sim_fail("a frame is not understood: %s", error.text);
-    }
-    if (frame.kind == HFI_FRAME_HELLO) {
-        hello(agent, process, &frame);
-        return true;
-    }
-    sim_tell("agent reads %s %llu of process %u, client %u", hfi_frame_name(frame.kind),
-             (unsigned long long)frame.request, process->index, event.client);
-    event.kind = HOST_FRAME;
-    event.as.frame.frame = &frame;
-    host_do(agent, event);
+    agent->taken = NULL;
+    free(packet);
     return true;
 }
 
-static bool look_for_dead(struct sim_agent *agent)
+static bool look_at_disk(struct sim_agent *agent)
 {
-    for (uint32_t i = 0; i < LIFELINES; i++) {
-        struct lifeline *line = &agent->lifelines[i];
-        if (!line->used || line->told_dead ||
-            (line->process < PROCESSES && world.processes[line->process].alive &&
-             world.processes[line->process].generation == line->generation)) {
-            continue;
-        }
-        line->told_dead = true;
-        struct host_event event = {.kind = HOST_DIED, .client = line->client};
-        host_do(agent, event);
-        return true;
+    if (agent->batch == NULL || agent->durable_ns > sim_now()) {
+        return false;
     }
-    return false;
+    batch_lands(agent);
+    return true;
 }
 
-static bool timers(struct sim_agent *agent)
+static bool read_sockets(struct sim_agent *agent)
 {
-    int64_t now_ns = sim_now();
-    if (quorum_next_tick_ns(agent->quorum) <= now_ns) {
-        quorum_do(agent, (struct quorum_event){.kind = QUORUM_TICK});
-        return true;
-    }
-    if (renewal_next_tick_ns(&agent->renewal, now_ns) <= now_ns) {
-        renewal_tick(&agent->renewal, now_ns, &agent->actions);
-        quorum_act(agent);
-        lease_look(agent);
-        return true;
-    }
-    if (renewal_state(&agent->renewal, now_ns) == RENEWAL_LOST) {
-        lease_look(agent);
-        return true;
-    }
-    if (host_next_tick_ns(agent->host) <= now_ns) {
-        host_do(agent, (struct host_event){.kind = HOST_TICK});
-        return true;
+    uint32_t first = sim_draw(world.process_count);
+    for (uint32_t i = 0; agent->serving && i < world.process_count; i++) {
+        if (host_read_socket(agent, &world.processes[(first + i) % world.process_count])) {
+            return true;
+        }
     }
     return false;
 }
@@ -592,42 +322,54 @@ static bool timers(struct sim_agent *agent)
 /* One thing that is to be done, the choice at random. false: nothing is. */
 static bool turn(struct sim_agent *agent)
 {
-    uint32_t first = sim_draw(PROCESSES);
     if (agent->stalled_ns != 0 && sim_now() - agent->stalled_ns > SIM_TTL_NS / 3) {
         agent->stalled_ns = 0;
-        quorum_do(agent, (struct quorum_event){.kind = QUORUM_STALLED});
+        driver_stalled(agent->driver);
         return true;
     }
     agent->stalled_ns = 0;
-    if (agent->own_count > 0 && sim_draw(4) != 0) {
-        own_message(agent);
-        return true;
-    }
     if (agent->bell && sim_draw(2) == 0) {
         agent->bell = false;
-        host_do(agent, (struct host_event){.kind = HOST_BELL});
+        struct host_event event = {.kind = HOST_BELL};
+        driver_event(agent->driver, &event);
         return true;
     }
-    if (sim_draw(4) == 0 && look_for_dead(agent)) {
+    if (sim_draw(4) == 0 && host_look_for_dead(agent)) {
         return true; /* a death may be known before the socket's end is */
     }
-    if (agent->serving) {
-        for (uint32_t i = 0; i < PROCESSES; i++) {
-            if (read_socket(agent, &world.processes[(first + i) % PROCESSES])) {
-                return true;
-            }
-        }
+    if (driver_next_ns(agent->driver) <= clock_now(agent) && sim_draw(2) == 0) {
+        driver_tick(agent->driver);
+        return true;
     }
-    return look_for_dead(agent) || timers(agent) || agent->own_count > 0 || agent->bell;
+    if (sim_draw(2) == 0 && look_at_disk(agent)) {
+        return true;
+    }
+    if (read_network(agent) || read_sockets(agent) || look_at_disk(agent) ||
+        host_look_for_dead(agent)) {
+        return true;
+    }
+    if (driver_next_ns(agent->driver) <= clock_now(agent)) {
+        driver_tick(agent->driver);
+        return true;
+    }
+    return agent->bell;
 }
 
+static void check_cores(const struct sim_agent *agent)
+{
+    host_check_invariants(agent->host);
+    if (agent->quorum != NULL) {
+        quorum_check_invariants(agent->quorum);
+    }
+}
+
+/* When there is something to do that nobody tells. */
 static int64_t next_ns(const struct sim_agent *agent)
 {
-    int64_t at_ns = quorum_next_tick_ns(agent->quorum);
-    int64_t other_ns = renewal_next_tick_ns(&agent->renewal, sim_now());
-    at_ns = other_ns < at_ns ? other_ns : at_ns;
-    other_ns = host_next_tick_ns(agent->host);
-    return other_ns < at_ns ? other_ns : at_ns;
+    int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
+    int64_t due_ns = net_due_ns(agent->index);
+    at_ns = due_ns < at_ns ? due_ns : at_ns;
+    return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
 
 static void agent_main(void *arg)
@@ -635,12 +377,20 @@ static void agent_main(void *arg)
     struct sim_agent *agent = arg;
     uint32_t turns = 0;
     agent_begin(agent);
-    for (;;) { /* until it is killed */
-        if (turn(agent)) {
+    for (;;) { /* until it is killed, or its disk fails */
+        bool busy = turn(agent);
+        if (!busy || sim_draw(3) == 0) {
+            driver_flush(agent->driver);
+        }
+        check_cores(agent);
+        if (driver_failed(agent->driver) != NULL) {
+            agent_crash(agent, sim_draw(200) * SIM_MS);
+            fiber_exit();
+        }
+        if (busy) {
             if (++turns > STEPS_BEFORE_REST) {
-                sim_fail("an agent never comes to rest");
+                sim_fail("host %u: an agent never comes to rest", agent->index);
             }
-            agent->serving = agent->serving || (quorum_ready(agent->quorum) && agent->told_any);
             sim_point();
             continue;
         }
@@ -651,21 +401,7 @@ static void agent_main(void *arg)
 
 void agent_start(struct sim_agent *agent)
 {
-    enum { OUTPUT = 2 * HOST_STEP_OUTPUT };
     kernel_fill(&agent->kernel, agent);
-    if (agent->actions.items == NULL) {
-        agent->actions.items = calloc(AGENT_ACTIONS, sizeof(struct action));
-        agent->actions.capacity = AGENT_ACTIONS;
-        agent->host_actions.items = calloc(AGENT_ACTIONS, sizeof(struct host_action));
-        agent->host_actions.capacity = AGENT_ACTIONS;
-        agent->host_actions.output = malloc(OUTPUT);
-        agent->host_actions.output_size = OUTPUT;
-        HF_CHECK(agent->actions.items && agent->host_actions.items && agent->host_actions.output);
-    }
-    agent->actions.count = 0;
-    agent->host_actions.count = 0;
-    agent->host_actions.output_used = 0;
-    agent->own_count = 0;
     agent->up = true;
     agent->serving = false;
     agent->bell = true; /* whoever rang while nobody listened */
@@ -674,18 +410,27 @@ void agent_start(struct sim_agent *agent)
     fiber_start(&agent->fiber, agent_main, agent);
 }
 
-void agent_crash(struct sim_agent *agent, int64_t down_ns)
+/* ---- ends ---- */
+
+static void process_ends(struct sim_agent *agent, int64_t down_ns, bool quiet)
 {
-    if (!agent->up) {
-        return;
+    if (agent->batch != NULL && (agent->durable_ns <= sim_now() || sim_draw(2) == 0)) {
+        disk_apply(agent, agent->batch);
     }
-    sim_tell("agent crashes, down for %lld us", (long long)(down_ns / 1000));
+    agent->batch = NULL;
     agent->up = false;
     agent->starts_ns = sim_now() + down_ns;
-    fiber_kill(&agent->fiber);
-    for (uint32_t i = 0; i < PROCESSES; i++) {
+    if (fiber_current() != &agent->fiber) {
+        fiber_kill(&agent->fiber);
+    }
+    net_gone(agent->index, quiet);
+    free(agent->taken);
+    agent->taken = NULL;
+    driver_destroy(agent->driver);
+    agent->driver = NULL;
+    for (uint32_t i = 0; i < world.process_count; i++) {
         struct connection *connection = &world.processes[i].connection;
-        if (connection->number != 0) {
+        if (world.processes[i].agent == agent && connection->number != 0) {
             connection->broken = true;
             connection->told = true;
             fiber_tell(&world.processes[i].fiber);
@@ -693,15 +438,75 @@ void agent_crash(struct sim_agent *agent, int64_t down_ns)
     }
 }
 
+void agent_crash(struct sim_agent *agent, int64_t down_ns)
+{
+    if (agent->up) {
+        sim_tell("host %u: agent crashes, down for %lld us", agent->index,
+                 (long long)(down_ns / 1000));
+        process_ends(agent, down_ns, false);
+    }
+}
+
 void agent_reboot(struct sim_agent *agent, int64_t down_ns)
 {
-    agent_crash(agent, down_ns);
+    sim_tell("host %u reboots, down for %lld us", agent->index, (long long)(down_ns / 1000));
+    if (agent->up) {
+        process_ends(agent, down_ns, true);
+    } else if (agent->starts_ns < sim_now() + down_ns) {
+        agent->starts_ns = sim_now() + down_ns;
+    }
     agent->lease_file.valid = false;
     memset(agent->lifelines, 0, sizeof(agent->lifelines));
     if (agent->region_count > 0) { /* nobody maps it any more */
-        free(agent->regions[agent->region_count - 1].memory);
-        agent->regions[agent->region_count - 1] = (struct region_memory){0};
+        struct region_memory *last = &agent->regions[agent->region_count - 1];
+        free(last->memory);
+        *last = (struct region_memory){0};
     }
+    if (world.agent_count > 1) {
+        clock_boot(agent);
+    }
+}
+
+/* ---- a disk that is not what it was ---- */
+
+static void wrong_store(struct sim_agent *agent)
+{
+    agent->store = STORE_WRONG;
+    agent->rejoins_ns = sim_now() + (500 + sim_draw(3000)) * SIM_MS;
+    watch_forgot(agent);
+}
+
+/* The epoch is in the state directory too: who loses it knows none. */
+void agent_lose_disk(struct sim_agent *agent)
+{
+    agent_crash(agent, sim_draw(200) * SIM_MS);
+    sim_tell("host %u loses its disk", agent->index);
+    disk_new(agent);
+    agent->lease_file.valid = false;
+    memset(agent->lifelines, 0, sizeof(agent->lifelines));
+    wrong_store(agent);
+}
+
+void agent_restore_disk(struct sim_agent *agent)
+{
+    agent_crash(agent, sim_draw(200) * SIM_MS);
+    sim_tell("host %u comes back with an old copy of its disk: commit %llu, it was %llu",
+             agent->index, (unsigned long long)agent->copy->commit,
+             (unsigned long long)agent->disk.commit);
+    agent->disk = *agent->copy;
+    wrong_store(agent);
+}
+
+void agent_rejoin(struct sim_agent *agent)
+{
+    uint32_t epoch = agent->disk.epoch;
+    agent_crash(agent, sim_draw(20) * SIM_MS);
+    sim_tell("host %u is told to start over", agent->index);
+    disk_new(agent);
+    agent->disk.epoch = epoch;
+    agent->disk.rejoin = true;
+    agent->store = STORE_GOOD;
+    agent->rejoins_ns = 0;
 }
 
 void agent_free(struct sim_agent *agent)
@@ -709,9 +514,9 @@ void agent_free(struct sim_agent *agent)
     for (uint32_t i = 0; i < agent->region_count; i++) {
         free(agent->regions[i].memory);
     }
-    free(agent->actions.items);
-    free(agent->host_actions.items);
-    free(agent->host_actions.output);
+    driver_destroy(agent->driver);
+    free(agent->taken);
+    free(agent->copy);
     free(agent->names_memory);
     free(agent->quorum_memory);
     free(agent->host_memory);

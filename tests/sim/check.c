@@ -1,10 +1,11 @@
 /*
- * What must be true, told from outside of the code that is to make it so.
+ * What must be true of holds, told from outside of the code that is to make it so.
  *
  * A hold counts as its process sees it: from the return of HELD until it calls release, or until
- * the deadline that it was last told has passed. If it ends in any other way than by release
- * (death, hang-up, its own limit, the session's end), the lock must stay closed for its lock-delay
- * from then on. Each new hold is compared with every other of that lock.
+ * the deadline that it was last told has passed by its host's clock. If it ends in any other way
+ * than by release (death, hang-up, its own limit, the session's end), the lock must stay closed
+ * for its lock-delay from then on, in true time. Each new hold is compared with every other of that
+ * lock, on whatever host. Tokens of exclusive holds rise, cell-wide.
  */
 #include <string.h>
 
@@ -17,12 +18,14 @@ struct hold_note {
     enum hold_end end;
     bool shared;
     bool hung_up;
+    const struct sim_agent *agent;
+    uint32_t boot; /* of its host */
     uint32_t process;
     uint32_t generation;
     uint32_t lock;
     uint64_t token;
-    int64_t told_until_ns; /* the latest deadline that its process knows */
-    int64_t vanished_ns;   /* death, hang-up; INT64_MAX */
+    int64_t told_until_ns; /* the latest deadline that its process knows, by its host's clock */
+    int64_t vanished_ns;   /* death, hang-up, in true time; INT64_MAX */
     int64_t delay_ns;
 };
 
@@ -39,16 +42,30 @@ void check_reset(void)
 
 static int64_t remaining(struct sim_process *process, struct sim_handle *handle, bool *gone)
 {
-    const struct hfi_region *region =
-        &world.agents[process->index % AGENTS].regions[handle->region].region;
+    const struct hfi_region *region = &process->agent->regions[handle->region].region;
     struct hfi_request request = {handle->slot, handle->seat, handle->limit_ns, handle->barging};
-    return hfi_remaining_ns(region, &request, handle->holder, &handle->held, sim_now(), gone);
+    return hfi_remaining_ns(region, &request, handle->holder, &handle->held,
+                            clock_now(process->agent), gone);
 }
 
-/* When the hold ended without a release, or will. */
+/* When the hold ended without a release, or will, in true time. */
 static int64_t ends_ns(const struct hold_note *note)
 {
-    return note->vanished_ns < note->told_until_ns ? note->vanished_ns : note->told_until_ns;
+    int64_t until_ns = note->boot == note->agent->clock.boot
+                           ? clock_true(note->agent, note->told_until_ns)
+                           : note->vanished_ns; /* nobody survives a reboot */
+    return note->vanished_ns < until_ns ? note->vanished_ns : until_ns;
+}
+
+/* How much of the lock-delay is left; <= 0: nothing. Between two holds of one host its clock
+ * counts, which both know; between hosts true time does. */
+static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
+                            int64_t over_ns)
+{
+    if (note->agent == agent && note->boot == agent->clock.boot) {
+        return clock_at(agent, over_ns) + note->delay_ns - clock_now(agent);
+    }
+    return over_ns + note->delay_ns - sim_now();
 }
 
 /* A note that can matter no more makes room. */
@@ -67,10 +84,10 @@ static struct hold_note *note_new(void)
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
+    int64_t until_ns = clock_now(process->agent);
+    until_ns += remaining(process, handle, &gone); /* time passes meanwhile */
+    int64_t left_ns = until_ns - clock_now(process->agent);
     int64_t now_ns = sim_now();
-    int64_t until_ns = now_ns + remaining(process, handle, &gone); /* time passes meanwhile */
-    int64_t left_ns = until_ns - sim_now();
-    now_ns = sim_now();
     if (left_ns <= 0) {
         return UINT32_MAX;
     }
@@ -81,19 +98,20 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
             note->lock != handle->lock || (shared && note->shared)) {
             continue;
         }
-        if (now_ns < ends_ns(note)) {
-            sim_fail("process %u holds lock %u while process %u does (%s, token %llx, known until "
-                     "%lld us, vanished %lld us, end %d)",
+        int64_t over_ns = ends_ns(note);
+        if (now_ns < over_ns) {
+            sim_fail("process %u holds lock %u while process %u does (%s, token %llx, until %lld "
+                     "us, end %d)",
                      process->index, note->lock, note->process,
                      note->shared ? "shared" : "exclusively", (unsigned long long)note->token,
-                     (long long)note->told_until_ns / 1000, (long long)note->vanished_ns / 1000,
-                     note->end);
+                     (long long)over_ns / 1000, note->end);
         }
-        if (now_ns < ends_ns(note) + note->delay_ns) {
-            sim_fail("process %u holds lock %u, %lld us before the lock-delay behind process %u "
-                     "is over",
-                     process->index, note->lock,
-                     (long long)(ends_ns(note) + note->delay_ns - now_ns) / 1000, note->process);
+        int64_t early_ns = too_early_ns(note, process->agent, over_ns);
+        if (early_ns > 0) {
+            sim_fail("process %u of host %u holds lock %u, %lld us before the lock-delay behind "
+                     "process %u of host %u is over",
+                     process->index, process->agent->index, note->lock, (long long)early_ns / 1000,
+                     note->process, note->agent->index);
         }
     }
     uint64_t token = handle->held.token;
@@ -109,6 +127,8 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
     struct hold_note *note = note_new();
     *note = (struct hold_note){.used = true,
                                .shared = shared,
+                               .agent = process->agent,
+                               .boot = process->agent->clock.boot,
                                .process = process->index,
                                .generation = process->generation,
                                .lock = handle->lock,
@@ -123,9 +143,8 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle)
 {
     struct hold_note *note = &notes[handle->hold];
     bool gone = false;
-    const struct hfi_region *region =
-        &world.agents[process->index % AGENTS].regions[handle->region].region;
-    int64_t now_ns = sim_now();
+    const struct hfi_region *region = &process->agent->regions[handle->region].region;
+    int64_t now_ns = clock_now(process->agent);
     int64_t left_ns = remaining(process, handle, &gone);
     uint64_t lease = region->header->lease;
     if (left_ns > 0) {
@@ -134,7 +153,8 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle)
         return true;
     }
     if (gone && !note->hung_up && handle->limit_ns == 0 &&
-        hfi_lease_epoch(lease) == handle->held.epoch && hfi_lease_deadline_ns(lease) > sim_now()) {
+        hfi_lease_epoch(lease) == handle->held.epoch &&
+        hfi_lease_deadline_ns(lease) > clock_now(process->agent)) {
         sim_fail("process %u lost lock %u although its session lives", process->index,
                  handle->lock);
     }
@@ -180,7 +200,7 @@ void check_vanished(const struct sim_process *process, bool dead)
 /* Whether a place in the queue is of a living process that sleeps on it. */
 static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
 {
-    for (uint32_t i = 0; i < PROCESSES; i++) {
+    for (uint32_t i = 0; i < world.process_count; i++) {
         const struct sim_process *process = &world.processes[i];
         if (process->alive && process->fiber.state == FIBER_ASLEEP &&
             process->fiber.futex == &hfi_seat(region, seat)->wake) {
@@ -191,11 +211,12 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
 }
 
 /* Whether the word names a handle whose process sleeps on its seat: nobody told it. */
-static bool names_sleeper(const struct hfi_region *region, uint32_t slot, uint64_t word)
+static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region *region,
+                          uint32_t slot, uint64_t word)
 {
-    for (uint32_t i = 0; i < PROCESSES; i++) {
+    for (uint32_t i = 0; i < world.process_count; i++) {
         const struct sim_process *process = &world.processes[i];
-        for (uint32_t k = 0; process->alive && k < HANDLES; k++) {
+        for (uint32_t k = 0; process->agent == agent && process->alive && k < HANDLES; k++) {
             const struct sim_handle *handle = &process->handles[k];
             if (handle->open && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
                 handle->holder == hfi_word_holder(word) && sleeps_on(region, handle->seat)) {
@@ -206,37 +227,43 @@ static bool names_sleeper(const struct hfi_region *region, uint32_t slot, uint64
     return false;
 }
 
+static void check_slot(const struct sim_agent *agent, const struct hfi_region *region,
+                       uint32_t slot)
+{
+    uint64_t word = region->words[slot].word;
+    uint64_t top = region->slots[slot].token_top & HFI_W_TOKEN;
+    uint32_t seat = 0;
+    if (names_sleeper(agent, region, slot, word)) {
+        sim_fail("slot %u of host %u names a waiter that nobody woke", slot, agent->index);
+    }
+    if (hfi_word_mode(word) != HFI_GRANT_EXCLUSIVE ||
+        (word & (HFI_W_HOLDER | HFI_W_CLOSED | HFI_W_RECALL)) || (word & HFI_W_TOKEN) >= top ||
+        hfi_queue(region, slot, &seat, 1) == 0) {
+        return;
+    }
+    uint64_t wait = *hfi_seat_wait(region, seat);
+    if (!(wait & HFI_WAIT_BARGING) && sleeps_on(region, seat) &&
+        !hfi_has_readers(region, slot, HFI_SEAT_NONE)) {
+        sim_fail("slot %u of host %u is free and nobody wakes seat %u, which waits for it (word "
+                 "%llx, cell %llx, admitted %x, wake %u)",
+                 slot, agent->index, seat, (unsigned long long)word, (unsigned long long)wait,
+                 region->slots[slot].admit, hfi_seat(region, seat)->wake);
+    }
+}
+
 void check_quiet(void)
 {
-    for (uint32_t a = 0; a < AGENTS; a++) {
+    for (uint32_t a = 0; a < world.agent_count; a++) {
         const struct sim_agent *agent = &world.agents[a];
         if (!agent->up || !agent->serving || agent->region_count == 0) {
             continue;
         }
         const struct hfi_region *region = &agent->regions[agent->region_count - 1].region;
-        if (hfi_lease_deadline_ns(region->header->lease) <= sim_now()) {
+        if (hfi_lease_deadline_ns(region->header->lease) <= clock_now(agent)) {
             continue;
         }
         for (uint32_t slot = 0; slot < SLOTS; slot++) {
-            uint64_t word = region->words[slot].word;
-            uint64_t top = region->slots[slot].token_top & HFI_W_TOKEN;
-            uint32_t seat = 0;
-            if (names_sleeper(region, slot, word)) {
-                sim_fail("slot %u names a waiter that nobody woke", slot);
-            }
-            if (hfi_word_mode(word) != HFI_GRANT_EXCLUSIVE ||
-                (word & (HFI_W_HOLDER | HFI_W_CLOSED | HFI_W_RECALL)) ||
-                (word & HFI_W_TOKEN) >= top || hfi_queue(region, slot, &seat, 1) == 0) {
-                continue;
-            }
-            uint64_t wait = *hfi_seat_wait(region, seat);
-            if (!(wait & HFI_WAIT_BARGING) && sleeps_on(region, seat) &&
-                !hfi_has_readers(region, slot, HFI_SEAT_NONE)) {
-                sim_fail("slot %u is free and nobody wakes seat %u, which waits for it (word %llx, "
-                         "cell %llx, admitted %x, wake %u)",
-                         slot, seat, (unsigned long long)word, (unsigned long long)wait,
-                         region->slots[slot].admit, hfi_seat(region, seat)->wake);
-            }
+            check_slot(agent, region, slot);
         }
     }
 }

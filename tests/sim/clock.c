@@ -96,3 +96,17 @@ int64_t clock_true(const struct sim_agent *agent, int64_t local_ns)
     }
     return 0;
 }
+
+int64_t clock_at(const struct sim_agent *agent, int64_t true_ns)
+{
+    const struct host_clock *clock = &agent->clock;
+    uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
+    for (uint32_t i = 0; i < kept; i++) { /* the newest first */
+        const struct clock_segment *segment =
+            &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
+        if (segment->boot == clock->boot && segment->true_ns <= true_ns) {
+            return local_at(segment, true_ns);
+        }
+    }
+    return 0;
+}

@@ -1,14 +1,41 @@
-/* What an agent's store keeps. A commit is one assignment, so it happens or it does not. */
+/*
+ * What an agent's store keeps. A batch is one transaction: it happens or it does not.
+ *
+ * What must hold of the rows themselves (a promise, an accepted order, a mark never falls) is
+ * checked here; what was told of them, in watch.c.
+ */
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/check.h"
 #include "sim.h"
 
+void lock_name_of(uint32_t lock, char *name, size_t size)
+{
+    int ignored = snprintf(name, size, "lock/%u", lock);
+    (void)ignored;
+}
+
+uint32_t disk_lock_of(const struct message_name *name)
+{
+    uint32_t lock = name->length == 6 ? (uint32_t)(name->bytes[5] - '0') : LOCKS;
+    return lock < LOCKS ? lock : LOCKS;
+}
+
+void disk_new(struct sim_agent *agent)
+{
+    memset(&agent->disk, 0, sizeof(agent->disk));
+    agent->disk.store_id[0] = sim_random() | 1;
+    agent->disk.store_id[1] = sim_random();
+}
+
+/* ---- rows ---- */
+
 static void write_promise(struct disk *disk, const struct quorum_promise *promise)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (message_partition_has(&promise->partitions, p)) {
-            if (promise->ballot <= disk->promised[p]) {
+            if (promise->ballot < disk->promised[p]) {
                 sim_fail("a promise falls");
             }
             disk->promised[p] = promise->ballot;
@@ -18,36 +45,47 @@ static void write_promise(struct disk *disk, const struct quorum_promise *promis
 
 static void write_register(struct disk *disk, const struct quorum_register *reg)
 {
-    uint32_t at = 0;
-    while (at < disk->register_count &&
-           memcmp(&disk->registers[at].name, &reg->name, sizeof(reg->name)) != 0) {
-        at++;
+    uint32_t lock = disk_lock_of(&reg->name);
+    HF_CHECK(lock < LOCKS);
+    struct disk_register *row = &disk->registers[lock];
+    if (row->used && !message_order_before(row->reg.accepted, reg->accepted)) {
+        sim_fail("the accepted value of lock %u is replaced by an older one", lock);
     }
-    HF_CHECK(at < LOCKS);
-    if (at == disk->register_count) {
-        disk->register_count++;
-    } else if (!message_order_before(disk->registers[at].accepted, reg->accepted)) {
-        sim_fail("an accepted value is replaced by an older one");
-    }
-    disk->registers[at] = *reg;
+    row->used = true;
+    row->reg.name = reg->name;
+    row->reg.accepted = reg->accepted;
+    message_value_copy(&row->reg.value, &reg->value);
 }
 
 static void write_mark(struct disk *disk, const struct message_session *mark)
 {
-    uint32_t at = 0;
-    while (at < disk->mark_count &&
-           memcmp(&disk->marks[at].agent, &mark->agent, sizeof(mark->agent)) != 0) {
-        at++;
+    uint32_t agent = agent_of_name(&mark->agent);
+    HF_CHECK(agent < AGENTS);
+    if (mark->epoch < disk->marks[agent].epoch) {
+        sim_fail("a mark of host %u falls", agent);
     }
-    HF_CHECK(at < AGENTS + 1);
-    disk->mark_count += at == disk->mark_count;
-    disk->marks[at] = *mark;
+    disk->marks[agent] = *mark;
 }
 
-void disk_write(struct disk *disk, const struct action *action)
+static void write_checkpoint(struct disk *disk, const struct quorum_checkpoint *row)
 {
+    struct message_checkpoint *at = &disk->checkpoints[row->partition];
+    if (message_order_before(row->checkpoint.order, at->order) ||
+        row->checkpoint.floor < at->floor) {
+        sim_fail("the checkpoint of partition %u falls", row->partition);
+    }
+    *at = row->checkpoint;
+}
+
+static void write_action(struct disk *disk, const struct action *action)
+{
+    uint32_t lock = 0;
+    uint32_t voter = 0;
     switch (action->kind) {
     case ACTION_PERSIST_ROUND:
+        if (action->as.round <= disk->round) {
+            sim_fail("a round is used again");
+        }
         disk->round = action->as.round;
         break;
     case ACTION_PERSIST_PROMISE:
@@ -60,25 +98,81 @@ void disk_write(struct disk *disk, const struct action *action)
         write_mark(disk, &action->as.mark);
         break;
     case ACTION_PERSIST_DELETED:
+        lock = disk_lock_of(&action->as.deleted);
+        HF_CHECK(lock < LOCKS);
+        disk->registers[lock].used = false;
+        break;
     case ACTION_PERSIST_CHECKPOINT:
+        write_checkpoint(disk, &action->as.checkpoint);
+        break;
     case ACTION_PERSIST_MEMBER:
+        voter = agent_of_name(&action->as.member.voter);
+        HF_CHECK(voter < world.voters);
+        disk->members[voter] = action->as.member;
+        break;
     case ACTION_PERSIST_SEEN:
+        voter = agent_of_name(&action->as.seen.voter);
+        HF_CHECK(voter < world.voters);
+        disk->seen[voter] = action->as.seen;
+        break;
     case ACTION_PERSIST_REJOINED:
+        disk->rejoin = false;
+        break;
     case ACTION_LOG:
     case ACTION_SEND:
-        break;
+        sim_fail("an action of kind %d is to be made durable", action->kind);
     }
 }
 
-void disk_write_host(struct disk *disk, const struct host_action *action)
+static void write_slot(struct disk *disk, uint32_t slot, const struct message_name *name)
 {
-    HF_CHECK(action->as.slot.slot < SLOTS);
-    struct slot_row *row = &disk->slots[action->as.slot.slot];
-    if (action->kind == HOST_PERSIST_NO_SLOT) {
-        row->used = false;
-    } else {
-        row->used = true;
-        row->name = action->as.slot.name;
+    HF_CHECK(slot < SLOTS);
+    disk->slots[slot].used = name != NULL;
+    if (name != NULL) {
+        disk->slots[slot].name = *name;
+    }
+}
+
+void disk_apply(struct sim_agent *agent, const struct driver_batch *batch)
+{
+    struct disk *disk = &agent->disk;
+    const struct driver_record *record = NULL;
+    size_t at = 0;
+    while ((record = driver_batch_next(batch, &at)) != NULL) {
+        switch (record->kind) {
+        case DRIVER_ACTION:
+            write_action(disk, &record->as.action);
+            watch_durable(agent, &record->as.action);
+            break;
+        case DRIVER_SLOT:
+            write_slot(disk, record->as.slot.slot, &record->as.slot.name);
+            break;
+        case DRIVER_NO_SLOT:
+            write_slot(disk, record->as.slot.slot, NULL);
+            break;
+        case DRIVER_EPOCH:
+            disk->epoch = record->as.epoch;
+            break;
+        }
+    }
+    disk->commit++;
+}
+
+/* ---- reading it back ---- */
+
+static void load_rows(const struct disk *disk, struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        const struct disk_register *row = &disk->registers[i];
+        HF_CHECK(!row->used || quorum_load_register(quorum, &row->reg));
+    }
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        HF_CHECK(disk->marks[i].epoch == 0 || quorum_load_mark(quorum, &disk->marks[i]));
+    }
+    for (uint32_t i = 0; i < world.voters; i++) {
+        HF_CHECK(disk->members[i].voter.length == 0 ||
+                 quorum_load_member(quorum, &disk->members[i]));
+        HF_CHECK(disk->seen[i].voter.length == 0 || quorum_load_seen(quorum, &disk->seen[i]));
     }
 }
 
@@ -89,30 +183,33 @@ void disk_load(const struct disk *disk, struct quorum *quorum)
         struct quorum_promise promise = {.ballot = disk->promised[p]};
         message_partition_add(&promise.partitions, p);
         HF_CHECK(promise.ballot == 0 || quorum_load_promise(quorum, &promise));
+        struct quorum_checkpoint checkpoint = {.partition = p, .checkpoint = disk->checkpoints[p]};
+        HF_CHECK(disk->checkpoints[p].order.ballot == 0 ||
+                 quorum_load_checkpoint(quorum, &checkpoint));
     }
-    for (uint32_t i = 0; i < disk->register_count; i++) {
-        HF_CHECK(quorum_load_register(quorum, &disk->registers[i]));
-    }
-    for (uint32_t i = 0; i < disk->mark_count; i++) {
-        HF_CHECK(quorum_load_mark(quorum, &disk->marks[i]));
-    }
+    load_rows(disk, quorum);
+    quorum_set_commit(quorum, disk->commit);
 }
 
-void disk_preset_tokens(struct disk *disk)
+void disk_preset_tokens(void)
 {
-    disk->round = 1;
-    for (uint32_t i = 0; i < LOCKS; i++) {
-        struct quorum_register *reg = &disk->registers[disk->register_count++];
+    static const uint64_t ballot = UINT64_C(1) << 16 | 1;
+    for (uint32_t i = 0; i < world.lock_count; i++) {
+        struct quorum_register reg;
         char name[16];
         lock_name_of(i, name, sizeof(name));
-        memset(reg, 0, sizeof(*reg));
-        message_name_set(&reg->name, name, strlen(name));
-        uint64_t ballot = UINT64_C(1) << 16 | 1;
-        disk->promised[names_partition(name, strlen(name))] = ballot;
-        reg->accepted = (struct message_order){ballot, i + 1};
-        reg->value.version = reg->accepted;
-        reg->value.permits = 1;
+        memset(&reg, 0, sizeof(reg));
+        message_name_set(&reg.name, name, strlen(name));
+        reg.accepted = (struct message_order){ballot, i + 1};
+        reg.value.version = reg.accepted;
+        reg.value.permits = 1;
         /* a few tokens before the slot's high bits change */
-        reg->value.token_first = 2 * MESSAGE_TOKEN_BLOCK - 1 - sim_draw(4);
+        reg.value.token_first = 2 * MESSAGE_TOKEN_BLOCK - 1 - sim_draw(4);
+        for (uint32_t voter = 0; voter < world.voters; voter++) {
+            struct disk *disk = &world.agents[voter].disk;
+            disk->round = 1;
+            disk->promised[names_partition(name, strlen(name))] = ballot;
+            disk->registers[i] = (struct disk_register){true, reg};
+        }
     }
 }

@@ -19,15 +19,21 @@ struct fault {
     bool flag;
 };
 
-#define CHANCE(name) {#name, offsetof(struct faults, name), false}
-#define FLAG(name) {#name, offsetof(struct faults, name), true}
+#define CHANCE(name)                                                                               \
+    {                                                                                              \
+#name, offsetof(struct faults, name), false                                                \
+    }
+#define FLAG(name)                                                                                 \
+    {                                                                                              \
+#name, offsetof(struct faults, name), true                                                 \
+    }
 static const struct fault table[] = {
-    CHANCE(kill),      CHANCE(stop),     CHANCE(hang_up), CHANCE(cancel),    CHANCE(disturb),
-    CHANCE(crash),     CHANCE(stall),    CHANCE(reboot),  CHANCE(recall),    CHANCE(crash_all),
-    CHANCE(suspend),   CHANCE(cut),      CHANCE(reset),   CHANCE(drift),     CHANCE(restore),
-    CHANCE(lose),      CHANCE(fail),     CHANCE(loss),    CHANCE(repeat),    CHANCE(late),
-    FLAG(reorder),     FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),     FLAG(downgrade),
-    FLAG(barging),     FLAG(limits),     FLAG(no_delay),  FLAG(timeouts),    FLAG(high_tokens),
+    CHANCE(kill),    CHANCE(stop),    CHANCE(hang_up), CHANCE(cancel), CHANCE(disturb),
+    CHANCE(crash),   CHANCE(stall),   CHANCE(reboot),  CHANCE(recall), CHANCE(crash_all),
+    CHANCE(suspend), CHANCE(cut),     CHANCE(reset),   CHANCE(drift),  CHANCE(restore),
+    CHANCE(lose),    CHANCE(fail),    CHANCE(loss),    CHANCE(repeat), CHANCE(late),
+    FLAG(reorder),   FLAG(slow_disk), FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
+    FLAG(barging),   FLAG(limits),    FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -44,7 +50,6 @@ static void turn_off(struct faults *faults, const struct fault *fault)
 }
 
 /* ---- drawing ---- */
-
 
 void faults_draw_cell(void)
 {

@@ -198,6 +198,13 @@ void fiber_tell(struct fiber *fiber)
     }
 }
 
+void fiber_wake_by(struct fiber *fiber, int64_t at_ns)
+{
+    if (fiber->state == FIBER_WAITING && fiber->wake_ns > at_ns) {
+        fiber->wake_ns = at_ns;
+    }
+}
+
 void fiber_disturb(struct fiber *fiber)
 {
     if (fiber->state == FIBER_ASLEEP) {
@@ -220,8 +227,10 @@ void fiber_futex_wake(struct fiber *const *fibers, uint32_t count, const _Atomic
 
 void fiber_stop(struct fiber *fiber, int64_t duration_ns)
 {
+    int64_t resumes_ns = all.now_ns + duration_ns;
+    fiber->resumes_ns = fiber->stopped && fiber->resumes_ns > resumes_ns ? fiber->resumes_ns
+                                                                         : resumes_ns;
     fiber->stopped = true;
-    fiber->resumes_ns = all.now_ns + duration_ns;
 }
 
 /* When it can run: now or earlier, later, or never. */

@@ -1,5 +1,5 @@
 /*
- * Fibers in virtual time: the processes and agents of the simulated world.
+ * Fibers in true time: the processes and agents of the simulated world.
  *
  * One runs at a time. It gives way at sim_point() (before each atomic operation of the lock word's
  * protocol and of the host core), when it sleeps, and when it waits. The scheduler picks the next
@@ -62,6 +62,8 @@ __attribute__((noreturn)) void fiber_exit(void);
 
 /* Something happened that a waiting fiber waits for. */
 void fiber_tell(struct fiber *fiber);
+/* A waiting one looks again at the latest by then. */
+void fiber_wake_by(struct fiber *fiber, int64_t at_ns);
 /* A sleeping one wakes early. */
 void fiber_disturb(struct fiber *fiber);
 void fiber_futex_wake(struct fiber *const *all, uint32_t count, const _Atomic uint32_t *word,

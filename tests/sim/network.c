@@ -18,11 +18,11 @@ enum { DIAL_MS = 30 };
 struct net_link {
     bool dialed;
     bool up;
-    int64_t next_ns;     /* not up: when it is dialed again */
-    int64_t breaks_ns;   /* up: when a time-out breaks it; 0: none does */
+    int64_t next_ns;      /* not up: when it is dialed again */
+    int64_t breaks_ns;    /* up: when a time-out breaks it; 0: none does */
     int64_t cut_until_ns; /* nothing gets through from here to there; 0: it does */
-    bool held;           /* what is sent meanwhile arrives later, else it is lost */
-    int64_t last_due_ns; /* of what was sent in order */
+    bool held;            /* what is sent meanwhile arrives later, else it is lost */
+    int64_t last_due_ns;  /* of what was sent in order */
 };
 
 static struct net_link links[AGENTS][AGENTS];

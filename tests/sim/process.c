@@ -3,23 +3,15 @@
  * the lock word, as libholdfast does it. It may be killed, stopped, cancelled and disturbed at
  * every atomic step, and lose its connection between its calls.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "holdfast/holdfast.h"
 #include "proto/check.h"
 #include "sim.h"
 
-/* Who it is to the agent and the region. */
-static struct sim_agent *agent_of(const struct sim_process *process)
+static int64_t now_of(const struct sim_process *process)
 {
-    return &world.agents[process->index % AGENTS];
-}
-
-void lock_name_of(uint32_t lock, char *name, size_t size)
-{
-    int ignored = snprintf(name, size, "lock/%u", lock);
-    (void)ignored;
+    return clock_now(process->agent);
 }
 
 bool packets_put(struct packets *packets, const void *bytes, size_t size, int32_t region)
@@ -62,7 +54,7 @@ static bool say(struct sim_process *process, struct hfi_frame *frame)
     if (!packets_put(&process->connection.to_agent, bytes, size, -1)) {
         sim_fail("an agent does not read its socket");
     }
-    fiber_tell(&agent_of(process)->fiber);
+    fiber_tell(&process->agent->fiber);
     return true;
 }
 
@@ -102,7 +94,7 @@ static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi
 static struct hfi_region *region_of(const struct sim_process *process,
                                     const struct sim_handle *handle)
 {
-    return &agent_of(process)->regions[handle->region].region;
+    return &process->agent->regions[handle->region].region;
 }
 
 static struct hfi_actor actor_of(struct sim_process *process, const struct sim_handle *handle)
@@ -184,7 +176,7 @@ static bool connect_agent(struct sim_process *process)
     if (connection->number != 0 && !connection->broken) {
         return true;
     }
-    if (!agent_of(process)->up ||
+    if (!process->agent->up ||
         (connection->number != 0 && connection->welcomed && !connection->told)) {
         fiber_sleep_ns(5 * SIM_MS);
         return false;
@@ -280,14 +272,15 @@ static bool go_on(struct sim_process *process, struct sim_handle *handle, enum h
         return false;
     }
     while (process->connection.broken) {
-        if (*patience->cancel != patience->cancel_seen || sim_now() >= patience->deadline_ns) {
+        if (*patience->cancel != patience->cancel_seen ||
+            now_of(process) >= patience->deadline_ns) {
             break;
         }
         if (connect_agent(process) && !handle->open) {
             return false;
         }
     }
-    if (*patience->cancel != patience->cancel_seen || sim_now() >= patience->deadline_ns) {
+    if (*patience->cancel != patience->cancel_seen || now_of(process) >= patience->deadline_ns) {
         if (handle->ticket != 0) {
             struct hfi_actor actor = actor_of(process, handle);
             struct hfi_request request = request_of(handle);
@@ -312,7 +305,7 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     struct hfi_patience patience = {
         .deadline_ns = INT64_MAX, .cancel = &process->cancel, .cancel_seen = process->cancel};
     if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* no deadlock for ever */
-        patience.deadline_ns = sim_now() + sim_draw(60) * SIM_MS + sim_draw(1000000);
+        patience.deadline_ns = now_of(process) + sim_draw(60) * SIM_MS + sim_draw(1000000);
     }
     for (;;) { /* ends by patience, at the latest when the world heals */
         if (!have_seat(process, handle, shared)) {
@@ -411,7 +404,7 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_actor actor = actor_of(process, handle);
     struct hfi_request request = request_of(handle);
-    struct hfi_patience patience = {.deadline_ns = sim_now() + 20 * SIM_MS,
+    struct hfi_patience patience = {.deadline_ns = now_of(process) + 20 * SIM_MS,
                                     .cancel = &process->cancel,
                                     .cancel_seen = process->cancel};
     if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
@@ -456,14 +449,14 @@ static void leave(struct sim_process *process)
     (void)say(process, &bye);
     process->alive = false;
     process->starts_ns = sim_now() + sim_draw(200) * SIM_MS;
-    fiber_tell(&agent_of(process)->fiber);
+    fiber_tell(&process->agent->fiber);
     fiber_exit();
 }
 
 static void open_one(struct sim_process *process, struct sim_handle *handle)
 {
     const struct faults *faults = &world.faults;
-    *handle = (struct sim_handle){.lock = sim_draw(LOCKS),
+    *handle = (struct sim_handle){.lock = sim_draw(world.lock_count),
                                   .seat = HFI_SEAT_NONE,
                                   .served = handle->served,
                                   .barging = faults->barging && sim_draw(3) == 0,
@@ -482,7 +475,7 @@ static void ask_recall(struct sim_process *process)
     char name[32];
     struct hfi_frame answer;
     struct hfi_frame frame = {.kind = HFI_FRAME_RECALL};
-    lock_name_of(sim_draw(LOCKS), name, sizeof(name));
+    lock_name_of(sim_draw(world.lock_count), name, sizeof(name));
     frame.text = (struct hfi_text){name, (uint32_t)strlen(name)};
     (void)ask(process, &frame, &answer);
 }
@@ -542,7 +535,7 @@ static void process_main(void *arg)
         if (process->hung_up && process->connection.welcomed && !process->connection.broken) {
             process->connection.broken = true;
             check_vanished(process, false); /* its holds end as a dead one's do */
-            fiber_tell(&agent_of(process)->fiber);
+            fiber_tell(&process->agent->fiber);
         }
         process->hung_up = false;
         if (connect_agent(process)) {
@@ -553,7 +546,7 @@ static void process_main(void *arg)
 
 void process_start(struct sim_process *process)
 {
-    kernel_fill(&process->kernel, agent_of(process));
+    kernel_fill(&process->kernel, process->agent);
     process->generation++;
     process->alive = true;
     process->hung_up = false;
@@ -577,7 +570,7 @@ void process_kill(struct sim_process *process, int64_t down_ns)
     process->starts_ns = sim_now() + down_ns;
     process->connection.broken = true;
     fiber_kill(&process->fiber);
-    fiber_tell(&agent_of(process)->fiber);
+    fiber_tell(&process->agent->fiber);
 }
 
 void process_cancel(struct sim_process *process)

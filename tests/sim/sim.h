@@ -1,13 +1,22 @@
 /*
- * The simulated world: agents with their disks, processes with their handles, and what is watched.
+ * The simulated world: hosts with their agents, disks and clocks, the network between them,
+ * processes with their handles, and what is watched.
  *
- *   fiber.c    who runs when; virtual time; randomness
- *   agent.c    an agent: drives the real cores as their headers say, crashes, starts again
+ *   fiber.c    who runs when; true time; randomness
+ *   clock.c    a host's clock: drifts, begins anew with each boot
+ *   network.c  packets and connections between agents; cuts
  *   disk.c     what an agent's store keeps: exactly what was committed
+ *   agent.c    an agent: the real driver and cores, their operations, crashes
+ *   host.c     what outlives an agent on its host: regions, lifelines, the lease file
  *   process.c  a process: runs the real lock word code, speaks frames, dies, stops, hangs up
- *   check.c    what must be true, told from outside
+ *   check.c    what must be true of holds, told from outside
+ *   watch.c    what must be true of messages and disks, told from outside
+ *   faults.c   what a seed allows, and when it happens; healing
  *   breaks.c   rules that are broken on purpose, to see the checks fail
- *   main.c     seeds, faults, healing
+ *   main.c     seeds and the command line
+ *   shrink.c   makes a failing run smaller
+ *
+ * True time is the scheduler's. Nobody in the world can read it; the checkers do.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -19,30 +28,52 @@
 #include "core/host.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
+#include "driver.h"
 #include "fiber.h"
 
 enum {
-    AGENTS = 1,
-    PROCESSES = 7,
+    AGENTS = 27, /* at most: seven voters, twenty observers */
+    PROCESSES = 40,
+    FIBERS = AGENTS + PROCESSES,
     HANDLES = 3, /* of one process */
-    LOCKS = 3,
-    LIFELINES = 64,
-    IDS_MAX = 32, /* holder ids of one process */
+    LOCKS = 8,
+    LIFELINES = 64, /* of one host */
+    IDS_MAX = 32,   /* holder ids of one process */
     PACKETS = 32,
     PACKET_MAX = 512,
-    SLOTS = 8,
+    SLOTS = 12,
     BLOCKS = 16,
+    CLOCK_SEGMENTS = 32,
 };
 #define SIM_MS INT64_C(1000000)
 #define SIM_TTL_NS (1000 * SIM_MS)
 #define SIM_GRACE_NS (1000 * SIM_MS)
+#define SIM_DRIFT_PERCENT 10
 
 /* What a seed allows. A number is one chance in so many scheduler turns; 0 never. */
 struct faults {
     uint32_t kill, stop, hang_up, cancel, disturb; /* of processes */
     uint32_t crash, stall, reboot, recall;         /* of agents */
-    int64_t down_ns_max, stop_ns_max;
+    uint32_t crash_all, suspend;                   /* of all agents at once; of a whole host */
+    uint32_t cut, reset, drift;                    /* of links; of clocks */
+    uint32_t restore, lose;                        /* of disks */
+    uint32_t fail;                                 /* one commit in so many fails */
+    uint32_t loss, repeat, late;                   /* one packet in so many */
+    bool reorder, slow_disk;
+    int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
+};
+
+/* What a run is, beside its seed. A number that is not set is drawn from the seed. */
+struct run {
+    uint64_t seed;
+    uint64_t steps;
+    uint32_t voters; /* 0: drawn */
+    uint32_t observers;
+    uint32_t processes;
+    uint32_t locks;
+    bool observers_set;
+    uint64_t off; /* faults that are off, by fault_name()'s index */
 };
 
 /* ---- one process and its agent: the socket ---- */
@@ -69,25 +100,49 @@ struct connection {
     struct packets to_client;
 };
 
-/* ---- agents ---- */
+/* ---- hosts ---- */
+
+/* A piece of a host's time: from true_ns on its clock shows local_ns and goes at rate_ppm. */
+struct clock_segment {
+    int64_t true_ns;
+    int64_t local_ns;
+    int64_t rate_ppm;
+    uint32_t boot;
+};
+
+struct host_clock {
+    uint32_t count; /* ever; the last CLOCK_SEGMENTS are kept */
+    uint32_t boot;
+    struct clock_segment segments[CLOCK_SEGMENTS];
+};
 
 struct slot_row {
     bool used;
     struct message_name name;
 };
 
-/* Survives a crash; the lease does not survive a reboot. */
-struct disk {
-    uint32_t round;
-    uint64_t promised[MESSAGE_PARTITIONS];
-    struct quorum_register registers[LOCKS];
-    uint32_t register_count;
-    struct message_session marks[AGENTS + 1];
-    uint32_t mark_count;
-    struct slot_row slots[SLOTS];
-    uint32_t epoch;
+struct disk_register {
+    bool used;
+    struct quorum_register reg;
 };
 
+/* Survives a crash, and a reboot. */
+struct disk {
+    uint64_t store_id[2];
+    uint64_t commit;
+    bool rejoin;
+    uint32_t round;
+    uint32_t epoch;
+    uint64_t promised[MESSAGE_PARTITIONS];
+    struct message_checkpoint checkpoints[MESSAGE_PARTITIONS];
+    struct disk_register registers[LOCKS];
+    struct message_session marks[AGENTS];
+    struct quorum_member members[MESSAGE_VOTERS_MAX];
+    struct quorum_seen seen[MESSAGE_VOTERS_MAX];
+    struct slot_row slots[SLOTS];
+};
+
+/* Survives a crash of the agent, not a reboot of its host. */
 struct lease_file {
     uint32_t epoch;
     int64_t deadline_ns;
@@ -106,22 +161,34 @@ struct lifeline {
     bool told_dead; /* this agent process was told */
 };
 
+struct net_packet;
+
 struct region_memory {
     void *memory;
     struct hfi_region region; /* as processes see it */
 };
 
-enum { REGIONS_MAX = 256, OWN_MESSAGES = 256, AGENT_ACTIONS = 512 };
+/* How a voter's store stands, as the simulator knows it. */
+enum store_state {
+    STORE_GOOD = 0,
+    STORE_WRONG, /* lost, or an old copy: somebody knows; must not vote */
+};
+
+enum { REGIONS_MAX = 256 };
 
 struct sim_agent {
     struct fiber fiber;
     uint32_t index;
+    struct message_agent name;
+    struct host_clock clock;
     bool up;
     bool serving;
     int64_t starts_ns; /* when it is down: when it is started again */
     uint32_t starts;
     struct disk disk;
-    struct disk uncommitted; /* what the next commit makes of it */
+    struct disk *copy; /* an old copy of it; NULL: none */
+    enum store_state store;
+    int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
     struct lease_file lease_file;
     struct lifeline lifelines[LIFELINES];
     struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
@@ -129,28 +196,24 @@ struct sim_agent {
     bool bell;
     int64_t stalled_ns; /* the process stood still since; 0: it did not */
     /* What a crash loses. */
+    struct driver *driver;
+    struct net_packet *taken;         /* what it is reading */
+    const struct driver_batch *batch; /* on its way to the disk; the driver's */
+    int64_t durable_ns;               /* when it is there */
+    bool batch_fails;
     struct hfi_region mapped;
     void *names_memory;
     void *quorum_memory;
     void *host_memory;
     size_t names_bytes, quorum_bytes, host_bytes;
     struct names *names;
-    struct quorum *quorum;
+    struct quorum *quorum; /* NULL: an observer */
     struct host *host;
     struct renewal renewal;
-    struct host_lease told;
-    bool told_any;
-    struct message own[OWN_MESSAGES];
-    uint32_t own_first;
-    uint32_t own_count;
-    struct actions actions;
-    struct host_actions host_actions;
     struct hfi_kernel kernel;
 };
 
 /* ---- processes ---- */
-
-struct hold_note; /* check.c */
 
 struct sim_handle {
     bool open;
@@ -175,6 +238,7 @@ struct sim_handle {
 struct sim_process {
     struct fiber fiber;
     uint32_t index;
+    struct sim_agent *agent; /* of its host */
     uint32_t generation;
     bool alive;
     bool hung_up; /* is to hang up as soon as it can */
@@ -192,17 +256,23 @@ struct sim_process {
 };
 
 struct sim_world {
-    uint64_t seed;
-    uint64_t steps;
+    struct run run;
     uint64_t turn;
     bool verbose;
     bool healing;
+    int64_t healed_ns;
     struct faults faults;
+    uint32_t voters;
+    uint32_t agent_count; /* voters, then observers */
+    uint32_t process_count;
+    uint32_t lock_count;
     struct sim_agent agents[AGENTS];
     struct sim_process processes[PROCESSES];
-    struct fiber *fibers[AGENTS + PROCESSES];
+    struct fiber *fibers[FIBERS];
+    uint32_t fiber_count;
     uint32_t connections; /* ever */
     uint64_t holds;       /* ever */
+    uint64_t messages;    /* between agents, ever */
 };
 
 extern struct sim_world world;
@@ -212,23 +282,91 @@ __attribute__((format(printf, 1, 2))) void sim_tell(const char *format, ...);
 /* Something that must be true is not. */
 __attribute__((noreturn, format(printf, 1, 2))) void sim_fail(const char *format, ...);
 
+/* ---- clock.c: all local times are of one host ---- */
+
+void clock_boot(struct sim_agent *agent);
+/* From now on at another rate; sleepers on that host look at their clocks again. */
+void clock_drift(struct sim_agent *agent);
+int64_t clock_now(const struct sim_agent *agent);
+/* When, in true time, the clock of this boot shows local_ns, if nothing changes its rate; or when
+ * it did. 0: long ago. INT64_MAX: never. */
+int64_t clock_true(const struct sim_agent *agent, int64_t local_ns);
+/* What it showed then. 0: that is long ago. */
+int64_t clock_at(const struct sim_agent *agent, int64_t true_ns);
+
+/* ---- network.c ---- */
+
+enum net_kind { NET_MESSAGE = 1, NET_GOSSIP, NET_LINK };
+
+struct net_packet {
+    struct net_packet *next;
+    enum net_kind kind;
+    uint32_t from;
+    int64_t due_ns;
+    bool up; /* LINK */
+    size_t size;
+    _Alignas(8) unsigned char bytes[]; /* MESSAGE: as much of it as counts */
+};
+
+void net_reset(void);
+/* Sends a copy; may be lost. A first packet opens the connection. */
+void net_send(uint32_t from, uint32_t to, const struct message *message);
+void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size);
+/* Opens the connection, as an agent does to each voter at its start. */
+void net_dial(uint32_t from, uint32_t to);
+/* The next packet that has arrived, to be freed; NULL: none has. */
+struct net_packet *net_take(uint32_t agent);
+/* When the next one arrives; INT64_MAX: none is on its way. */
+int64_t net_due_ns(uint32_t agent);
+/* The agent's process is gone; its host too, if quiet: then nobody is told. */
+void net_gone(uint32_t agent, bool quiet);
+/* Connects what can be connected by now; when it is to be called again. */
+int64_t net_work(void);
+/* Some connections stop to carry anything, in some directions, for a while. */
+void net_cut(void);
+/* One connection breaks, and what is in it is lost. */
+void net_break(void);
+void net_heal(void);
+void net_free(void);
+
 /* ---- disk.c ---- */
 
-void disk_write(struct disk *disk, const struct action *action);
-void disk_write_host(struct disk *disk, const struct host_action *action);
+void disk_new(struct sim_agent *agent);
+/* What the batch says is durable now. */
+void disk_apply(struct sim_agent *agent, const struct driver_batch *batch);
 void disk_load(const struct disk *disk, struct quorum *quorum);
-void disk_preset_tokens(struct disk *disk);
+void disk_preset_tokens(void);
+/* LOCKS: it is none that the simulator knows. */
+uint32_t disk_lock_of(const struct message_name *name);
+void lock_name_of(uint32_t lock, char *name, size_t size);
 
 /* ---- agent.c ---- */
 
 void agent_start(struct sim_agent *agent);
 void agent_crash(struct sim_agent *agent, int64_t down_ns);
-/* All processes are dead already; memory that is shared goes, and so does the lease file. */
+/* All its processes are dead already; memory that is shared goes, and so does the lease file. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
 void agent_free(struct sim_agent *agent);
-void agent_bell(void *arg);
+/* The store is lost; an old copy of it is there; an operator has the voter start over. */
+void agent_lose_disk(struct sim_agent *agent);
+void agent_restore_disk(struct sim_agent *agent);
+void agent_rejoin(struct sim_agent *agent);
+/* AGENTS: nobody of that name. */
+uint32_t agent_of_name(const struct message_agent *name);
+
+/* ---- host.c ---- */
+
 /* The kernel for whoever acts on that agent's host. */
 void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent);
+void region_make(struct sim_agent *agent);
+void host_make(struct sim_agent *agent, bool adopted);
+void host_load(struct sim_agent *agent);
+/* Carries out what the host core wants done. */
+void host_act(struct sim_agent *agent, const struct host_action *action,
+              const unsigned char *bytes);
+/* Something for the driver of a process's socket, or its death. false: there is nothing. */
+bool host_read_socket(struct sim_agent *agent, struct sim_process *process);
+bool host_look_for_dead(struct sim_agent *agent);
 
 /* ---- process.c ---- */
 
@@ -237,11 +375,10 @@ void process_kill(struct sim_process *process, int64_t down_ns);
 void process_cancel(struct sim_process *process);
 bool packets_put(struct packets *packets, const void *bytes, size_t size, int32_t region);
 bool packets_take(struct packets *packets, struct packet *out);
-void lock_name_of(uint32_t lock, char *name, size_t size);
 
 /* ---- check.c ---- */
 
-enum { HOLDS_MAX = 256 };
+enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
 /* A call returned HELD. The number to be given to the others; UINT32_MAX: the hold was over by
@@ -259,6 +396,38 @@ void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
 void check_vanished(const struct sim_process *process, bool dead);
 /* Nobody can run at this instant: nobody may wait for what is free. */
 void check_quiet(void);
+
+/* ---- watch.c ---- */
+
+void watch_reset(void);
+/* An agent sends this, now. */
+void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message);
+/* A row of an agent's disk is durable, now. */
+void watch_durable(const struct sim_agent *agent, const struct action *action);
+/* The agent starts with the disk that it has. */
+void watch_starts(const struct sim_agent *agent);
+/* Its store is not what it told others any more, and it has to start over. */
+void watch_forgot(const struct sim_agent *agent);
+/* Before anybody is told this deadline, by the agent's clock. */
+void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
+
+/* ---- faults.c ---- */
+
+/* NULL: there are no more. */
+const char *fault_name(uint32_t index);
+void faults_draw(void);
+/* Draws the cell too: how many voters, observers, processes, locks. */
+void faults_draw_cell(void);
+void faults_inject(void);
+/* Starts what is down and whose time has come; when the next one's comes. */
+int64_t faults_start_due(void);
+void faults_heal(void);
+
+/* ---- shrink.c ---- */
+
+/* Plays runs in child processes until none that is smaller fails; prints what is left. */
+int shrink(struct run run, uint64_t (*play)(struct run run));
+void run_print(const struct run *run);
 
 /* ---- breaks.c ---- */
 

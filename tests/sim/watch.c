@@ -198,10 +198,9 @@ static uint64_t mix(uint64_t digest, const void *bytes, size_t size)
 
 static uint64_t digest_of(const struct message_value *value)
 {
-    const uint64_t numbers[] = {value->version.ballot, value->version.sequence,
-                                value->token_first,    value->token_last,
-                                value->epoch,          value->lock_delay_ms,
-                                value->mode,           value->share_count};
+    const uint64_t numbers[] = {
+        value->version.ballot, value->version.sequence, value->token_first, value->token_last,
+        value->epoch,          value->lock_delay_ms,    value->mode,        value->share_count};
     uint64_t digest = mix(UINT64_C(0xcbf29ce484222325), numbers, sizeof(numbers));
     digest = mix(digest, value->owner.text, sizeof(value->owner.text));
     uint64_t shares = 0; /* in any order */
