@@ -354,18 +354,23 @@ static bool entry_done(struct gossip_writer *writer, const struct hfi_writer *wr
 }
 
 void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
-                  enum gossip_packet_kind kind, bool answer, uint64_t incarnation, uint64_t beat_ms)
+                  enum gossip_packet_kind kind, uint64_t incarnation, uint64_t beat_ms)
 {
     static const unsigned char entries[] = {0xdc, 0, 0};
     struct hfi_writer to = {.bytes = buffer,
                             .size = size < GOSSIP_PACKET_MAX ? size : GOSSIP_PACKET_MAX};
-    struct head_fields fields = {kind, answer, incarnation, beat_ms};
+    struct head_fields fields = {kind, false, incarnation, beat_ms};
     hfi_write_array(&to, PACKET_ELEMENTS);
-    hfi_write_fields(&to, head_fields, COUNT(head_fields), &fields);
+    hfi_write_fields(&to, &head_fields[0], 1, &fields);
+    size_t answer_at = to.used;
+    hfi_write_fields(&to, &head_fields[1], COUNT(head_fields) - 1, &fields);
     hfi_write_raw(&to, entries, sizeof(entries));
     HF_CHECK(!to.failed);
-    *writer = (struct gossip_writer){
-        .bytes = buffer, .size = to.size, .used = to.used, .count_at = to.used - 2};
+    *writer = (struct gossip_writer){.bytes = buffer,
+                                     .size = to.size,
+                                     .used = to.used,
+                                     .answer_at = answer_at,
+                                     .count_at = to.used - 2};
 }
 
 bool gossip_add_item(struct gossip_writer *writer, const struct gossip_stamp *stamp,
@@ -404,8 +409,11 @@ bool gossip_add_hashes(struct gossip_writer *writer, const struct gossip_hashes 
     return entry_done(writer, &to);
 }
 
-size_t gossip_end(struct gossip_writer *writer)
+size_t gossip_end(struct gossip_writer *writer, bool answer)
 {
+    struct hfi_writer to = {
+        .bytes = writer->bytes, .size = writer->size, .used = writer->answer_at};
+    hfi_write_bool(&to, answer);
     writer->bytes[writer->count_at] = (unsigned char)(writer->count >> 8);
     writer->bytes[writer->count_at + 1] = (unsigned char)writer->count;
     return writer->used;

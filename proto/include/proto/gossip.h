@@ -142,14 +142,14 @@ struct gossip_writer {
     unsigned char *bytes;
     size_t size;
     size_t used;
+    size_t answer_at;
     size_t count_at;
     uint32_t count;
 };
 
-/* size: at least 64. answer: ITEMS: more is to be had; DIGEST: it answers one, and wants none. */
+/* size: at least 64; what is above GOSSIP_PACKET_MAX is not used. */
 void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
-                  enum gossip_packet_kind kind, bool answer, uint64_t incarnation,
-                  uint64_t beat_ms);
+                  enum gossip_packet_kind kind, uint64_t incarnation, uint64_t beat_ms);
 /* false: it does not fit any more; the packet is as it was. */
 bool gossip_add_item(struct gossip_writer *writer, const struct gossip_stamp *stamp,
                      const void *body, size_t size) __attribute__((warn_unused_result));
@@ -157,8 +157,8 @@ bool gossip_add_digest(struct gossip_writer *writer, const struct gossip_digest 
     __attribute__((warn_unused_result));
 bool gossip_add_hashes(struct gossip_writer *writer, const struct gossip_hashes *hashes)
     __attribute__((warn_unused_result));
-/* The packet's size. */
-size_t gossip_end(struct gossip_writer *writer);
+/* The packet's size. answer: ITEMS: more is to be had; DIGEST: it answers one, and wants none. */
+size_t gossip_end(struct gossip_writer *writer, bool answer);
 
 /* ---- reading ---- */
 

@@ -59,7 +59,7 @@ enum {
     GOSSIP_TOMBSTONE_MS = 60000,
     GOSSIP_FORGET_MS = 600000, /* an agent that was not heard of for so long is forgotten */
     /* The room that must be left before each step. */
-    GOSSIP_STEP_ACTIONS = 32,
+    GOSSIP_STEP_ACTIONS = 64,
     GOSSIP_STEP_OUTPUT = (GOSSIP_REPAIR_PACKETS + 2) * GOSSIP_PACKET_MAX,
 };
 

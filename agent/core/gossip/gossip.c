@@ -1,0 +1,349 @@
+/*
+ * The gossip core: its memory, its events and ticks, and what this agent has to say.
+ */
+#include "state.h"
+
+#include <string.h>
+
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+
+enum { ALIGNMENT = 64, AUTHORS_MAX = 65000 };
+
+/* Hands out parts of the one block; with a NULL base it only counts. */
+struct layout {
+    unsigned char *base;
+    size_t used;
+};
+
+static void *part(struct layout *layout, size_t count, size_t size)
+{
+    size_t at = (layout->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    layout->used = at + count * size;
+    return layout->base ? layout->base + at : NULL;
+}
+
+/* Every topic has an item, but those whose change is not told yet. */
+static uint32_t topics_max(const struct gossip_limits *limits)
+{
+    return limits->items + limits->items / 4 + 64;
+}
+
+static uint32_t heads_count(const struct gossip_limits *limits)
+{
+    uint32_t count = 16;
+    while (count < limits->agents) {
+        count *= 2;
+    }
+    return count;
+}
+
+static struct gossip *lay_out(struct layout *layout, const struct gossip_limits *limits)
+{
+    struct gossip nowhere;
+    struct gossip *gossip = part(layout, 1, sizeof(*gossip));
+    struct gossip *into = gossip ? gossip : &nowhere;
+    uint32_t topics = topics_max(limits);
+    into->authors = part(layout, limits->agents, sizeof(struct author));
+    into->author_heads = part(layout, heads_count(limits), sizeof(uint16_t));
+    into->items = part(layout, (size_t)limits->items + 1, sizeof(struct item));
+    into->chunks = part(layout, (size_t)limits->chunks + 1, sizeof(struct chunk));
+    into->topics = part(layout, (size_t)topics + 1, sizeof(struct topic));
+    into->order.nodes = part(layout, (size_t)topics + 1, sizeof(struct order_node));
+    into->names = part(layout, 1, names_size(topics));
+    return gossip;
+}
+
+size_t gossip_size(const struct gossip_limits *limits)
+{
+    struct layout layout = {0};
+    (void)lay_out(&layout, limits);
+    return layout.used + ALIGNMENT;
+}
+
+struct gossip *gossip_init(void *memory, const struct gossip_config *config, uint64_t seed)
+{
+    struct layout layout = {.base = memory};
+    HF_CHECK(config->limits.agents >= 2 && config->limits.agents <= AUTHORS_MAX);
+    HF_CHECK(config->limits.items >= 16 && config->limits.chunks >= 256);
+    struct gossip *gossip = lay_out(&layout, &config->limits);
+    gossip->config = *config;
+    gossip->random = seed;
+    gossip->names = names_init(gossip->names, topics_max(&config->limits), gossip_random(gossip));
+    gossip->order.seed = gossip_random(gossip);
+    gossip->order.name = topic_name;
+    gossip->order.arg = gossip;
+    gossip->author_heads_count = heads_count(&config->limits);
+    memset(gossip->author_heads, 0xff, gossip->author_heads_count * sizeof(uint16_t));
+    gossip->items_used = 1;
+    gossip->chunks_used = 1;
+    gossip->topics_used = 1;
+    gossip->chunks_left = config->limits.chunks;
+    gossip->greet = NOBODY;
+    uint16_t self = author_make(gossip, &config->self);
+    HF_CHECK(self == SELF);
+    return gossip;
+}
+
+/* ---- numbers ---- */
+
+uint64_t gossip_mix(uint64_t hash)
+{
+    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+    return hash ^ hash >> 31;
+}
+
+uint64_t gossip_hash(uint64_t seed, const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    uint64_t hash = gossip_mix(seed ^ size);
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+    return gossip_mix(hash);
+}
+
+uint64_t gossip_random(struct gossip *gossip)
+{
+    gossip->random += UINT64_C(0x9e3779b97f4a7c15);
+    return gossip_mix(gossip->random);
+}
+
+uint64_t gossip_beat_ms(const struct gossip *gossip)
+{
+    return (uint64_t)(gossip->now_ns - gossip->start_ns) / MS_NS;
+}
+
+uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns)
+{
+    int64_t age_ms = then_ns == NEVER_HEARD ? UINT32_MAX : (now_ns - then_ns) / MS_NS;
+    return age_ms < 0 ? 0 : age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+}
+
+/* ---- what this agent has to say ---- */
+
+/* Puts an own item, unless it says what was said before. */
+static bool put_own(struct gossip *gossip, const struct gossip_item *item, uint64_t content)
+{
+    uint8_t body[GOSSIP_BODY_MAX];
+    uint32_t index = item_find(gossip, SELF, item);
+    if (index != 0 ? gossip->items[index].content == content : item_is_tombstone(item)) {
+        return true;
+    }
+    size_t size = gossip_body_encode(item, body, sizeof(body));
+    if (size == 0) {
+        return true; /* nothing that may be told: a name from a store of rubbish */
+    }
+    struct gossip_stamp stamp = {.author = gossip->config.self,
+                                 .incarnation = gossip->authors[SELF].incarnation,
+                                 .number = gossip->number + 1};
+    if (!item_put(gossip, SELF, index, item, &stamp, body, size)) {
+        return false;
+    }
+    gossip->number++;
+    gossip->items[item_find(gossip, SELF, item)].content = content;
+    return true;
+}
+
+static uint64_t content_of(const struct gossip_item *item)
+{
+    uint8_t body[GOSSIP_BODY_MAX];
+    return gossip_hash(1, body, gossip_body_encode(item, body, sizeof(body)));
+}
+
+static void put_self(struct gossip *gossip)
+{
+    const struct author *self = &gossip->authors[SELF];
+    struct gossip_item item = {.kind = GOSSIP_AGENT};
+    item.as.agent.voter = gossip->config.voter;
+    item.as.agent.epoch = self->epoch;
+    item.as.agent.state = self->state;
+    memcpy(item.as.agent.address, gossip->config.address, MESSAGE_ADDRESS_MAX);
+    (void)put_own(gossip, &item, content_of(&item)); /* the first item of all: there is room */
+}
+
+bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
+{
+    struct gossip_item item = {.kind = GOSSIP_LOCK};
+    HF_CHECK(gossip->started && now_ns >= gossip->now_ns);
+    gossip->now_ns = now_ns;
+    item.as.lock = *lock;
+    struct gossip_lock *aged = &item.as.lock;
+    aged->closed_ms = aged->closed_ms > 0;
+    for (uint32_t i = 0; i < aged->holder_count; i++) {
+        aged->holders[i].held_ms = 0;
+        aged->holders[i].remaining_ms = aged->holders[i].remaining_ms < 0 ? -1 : 0;
+    }
+    for (uint32_t i = 0; i < aged->waiter_count; i++) {
+        aged->waiters[i].waited_ms = 0;
+    }
+    uint64_t content = content_of(&item);
+    item.as.lock = *lock;
+    return put_own(gossip, &item, content);
+}
+
+void gossip_put_owned(struct gossip *gossip, const struct message_partitions *owned, int64_t now_ns)
+{
+    struct gossip_item item = {.kind = GOSSIP_OWNED, .as.owned = *owned};
+    struct author *self = &gossip->authors[SELF];
+    HF_CHECK(gossip->started && now_ns >= gossip->now_ns);
+    gossip->now_ns = now_ns;
+    if (self->hears && memcmp(&self->owned, owned, sizeof(*owned)) == 0) {
+        return;
+    }
+    self->owned = *owned;
+    self->owned_ns = now_ns;
+    self->hears = true;
+    (void)put_own(gossip, &item, content_of(&item));
+}
+
+static uint64_t incarnation_of(struct gossip *gossip, uint64_t generation)
+{
+    const uint64_t mask = (UINT64_C(1) << GENERATION_SHIFT) - 1;
+    return (generation & UINT32_MAX) << GENERATION_SHIFT | (gossip_random(gossip) & mask) | 1;
+}
+
+void gossip_outbid(struct gossip *gossip, uint64_t incarnation)
+{
+    uint64_t generation = incarnation >> GENERATION_SHIFT;
+    if (generation == UINT32_MAX) {
+        return; /* nobody's own: somebody lies, or has run for longer than the sun */
+    }
+    gossip->authors[SELF].incarnation = incarnation_of(gossip, generation + 1);
+    for (uint32_t i = 0; i < GOSSIP_BUCKETS; i++) {
+        for (uint32_t index = gossip->authors[SELF].first[i]; index != 0;
+             index = gossip->items[index].bucket_next) {
+            item_rumour(gossip, index, GOSSIP_REPEATS);
+        }
+    }
+}
+
+/* ---- events ---- */
+
+static void start(struct gossip *gossip, uint32_t epoch)
+{
+    struct author *self = &gossip->authors[SELF];
+    HF_CHECK(!gossip->started);
+    gossip->started = true;
+    gossip->start_ns = gossip->now_ns;
+    gossip->round_due_ns = gossip->now_ns;
+    gossip->exchange_due_ns = gossip->now_ns;
+    self->incarnation = incarnation_of(gossip, epoch);
+    self->epoch = epoch;
+    self->state = GOSSIP_JEOPARDY;
+    put_self(gossip);
+}
+
+static void session_changed(struct gossip *gossip, const struct gossip_event *event)
+{
+    struct author *self = &gossip->authors[SELF];
+    uint32_t epoch = event->as.session.epoch;
+    uint16_t index = author_find(gossip, &event->agent);
+    if (index == SELF) {
+        self->epoch = epoch;
+        self->state = event->as.session.state;
+        put_self(gossip);
+        return;
+    }
+    struct gossip_item item = {.kind = GOSSIP_DEAD, .as.dead = {event->agent, epoch}};
+    if (event->as.session.state != GOSSIP_LOST || epoch == 0 ||
+        (index != NOBODY && gossip->authors[index].dead_epoch >= epoch)) {
+        return;
+    }
+    (void)put_own(gossip, &item, content_of(&item)); /* if it is full: people see it later */
+    author_dead(gossip, &item.as.dead);
+}
+
+static void peer_changed(struct gossip *gossip, const struct gossip_event *event)
+{
+    uint16_t index = author_find(gossip, &event->agent);
+    index = index == NOBODY ? author_make(gossip, &event->agent) : index;
+    if (index == SELF || index == NOBODY) {
+        return;
+    }
+    struct author *author = &gossip->authors[index];
+    bool came = event->as.peer.up && (!author->peer || author->down);
+    author->peer = true;
+    author->down = !event->as.peer.up;
+    if (event->as.peer.address != NULL) {
+        author_set_address(gossip, index, event->as.peer.address);
+        author->told = true; /* it is the driver who says so */
+    }
+    gossip->view_stale = true;
+    if (came) {
+        gossip->greet = index;
+        gossip->exchange_due_ns = gossip->now_ns;
+    }
+}
+
+static void tick(struct gossip *gossip, struct gossip_actions *actions)
+{
+    if (gossip->exchange_due_ns <= gossip->now_ns) {
+        /* A tenth more or less, so that agents which started together do not go in step. */
+        int64_t jitter_ms = (int64_t)(gossip_random(gossip) % (GOSSIP_EXCHANGE_MS / 5 + 1)) -
+                            GOSSIP_EXCHANGE_MS / 10;
+        gossip->exchange_due_ns = gossip->now_ns + (GOSSIP_EXCHANGE_MS + jitter_ms) * MS_NS;
+        gossip->reasks = REASKS_MAX;
+        authors_sweep(gossip);
+        tombstones_sweep(gossip);
+        view_refresh(gossip, actions);
+        spread_digests(gossip, actions);
+    }
+    if (gossip->round_due_ns <= gossip->now_ns) {
+        spread_rumours(gossip, actions);
+    }
+}
+
+void gossip_step(struct gossip *gossip, const struct gossip_event *event,
+                 struct gossip_actions *actions)
+{
+    HF_CHECK(actions->count + GOSSIP_STEP_ACTIONS <= actions->capacity);
+    HF_CHECK(actions->output_used + GOSSIP_STEP_OUTPUT <= actions->output_size);
+    HF_CHECK(event->now_ns >= gossip->now_ns && gossip->started == (event->kind != GOSSIP_START));
+    gossip->now_ns = event->now_ns;
+    gossip->random ^= event->random;
+    switch (event->kind) {
+    case GOSSIP_START:
+        start(gossip, event->as.epoch);
+        break;
+    case GOSSIP_TICK:
+        tick(gossip, actions);
+        break;
+    case GOSSIP_RECEIVED:
+        spread_received(gossip, event, actions);
+        break;
+    case GOSSIP_PEER:
+        peer_changed(gossip, event);
+        break;
+    case GOSSIP_SESSION:
+        session_changed(gossip, event);
+        break;
+    }
+    view_refresh(gossip, actions);
+}
+
+bool gossip_active(const struct gossip *gossip)
+{
+    return gossip->view_count > 0;
+}
+
+static bool has_rumours(const struct gossip *gossip)
+{
+    for (uint32_t i = 1; i <= GOSSIP_REPEATS; i++) {
+        if (gossip->rumours[i].first != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t gossip_next_tick_ns(const struct gossip *gossip)
+{
+    if (!gossip->started || gossip->view_count == 0) {
+        return INT64_MAX;
+    }
+    return gossip->round_due_ns < gossip->exchange_due_ns && has_rumours(gossip)
+               ? gossip->round_due_ns
+               : gossip->exchange_due_ns;
+}

@@ -1,0 +1,468 @@
+/*
+ * What authors said, kept within bounds.
+ *
+ * An item hangs in its author's bucket (for repair, and to be found by its key), at its topic if
+ * it is about a lock, and in two lists: by age, from which the oldest go when room is short, and
+ * by how often it is still to be passed on. Its body lies in chunks, as it came.
+ */
+#include "state.h"
+
+#include <string.h>
+
+#include "holdfast/holdfast.h"
+#include "proto/check.h"
+
+/* ---- lists ---- */
+
+void list_append(struct gossip *gossip, struct list *list, int which, uint32_t index)
+{
+    gossip->items[index].links[which] = (struct link){0, list->last};
+    if (list->last != 0) {
+        gossip->items[list->last].links[which].next = index;
+    } else {
+        list->first = index;
+    }
+    list->last = index;
+}
+
+void list_remove(struct gossip *gossip, struct list *list, int which, uint32_t index)
+{
+    struct link link = gossip->items[index].links[which];
+    if (link.previous != 0) {
+        gossip->items[link.previous].links[which].next = link.next;
+    } else {
+        list->first = link.next;
+    }
+    if (link.next != 0) {
+        gossip->items[link.next].links[which].previous = link.previous;
+    } else {
+        list->last = link.previous;
+    }
+}
+
+void item_rumour(struct gossip *gossip, uint32_t index, uint32_t repeats)
+{
+    struct item *item = &gossip->items[index];
+    if (item->repeats > 0) {
+        list_remove(gossip, &gossip->rumours[item->repeats], BY_RUMOUR, index);
+    }
+    item->repeats = (uint8_t)repeats;
+    if (repeats > 0) {
+        list_append(gossip, &gossip->rumours[repeats], BY_RUMOUR, index);
+    }
+}
+
+/* ---- topics ---- */
+
+const uint8_t *topic_name(const void *arg, uint32_t entry, size_t *size)
+{
+    const struct gossip *gossip = arg;
+    return names_bytes(gossip->names, gossip->topics[entry].name, size);
+}
+
+uint32_t topic_find(const struct gossip *gossip, const void *name, size_t size)
+{
+    uint32_t id = size > 0 && size <= NAMES_LENGTH_MAX ? names_find(gossip->names, name, size)
+                                                       : NAMES_NONE;
+    return id == NAMES_NONE ? 0 : names_lock(gossip->names, id);
+}
+
+static void topic_free(struct gossip *gossip, uint32_t index)
+{
+    struct topic *topic = &gossip->topics[index];
+    HF_CHECK(topic->items == 0 && topic->foreign == 0 && !topic->changed);
+    names_set_lock(gossip->names, topic->name, NAMES_NONE);
+    names_drop(gossip->names, topic->name);
+    *topic = (struct topic){.name = gossip->topics_free};
+    gossip->topics_free = index;
+}
+
+/* Takes the first of the list of changes off. */
+static uint32_t changed_take(struct gossip *gossip)
+{
+    uint32_t index = gossip->changed.first;
+    struct topic *topic = &gossip->topics[index];
+    gossip->changed.first = topic->changed_next;
+    gossip->changed.last = gossip->changed.first == 0 ? 0 : gossip->changed.last;
+    topic->changed = false;
+    topic->changed_next = 0;
+    return index;
+}
+
+/* Nobody takes the changes: forgets them all, but that there were any. */
+static void changed_drop(struct gossip *gossip)
+{
+    while (gossip->changed.first != 0) { /* each round takes one off */
+        uint32_t index = changed_take(gossip);
+        if (gossip->topics[index].items == 0) {
+            topic_free(gossip, index);
+        }
+        gossip->missed = true;
+    }
+}
+
+/* 0: no room. */
+static uint32_t topic_make(struct gossip *gossip, const struct message_name *name)
+{
+    uint32_t max = gossip->config.limits.items + gossip->config.limits.items / 4 + 64;
+    if (gossip->topics_free == 0 && gossip->topics_used > max) {
+        changed_drop(gossip);
+    }
+    if (gossip->topics_free == 0 && gossip->topics_used > max) {
+        return 0;
+    }
+    uint32_t id = names_hold(gossip->names, name->bytes, name->length);
+    if (id == NAMES_NONE) {
+        return 0;
+    }
+    uint32_t index = gossip->topics_free;
+    if (index != 0) {
+        gossip->topics_free = gossip->topics[index].name;
+    } else {
+        index = gossip->topics_used++;
+    }
+    gossip->topics[index] = (struct topic){.name = id};
+    names_set_lock(gossip->names, id, index);
+    return index;
+}
+
+void topic_changed(struct gossip *gossip, uint32_t index)
+{
+    struct topic *topic = &gossip->topics[index];
+    if (topic->changed) {
+        return;
+    }
+    topic->changed = true;
+    topic->changed_next = 0;
+    if (gossip->changed.last != 0) {
+        gossip->topics[gossip->changed.last].changed_next = index;
+    } else {
+        gossip->changed.first = index;
+    }
+    gossip->changed.last = index;
+}
+
+bool gossip_has_changed(const struct gossip *gossip)
+{
+    return gossip->missed || gossip->changed.first != 0;
+}
+
+bool gossip_changed(struct gossip *gossip, struct message_name *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (gossip->missed) {
+        gossip->missed = false;
+        return true;
+    }
+    if (gossip->changed.first == 0) {
+        return false;
+    }
+    size_t size = 0;
+    uint32_t index = changed_take(gossip);
+    const uint8_t *bytes = topic_name(gossip, index, &size);
+    out->length = (uint8_t)size;
+    memcpy(out->bytes, bytes, size);
+    if (gossip->topics[index].items == 0) {
+        topic_free(gossip, index);
+    }
+    return true;
+}
+
+/* An item of another agent that is no tombstone came (1) or went (-1). */
+static void topic_count(struct gossip *gossip, uint32_t index, int by)
+{
+    struct topic *topic = &gossip->topics[index];
+    if (topic->foreign == 0) {
+        order_insert(&gossip->order, index);
+    }
+    topic->foreign += (uint32_t)by;
+    if (topic->foreign == 0) {
+        order_remove(&gossip->order, index);
+    }
+}
+
+/* ---- bodies ---- */
+
+static uint32_t chunks_of(size_t size)
+{
+    return (uint32_t)((size + CHUNK_BYTES - 1) / CHUNK_BYTES);
+}
+
+static uint32_t body_put(struct gossip *gossip, const uint8_t *bytes, size_t size)
+{
+    uint32_t first = 0;
+    uint32_t *link = &first;
+    for (size_t at = 0; at < size; at += CHUNK_BYTES) {
+        uint32_t index = gossip->chunks_free;
+        if (index != 0) {
+            gossip->chunks_free = gossip->chunks[index].next;
+        } else {
+            index = gossip->chunks_used++;
+        }
+        gossip->chunks_left--;
+        size_t part = size - at < CHUNK_BYTES ? size - at : CHUNK_BYTES;
+        memcpy(gossip->chunks[index].bytes, bytes + at, part);
+        gossip->chunks[index].next = 0;
+        *link = index;
+        link = &gossip->chunks[index].next;
+    }
+    return first;
+}
+
+static void body_free(struct gossip *gossip, uint32_t index)
+{
+    while (index != 0) { /* at most a body's */
+        uint32_t next = gossip->chunks[index].next;
+        gossip->chunks[index].next = gossip->chunks_free;
+        gossip->chunks_free = index;
+        gossip->chunks_left++;
+        index = next;
+    }
+}
+
+size_t item_body(const struct gossip *gossip, uint32_t index, uint8_t *bytes)
+{
+    const struct item *item = &gossip->items[index];
+    uint32_t chunk = item->chunk;
+    for (size_t at = 0; at < item->size; at += CHUNK_BYTES) {
+        size_t part = item->size - at < CHUNK_BYTES ? item->size - at : CHUNK_BYTES;
+        memcpy(bytes + at, gossip->chunks[chunk].bytes, part);
+        chunk = gossip->chunks[chunk].next;
+    }
+    return item->size;
+}
+
+/* ---- items ---- */
+
+uint64_t item_key(const struct gossip_item *item)
+{
+    switch (item->kind) {
+    case GOSSIP_DEAD:
+        return gossip_hash(item->kind, item->as.dead.agent.text, item->as.dead.agent.length);
+    case GOSSIP_LOCK:
+        return gossip_hash(item->kind, item->as.lock.name.bytes, item->as.lock.name.length);
+    default:
+        return gossip_hash(item->kind, "", 0);
+    }
+}
+
+bool item_is_tombstone(const struct gossip_item *item)
+{
+    const struct gossip_lock *lock = &item->as.lock;
+    return item->kind == GOSSIP_LOCK && lock->state == HF_STATE_FREE && lock->holder_total == 0 &&
+           lock->waiter_total == 0 && lock->closed_ms == 0;
+}
+
+uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct gossip_item *item)
+{
+    uint64_t key = item_key(item);
+    uint32_t index = gossip->authors[author].first[key % GOSSIP_BUCKETS];
+    while (index != 0) {
+        const struct item *at = &gossip->items[index];
+        if (at->key == key && at->kind == item->kind) {
+            size_t size = 0;
+            if (at->topic == 0) {
+                return index; /* two agents of one hash: one of their sessions is not told of */
+            }
+            const uint8_t *name = topic_name(gossip, at->topic, &size);
+            if (size == item->as.lock.name.length &&
+                memcmp(name, item->as.lock.name.bytes, size) == 0) {
+                return index;
+            }
+        }
+        index = at->bucket_next;
+    }
+    return 0;
+}
+
+/* Takes it into its author's hashes, or out of them. */
+static void item_hash(struct gossip *gossip, const struct item *item)
+{
+    struct author *author = &gossip->authors[item->author];
+    uint64_t hash = gossip_mix(item->key ^ gossip_mix(item->number));
+    author->hash ^= hash;
+    author->hashes[item->key % GOSSIP_BUCKETS] ^= (uint32_t)(hash >> 32);
+}
+
+static bool counts_at_topic(const struct item *item)
+{
+    return item->topic != 0 && item->age_list == AGE_FOREIGN;
+}
+
+void item_free(struct gossip *gossip, uint32_t index)
+{
+    struct item *item = &gossip->items[index];
+    struct author *author = &gossip->authors[item->author];
+    uint32_t *link = &author->first[item->key % GOSSIP_BUCKETS];
+    while (*link != index) {
+        link = &gossip->items[*link].bucket_next;
+    }
+    *link = item->bucket_next;
+    author->item_count--;
+    item_hash(gossip, item);
+    item_rumour(gossip, index, 0);
+    list_remove(gossip, &gossip->ages[item->age_list], BY_AGE, index);
+    body_free(gossip, item->chunk);
+    if (item->topic != 0) {
+        struct topic *topic = &gossip->topics[item->topic];
+        link = &topic->items;
+        while (*link != index) {
+            link = &gossip->items[*link].topic_next;
+        }
+        *link = item->topic_next;
+        if (counts_at_topic(item)) {
+            topic_count(gossip, item->topic, -1);
+            topic_changed(gossip, item->topic);
+        }
+        if (topic->items == 0 && !topic->changed) {
+            topic_free(gossip, item->topic);
+        }
+    }
+    *item = (struct item){.chunk = gossip->items_free};
+    gossip->items_free = index;
+}
+
+void items_of_author_free(struct gossip *gossip, uint16_t author)
+{
+    for (uint32_t i = 0; i < GOSSIP_BUCKETS && gossip->authors[author].item_count > 0; i++) {
+        while (gossip->authors[author].first[i] != 0) { /* each round frees one */
+            item_free(gossip, gossip->authors[author].first[i]);
+        }
+    }
+}
+
+/* Makes room for an item with so many chunks. keep: is not to go. false: there is none. */
+static bool make_room(struct gossip *gossip, uint32_t items, uint32_t chunks, uint32_t keep)
+{
+    for (;;) { /* each round frees an item */
+        bool item_left = items == 0 || gossip->items_free != 0 ||
+                         gossip->items_used <= gossip->config.limits.items;
+        if (item_left && gossip->chunks_left >= chunks) {
+            return true;
+        }
+        uint32_t index = gossip->ages[AGE_FOREIGN_TOMBSTONE].first;
+        index = index != 0 && index == keep ? gossip->items[index].links[BY_AGE].next : index;
+        if (index == 0) {
+            index = gossip->ages[AGE_FOREIGN].first;
+            index = index != 0 && index == keep ? gossip->items[index].links[BY_AGE].next : index;
+        }
+        if (index == 0) {
+            return false;
+        }
+        gossip->authors[gossip->items[index].author].full_until_ns = gossip->now_ns +
+                                                                     FULL_MS * MS_NS;
+        item_free(gossip, index);
+    }
+}
+
+/* A new item without a body, hung at its topic and its bucket. 0: no room. */
+static uint32_t item_make(struct gossip *gossip, uint16_t author, const struct gossip_item *says)
+{
+    uint32_t topic = 0;
+    if (says->kind == GOSSIP_LOCK) {
+        const struct message_name *name = &says->as.lock.name;
+        topic = topic_find(gossip, name->bytes, name->length);
+        topic = topic == 0 ? topic_make(gossip, name) : topic;
+        if (topic == 0) {
+            return 0;
+        }
+    }
+    uint32_t index = gossip->items_free;
+    if (index != 0) {
+        gossip->items_free = gossip->items[index].chunk;
+    } else {
+        index = gossip->items_used++;
+    }
+    struct author *who = &gossip->authors[author];
+    uint64_t key = item_key(says);
+    gossip->items[index] = (struct item){.key = key,
+                                         .topic = topic,
+                                         .bucket_next = who->first[key % GOSSIP_BUCKETS],
+                                         .author = author,
+                                         .kind = (uint8_t)says->kind};
+    who->first[key % GOSSIP_BUCKETS] = index;
+    who->item_count++;
+    if (topic != 0) {
+        gossip->items[index].topic_next = gossip->topics[topic].items;
+        gossip->topics[topic].items = index;
+    }
+    return index;
+}
+
+bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
+              const struct gossip_item *says, const struct gossip_stamp *stamp, const void *body,
+              size_t size)
+{
+    uint32_t had = index != 0 ? chunks_of(gossip->items[index].size) : 0;
+    uint32_t wanted = chunks_of(size);
+    uint32_t more = wanted > had ? wanted - had : 0;
+    if (!make_room(gossip, index == 0, more, index)) {
+        return false;
+    }
+    if (index == 0) {
+        index = item_make(gossip, author, says);
+        if (index == 0) {
+            return false;
+        }
+    } else {
+        struct item *old = &gossip->items[index];
+        item_hash(gossip, old);
+        list_remove(gossip, &gossip->ages[old->age_list], BY_AGE, index);
+        body_free(gossip, old->chunk);
+        if (counts_at_topic(old)) {
+            topic_count(gossip, old->topic, -1);
+        }
+    }
+    struct item *item = &gossip->items[index];
+    bool dead = item_is_tombstone(says);
+    item->number = stamp->number;
+    item->put_ns = gossip->now_ns - (int64_t)stamp->age_ms * MS_NS;
+    item->size = (uint16_t)size;
+    item->chunk = body_put(gossip, body, size);
+    item->age_list = author == SELF ? (dead ? AGE_OWN_TOMBSTONE : AGE_OWN)
+                                    : (dead ? AGE_FOREIGN_TOMBSTONE : AGE_FOREIGN);
+    list_append(gossip, &gossip->ages[item->age_list], BY_AGE, index);
+    item_hash(gossip, item);
+    item_rumour(gossip, index, GOSSIP_REPEATS);
+    if (counts_at_topic(item)) {
+        topic_count(gossip, item->topic, 1);
+    }
+    if (item->topic != 0 && author != SELF) {
+        topic_changed(gossip, item->topic);
+    }
+    return true;
+}
+
+void item_renumber(struct gossip *gossip, uint32_t index)
+{
+    struct item *item = &gossip->items[index];
+    item_hash(gossip, item);
+    item->number = ++gossip->number;
+    item_hash(gossip, item);
+    item_rumour(gossip, index, GOSSIP_REPEATS);
+}
+
+void item_stamp(const struct gossip *gossip, uint32_t index, struct gossip_stamp *out)
+{
+    const struct item *item = &gossip->items[index];
+    const struct author *author = &gossip->authors[item->author];
+    *out = (struct gossip_stamp){.author = author->name,
+                                 .incarnation = author->incarnation,
+                                 .number = item->number,
+                                 .age_ms = gossip_age_ms(gossip->now_ns, item->put_ns)};
+}
+
+void tombstones_sweep(struct gossip *gossip)
+{
+    static const enum age_list lists[] = {AGE_OWN_TOMBSTONE, AGE_FOREIGN_TOMBSTONE};
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct list *list = &gossip->ages[lists[i]];
+        for (uint32_t n = 0; n < SWEEP_ITEMS && list->first != 0; n++) {
+            const struct item *item = &gossip->items[list->first];
+            if (gossip_age_ms(gossip->now_ns, item->put_ns) < GOSSIP_TOMBSTONE_MS) {
+                break;
+            }
+            item_free(gossip, list->first);
+        }
+    }
+}
