@@ -86,6 +86,8 @@ void rig_close(struct rig *rig, uint32_t client, uint32_t handle);
 /* The latest message of that kind that the host sent; NULL: none. */
 const struct message *rig_sent(const struct rig *rig, enum message_kind kind);
 uint32_t rig_sent_count(const struct rig *rig, enum message_kind kind);
+/* A message arrives. */
+void rig_hear(struct rig *rig, const struct message *message);
 void rig_grant(struct rig *rig, const struct message *acquire, uint64_t first, uint64_t last);
 void rig_refuse(struct rig *rig, const struct message *request, enum message_refusal reason);
 void rig_returned(struct rig *rig, const struct message *give_back);

@@ -6,6 +6,9 @@
  * elsewhere (the store, the lifelines). The order for each lock: the dead leave the queue, then
  * dead readers and a dead holder go (the lock closes behind them), then hand-overs that were under
  * way are finished, then the grant is put in force and the queue is served.
+ *
+ * In a cell of one host, which grants this host has is in its own store. In a larger one only a
+ * majority knows: the locks are ADOPTED (grants.c), and the quorum is asked for those in use.
  */
 #include "state.h"
 
@@ -66,6 +69,9 @@ void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value)
 {
     struct place at = {0};
+    if (host->config.voter_count > 1 || host->config.self == HOST_OBSERVER) {
+        return; /* what the own acceptor has need not be what was chosen */
+    }
     if (value->mode == MESSAGE_MODE_NONE || value->epoch != host->config.continued_epoch ||
         value->owner.length != host->config.agent.length ||
         memcmp(value->owner.text, host->config.agent.text, value->owner.length) != 0 ||
@@ -152,20 +158,52 @@ static void adopt_seats(struct host *host, struct place at, uint32_t *ghost,
     }
 }
 
+/*
+ * The lock of a session that goes on, of which the quorum has to be asked what it has. If its word
+ * is in force it takes nobody in until then. If nobody is inside it is asked when it is wanted.
+ */
+static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
+                          struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    const struct hfi_actor *actor = lock_actor(host, at);
+    enum hfi_grant mode = hfi_word_mode(atomic_load(lock_word(host, at)));
+    lock->state = LOCK_ADOPTED;
+    lock->mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
+    lock->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS; /* not known: shortened when it is */
+    if (lock->mode != HFI_GRANT_NONE) {
+        hfi_recall(actor, at.slot, 0); /* before the looks below: nobody comes in behind them */
+    }
+    adopt_seats(host, at, ghost, actions);
+    if (lock->mode == HFI_GRANT_NONE) {
+        if (atomic_load(lock_word(host, at)) & HFI_W_HOLDER) {
+            hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
+        }
+    } else if (hfi_retract(actor, at.slot)) {
+        lock->mode = HFI_GRANT_NONE;
+    }
+}
+
 static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
                        struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
-    adopt_seats(host, at, ghost, actions);
+    bool known = host->config.voter_count == 1 && host->config.self != HOST_OBSERVER;
+    if (!known && host->config.continued_epoch != 0) {
+        adopt_unknown(host, at, ghost, actions);
+    } else {
+        adopt_seats(host, at, ghost, actions);
+    }
     uint64_t word = atomic_load(lock_word(host, at));
-    if (!lock_is_granted(lock)) {
+    if (!lock_is_granted(lock) && lock->state != LOCK_ADOPTED) {
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
             hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
         }
         return;
     }
-    if (!lock_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
+    if (lock_is_granted(lock) &&
+        !lock_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
         hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
     }
     if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {

@@ -29,6 +29,16 @@ static void lay_out_space(struct layout *layout, const struct host_limits *limit
     space->seat_holder = part(layout, seats, sizeof(uint16_t));
     space->seat_handle = part(layout, seats, sizeof(uint32_t));
     space->changed = part(layout, limits->locks / 64 + 1, sizeof(uint64_t));
+    space->idle = part(layout, limits->locks, sizeof(uint8_t));
+}
+
+static uint32_t request_limit(const struct host_config *config)
+{
+    uint64_t wanted = config->limits.requests;
+    if (wanted == 0) {
+        wanted = (uint64_t)config->limits.locks * config->namespace_count;
+    }
+    return wanted < HOST_REQUESTS_MAX ? (uint32_t)wanted : HOST_REQUESTS_MAX;
 }
 
 /* The one list of what the block holds. */
@@ -43,6 +53,9 @@ static struct host *lay_out(struct layout *layout, const struct host_config *con
     into->client_capacity = clients;
     into->clients = part(layout, clients, sizeof(struct client));
     into->handles = part(layout, limits->handles, sizeof(struct handle));
+    into->request_capacity = request_limit(config);
+    into->requests = part(layout, into->request_capacity, sizeof(struct request));
+    into->request_heap = part(layout, into->request_capacity, sizeof(uint32_t));
     into->limited = part(layout, limits->handles, sizeof(uint32_t));
     into->ids = part(layout, HOLDER_IDS + 1, sizeof(struct holder_id));
     into->named_ids = part(layout, HOLDER_IDS / 64 + 1, sizeof(uint64_t));
@@ -98,6 +111,7 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     host->limits_due_ns = INT64_MAX;
     host->sweep_due_ns = INT64_MAX;
     host->voters_up = UINT32_MAX;
+    routes_init(host);
     return host;
 }
 
@@ -186,6 +200,24 @@ void opening_add(struct host *host, struct place at, int64_t due_ns)
     }
     lock->opening = 1;
     uint32_t i = host->opening_count++;
+    while (i > 0 && host->openings[(i - 1) / 2].due_ns > due_ns) {
+        host->openings[i] = host->openings[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    host->openings[i] = (struct opening){due_ns, at.slot, at.space};
+}
+
+void opening_hasten(struct host *host, struct place at, int64_t due_ns)
+{
+    uint32_t i = 0;
+    while (i < host->opening_count &&
+           (host->openings[i].slot != at.slot || host->openings[i].space != at.space)) {
+        i++;
+    }
+    if (i == host->opening_count || host->openings[i].due_ns <= due_ns) {
+        opening_add(host, at, due_ns);
+        return;
+    }
     while (i > 0 && host->openings[(i - 1) / 2].due_ns > due_ns) {
         host->openings[i] = host->openings[(i - 1) / 2];
         i = (i - 1) / 2;
@@ -330,6 +362,8 @@ static void tick(struct host *host, struct host_actions *actions)
            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         lock_open_due(host, opening_take(host), actions);
     }
+    requests_tick(host, actions);
+    questions_tick(host, actions);
     if (host->limits_due_ns <= host->now_ns && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         limits_check(host, actions);
     }
@@ -365,6 +399,12 @@ int64_t host_next_tick_ns(const struct host *host)
     }
     if (host->sweep_due_ns < due_ns) {
         due_ns = host->sweep_due_ns;
+    }
+    if (requests_due_ns(host) < due_ns) {
+        due_ns = requests_due_ns(host);
+    }
+    if (questions_due_ns(host) < due_ns) {
+        due_ns = questions_due_ns(host);
     }
     for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
         if (host->pending[i].used && host->pending[i].due_ns < due_ns) {
@@ -447,11 +487,10 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         error = handle_map(host, client, frame, actions);
         break;
     case HFI_FRAME_CHECK:
-        error = inspect_check(host, client, &frame->text);
+        error = remote_check(host, client, frame, actions);
         break;
     case HFI_FRAME_BREAK:
-        error = admin_break(host, client, &frame->break_lock.name,
-                            frame->break_lock.flags & HFI_BREAK_FRAME_NOW, actions);
+        error = remote_break(host, client, frame, actions);
         break;
     case HFI_FRAME_RECALL:
         error = admin_recall(host, client, &frame->text, actions);
@@ -471,7 +510,9 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         return;
     }
     }
-    reply_done(host, client, frame->request, error, actions);
+    if (error != ANSWERED_LATER) {
+        reply_done(host, client, frame->request, error, actions);
+    }
 }
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions)
@@ -483,6 +524,8 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     switch (event->kind) {
     case HOST_START:
         host->lease = event->as.lease;
+        host->last_request = event->random >> 20; /* not those of the process before */
+        host->aged_ns = event->now_ns;
         adopt_all(host, actions);
         host->started = true;
         locks_known(host);
@@ -515,7 +558,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         }
         break;
     case HOST_MESSAGE:
-        lock_message(host, event->as.message, actions);
+        if (!remote_message(host, event->as.message, actions)) {
+            lock_message(host, event->as.message, actions);
+        }
         break;
     case HOST_LEASE:
         lease_changed(host, &event->as.lease, actions);

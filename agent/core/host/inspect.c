@@ -1,6 +1,6 @@
 /*
- * Telling people what there is: locks with their holders and waiters, the agent's status, whether
- * a sequencer is held now. Nothing here changes anything.
+ * Telling people what there is: locks with their holders and waiters, the agent's status. Nothing
+ * here changes anything.
  */
 #include "state.h"
 
@@ -281,51 +281,4 @@ void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *
         stated->voters[i].state = HF_VOTER_UP; /* a cell of one: itself */
     }
     reply_frame(host, client, &answer, actions);
-}
-
-int32_t inspect_check(struct host *host, uint32_t client, const struct hfi_text *text)
-{
-    struct hfi_sequencer sequencer;
-    if (hfi_sequencer_parse(text->bytes, text->size, &sequencer) != 0 ||
-        text_size(sequencer.cell, sizeof(sequencer.cell)) != host->config.cell.length ||
-        memcmp(sequencer.cell, host->config.cell.text, host->config.cell.length) != 0) {
-        return HF_EINVAL;
-    }
-    uint32_t index = host_namespace(&host->config, sequencer.name, sequencer.name_size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_USE | HOST_MAY_ADMIN);
-    if (error != 0) {
-        return error;
-    }
-    if (text_size(sequencer.agent, sizeof(sequencer.agent)) != host->config.agent.length ||
-        memcmp(sequencer.agent, host->config.agent.text, host->config.agent.length) != 0) {
-        return HF_EUNKNOWN; /* another host's hold; it has to be asked */
-    }
-    struct place at = {0};
-    if (!lock_find(host, (const uint8_t *)sequencer.name, sequencer.name_size, &at)) {
-        return HF_ESTALE;
-    }
-    const struct space *space = &host->spaces[at.space];
-    const struct lock *lock = lock_at(host, at);
-    uint64_t word = atomic_load(lock_word(host, at));
-    uint32_t seat = sequencer.seat;
-    bool seated = seat != HFI_SEAT_NONE && seat / HFI_BLOCK_SEATS < space->blocks_used &&
-                  space->block_slot[seat / HFI_BLOCK_SEATS] == at.slot + 1 &&
-                  space->seat_holder[seat] == sequencer.holder;
-    bool held = sequencer.epoch == host->lease.epoch && lock_is_granted(lock);
-    if (sequencer.shared) {
-        held = held && seated && sequencer.cell_word != 0 &&
-               atomic_load(&hfi_seat(&space->region, seat)->reader) == sequencer.cell_word;
-    } else {
-        held = held && hfi_token(lock->token_last, word) == sequencer.token &&
-               hfi_word_names(word, sequencer.holder, sequencer.token);
-    }
-    uint32_t handle = held ? handle_of(host, at, sequencer.holder) : NONE;
-    if (handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED)) {
-        const struct hfi_seat *shared = hfi_seat(&space->region, host->handles[handle].seat);
-        held = (int64_t)atomic_load(&shared->deadline_ns) > host->now_ns;
-    }
-    if (!held) {
-        return HF_ESTALE;
-    }
-    return lease_is_safe(host) ? 0 : HF_EUNKNOWN;
 }

@@ -88,9 +88,54 @@ static uint32_t check_lock_handles(const struct host *host, struct place at)
     return count;
 }
 
+/* What is under way belongs to a lock that waits for it, or to none. */
+static void check_requests(const struct host *host)
+{
+    uint32_t used = 0;
+    uint32_t orphans = 0;
+    for (uint32_t i = 0; i < host->requests_used; i++) {
+        const struct request *request = &host->requests[i];
+        if (request->id == 0) {
+            continue;
+        }
+        used++;
+        orphans += request->slot == NONE;
+        HF_CHECK((request->id & 0xffff) == i && host->request_heap[request->heap] == i);
+        HF_CHECK(request->slot == NONE ||
+                 request_of(host, (struct place){request->space, request->slot}) == request);
+    }
+    HF_CHECK(used == host->request_count && used <= host->request_capacity);
+    for (uint32_t i = 1; i < host->request_count; i++) {
+        HF_CHECK(host->requests[host->request_heap[(i - 1) / 2]].due_ns <=
+                 host->requests[host->request_heap[i]].due_ns);
+    }
+    for (uint32_t at = host->orphans; at != 0; at = host->requests[at - 1].next) {
+        HF_CHECK(host->requests[at - 1].id != 0 && host->requests[at - 1].slot == NONE);
+        HF_CHECK(orphans-- > 0);
+    }
+    HF_CHECK(orphans == 0);
+}
+
+static void check_lock_request(const struct host *host, struct place at)
+{
+    const struct lock *lock = lock_at(host, at);
+    const struct request *request = request_of(host, at);
+    bool waits = lock->state == LOCK_ASKING || lock->state == LOCK_AMENDING ||
+                 lock->state == LOCK_RETURNING;
+    HF_CHECK(lock->state == LOCK_ADOPTED || waits == (request != NULL));
+    if (request == NULL) {
+        return;
+    }
+    HF_CHECK(request->id != 0 && request->name == lock->name);
+    HF_CHECK(request->kind == (lock->state == LOCK_AMENDING    ? MESSAGE_AMEND
+                               : lock->state == LOCK_RETURNING ? MESSAGE_GIVE_BACK
+                                                               : MESSAGE_ACQUIRE));
+}
+
 static void check_lock(const struct host *host, struct place at)
 {
     const struct lock *lock = lock_at(host, at);
+    check_lock_request(host, at);
     if (lock->state == LOCK_FREE) {
         HF_CHECK(lock->handles == NONE);
         HF_CHECK(host->spaces[at.space].slot_blocks[at.slot] == 0);
@@ -224,5 +269,6 @@ void host_check_invariants(const struct host *host)
     check_clients(host, used);
     check_ids(host);
     check_openings(host);
+    check_requests(host);
     check_counts(host, zombies, limited);
 }

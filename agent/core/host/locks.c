@@ -1,13 +1,18 @@
 /*
- * Locks: their slots in a region, their grants, and what a rung bell asks for.
- *
- * A lock goes IDLE -> ASKING -> GRANTED (-> AMENDING -> GRANTED) -> RETURNING -> IDLE. The word is
- * opened only by a grant that the quorum gave, and is out of use before a give-back is sent. The
- * grant stays here when the last hold ends: that is what makes the next one cost no message.
+ * Locks: their slots in a region, taking holds away, and what a rung bell asks for. What is asked of
+ * the quorum is in grants.c. The grant stays here when the last hold ends, until another host wants
+ * it or nobody has had the lock open for long: that is what makes the next one cost no message.
  */
 #include "state.h"
 
-enum { RECLAIM_SCAN = 256, RECLAIM_MAX = 4, SPACE_SHIFT = 22 };
+enum {
+    RECLAIM_SCAN = 256,
+    RECLAIM_MAX = 4,
+    SPACE_SHIFT = 22,
+    IDLE_AGE_MS = 60 * 1000,
+    IDLE_AGES = 10, /* a grant that nobody has open goes back after so many ages */
+    IDLE_MAX = 64,  /* at one look at all locks */
+};
 
 static uint32_t place_pack(struct place at)
 {
@@ -112,6 +117,7 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
     if (watched(host, index, name, size)) {
         atomic_fetch_or(lock_word(host, *at), HFI_W_WATCHED);
     }
+    (void)request_inherit(host, *at);
     return true;
 }
 
@@ -136,11 +142,7 @@ void slot_persist(struct host *host, struct place at, struct host_actions *actio
     lock_name(host, at, &action->as.slot.name);
 }
 
-/*
- * Whether a client of the agent before this one has not said yet all that it has open: it may be
- * any lock, and its handles name slots, which then must not become another lock's.
- */
-static bool handles_unknown(const struct host *host)
+bool handles_unknown(const struct host *host)
 {
     return host->survivor_count > 0;
 }
@@ -150,6 +152,7 @@ static void lock_unmake(struct host *host, struct place at, struct host_actions 
 {
     struct lock *lock = lock_at(host, at);
     struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
+    HF_CHECK(lock->request == 0);
     action->as.slot.region = at.space;
     action->as.slot.slot = at.slot;
     hfi_index_remove(&host->spaces[at.space].region, at.slot, lock_hash(host, at));
@@ -185,97 +188,6 @@ void locks_known(struct host *host)
             }
         }
     }
-}
-
-/* ---- asking, amending, giving back ---- */
-
-/* A message to the quorum about this lock, with a new request id. */
-static struct message *ask_message(struct host *host, struct place at, enum message_kind kind,
-                                   struct host_actions *actions)
-{
-    lock_at(host, at)->request = (uint16_t)++host->last_request;
-    return emit_send(actions, kind, 0, HOST_NO_RELAY);
-}
-
-/* The longest lock-delay that any handle of the lock asks for. */
-static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
-{
-    /* Clients that have not opened their handles again may have asked for more than is known. */
-    uint32_t unknown_ms = handles_unknown(host) ? LOCK_DELAY_UNKNOWN_MS : 0;
-    uint32_t longest_ms = at_least_ms > unknown_ms ? at_least_ms : unknown_ms;
-    uint32_t handle = lock_at(host, at)->handles;
-    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        const struct handle *who = &host->handles[handle];
-        longest_ms = who->lock_delay_ms > longest_ms ? who->lock_delay_ms : longest_ms;
-        handle = who->lock_next;
-    }
-    return (uint16_t)longest_ms;
-}
-
-void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
-              struct host_actions *actions)
-{
-    struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_IDLE || !lease_is_safe(host)) {
-        return; /* under way, or asked for as soon as the session is safe */
-    }
-    struct message_acquire *acquire = &ask_message(host, at, MESSAGE_ACQUIRE, actions)->as.acquire;
-    acquire->agent = host->config.agent;
-    acquire->epoch = host->lease.epoch;
-    acquire->request_id = host->last_request;
-    acquire->mode = MESSAGE_MODE_EXCLUSIVE;
-    acquire->lock_delay_ms = longest_delay(host, at, lock_delay_ms);
-    lock_name(host, at, &acquire->name);
-    lock->state = LOCK_ASKING;
-}
-
-void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
-                struct host_actions *actions)
-{
-    struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_GRANTED || !lease_is_safe(host)) {
-        return;
-    }
-    struct message_amend *amend = &ask_message(host, at, MESSAGE_AMEND, actions)->as.amend;
-    amend->agent = host->config.agent;
-    amend->epoch = host->lease.epoch;
-    amend->request_id = host->last_request;
-    amend->version = (struct message_order){lock->ballot, lock->sequence};
-    amend->mode = MESSAGE_MODE_NONE;
-    uint32_t delay_ms = longest_delay(host, at, lock_delay_ms);
-    amend->lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
-                                                                     : lock->lock_delay_ms);
-    amend->token_last = tokens ? lock->token_last : 0;
-    lock_name(host, at, &amend->name);
-    lock->state = LOCK_AMENDING;
-}
-
-static void send_give_back(struct host *host, const struct message_name *name,
-                           struct message_order version, uint64_t token_used,
-                           struct host_actions *actions)
-{
-    struct message_give_back *give_back =
-        &emit_send(actions, MESSAGE_GIVE_BACK, 0, HOST_NO_RELAY)->as.give_back;
-    give_back->agent = host->config.agent;
-    give_back->epoch = host->lease.epoch;
-    give_back->request_id = ++host->last_request;
-    give_back->name = *name;
-    give_back->version = version;
-    give_back->token_used = token_used;
-}
-
-/* The word is out of use: tells the quorum. */
-static void lock_return(struct host *host, struct place at, struct host_actions *actions)
-{
-    struct lock *lock = lock_at(host, at);
-    struct message_name name;
-    lock_name(host, at, &name);
-    uint64_t used = hfi_token(lock->token_last, atomic_load(lock_word(host, at)));
-    used = used < lock->token_last ? used : lock->token_last; /* hostile bytes */
-    send_give_back(host, &name, (struct message_order){lock->ballot, lock->sequence}, used,
-                   actions);
-    lock->request = (uint16_t)host->last_request;
-    lock->state = LOCK_RETURNING;
 }
 
 /* ---- taking holds away ---- */
@@ -400,9 +312,14 @@ static void attend_holder(struct host *host, struct place at, struct host_action
     }
 }
 
+static bool word_is_awaited(const struct host *host, struct place at)
+{
+    return atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS);
+}
+
 static bool lock_is_awaited(const struct host *host, struct place at)
 {
-    if (atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS)) {
+    if (word_is_awaited(host, at)) {
         return true;
     }
     for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
@@ -415,42 +332,30 @@ static bool lock_is_awaited(const struct host *host, struct place at)
     return false;
 }
 
-bool lock_lacks_delay(const struct host *host, struct place at)
+/* Whether its grant has to be asked for. */
+static bool lock_is_missing(const struct host *host, struct place at)
 {
-    return hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE &&
-           longest_delay(host, at, 0) > lock_at(host, at)->lock_delay_ms;
+    const struct lock *lock = lock_at(host, at);
+    return (lock->state == LOCK_IDLE && !lock->full && lock_is_awaited(host, at)) ||
+           (lock->state == LOCK_ADOPTED && lock->request == 0 &&
+            (lock->mode != HFI_GRANT_NONE || lock_is_awaited(host, at)));
 }
 
-static void attend_granted(struct host *host, struct place at, struct host_actions *actions)
+void lock_look_later(struct host *host, struct place at)
 {
-    struct lock *lock = lock_at(host, at);
-    const struct hfi_actor *actor = lock_actor(host, at);
-    uint64_t word = atomic_load(lock_word(host, at));
-    if (lock->state == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
-        return; /* not in force before it covers every handle's lock-delay */
-    }
-    if (!(word & HFI_W_RECALL) && lock_lacks_delay(host, at)) { /* it was refused, or no lease */
-        lock_amend(host, at, 0, false, actions);
-        return;
-    }
-    if (hfi_word_mode(word) != (enum hfi_grant)lock->mode) { /* somebody wrote over it */
-        hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
-    }
-    bool used_up = (word & HFI_W_TOKEN) >= (lock->token_last & HFI_W_TOKEN);
-    if (used_up && (lock->token_last & HFI_W_TOKEN) == HFI_W_TOKEN && !(word & HFI_W_RECALL)) {
-        /* The next tokens need another slot, and a slot is left only when nobody is inside: the
-         * grant goes back as if it were recalled, and is asked for again. */
-        hfi_recall(actor, at.slot, 0);
-        word |= HFI_W_RECALL;
-    }
-    if (word & HFI_W_RECALL) {
-        if (lock->state == LOCK_GRANTED && hfi_retract(actor, at.slot)) {
-            lock_return(host, at, actions);
+    struct space *space = &host->spaces[at.space];
+    atomic_fetch_or(&space->region.dirty[at.slot / 64], UINT64_C(1) << (at.slot % 64));
+}
+
+void lock_unwanted(struct host *host, struct place at, struct host_actions *actions)
+{
+    const struct lock *lock = lock_at(host, at);
+    if (lock_is_awaited(host, at)) {
+        if (!lock->full) {
+            lock_ask(host, at, 0, actions);
         }
-    } else if (used_up) {
-        lock_amend(host, at, 0, true, actions);
-    } else {
-        hfi_serve(actor, at.slot);
+    } else if (lock->handles == NONE && !handles_unknown(host)) {
+        lock_unmake(host, at, actions);
     }
 }
 
@@ -469,8 +374,10 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
         lock_open_due(host, at, actions);
     }
     if (lock_is_granted(lock)) {
-        attend_granted(host, at, actions);
-    } else if (lock->state == LOCK_IDLE && !lock->full && lock_is_awaited(host, at)) {
+        grant_attend(host, at, actions);
+    } else if (lock->state == LOCK_ASKING) {
+        lock_ask_anew(host, at, actions);
+    } else if (lock_is_missing(host, at)) {
         lock_ask(host, at, 0, actions);
     }
     limits_attend(host, at);
@@ -479,13 +386,11 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
     }
 }
 
-/* ---- what the quorum says ---- */
-
 /*
  * The new tokens have other high bits than the slot's: the name gets another slot. Who waits in
  * the old one is told that it is used up, and opens the name again.
  */
-static bool lock_move(struct host *host, struct place *at, struct host_actions *actions)
+bool lock_move(struct host *host, struct place *at, struct host_actions *actions)
 {
     struct lock *old = lock_at(host, *at);
     struct space *space = &host->spaces[at->space];
@@ -517,157 +422,6 @@ static bool lock_move(struct host *host, struct place *at, struct host_actions *
     return true;
 }
 
-/* Puts a grant, or a range of it, in force. */
-static void grant_apply(struct host *host, struct place at, const struct message_grant *grant,
-                        struct host_actions *actions)
-{
-    struct lock *lock = lock_at(host, at);
-    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
-    if (lock->token_last != 0) {
-        top = lock->token_last; /* our own number, rather than the region's */
-    }
-    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS) {
-        /* Not opened before its new slot is durable, or a crash would issue its tokens twice: the
-         * grant goes back, behind the row, and is asked for again. */
-        bool moved = lock_move(host, &at, actions);
-        struct message_name name;
-        lock_name(host, at, &name);
-        send_give_back(host, &name, grant->version, 0, actions);
-        lock_at(host, at)->request = (uint16_t)host->last_request;
-        lock_at(host, at)->state = LOCK_RETURNING;
-        lock_at(host, at)->full = !moved;
-        if (!moved) { /* not asked for at every ring, which would go on for ever: with a renewal */
-            pending_resolve(host, at, HF_EFULL);
-            locks_reclaim(host, at.space, actions);
-        }
-        return;
-    }
-    lock = lock_at(host, at);
-    lock->ballot = grant->version.ballot;
-    lock->sequence = grant->version.sequence;
-    lock->lock_delay_ms = grant->lock_delay_ms;
-    lock->mode = grant->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
-    lock->token_last = grant->token_last;
-    lock->state = LOCK_GRANTED;
-    if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
-        /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
-         * not open yet, it is opened by the answer to this. Without a lease that waits for a
-         * look. */
-        lock_amend(host, at, 0, false, actions);
-        if (lock_lacks_delay(host, at)) {
-            return;
-        }
-    }
-    /* A token whose low bits are 0 cannot be told by a word: the next one is the first. */
-    uint64_t first = grant->token_first & HFI_W_TOKEN ? grant->token_first : grant->token_first + 1;
-    hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, first, grant->token_last);
-    pending_resolve(host, at, 0);
-    if (atomic_load(lock_word(host, at)) & HFI_W_RECALL) { /* it came while this was under way */
-        attend_granted(host, at, actions);
-    }
-    limits_attend(host, at);
-    lock_changed(host, at);
-}
-
-static void granted(struct host *host, const struct message_grant *grant,
-                    struct host_actions *actions)
-{
-    struct place at = {0};
-    struct lock *lock = NULL;
-    if (lock_find(host, grant->name.bytes, grant->name.length, &at)) {
-        lock = lock_at(host, at);
-    }
-    if (lock && lock->state == LOCK_ASKING && grant->epoch == host->lease.epoch &&
-        lock->request == (uint16_t)grant->request_id) {
-        grant_apply(host, at, grant, actions);
-        return;
-    }
-    bool known = lock && lock->ballot == grant->version.ballot &&
-                 lock->sequence == grant->version.sequence;
-    if (!known && grant->epoch == host->lease.epoch) { /* late: nobody here wants it any more */
-        send_give_back(host, &grant->name, grant->version, 0, actions);
-    }
-}
-
-static void returned(struct host *host, struct place at, struct host_actions *actions)
-{
-    struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_RETURNING) {
-        return;
-    }
-    lock->state = LOCK_IDLE;
-    lock->ballot = 0;
-    lock->sequence = 0;
-    lock->mode = HFI_GRANT_NONE;
-    emit_lock_log(host, actions, "grant_returned", at, 0, 0);
-    lock_changed(host, at);
-    if (lock_is_awaited(host, at)) {
-        if (!lock->full) {
-            lock_ask(host, at, 0, actions);
-        }
-    } else if (lock->handles == NONE && !handles_unknown(host)) {
-        lock_unmake(host, at, actions);
-    }
-}
-
-static void refused(struct host *host, struct place at, const struct message_refused *refused,
-                    struct host_actions *actions)
-{
-    struct lock *lock = lock_at(host, at);
-    if (lock->request != (uint16_t)refused->request_id) {
-        return;
-    }
-    emit_lock_log(host, actions, "request_refused", at, 0, refused->reason);
-    if (lock->state == LOCK_ASKING) {
-        lock->state = LOCK_IDLE;
-    } else if (lock->state == LOCK_AMENDING && refused->reason == MESSAGE_REFUSED_VERSION) {
-        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* it is not ours any more */
-        lock->state = LOCK_IDLE;
-    } else if (lock->state == LOCK_AMENDING) {
-        lock->state = LOCK_GRANTED;
-    }
-    pending_resolve(host, at, HF_EFULL);
-}
-
-void lock_message(struct host *host, const struct message *message, struct host_actions *actions)
-{
-    struct place at = {0};
-    switch ((int)message->kind) {
-    case MESSAGE_GRANT:
-        granted(host, &message->as.grant, actions);
-        break;
-    case MESSAGE_AMENDED:
-        if (lock_find(host, message->as.grant.name.bytes, message->as.grant.name.length, &at) &&
-            lock_at(host, at)->state == LOCK_AMENDING &&
-            lock_at(host, at)->request == (uint16_t)message->as.grant.request_id) {
-            grant_apply(host, at, &message->as.grant, actions);
-        }
-        break;
-    case MESSAGE_GIVE_BACK_ACK:
-        if (lock_find(host, message->as.version.name.bytes, message->as.version.name.length, &at) &&
-            lock_at(host, at)->request == (uint16_t)message->as.version.request_id) {
-            returned(host, at, actions);
-        }
-        break;
-    case MESSAGE_RECALL:
-        if (lock_find(host, message->as.version.name.bytes, message->as.version.name.length, &at) &&
-            lock_is_granted(lock_at(host, at)) &&
-            lock_at(host, at)->ballot == message->as.version.version.ballot &&
-            lock_at(host, at)->sequence == message->as.version.version.sequence) {
-            hfi_recall(lock_actor(host, at), at.slot, HANDOVERS_BEFORE_RECALL);
-            lock_attend(host, at, actions);
-        }
-        break;
-    case MESSAGE_REFUSED:
-        if (lock_find(host, message->as.refused.name.bytes, message->as.refused.name.length, &at)) {
-            refused(host, at, &message->as.refused, actions);
-        }
-        break;
-    default:
-        break;
-    }
-}
-
 /* ---- all locks ---- */
 
 void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actions)
@@ -690,6 +444,9 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
         if (lock->state == LOCK_IDLE) {
             lock_unmake(host, at, actions);
             taken++;
+        } else if (lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE) {
+            lock_ask(host, at, 0, actions); /* first to know what it has */
+            taken++;
         } else if (lock->state == LOCK_GRANTED && lease_is_safe(host) &&
                    !(word & (HFI_W_HOLDER | HFI_W_WAITERS | HFI_W_CLOSED))) {
             hfi_recall(lock_actor(host, at), at.slot, 0);
@@ -702,6 +459,7 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
 void locks_revoke_all(struct host *host, struct host_actions *actions)
 {
     (void)actions;
+    requests_end_all(host);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
@@ -711,6 +469,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
                 hfi_revoke(&space->actor, slot, HFI_GRANT_NONE);
                 lock->state = LOCK_IDLE;
                 lock->mode = HFI_GRANT_NONE;
+                lock->recalled = 0;
                 lock->ballot = 0;
                 lock->sequence = 0;
                 lock_changed(host, at);
@@ -719,17 +478,51 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
     }
 }
 
+/* A grant that nobody has had open for long goes back, so that its register can be deleted. */
+static bool grant_is_idle(struct host *host, struct place at, uint32_t ages)
+{
+    const struct lock *lock = lock_at(host, at);
+    uint8_t *idle = &host->spaces[at.space].idle[at.slot];
+    if (lock->state != LOCK_GRANTED || lock->handles != NONE) {
+        *idle = 0;
+        return false;
+    }
+    *idle = *idle + ages < UINT8_MAX ? (uint8_t)(*idle + ages) : UINT8_MAX;
+    return *idle > IDLE_AGES; /* more than: it may have become idle just before it was looked at */
+}
+
 void locks_mark_wanted(struct host *host)
 {
+    uint32_t ages = (uint32_t)((host->now_ns - host->aged_ns) / (IDLE_AGE_MS * MS));
+    uint32_t idle = 0;
+    host->aged_ns += (int64_t)ages * (IDLE_AGE_MS * MS);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
             struct place at = {i, slot};
-            lock_at(host, at)->full = 0;
-            if (lock_is_named(lock_at(host, at)) && lock_is_awaited(host, at)) {
-                atomic_fetch_or(&space->region.dirty[slot / 64], UINT64_C(1) << (slot % 64));
+            struct lock *lock = lock_at(host, at);
+            lock->full = 0;
+            if (!lock_is_named(lock)) {
+                continue;
+            }
+            bool look = word_is_awaited(host, at) || lock->state == LOCK_ADOPTED;
+            if (grant_is_idle(host, at, ages) && idle < IDLE_MAX && !handles_unknown(host)) {
+                hfi_recall(&space->actor, slot, 0);
+                look = true;
+                idle++;
+            }
+            if (look) {
+                lock_look_later(host, at);
                 space->dirty = true;
             }
+        }
+    }
+    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+        const struct pending *pending = &host->pending[i];
+        if (pending->used && !pending->ready) {
+            const struct handle *who = &host->handles[pending->handle];
+            lock_look_later(host, (struct place){who->space, who->slot});
+            host->spaces[who->space].dirty = true;
         }
     }
 }

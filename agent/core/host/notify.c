@@ -1,5 +1,5 @@
 /*
- * Telling clients unasked, and what an administrator may do.
+ * Telling clients unasked.
  *
  * A watched lock has a bit in its word that makes every change ring the bell. Changes are noted as
  * bits and told bit by bit, so that many watchers or many changes never fill a step; two changes
@@ -181,60 +181,4 @@ void notify_work(struct host *host, struct host_actions *actions)
         }
         space->telling = false;
     }
-}
-
-/* ---- an administrator's doing ---- */
-
-int32_t admin_break(struct host *host, uint32_t client, const struct hfi_text *name, bool now,
-                    struct host_actions *actions)
-{
-    uint32_t index = host_namespace(&host->config, name->bytes, name->size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
-    struct place at = {0};
-    if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
-        return error;
-    }
-    const struct space *space = &host->spaces[at.space];
-    uint64_t word = atomic_load(lock_word(host, at));
-    uint32_t holder = hfi_word_holder(word);
-    if (holder != 0 && holder != HFI_HOLDER_AGENT) {
-        lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
-                   "lock_broken", actions);
-    }
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            uint32_t id = space->seat_holder[seat];
-            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-                return HF_EFULL; /* more readers than a step can end: break again */
-            }
-            if (id != 0) {
-                lock_evict_reader(host, at, seat, 0, now ? 0 : lock_delay_of(host, at, id),
-                                  "lock_broken", actions);
-            }
-        }
-        block = space->block_next[block - 1];
-    }
-    if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        hfi_open(lock_actor(host, at), at.slot);
-        lock_changed(host, at);
-    }
-    return 0;
-}
-
-int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
-                     struct host_actions *actions)
-{
-    uint32_t index = host_namespace(&host->config, name->bytes, name->size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
-    struct place at = {0};
-    if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
-        return error;
-    }
-    if (lock_at(host, at)->state == LOCK_GRANTED) {
-        hfi_recall(lock_actor(host, at), at.slot, HANDOVERS_BEFORE_RECALL);
-        lock_attend(host, at, actions);
-    }
-    return 0;
 }

@@ -5,9 +5,13 @@
  *   adopt.c    regions, what the agent before left in them
  *   clients.c  who is connected, alive, dead; holder ids
  *   handles.c  opening, seats, closing, burying
- *   locks.c    slots, grants, recall, what a rung bell means
- *   inspect.c  list, show, status, check
- *   notify.c   watches, CHANGED, POKE, break, recall by an administrator
+ *   locks.c    slots, taking holds away, what a rung bell means
+ *   grants.c   what is asked of the quorum for a lock, what its answers do
+ *   requests.c what was asked and is not answered yet: sent again until it is
+ *   routes.c   which voter coordinates which partition
+ *   remote.c   sequencers and an administrator's break: here, or asked of other hosts
+ *   inspect.c  list, show, status
+ *   notify.c   watches, CHANGED, POKE
  *
  * All memory is one block, laid out by host_size(). Indexes into it are 32-bit; NONE is no index.
  * A step emits a bounded number of actions: what might be many (watchers to tell, handles of a
@@ -19,6 +23,7 @@
 #include <string.h>
 
 #include "core/host.h"
+#include "core/quorum.h"
 #include "holdfast/holdfast.h"
 #include "proto/check.h"
 
@@ -34,6 +39,10 @@ enum {
     ZOMBIE_SWEEP_MS = 1000,
     LIMIT_IDLE_CHECK_MS = 1000,
     PENDING_MAX = 1024,
+    UPGRADE_PAUSE_MS = 20,
+    QUESTIONS_MAX = 64,
+    BROKEN_MAX = 64,
+    ANSWERED_LATER = 1, /* instead of an error: the client's request is not answered yet */
     LOCK_DELAY_UNKNOWN_MS = 1000, /* of a handle that is not known yet: the API's default */
     SCAN_SLOTS = 4096,            /* slots looked at in one piece of a scan */
 };
@@ -48,18 +57,21 @@ enum lock_state {
     LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */
     LOCK_RETURNING,
     LOCK_RETIRED, /* used up: the name has another slot, handles still have this one */
+    LOCK_ADOPTED, /* as the agent before left it; what the quorum knows of it is to be asked. mode:
+                     what its word is in force for, NONE: not at all */
 };
 
 /* A slot's lock, private: 32 bytes, there is one for each slot. */
 struct lock {
-    uint64_t ballot : 48;        /* of the grant's version */
+    uint64_t ballot : 48;        /* of the grant's version; not granted: of the last returned */
     uint64_t lock_delay_ms : 16; /* the largest that the grant covers */
-    uint64_t sequence : 40;      /* of the grant's version */
-    uint64_t state : 3;          /* enum lock_state */
-    uint64_t mode : 2;           /* enum hfi_grant */
-    uint64_t opening : 1;        /* stands in the heap of locks to be opened */
-    uint64_t full : 1;           /* no slot for its next tokens: asks again with a renewal */
-    uint64_t request : 16;       /* low bits of the id of the request that is under way */
+    uint64_t sequence : 40;
+    uint64_t state : 3;    /* enum lock_state */
+    uint64_t mode : 2;     /* enum hfi_grant */
+    uint64_t opening : 1;  /* stands in the heap of locks to be opened */
+    uint64_t full : 1;     /* no slot for its next tokens: asks again with a renewal */
+    uint64_t recalled : 1; /* the quorum wants it back */
+    uint64_t request : 16; /* index + 1 of what is under way; 0: nothing */
     uint64_t token_last;
     uint32_t name;    /* id in names; free slot: next free slot + 1 */
     uint32_t handles; /* first handle, NONE */
@@ -121,6 +133,33 @@ struct holder_id {
     uint16_t next;
 };
 
+/* A message to the quorum that is not answered yet. */
+struct request {
+    uint64_t id; /* its index in the low 16 bits; 0: free */
+    struct message_order version;
+    uint64_t token; /* GIVE_BACK: the last that was handed out; AMEND: see message_amend */
+    int64_t since_ns;
+    int64_t due_ns; /* when it is sent again */
+    uint32_t space;
+    uint32_t slot; /* NONE: an orphan, the give-back of a grant without a lock; it holds the name */
+    uint32_t name;
+    uint32_t heap; /* its place in request_heap */
+    uint32_t next; /* index + 1: of the free ones, of the orphans */
+    uint32_t tries;
+    uint16_t lock_delay_ms;
+    uint8_t kind; /* enum message_kind */
+    uint8_t mode; /* enum message_mode */
+    uint8_t partition;
+    uint8_t sent_to;   /* the voter, last */
+    uint8_t redirects; /* since its last pause */
+};
+
+/* Where a message goes: a voter, and the voter that is to pass it on, or HOST_NO_RELAY. */
+struct route {
+    uint32_t to;
+    uint8_t relay;
+};
+
 /* An OPEN that is not answered yet. */
 struct pending {
     uint64_t request;
@@ -129,6 +168,30 @@ struct pending {
     bool used;
     int32_t error; /* ready with this error */
     bool ready;
+};
+
+/* What another host was asked for a client that waits. */
+struct question {
+    uint64_t id; /* 0: free */
+    uint64_t request;
+    int64_t due_ns; /* when it is asked again */
+    int64_t end_ns;
+    uint32_t client; /* its first holder id */
+    uint32_t connection;
+    uint32_t tries;
+    enum message_kind kind;      /* CHECK or BREAK */
+    struct message_agent holder; /* CHECK: who is asked */
+    union {
+        struct message_check check;
+        struct message_break break_lock;
+    } as;
+};
+
+/* A break that was done here, so that its repeat is not done to the next holder. */
+struct broken {
+    uint64_t id;
+    struct message_agent agent;
+    int32_t result;
 };
 
 struct watch {
@@ -159,6 +222,7 @@ struct space {
     uint16_t *seat_holder;
     uint32_t *seat_handle; /* NONE */
     uint64_t *changed;     /* bits: slots whose watchers are to be told */
+    uint8_t *idle;         /* by slot: for how many ages nobody has had it open */
     uint32_t slots_used;   /* slots from here on were never used */
     uint32_t free_slot;    /* slot + 1, 0 none */
     uint32_t free_slots;   /* how many */
@@ -179,8 +243,16 @@ struct host {
     int64_t now_ns;
     bool started;
     bool rang;
+    bool starved;            /* a request found no room */
     struct host_lease lease; /* epoch: of the grants */
     uint64_t last_request;
+    uint32_t request_capacity;
+    uint32_t requests_used; /* from here on never used */
+    uint32_t request_count;
+    uint32_t request_free; /* index + 1 */
+    uint32_t orphans;      /* index + 1 of the first */
+    int64_t aged_ns;       /* up to when grants were counted as idle */
+    int64_t upgrade_due_ns;
     uint32_t voters_up; /* bit by voter */
     uint32_t voters_refused;
     uint32_t client_capacity;
@@ -201,9 +273,16 @@ struct host {
     struct handle *handles;
     struct holder_id *ids;
     struct opening *openings;
-    uint32_t *limited;   /* handles with a limit */
-    uint64_t *named_ids; /* bits: ids that some holder's record names (scratch) */
+    struct request *requests;
+    uint32_t *request_heap;             /* by due_ns */
+    uint32_t *limited;                  /* handles with a limit */
+    uint64_t *named_ids;                /* bits: ids that some holder's record names (scratch) */
+    uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     struct pending pending[PENDING_MAX];
+    struct question questions[QUESTIONS_MAX];
+    uint32_t question_count;
+    uint32_t broken_next;
+    struct broken broken[BROKEN_MAX];
     struct watch *watches;
     struct space spaces[HOST_NAMESPACES_MAX];
 };
@@ -267,6 +346,8 @@ void emit_lock_log(struct host *host, struct host_actions *actions, const char *
                    struct place at, uint64_t token, int64_t number);
 /* Remembers that a closed lock is to be looked at. */
 void opening_add(struct host *host, struct place at, int64_t due_ns);
+/* The same, and no later than that. */
+void opening_hasten(struct host *host, struct place at, int64_t due_ns);
 void busy_set(struct host *host, struct client *client, uint32_t flag);
 void busy_clear(struct host *host, struct client *client, uint32_t flag);
 
@@ -344,16 +425,18 @@ void lock_unused(struct host *host, struct place at);
 /* Called after the start, and when a survivor is known: once all are, does the same for what
  * nobody opened again. */
 void locks_known(struct host *host);
-/* Asks for the grant, if it is not here and was not asked for. */
-void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
-              struct host_actions *actions);
-void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
-                struct host_actions *actions);
-/* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
-bool lock_lacks_delay(const struct host *host, struct place at);
 /* Looks at a lock whose bell rang. */
 void lock_attend(struct host *host, struct place at, struct host_actions *actions);
-void lock_message(struct host *host, const struct message *message, struct host_actions *actions);
+/* Makes its bell ring when all are looked at next. */
+void lock_look_later(struct host *host, struct place at);
+/* Its grant is back with the quorum: asks for it if somebody waits, else frees a slot that nobody
+ * has open. */
+void lock_unwanted(struct host *host, struct place at, struct host_actions *actions);
+/* Gives the name another slot; *at becomes that one. false: none is free. */
+bool lock_move(struct host *host, struct place *at, struct host_actions *actions);
+/* Whether a client of the agent before this one has not said yet all that it has open: it may be
+ * any lock, and its handles name slots, which then must not become another lock's. */
+bool handles_unknown(const struct host *host);
 /* Evicts whoever the word names, or one that is dead; closes for delay_ms (0: not). */
 void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, const char *why, struct host_actions *actions);
@@ -364,7 +447,8 @@ void lock_open_due(struct host *host, struct place at, struct host_actions *acti
 void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);
 /* The session is over: nothing that was granted is granted any more. */
 void locks_revoke_all(struct host *host, struct host_actions *actions);
-/* Marks every lock that somebody waits for as to be looked at. */
+/* Marks every lock that somebody waits for as to be looked at, and some that nobody has had open
+ * for long. One pass over all locks. */
 void locks_mark_wanted(struct host *host);
 void lock_name(const struct host *host, struct place at, struct message_name *out);
 /* A client died whose handles are not known: looks whether it had this lock. */
@@ -372,6 +456,81 @@ void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
                        struct host_actions *actions);
 /* How long it stays closed behind a holder: the handle's lock-delay, or the grant's. */
 uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder);
+
+/* ---- grants.c ---- */
+
+/* Asks for the grant, if it is not here and was not asked for. */
+void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
+              struct host_actions *actions);
+/* It is asked for: whether the mode is still the one that is wanted. */
+void lock_ask_anew(struct host *host, struct place at, struct host_actions *actions);
+void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
+                struct host_actions *actions);
+/* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
+bool lock_lacks_delay(const struct host *host, struct place at);
+/* Serves, gives back or amends a grant that is here. */
+void grant_attend(struct host *host, struct place at, struct host_actions *actions);
+/* A message of a coordinator. */
+void lock_message(struct host *host, const struct message *message, struct host_actions *actions);
+
+/* ---- requests.c ---- */
+
+/* Whether there is room for one more; if not, those that were told so are looked at again
+ * (lock_look_later) when there is. */
+bool request_room(struct host *host);
+/* Something is under way for that lock from now on; the caller fills it in and sends it. NULL: no
+ * room. */
+struct request *request_start(struct host *host, struct place at, enum message_kind kind);
+void request_send(struct host *host, struct request *request, struct host_actions *actions);
+void request_end(struct host *host, struct request *request);
+void requests_end_all(struct host *host);
+/* What is under way for a lock; NULL: nothing. */
+struct request *request_of(const struct host *host, struct place at);
+/* The request of that kind and name that an answer belongs to; NULL: none any more. */
+struct request *request_answered(const struct host *host, uint64_t id, enum message_kind kind,
+                                 const struct message_name *name);
+/* Gives a grant back for which there is no lock. */
+void request_orphan(struct host *host, const struct message_name *name,
+                    struct message_order version, uint64_t token_used,
+                    struct host_actions *actions);
+/* The new lock of a name begins with the give-back that is under way for it, if one is. */
+bool request_inherit(struct host *host, struct place at);
+/* Another voter coordinates its name. */
+void request_redirect(struct host *host, struct request *request, const struct message_agent *owner,
+                      struct host_actions *actions);
+/* That voter coordinates these partitions from now on: what waits is sent again. */
+void requests_owner(struct host *host, const struct message_partitions *partitions,
+                    const struct message_agent *owner);
+int64_t requests_due_ns(const struct host *host);
+void requests_tick(struct host *host, struct host_actions *actions);
+
+/* ---- routes.c ---- */
+
+void routes_init(struct host *host);
+/* Its index among the voters; NONE: it is none. */
+uint32_t route_voter(const struct host *host, const struct message_agent *agent);
+/* That agent coordinates the partition. true: that is news. */
+bool route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);
+bool route_is_up(const struct host *host, uint32_t voter);
+/* Another voter that is up (self: it may be this agent), by turns; NONE: there is none. */
+uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self);
+/* The way of a request that was sent so many times before. */
+struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
+                          uint32_t turn);
+
+/* ---- remote.c ---- */
+
+/* CHECK and BREAK of a client: an error, 0, or ANSWERED_LATER. */
+int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                     struct host_actions *actions);
+int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                     struct host_actions *actions);
+int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
+                     struct host_actions *actions);
+/* false: it is no message about these. */
+bool remote_message(struct host *host, const struct message *message, struct host_actions *actions);
+int64_t questions_due_ns(const struct host *host);
+void questions_tick(struct host *host, struct host_actions *actions);
 
 /* ---- adopt.c ---- */
 
@@ -383,7 +542,6 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
                   struct host_actions *actions);
 void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
                     struct host_actions *actions);
-int32_t inspect_check(struct host *host, uint32_t client, const struct hfi_text *text);
 
 /* ---- notify.c ---- */
 
@@ -398,10 +556,6 @@ void poke_all(struct host *host);
 void notify_work(struct host *host, struct host_actions *actions);
 /* Tells a client that it missed changes. */
 void notify_lagged(struct host *host, uint32_t client, struct host_actions *actions);
-int32_t admin_break(struct host *host, uint32_t client, const struct hfi_text *name, bool now,
-                    struct host_actions *actions);
-int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
-                     struct host_actions *actions);
 /* HF_EACCES, or 0: the client may use (admin: administer) the namespace of that name. */
 int32_t rights_check(const struct host *host, uint32_t client, uint32_t space, uint32_t right);
 

@@ -191,6 +191,10 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 /* Sets the recall bit; at most handovers local hand-overs go first. */
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
+/* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away. false:
+ * somebody holds it exclusively, it is closed, or nobody reads. */
+bool hfi_share(const struct hfi_actor *agent, uint32_t slot);
+
 /* Takes an idle, recalled lock out of use: mode none. false: it is in use, or closed. */
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 

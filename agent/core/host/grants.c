@@ -1,0 +1,539 @@
+/*
+ * Grants: what the host asks of the quorum for a lock, and what it does with the answers.
+ *
+ *   IDLE -> ASKING -> GRANTED (-> AMENDING -> GRANTED) -> RETURNING -> IDLE
+ *   ADOPTED -> GRANTED
+ *
+ * The word is opened only by a grant that the quorum gave, and is out of use before a give-back is
+ * sent. A grant is named by its version. Versions of one lock rise, so one number says which were
+ * given back already: in every state but GRANTED and AMENDING the lock's version is the latest that
+ * it returned, and no grant at or below it counts. A lock asks again only when its give-back was
+ * acknowledged. So it does not matter in which order answers, recalls and their repeats arrive:
+ *
+ *   a grant is taken only as the answer to the request that is under way;
+ *   one that nobody asked for is given back, unless something is under way, which settles it;
+ *   a recall of an unknown version ends the request that is under way, whose grant it may be about,
+ *   and is answered with that version's give-back.
+ *
+ * ADOPTED: the agent before this one left the word in force, but only the quorum knows whether the
+ * grant is still there. Holders keep what they have, nobody new gets in (the recall bit stands),
+ * and the session, which goes on, asks for what it should have. See docs/DECISIONS.md.
+ *
+ * A shared grant lets local readers in. Who waits to write makes the host give it back and ask for
+ * an exclusive one. An exclusive grant that is recalled while readers are inside becomes a shared
+ * one first: the host that waits may want no more than to read.
+ */
+#include "state.h"
+
+/* The longest lock-delay that any handle of the lock asks for. */
+static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
+{
+    /* Clients that have not opened their handles again may have asked for more than is known. */
+    uint32_t unknown_ms = handles_unknown(host) ? LOCK_DELAY_UNKNOWN_MS : 0;
+    uint32_t longest_ms = at_least_ms > unknown_ms ? at_least_ms : unknown_ms;
+    uint32_t handle = lock_at(host, at)->handles;
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        const struct handle *who = &host->handles[handle];
+        longest_ms = who->lock_delay_ms > longest_ms ? who->lock_delay_ms : longest_ms;
+        handle = who->lock_next;
+    }
+    return (uint16_t)longest_ms;
+}
+
+bool lock_lacks_delay(const struct host *host, struct place at)
+{
+    return hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE &&
+           longest_delay(host, at, 0) > lock_at(host, at)->lock_delay_ms;
+}
+
+static struct message_order lock_version(const struct lock *lock)
+{
+    return (struct message_order){lock->ballot, lock->sequence};
+}
+
+static void set_version(struct lock *lock, struct message_order version)
+{
+    lock->ballot = version.ballot & (MESSAGE_BALLOT_LIMIT - 1);
+    lock->sequence = version.sequence & (MESSAGE_SEQUENCE_LIMIT - 1);
+}
+
+/*
+ * What a give-back of a grant says that this agent has not put in force: no token was handed out.
+ * Unless the session is older than this process: the one before may have handed out all of them.
+ */
+static uint64_t token_unknown(const struct host *host)
+{
+    return host->lease.epoch == host->config.continued_epoch ? MESSAGE_TOKEN_LIMIT - 1 : 0;
+}
+
+/* ---- asking, amending, giving back ---- */
+
+/* The mode that the first of the local queue needs; `otherwise` if nobody waits. */
+static uint8_t wanted_mode(const struct host *host, struct place at, uint8_t otherwise)
+{
+    const struct hfi_region *region = &host->spaces[at.space].region;
+    uint32_t seat = 0;
+    if (!(atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS)) ||
+        hfi_queue(region, at.slot, &seat, 1) == 0) {
+        return otherwise;
+    }
+    uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
+    return wait & HFI_WAIT_SHARED ? MESSAGE_MODE_SHARED : MESSAGE_MODE_EXCLUSIVE;
+}
+
+void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
+              struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    bool adopted = lock->state == LOCK_ADOPTED;
+    if ((lock->state != LOCK_IDLE && !adopted) || lock->request != 0 || !lease_is_safe(host)) {
+        return; /* under way, or asked for as soon as the session is safe */
+    }
+    struct request *request = request_start(host, at, MESSAGE_ACQUIRE);
+    if (request == NULL) {
+        lock_look_later(host, at);
+        return;
+    }
+    request->mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE);
+    if (adopted && lock->mode != HFI_GRANT_NONE) { /* what it should have */
+        request->mode = lock->mode == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
+                                                       : MESSAGE_MODE_EXCLUSIVE;
+    }
+    request->lock_delay_ms = longest_delay(host, at, lock_delay_ms);
+    lock->state = adopted ? LOCK_ADOPTED : LOCK_ASKING;
+    request_send(host, request, actions);
+}
+
+/* Asked for already: for a writer (an OPEN does not tell), but a reader waits; or the reverse. */
+void lock_ask_anew(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct request *request = request_of(host, at);
+    uint8_t mode = wanted_mode(host, at, request->mode);
+    if (lock_at(host, at)->state == LOCK_ASKING && mode != request->mode) {
+        request->mode = mode;
+        request->tries = 0;
+        request_send(host, request, actions);
+    }
+}
+
+static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
+                  uint8_t mode, struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    if (lock->state != LOCK_GRANTED || !lease_is_safe(host)) {
+        return;
+    }
+    struct request *request = request_start(host, at, MESSAGE_AMEND);
+    if (request == NULL) {
+        lock_look_later(host, at);
+        return;
+    }
+    uint32_t delay_ms = longest_delay(host, at, lock_delay_ms);
+    request->version = lock_version(lock);
+    request->mode = mode;
+    request->lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
+                                                                       : lock->lock_delay_ms);
+    request->token = tokens ? lock->token_last : 0;
+    lock->state = LOCK_AMENDING;
+    request_send(host, request, actions);
+}
+
+void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
+                struct host_actions *actions)
+{
+    amend(host, at, lock_delay_ms, tokens, MESSAGE_MODE_NONE, actions);
+}
+
+/* That version goes back; the word is out of use. There is room for a request. */
+static void give_back(struct host *host, struct place at, struct message_order version,
+                      uint64_t token_used, struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    struct request *request = request_start(host, at, MESSAGE_GIVE_BACK);
+    HF_CHECK(request != NULL);
+    request->version = version;
+    request->token = token_used;
+    set_version(lock, version);
+    lock->state = LOCK_RETURNING;
+    lock->recalled = 0;
+    request_send(host, request, actions);
+}
+
+/* A grant of which only the version is known, and which this host does not have in force. */
+static void give_back_unknown(struct host *host, const struct message_name *name,
+                              struct message_order version, struct host_actions *actions)
+{
+    struct place at = {0};
+    if (!lock_find(host, name->bytes, name->length, &at)) {
+        request_orphan(host, name, version, token_unknown(host), actions);
+        return;
+    }
+    struct lock *lock = lock_at(host, at);
+    struct request *request = request_of(host, at);
+    bool dormant = lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE;
+    if ((lock->state == LOCK_IDLE || lock->state == LOCK_ASKING || dormant) &&
+        message_order_before(lock_version(lock), version)) {
+        if (request != NULL) {
+            request_end(host, request);
+        } else if (!request_room(host)) {
+            return; /* the quorum recalls it again */
+        }
+        give_back(host, at, version, token_unknown(host), actions);
+    }
+}
+
+/* ---- a grant that is here ---- */
+
+/* Somebody else wants it. */
+static void attend_recalled(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    const struct hfi_actor *actor = lock_actor(host, at);
+    if (lock->state != LOCK_GRANTED) {
+        return;
+    }
+    if (!request_room(host)) {
+        lock_look_later(host, at);
+    } else if (hfi_retract(actor, at.slot)) {
+        uint64_t used = hfi_token(lock->token_last, atomic_load(lock_word(host, at)));
+        used = used < lock->token_last ? used : lock->token_last; /* hostile bytes */
+        give_back(host, at, lock_version(lock), used, actions);
+    } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && lease_is_safe(host) &&
+               hfi_share(actor, at.slot)) {
+        /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
+         * write, the next recall finds a shared grant, and lets no reader in any more. */
+        lock->mode = HFI_GRANT_SHARED;
+        lock->recalled = 0;
+        amend(host, at, 0, false, MESSAGE_MODE_SHARED, actions);
+    }
+}
+
+/*
+ * A shared grant. Readers are served; a writer needs another one. A bell that rings while only
+ * readers are inside and nobody waits may be one that wants to write as well (hfi_upgrade): it
+ * cannot leave for that, so the grant is changed, if no other host shares it.
+ */
+static void attend_shared(struct host *host, struct place at, struct host_actions *actions)
+{
+    const struct hfi_actor *actor = lock_actor(host, at);
+    hfi_serve(actor, at.slot);
+    uint8_t wanted = wanted_mode(host, at, MESSAGE_MODE_NONE);
+    if (wanted == MESSAGE_MODE_EXCLUSIVE) {
+        hfi_recall(actor, at.slot, 0); /* readers who come now wait behind the writer */
+        attend_recalled(host, at, actions);
+    } else if (wanted == MESSAGE_MODE_NONE && host->now_ns >= host->upgrade_due_ns &&
+               (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
+               hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
+        host->upgrade_due_ns = host->now_ns + UPGRADE_PAUSE_MS * MS; /* most rings are no such */
+        amend(host, at, 0, false, MESSAGE_MODE_EXCLUSIVE, actions);
+    }
+}
+
+void grant_attend(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    const struct hfi_actor *actor = lock_actor(host, at);
+    uint64_t word = atomic_load(lock_word(host, at));
+    if (lock->state == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
+        return; /* not in force before it covers every handle's lock-delay */
+    }
+    if (lock->recalled && !(word & HFI_W_RECALL)) { /* somebody wrote over it */
+        hfi_recall(actor, at.slot, 0);
+        word |= HFI_W_RECALL;
+    }
+    if (!(word & HFI_W_RECALL) && lock_lacks_delay(host, at)) { /* it was refused, or no lease */
+        lock_amend(host, at, 0, false, actions);
+        return;
+    }
+    if (hfi_word_mode(word) != (enum hfi_grant)lock->mode) { /* somebody wrote over it */
+        hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
+    }
+    bool shared = lock->mode == HFI_GRANT_SHARED;
+    bool used_up = !shared && (word & HFI_W_TOKEN) >= (lock->token_last & HFI_W_TOKEN);
+    if (used_up && (lock->token_last & HFI_W_TOKEN) == HFI_W_TOKEN && !(word & HFI_W_RECALL)) {
+        /* The next tokens need another slot, and a slot is left only when nobody is inside: the
+         * grant goes back as if it were recalled, and is asked for again. */
+        hfi_recall(actor, at.slot, 0);
+        word |= HFI_W_RECALL;
+    }
+    if (word & HFI_W_RECALL) {
+        attend_recalled(host, at, actions);
+    } else if (used_up) {
+        lock_amend(host, at, 0, true, actions);
+    } else if (shared) {
+        attend_shared(host, at, actions);
+    } else {
+        hfi_serve(actor, at.slot);
+    }
+}
+
+/* ---- what the quorum says ---- */
+
+/*
+ * The grant's tokens have other high bits than the slot's. Not opened before its new slot is
+ * durable, or a crash would issue its tokens twice: the grant goes back, behind the row, and is
+ * asked for again.
+ */
+static void grant_move(struct host *host, struct place at, const struct message_grant *grant,
+                       struct host_actions *actions)
+{
+    /* Adopted, its tokens may have been used: the region's word for it is not taken. */
+    bool fresh = lock_at(host, at)->state == LOCK_ASKING;
+    bool moved = lock_move(host, &at, actions);
+    if (!moved) {
+        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE);
+    }
+    lock_at(host, at)->full = !moved;
+    give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
+    if (!moved) { /* not asked for at every ring, which would go on for ever: with a renewal */
+        pending_resolve(host, at, HF_EFULL);
+        locks_reclaim(host, at.space, actions);
+    }
+}
+
+/* Puts a grant, or a range of it, in force. No request is under way. */
+static void grant_apply(struct host *host, struct place at, const struct message_grant *grant,
+                        struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    bool adopted = lock->state == LOCK_ADOPTED;
+    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
+    if (lock->token_last != 0) {
+        top = lock->token_last; /* our own number, rather than the region's */
+    }
+    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS) {
+        grant_move(host, at, grant, actions);
+        return;
+    }
+    set_version(lock, grant->version);
+    lock->lock_delay_ms = grant->lock_delay_ms;
+    lock->mode = grant->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
+    lock->token_last = grant->token_last;
+    lock->state = LOCK_GRANTED;
+    if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
+        /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
+         * not open yet, it is opened by the answer to this. Without a lease that waits for a
+         * look. */
+        lock_amend(host, at, 0, false, actions);
+        if (lock_lacks_delay(host, at)) {
+            return;
+        }
+    }
+    /* A token whose low bits are 0 cannot be told by a word: the next one is the first. Readers
+     * show the last token that was used, which is all that their range has. */
+    bool next = lock->mode == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
+    uint64_t first = grant->token_first + next;
+    hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, first, grant->token_last);
+    if (adopted && !lock->recalled) {
+        /* seq_cst: a change of the word like any other; then those who waited for it */
+        atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL);
+        hfi_rouse(lock_actor(host, at), at.slot);
+    }
+    pending_resolve(host, at, 0);
+    if (lock->recalled || lock->mode == HFI_GRANT_SHARED || adopted ||
+        (atomic_load(lock_word(host, at)) & HFI_W_RECALL)) { /* it came while this was under way */
+        grant_attend(host, at, actions);
+    }
+    limits_attend(host, at);
+    lock_changed(host, at);
+}
+
+/* The quorum knows the grant of the agent before this one, or has given a new one. */
+static void grant_confirm(struct host *host, struct place at, const struct message_grant *grant,
+                          struct host_actions *actions)
+{
+    _Atomic uint64_t *until = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)grant->lock_delay_ms * MS;
+    if ((word & HFI_W_CLOSED) && atomic_load(until) > latest_ns) {
+        /* Closed for as long as any lock-delay may be: now it is known how long it is. */
+        atomic_store(until, latest_ns);
+        opening_hasten(host, at, (int64_t)latest_ns);
+    }
+    if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
+        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* somebody wrote over it */
+    }
+    grant_apply(host, at, grant, actions);
+}
+
+static void granted(struct host *host, const struct message_grant *grant,
+                    struct host_actions *actions)
+{
+    struct request *request = request_answered(host, grant->request_id, MESSAGE_ACQUIRE,
+                                               &grant->name);
+    if (grant->epoch != host->lease.epoch || host->lease.lost) {
+        return; /* of a session that is over: its death ends it */
+    }
+    if (request ==
+        NULL) { /* late: nobody here wants it any more, or what is under way settles it */
+        struct place at = {0};
+        if (!lock_find(host, grant->name.bytes, grant->name.length, &at) ||
+            lock_at(host, at)->state == LOCK_IDLE) {
+            give_back_unknown(host, &grant->name, grant->version, actions);
+        }
+        return;
+    }
+    struct place at = {request->space, request->slot};
+    struct lock *lock = lock_at(host, at);
+    if (!message_order_before(lock_version(lock), grant->version)) {
+        return; /* given back since; the request is answered with another one */
+    }
+    request_end(host, request);
+    if (lock->state == LOCK_ADOPTED) {
+        grant_confirm(host, at, grant, actions);
+    } else {
+        grant_apply(host, at, grant, actions);
+    }
+}
+
+static void amended(struct host *host, const struct message_grant *grant,
+                    struct host_actions *actions)
+{
+    struct request *request = request_answered(host, grant->request_id, MESSAGE_AMEND,
+                                               &grant->name);
+    if (request != NULL && grant->epoch == host->lease.epoch &&
+        message_order_equal(request->version, grant->version)) {
+        struct place at = {request->space, request->slot};
+        request_end(host, request);
+        grant_apply(host, at, grant, actions);
+    }
+}
+
+/* The quorum no longer has the version that was given back. */
+static void returned(struct host *host, struct request *request, struct host_actions *actions)
+{
+    struct place at = {request->space, request->slot};
+    request_end(host, request);
+    if (at.slot == NONE) {
+        return;
+    }
+    struct lock *lock = lock_at(host, at);
+    lock->state = LOCK_IDLE;
+    lock->mode = HFI_GRANT_NONE;
+    emit_lock_log(host, actions, "grant_returned", at, 0, 0);
+    lock_changed(host, at);
+    lock_unwanted(host, at, actions);
+}
+
+static void recalled(struct host *host, const struct message_version *recall,
+                     struct host_actions *actions)
+{
+    struct place at = {0};
+    if (recall->epoch != host->lease.epoch || host->lease.lost) {
+        return; /* what a session had that is over is ended by its death, and the lock-delay */
+    }
+    if (!lock_find(host, recall->name.bytes, recall->name.length, &at)) {
+        give_back_unknown(host, &recall->name, recall->version, actions);
+        return;
+    }
+    struct lock *lock = lock_at(host, at);
+    struct request *request = request_of(host, at);
+    if (lock->state == LOCK_RETURNING) {
+        request_send(host, request, actions); /* it did not arrive */
+    } else if (lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE) {
+        lock->recalled = 1; /* seen to when it is known what it has */
+    } else if (!lock_is_granted(lock)) {
+        give_back_unknown(host, &recall->name, recall->version, actions);
+    } else if (!message_order_before(recall->version, lock_version(lock))) {
+        /* Counted once: a recall is repeated. */
+        if (!lock->recalled) {
+            lock->recalled = 1;
+            hfi_recall(lock_actor(host, at), at.slot,
+                       lock->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
+        }
+        lock_attend(host, at, actions);
+    }
+}
+
+static void refused(struct host *host, const struct message_refused *refused,
+                    struct host_actions *actions)
+{
+    static const enum message_kind kinds[] = {MESSAGE_ACQUIRE, MESSAGE_AMEND, MESSAGE_GIVE_BACK};
+    struct request *request = NULL;
+    for (uint32_t i = 0; request == NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        request = request_answered(host, refused->request_id, kinds[i], &refused->name);
+    }
+    if (request == NULL) {
+        return;
+    }
+    if (refused->reason == MESSAGE_REFUSED_NOT_OWNER) {
+        request_redirect(host, request, &refused->owner, actions);
+        return;
+    }
+    if (request->kind == MESSAGE_GIVE_BACK || refused->reason == MESSAGE_REFUSED_RULES) {
+        return; /* asked again at its time, until the session is over */
+    }
+    struct place at = {request->space, request->slot};
+    struct lock *lock = lock_at(host, at);
+    bool amends_mode = request->kind == MESSAGE_AMEND && request->mode != MESSAGE_MODE_NONE;
+    request_end(host, request);
+    emit_lock_log(host, actions, "request_refused", at, 0, refused->reason);
+    if (lock->state == LOCK_ASKING) {
+        lock->state = LOCK_IDLE;
+    } else if (lock->state == LOCK_AMENDING && refused->reason == MESSAGE_REFUSED_VERSION &&
+               !amends_mode) {
+        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* it is not ours any more */
+        lock->state = LOCK_IDLE;
+        lock->recalled = 0;
+    } else if (lock->state == LOCK_AMENDING) {
+        lock->state = LOCK_GRANTED;
+        if (lock->recalled) { /* it came while this was under way */
+            grant_attend(host, at, actions);
+        }
+    }
+    if (!amends_mode) {
+        pending_resolve(host, at, HF_EFULL);
+    }
+}
+
+/* Whether it is for this host; learns from it who coordinates the name. */
+static bool answers(struct host *host, const struct message *message,
+                    const struct message_agent *agent, const struct message_name *name)
+{
+    bool ours = memcmp(agent, &host->config.agent, sizeof(*agent)) == 0;
+    if (ours && message->kind != MESSAGE_REFUSED) {
+        (void)route_learn(host, names_partition(name->bytes, name->length), &message->from);
+    }
+    return ours;
+}
+
+void lock_message(struct host *host, const struct message *message, struct host_actions *actions)
+{
+    const struct message_grant *grant = &message->as.grant;
+    const struct message_version *version = &message->as.version;
+    struct request *request = NULL;
+    switch ((int)message->kind) {
+    case MESSAGE_GRANT:
+        if (answers(host, message, &grant->agent, &grant->name)) {
+            granted(host, grant, actions);
+        }
+        break;
+    case MESSAGE_AMENDED:
+        if (answers(host, message, &grant->agent, &grant->name)) {
+            amended(host, grant, actions);
+        }
+        break;
+    case MESSAGE_GIVE_BACK_ACK:
+        request = request_answered(host, version->request_id, MESSAGE_GIVE_BACK, &version->name);
+        if (answers(host, message, &version->agent, &version->name) && request != NULL &&
+            message_order_equal(request->version, version->version)) {
+            returned(host, request, actions);
+        }
+        break;
+    case MESSAGE_RECALL:
+        if (answers(host, message, &version->agent, &version->name)) {
+            recalled(host, version, actions);
+        }
+        break;
+    case MESSAGE_REFUSED:
+        if (answers(host, message, &message->as.refused.agent, &message->as.refused.name)) {
+            refused(host, &message->as.refused, actions);
+        }
+        break;
+    case MESSAGE_OWNER:
+        requests_owner(host, &message->as.owner.partitions, &message->from);
+        break;
+    default:
+        break;
+    }
+}

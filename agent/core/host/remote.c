@@ -1,0 +1,352 @@
+/*
+ * What has to be asked of other hosts, and what they ask: whether a sequencer is held now, and an
+ * administrator's break.
+ *
+ * A sequencer names its holder's host, which is asked (CHECK, CHECKED). A break of what this host
+ * does not have goes to the coordinator, which tells every owner (BREAK, BREAK_HOLD, BROKEN). The
+ * rights of the client who asks are checked here, once; hosts of a cell trust each other for it.
+ *
+ * Messages get lost, so a question is repeated until it is answered or its time is over. A break
+ * that arrives again must not end the next hold too: what was broken lately is remembered by the
+ * question's id, and answered the same.
+ */
+#include "state.h"
+
+enum {
+    CHECK_PATIENCE_MS = 1000,
+    BREAK_PATIENCE_MS = 2000,
+    ASK_PAUSE_MS = 300,
+    OUTCOME_ID = 0xffff, /* in the low bits of a question's id: no request's index */
+};
+
+/* ---- asking ---- */
+
+/* A voter that may know the way to an agent that does not answer by itself. */
+static uint8_t relay_to(const struct host *host, const struct message_agent *agent, uint32_t turn)
+{
+    uint32_t count = host->config.voter_count;
+    uint32_t target = route_voter(host, agent);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t voter = (turn + i) % count;
+        if (voter != target && voter != host->config.self && route_is_up(host, voter)) {
+            return (uint8_t)voter;
+        }
+    }
+    return HOST_NO_RELAY;
+}
+
+static void question_send(struct host *host, struct question *question,
+                          struct host_actions *actions)
+{
+    if (question->kind == MESSAGE_CHECK) {
+        uint8_t relay = question->tries % 2 == 0
+                            ? HOST_NO_RELAY
+                            : relay_to(host, &question->holder, question->tries / 2);
+        struct message *message = emit_send(actions, MESSAGE_CHECK, HOST_TO_AGENT, relay);
+        message->to = question->holder;
+        message->as.check = question->as.check;
+    } else {
+        const struct message_name *name = &question->as.break_lock.name;
+        struct route route = route_choose(host, names_partition(name->bytes, name->length),
+                                          question->tries, question->tries / 3);
+        emit_send(actions, MESSAGE_BREAK, route.to, route.relay)->as.break_lock =
+            question->as.break_lock;
+    }
+    question->tries++;
+    question->due_ns = host->now_ns + ASK_PAUSE_MS * MS;
+    question->due_ns = question->due_ns < question->end_ns ? question->due_ns : question->end_ns;
+}
+
+/* NULL: too many are open. */
+static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
+                                     enum message_kind kind, int64_t patience_ms)
+{
+    for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
+        struct question *question = &host->questions[i];
+        if (question->id == 0) {
+            memset(question, 0, sizeof(*question));
+            question->id = ++host->last_request << 16 | OUTCOME_ID;
+            question->kind = kind;
+            question->client = host->clients[client].id;
+            question->connection = host->clients[client].connection;
+            question->request = request;
+            question->end_ns = host->now_ns + patience_ms * MS;
+            host->question_count++;
+            return question;
+        }
+    }
+    return NULL;
+}
+
+static void question_end(struct host *host, struct question *question, int32_t result,
+                         struct host_actions *actions)
+{
+    uint32_t client = client_of_id(host, question->client);
+    if (client != NONE && host->clients[client].connection == question->connection) {
+        reply_done(host, client, question->request, result, actions);
+    }
+    question->id = 0;
+    host->question_count--;
+}
+
+int64_t questions_due_ns(const struct host *host)
+{
+    int64_t due_ns = INT64_MAX;
+    for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
+        if (host->questions[i].id != 0 && host->questions[i].due_ns < due_ns) {
+            due_ns = host->questions[i].due_ns;
+        }
+    }
+    return due_ns;
+}
+
+void questions_tick(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
+        struct question *question = &host->questions[i];
+        if (question->id == 0 || question->due_ns > host->now_ns ||
+            !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            continue;
+        }
+        if (question->end_ns <= host->now_ns) {
+            question_end(host, question,
+                         question->kind == MESSAGE_CHECK ? HF_EUNKNOWN : HF_ETIMEDOUT, actions);
+        } else {
+            question_send(host, question, actions);
+        }
+    }
+}
+
+/* ---- sequencers ---- */
+
+/* Whether this host's hold of that description is held now: 0, HF_ESTALE or HF_EUNKNOWN. */
+static int32_t held_now(const struct host *host, const struct message_check *check)
+{
+    struct place at = {0};
+    if (!lock_find(host, check->name.bytes, check->name.length, &at)) {
+        return HF_ESTALE;
+    }
+    const struct space *space = &host->spaces[at.space];
+    const struct lock *lock = lock_at(host, at);
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t seat = check->seat;
+    bool seated = seat != HFI_SEAT_NONE && seat / HFI_BLOCK_SEATS < space->blocks_used &&
+                  space->block_slot[seat / HFI_BLOCK_SEATS] == at.slot + 1 &&
+                  space->seat_holder[seat] == check->holder;
+    bool adopted = lock->state == LOCK_ADOPTED; /* what it has is not known yet */
+    bool held = check->epoch == host->lease.epoch && (lock_is_granted(lock) || adopted);
+    if (check->shared) {
+        held = held && seated && check->cell_word != 0 &&
+               atomic_load(&hfi_seat(&space->region, seat)->reader) == check->cell_word;
+    } else {
+        held = held && (adopted || hfi_token(lock->token_last, word) == check->token) &&
+               hfi_word_names(word, check->holder, check->token);
+    }
+    uint32_t handle = held ? handle_of(host, at, check->holder) : NONE;
+    if (handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED)) {
+        const struct hfi_seat *shared = hfi_seat(&space->region, host->handles[handle].seat);
+        held = (int64_t)atomic_load(&shared->deadline_ns) > host->now_ns;
+    }
+    if (!held) {
+        return HF_ESTALE;
+    }
+    return lease_is_safe(host) && !adopted ? 0 : HF_EUNKNOWN;
+}
+
+int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                     struct host_actions *actions)
+{
+    struct hfi_sequencer sequencer;
+    if (hfi_sequencer_parse(frame->text.bytes, frame->text.size, &sequencer) != 0 ||
+        text_size(sequencer.cell, sizeof(sequencer.cell)) != host->config.cell.length ||
+        memcmp(sequencer.cell, host->config.cell.text, host->config.cell.length) != 0) {
+        return HF_EINVAL;
+    }
+    uint32_t index = host_namespace(&host->config, sequencer.name, sequencer.name_size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_USE | HOST_MAY_ADMIN);
+    if (error != 0) {
+        return error;
+    }
+    struct message_check check = {.agent = host->config.agent,
+                                  .token = sequencer.token,
+                                  .cell_word = sequencer.cell_word,
+                                  .epoch = sequencer.epoch,
+                                  .holder = sequencer.holder,
+                                  .seat = sequencer.seat,
+                                  .shared = sequencer.shared};
+    struct message_agent holder = {0};
+    message_name_set(&check.name, sequencer.name, sequencer.name_size);
+    message_agent_set(&holder, sequencer.agent, text_size(sequencer.agent, MESSAGE_AGENT_MAX));
+    if (memcmp(&holder, &host->config.agent, sizeof(holder)) == 0) {
+        return held_now(host, &check);
+    }
+    struct question *question = question_new(host, client, frame->request, MESSAGE_CHECK,
+                                             CHECK_PATIENCE_MS);
+    if (question == NULL) {
+        return HF_EUNKNOWN;
+    }
+    check.request_id = question->id;
+    question->holder = holder;
+    question->as.check = check;
+    question_send(host, question, actions);
+    return ANSWERED_LATER;
+}
+
+static void check_asked(struct host *host, const struct message *message,
+                        struct host_actions *actions)
+{
+    const struct message_check *check = &message->as.check;
+    uint8_t relay = message->relayed ? relay_to(host, &check->agent, 0) : HOST_NO_RELAY;
+    struct message *answer = emit_send(actions, MESSAGE_CHECKED, HOST_TO_AGENT, relay);
+    answer->to = check->agent;
+    answer->as.outcome.agent = check->agent;
+    answer->as.outcome.request_id = check->request_id;
+    answer->as.outcome.result = held_now(host, check);
+}
+
+/* ---- an administrator's break ---- */
+
+/* Ends every hold of the lock that this host has. HF_EFULL: there are more; break again. */
+static int32_t break_here(struct host *host, struct place at, bool now,
+                          struct host_actions *actions)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word);
+    if (holder != 0 && holder != HFI_HOLDER_AGENT) {
+        lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
+                   "lock_broken", actions);
+    }
+    uint32_t block = space->slot_blocks[at.slot];
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            uint32_t id = space->seat_holder[seat];
+            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+                return HF_EFULL; /* more readers than a step can end */
+            }
+            if (id != 0) {
+                lock_evict_reader(host, at, seat, 0, now ? 0 : lock_delay_of(host, at, id),
+                                  "lock_broken", actions);
+            }
+        }
+        block = space->block_next[block - 1];
+    }
+    if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+        hfi_open(lock_actor(host, at), at.slot);
+        lock_changed(host, at);
+    }
+    return 0;
+}
+
+int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                     struct host_actions *actions)
+{
+    const struct hfi_text *name = &frame->break_lock.name;
+    bool now = frame->break_lock.flags & HFI_BREAK_FRAME_NOW;
+    uint32_t index = host_namespace(&host->config, name->bytes, name->size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
+    struct place at = {0};
+    if (error != 0 || name->size == 0 || name->size > MESSAGE_NAME_MAX) {
+        return error != 0 ? error : HF_EINVAL;
+    }
+    if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at) &&
+        lock_is_granted(lock_at(host, at)) && lock_at(host, at)->mode == HFI_GRANT_EXCLUSIVE) {
+        return break_here(host, at, now, actions); /* nobody else has it */
+    }
+    if (host->config.voter_count == 1 && host->config.self != HOST_OBSERVER) {
+        return 0;
+    }
+    struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
+                                             BREAK_PATIENCE_MS);
+    if (question == NULL) {
+        return HF_EFULL;
+    }
+    struct message_break *breaking = &question->as.break_lock;
+    breaking->agent = host->config.agent;
+    breaking->request_id = question->id;
+    breaking->now = now;
+    message_name_set(&breaking->name, name->bytes, name->size);
+    question_send(host, question, actions);
+    return ANSWERED_LATER;
+}
+
+static void break_asked(struct host *host, const struct message *message,
+                        struct host_actions *actions)
+{
+    const struct message_break *breaking = &message->as.break_lock;
+    struct broken *broken = NULL;
+    for (uint32_t i = 0; broken == NULL && i < BROKEN_MAX; i++) {
+        if (host->broken[i].id == breaking->request_id &&
+            memcmp(&host->broken[i].agent, &breaking->agent, sizeof(breaking->agent)) == 0) {
+            broken = &host->broken[i];
+        }
+    }
+    if (broken == NULL) {
+        struct place at = {0};
+        broken = &host->broken[host->broken_next++ % BROKEN_MAX];
+        *broken = (struct broken){.id = breaking->request_id, .agent = breaking->agent};
+        if (lock_find(host, breaking->name.bytes, breaking->name.length, &at)) {
+            broken->result = break_here(host, at, breaking->now, actions);
+        }
+    }
+    uint8_t relay = message->relayed ? relay_to(host, &breaking->agent, 0) : HOST_NO_RELAY;
+    struct message *answer = emit_send(actions, MESSAGE_BROKEN, HOST_TO_AGENT, relay);
+    answer->to = breaking->agent;
+    answer->as.outcome.agent = breaking->agent;
+    answer->as.outcome.request_id = breaking->request_id;
+    answer->as.outcome.result = broken->result;
+}
+
+int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
+                     struct host_actions *actions)
+{
+    uint32_t index = host_namespace(&host->config, name->bytes, name->size);
+    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
+    struct place at = {0};
+    if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
+        return error;
+    }
+    if (lock_at(host, at)->state == LOCK_GRANTED) {
+        hfi_recall(lock_actor(host, at), at.slot, HANDOVERS_BEFORE_RECALL);
+        lock_attend(host, at, actions);
+    }
+    return 0;
+}
+
+/* ---- messages ---- */
+
+static void answered(struct host *host, const struct message *message, enum message_kind kind,
+                     struct host_actions *actions)
+{
+    const struct message_outcome *outcome = &message->as.outcome;
+    for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
+        struct question *question = &host->questions[i];
+        if (question->id != 0 && question->id == outcome->request_id && question->kind == kind &&
+            memcmp(&outcome->agent, &host->config.agent, sizeof(outcome->agent)) == 0) {
+            bool known = outcome->result <= 0 && outcome->result >= HF_EUNKNOWN;
+            question_end(host, question, known ? outcome->result : HF_EPROTO, actions);
+            return;
+        }
+    }
+}
+
+bool remote_message(struct host *host, const struct message *message, struct host_actions *actions)
+{
+    switch ((int)message->kind) {
+    case MESSAGE_CHECK:
+        check_asked(host, message, actions);
+        return true;
+    case MESSAGE_CHECKED:
+        answered(host, message, MESSAGE_CHECK, actions);
+        return true;
+    case MESSAGE_BREAK_HOLD:
+        break_asked(host, message, actions);
+        return true;
+    case MESSAGE_BROKEN:
+        answered(host, message, MESSAGE_BREAK, actions);
+        return true;
+    default:
+        return false;
+    }
+}
