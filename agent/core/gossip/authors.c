@@ -170,9 +170,12 @@ void authors_sweep(struct gossip *gossip)
         }
         bool silent = author_is_silent(gossip, author, gossip->now_ns);
         if (silent != author->silent) {
+            bool was_valid = author_is_valid(gossip, author);
             author->silent = silent;
-            author_changed(gossip, i);
             gossip->view_stale = true;
+            if (was_valid != author_is_valid(gossip, author)) {
+                author_changed(gossip, i);
+            }
         }
         int64_t last_ns = author->heard_ns > author->made_ns ? author->heard_ns : author->made_ns;
         if (silent && gossip_age_ms(gossip->now_ns, last_ns) > GOSSIP_FORGET_MS) {
@@ -198,11 +201,11 @@ static bool better(const struct candidate *a, const struct candidate *b)
     return a->silent != b->silent ? b->silent : a->rank > b->rank;
 }
 
-static void tell_address(struct gossip *gossip, uint16_t index, struct gossip_actions *actions)
+bool author_reach(struct gossip *gossip, uint16_t index, struct gossip_actions *actions)
 {
     struct author *author = &gossip->authors[index];
     if (author->told || author->address[0] == '\0') {
-        return;
+        return author->told || author->peer;
     }
     HF_CHECK(actions->count < actions->capacity);
     struct gossip_action *action = &actions->items[actions->count++];
@@ -210,6 +213,7 @@ static void tell_address(struct gossip *gossip, uint16_t index, struct gossip_ac
     action->agent = author->name;
     memcpy(action->as.address, author->address, sizeof(action->as.address));
     author->told = true;
+    return true;
 }
 
 void view_refresh(struct gossip *gossip, struct gossip_actions *actions)
@@ -243,6 +247,6 @@ void view_refresh(struct gossip *gossip, struct gossip_actions *actions)
     gossip->view_count = count;
     for (uint32_t i = 0; i < count; i++) {
         gossip->view[i] = best[i].index;
-        tell_address(gossip, best[i].index, actions);
+        (void)author_reach(gossip, best[i].index, actions);
     }
 }

@@ -25,6 +25,9 @@ static void packet_begin(struct gossip *gossip, struct gossip_actions *actions,
 static void send_bytes(struct gossip *gossip, struct gossip_actions *actions, uint16_t to,
                        size_t offset, size_t size)
 {
+    if (!author_reach(gossip, to, actions)) {
+        return;
+    }
     HF_CHECK(actions->count < actions->capacity);
     struct gossip_action *action = &actions->items[actions->count++];
     action->kind = GOSSIP_SEND;
@@ -115,18 +118,20 @@ static bool add_digest(struct gossip *gossip, struct gossip_writer *writer, uint
     return gossip_add_digest(writer, &digest);
 }
 
-/* Any agent with a connection, so that parted halves of the cell meet again. */
-static uint16_t any_peer(struct gossip *gossip)
+/* Any agent with a connection that was silent for long: if the cell was parted, its halves meet
+ * again by it. NOBODY: there is none, as it should be. */
+static uint16_t silent_peer(struct gossip *gossip)
 {
-    uint32_t at = (uint32_t)(gossip_random(gossip) % gossip->authors_used);
-    for (uint32_t i = 0; i < gossip->authors_used; i++) {
-        uint16_t index = (uint16_t)((at + i) % gossip->authors_used);
-        const struct author *author = &gossip->authors[index];
-        if (index != SELF && author->name.length > 0 && author->peer && !author->down) {
-            return index;
+    uint16_t chosen = NOBODY;
+    uint32_t count = 0;
+    for (uint32_t i = SELF + 1; i < gossip->authors_used; i++) {
+        const struct author *author = &gossip->authors[i];
+        if (author->name.length > 0 && author->peer && !author->down && author->silent &&
+            gossip_random(gossip) % ++count == 0) {
+            chosen = (uint16_t)i;
         }
     }
-    return NOBODY;
+    return chosen;
 }
 
 void spread_digests(struct gossip *gossip, struct gossip_actions *actions)
@@ -134,8 +139,8 @@ void spread_digests(struct gossip *gossip, struct gossip_actions *actions)
     uint16_t to[GOSSIP_EXCHANGE_PEERS + 2];
     struct gossip_writer writer;
     uint32_t count = choose(gossip, GOSSIP_EXCHANGE_PEERS, to);
-    uint16_t stranger = ++gossip->exchanges % STRANGER_EVERY == 0 ? any_peer(gossip) : NOBODY;
-    uint16_t others[] = {gossip->greet, stranger};
+    uint16_t silent = ++gossip->exchanges % SILENT_EVERY == 0 ? silent_peer(gossip) : NOBODY;
+    uint16_t others[] = {gossip->greet, silent};
     gossip->greet = NOBODY;
     for (uint32_t i = 0; i < 2; i++) {
         bool new = others[i] != NOBODY;

@@ -24,10 +24,10 @@ enum {
     SELF = 0,
     NOBODY = 0xffff, /* as the index of an author */
     CHUNK_BYTES = 60,
-    FULL_MS = 30000,     /* what found no room is not asked for again so soon */
-    SWEEP_ITEMS = 1024,  /* tombstones taken away at once */
-    REASKS_MAX = 8,      /* continued repairs in one EXCHANGE */
-    STRANGER_EVERY = 16, /* each so many exchanges go to any agent with a connection */
+    FULL_MS = 30000,    /* what found no room is not asked for again so soon */
+    SWEEP_ITEMS = 1024, /* tombstones taken away at once */
+    REASKS_MAX = 8,     /* continued repairs in one EXCHANGE */
+    SILENT_EVERY = 8,   /* each so many exchanges go to an agent that is silent, too */
     GENERATION_SHIFT = 31,
 };
 
@@ -171,6 +171,8 @@ bool author_is_silent(const struct gossip *gossip, const struct author *author, 
 void author_changed(struct gossip *gossip, uint16_t index);
 /* Looks at all of them: who fell silent, who is forgotten. */
 void authors_sweep(struct gossip *gossip);
+/* Tells the driver its address, if it was not told yet. false: nobody knows how to reach it. */
+bool author_reach(struct gossip *gossip, uint16_t index, struct gossip_actions *actions);
 /* Chooses anew whom to send to, if anything has changed. */
 void view_refresh(struct gossip *gossip, struct gossip_actions *actions);
 

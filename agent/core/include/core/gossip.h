@@ -27,8 +27,8 @@
  * 20 % loss 7e-5. (Epidemics: A. Demers et al., "Epidemic algorithms for replicated database
  * maintenance", 1987.)
  * Peers are the VIEW agents that rendezvous hashing ranks highest for this one among those alive,
- * so connections per agent do not grow with n; now and then any agent with a connection is asked,
- * so that the halves of a cell that was parted find each other again.
+ * and whoever sends here is answered: so an agent dials about 2 * VIEW others, not n. Now and then
+ * one that was silent for long is tried, so that the halves of a parted cell meet again.
  *
  * An agent without a peer sends nothing and wants no tick.
  *
