@@ -14,7 +14,7 @@
 struct record *acceptor_find(const struct quorum *quorum, uint32_t name)
 {
     uint32_t index = names_register(quorum->names, name);
-    HF_CHECK(index <= quorum->register_count);
+    HF_CHECK(index <= quorum->register_top);
     return index == NONE ? NULL : &quorum->registers[index];
 }
 
@@ -24,6 +24,104 @@ bool acceptor_has_room(const struct quorum *quorum, uint32_t name)
            quorum->register_count < quorum->config.limits.registers;
 }
 
+/* ---- The registers of a partition ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0xd6e8feb86659fd93);
+    return hash ^ hash >> 32;
+}
+
+/* The same at every voter: (ballot, sequence) names a proposal, the rest is to be sure. */
+static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
+{
+    const struct record *record = &quorum->registers[index];
+    struct message_order accepted = record_accepted(record);
+    size_t length = 0;
+    const uint8_t *bytes = names_bytes(quorum->names, quorum->links[index].name, &length);
+    uint64_t hash = length;
+    for (size_t at = 0; at < length; at += 8) {
+        uint64_t word = 0;
+        for (size_t i = 0; i < 8 && at + i < length; i++) {
+            word |= (uint64_t)bytes[at + i] << (8 * i);
+        }
+        hash = mix(hash, word);
+    }
+    hash = mix(hash, accepted.ballot);
+    hash = mix(hash, accepted.sequence);
+    return mix(hash, record->token_first << 2 | record->mode);
+}
+
+/* A register is taken out of what its partition's digests say, or put in: it is the same. */
+static void digest_change(struct quorum *quorum, uint32_t partition, uint32_t index, int count)
+{
+    struct partition *at = &quorum->partitions[partition];
+    uint64_t hash = register_hash(quorum, index);
+    at->digest ^= hash;
+    at->register_count += (uint32_t)count;
+    if (quorum->registers[index].mode != MESSAGE_MODE_NONE) {
+        at->live ^= hash;
+        at->live_count += (uint32_t)count;
+    }
+}
+
+/* A register for that name, whose reference it takes. There is room. */
+static uint32_t register_make(struct quorum *quorum, uint32_t partition, uint32_t name)
+{
+    uint32_t index = quorum->register_free;
+    if (index != NONE) {
+        quorum->register_free = quorum->links[index].next;
+    } else {
+        index = ++quorum->register_top;
+    }
+    quorum->register_count++;
+    struct register_link *link = &quorum->links[index];
+    struct partition *at = &quorum->partitions[partition];
+    *link = (struct register_link){.name = name, .next = at->first};
+    if (at->first != NONE) {
+        quorum->links[at->first].previous = index;
+    }
+    at->first = index;
+    names_set_register(quorum->names, name, index);
+    return index;
+}
+
+void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index)
+{
+    struct register_link *link = &quorum->links[index];
+    HF_CHECK(link->name != NAMES_NONE && names_register(quorum->names, link->name) == index);
+    digest_change(quorum, partition, index, -1);
+    record_drop(quorum, &quorum->registers[index]);
+    if (link->previous != NONE) {
+        quorum->links[link->previous].next = link->next;
+    } else {
+        HF_CHECK(quorum->partitions[partition].first == index);
+        quorum->partitions[partition].first = link->next;
+    }
+    if (link->next != NONE) {
+        quorum->links[link->next].previous = link->previous;
+    }
+    names_set_register(quorum->names, link->name, NONE);
+    names_drop(quorum->names, link->name);
+    link->name = NAMES_NONE;
+    link->next = quorum->register_free;
+    quorum->register_free = index;
+    quorum->register_count--;
+}
+
+uint32_t acceptor_next(const struct quorum *quorum, uint32_t partition, uint32_t index)
+{
+    if (index == NONE || index > quorum->register_top || quorum->links[index].name == NAMES_NONE) {
+        return quorum->partitions[partition].first;
+    }
+    size_t length = 0;
+    const uint8_t *bytes = names_bytes(quorum->names, quorum->links[index].name, &length);
+    if (names_partition(bytes, length) != partition) {
+        return quorum->partitions[partition].first;
+    }
+    return quorum->links[index].next;
+}
+
 bool acceptor_store(struct quorum *quorum, const struct message_name *name,
                     struct message_order order, const struct message_value *value)
 {
@@ -31,6 +129,7 @@ bool acceptor_store(struct quorum *quorum, const struct message_name *name,
     if (id == NAMES_NONE) {
         return false;
     }
+    uint32_t partition = names_partition(name->bytes, name->length);
     uint32_t index = names_register(quorum->names, id);
     struct record fresh = {.mode = MESSAGE_MODE_NONE};
     struct record *record = index != NONE ? &quorum->registers[index] : &fresh;
@@ -39,20 +138,26 @@ bool acceptor_store(struct quorum *quorum, const struct message_name *name,
     if (value->share_count > had) {
         room = room && shares_may_grow(quorum, value->share_count - had);
     }
-    if (!room || !record_from_value(quorum, value, record)) {
-        names_drop(quorum->names, id);
-        return false;
-    }
-    record_set_accepted(record, order);
     if (index != NONE) {
-        names_drop(quorum->names, id); /* the register holds it already */
-    } else {
-        index = ++quorum->register_count;
-        names_set_register(quorum->names, id, index);
-        quorum->registers[index] = *record;
+        digest_change(quorum, partition, index, -1);
     }
-    return true;
+    bool stored = room && record_from_value(quorum, value, record);
+    if (stored) {
+        record_set_accepted(record, order);
+    }
+    if (index == NONE && stored) {
+        index = register_make(quorum, partition, id);
+        quorum->registers[index] = fresh;
+    } else {
+        names_drop(quorum->names, id); /* the register holds it already, or there is none */
+    }
+    if (index != NONE) {
+        digest_change(quorum, partition, index, 1);
+    }
+    return stored;
 }
+
+/* ---- Promises and rounds ---- */
 
 static void promise(struct quorum *quorum, const struct message_partitions *partitions,
                     uint64_t ballot)
@@ -189,6 +294,10 @@ void acceptor_accept(struct quorum *quorum, const struct message *message)
     if (record != NULL && message_order_before(accept->order, record_accepted(record))) {
         return; /* overtaken by a later one of the same coordinator, which needs no answer */
     }
+    if (record == NULL &&
+        !message_order_before(quorum->partitions[partition].checkpoint.order, accept->order)) {
+        return; /* deleted since */
+    }
     if (accept->order.ballot > promised) {
         promise_one(quorum, partition, accept->order.ballot);
     }
@@ -197,4 +306,24 @@ void acceptor_accept(struct quorum *quorum, const struct message *message)
         answer.full = !accept_value(quorum, accept);
     }
     quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+}
+
+bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value)
+{
+    uint32_t p = names_partition(value->name.bytes, value->name.length);
+    struct partition *partition = &quorum->partitions[p];
+    uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
+    const struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    if (record != NULL ? !message_order_before(record_accepted(record), value->order)
+                       : !message_order_before(partition->checkpoint.order, value->order)) {
+        return true; /* known, or deleted */
+    }
+    if (value->order.ballot > partition->promised) {
+        promise_one(quorum, p, value->order.ballot);
+    }
+    if (!accept_value(quorum, value)) {
+        return false;
+    }
+    coordinator_beaten(quorum, p, value->order.ballot);
+    return true;
 }

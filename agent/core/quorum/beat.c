@@ -42,8 +42,8 @@ static bool able(const struct quorum *quorum, const struct peer *peer)
     if (peer->number == 0) {
         return true; /* heard at the start, by courtesy */
     }
-    return peer->votes &&
-           (peer->majority || (!peer->had_majority && recent(quorum, peer->first_ns)));
+    return (peer->votes && peer->majority) ||
+           (!peer->had_majority && recent(quorum, peer->first_ns));
 }
 
 bool beat_counts(const struct quorum *quorum, uint32_t voter)
@@ -218,6 +218,7 @@ void beat_receive(struct quorum *quorum, const struct message *message)
     }
     if (!had_majority && beat_majority(quorum)) {
         beat_soon(quorum);
+        sweep_behind(quorum); /* who knows how long it heard nobody */
         same = false;
     }
     if (!same || was_able != able(quorum, peer)) {

@@ -405,6 +405,8 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
     }
     if (any_prepared) {
         beat_soon(quorum);
+        quorum->catch_ns = quorum->catch_ns != NEVER ? quorum->now_ns : NEVER; /* sweep at once */
+        quorum_schedule(quorum, quorum->catch_ns);
     }
     if (any_prepared || changed) {
         work_ballots_changed(quorum);
@@ -533,7 +535,8 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
 
 bool quorum_ready(const struct quorum *quorum)
 {
-    return quorum->started && quorum->preparing == 0 && beat_majority(quorum);
+    return quorum->started && quorum->preparing == 0 && quorum->incomplete == 0 &&
+           beat_majority(quorum);
 }
 
 bool quorum_hears(const struct quorum *quorum, uint32_t voter)

@@ -12,7 +12,7 @@
 #include "state.h"
 
 struct layout {
-    size_t registers, shares, agents, agent_heads, requests, works, work_heads, size;
+    size_t registers, links, shares, agents, agent_heads, requests, works, work_heads, size;
     uint32_t agent_head_count, work_head_count;
 };
 
@@ -42,6 +42,7 @@ static struct layout layout_of(const struct quorum_limits *limits)
     layout.registers = place(&at, (size_t)limits->registers + 1, sizeof(struct record));
     layout.shares = place(&at, (size_t)limits->shares + SHARES_RESERVE + 1,
                           sizeof(struct share_record));
+    layout.links = place(&at, (size_t)limits->registers + 1, sizeof(struct register_link));
     layout.agents = place(&at, limits->agents, sizeof(struct agent_record));
     layout.agent_heads = place(&at, layout.agent_head_count, sizeof(uint16_t));
     layout.requests = place(&at, (size_t)limits->requests + 1, sizeof(struct request));
@@ -106,6 +107,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     quorum->names = names;
     quorum->registers = (void *)(base + layout.registers);
     quorum->shares = (void *)(base + layout.shares);
+    quorum->links = (void *)(base + layout.links);
     quorum->agents = (void *)(base + layout.agents);
     quorum->agent_heads = (void *)(base + layout.agent_heads);
     quorum->agent_head_mask = layout.agent_head_count - 1;
@@ -340,6 +342,7 @@ static void start(struct quorum *quorum)
         quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
     }
     beat_start(quorum);
+    sweep_start(quorum);
     coordinator_review(quorum);
 }
 
@@ -382,6 +385,12 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_MARKED:
         death_marked(quorum, message);
         break;
+    case MESSAGE_PULL:
+        sweep_pull(quorum, message);
+        break;
+    case MESSAGE_PULLED:
+        sweep_pulled(quorum, message);
+        break;
     case MESSAGE_BEAT:
         beat_receive(quorum, message);
         break;
@@ -400,6 +409,7 @@ static void tick(struct quorum *quorum)
     quorum->tick_ns = NEVER;
     quorum_schedule(quorum, beat_tick(quorum));
     quorum_schedule(quorum, coordinator_tick(quorum));
+    quorum_schedule(quorum, sweep_tick(quorum));
     quorum_schedule(quorum, death_tick(quorum));
     quorum_schedule(quorum, work_tick(quorum));
 }

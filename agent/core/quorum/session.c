@@ -54,6 +54,16 @@ static void follow_epoch(struct agent_record *agent, uint32_t epoch)
     agent->epoch = epoch;
 }
 
+/* Its configuration is another cell's, or an older one of this cell. */
+static void refuse_rules(struct quorum *quorum, uint32_t index, const struct message_renew *renew)
+{
+    struct message_refused *refused = &quorum_send(quorum, index, MESSAGE_REFUSED)->as.refused;
+    refused->agent = renew->agent;
+    refused->epoch = renew->epoch;
+    refused->reason = MESSAGE_REFUSED_RULES;
+    members_answer(quorum, index, NULL);
+}
+
 void session_renew(struct quorum *quorum, const struct message *message)
 {
     const struct message_renew *renew = &message->as.renew;
@@ -66,6 +76,10 @@ void session_renew(struct quorum *quorum, const struct message *message)
         return;
     }
     struct agent_record *agent = &quorum->agents[index];
+    if (!members_rules_match(quorum, renew->rules)) {
+        refuse_rules(quorum, index, renew);
+        return;
+    }
     bool dead = renew->epoch <= agent->marked;
     bool extended = false;
     if (!dead) {
@@ -149,4 +163,18 @@ void session_mark(struct quorum *quorum, const struct message *message)
         }
     }
     answer(quorum, voter, MESSAGE_MARKED, session, wait_ns);
+}
+
+bool session_adopt_mark(struct quorum *quorum, const struct message_session *mark)
+{
+    uint32_t index = 0;
+    if (!quorum_agent(quorum, &mark->agent, &index)) {
+        return false;
+    }
+    struct agent_record *agent = &quorum->agents[index];
+    if (mark->epoch > agent->marked) {
+        agent->marked = mark->epoch;
+        quorum_emit(quorum, ACTION_PERSIST_MARK)->as.mark = *mark;
+    }
+    return true;
 }

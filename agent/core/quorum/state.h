@@ -30,6 +30,7 @@ enum {
     RESEND_MS = 200,   /* an unanswered round is sent again */
     RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
     BEATS_KEPT = 128,  /* whose sending times are known */
+    PULLS_MAX = 8,     /* listings that are read at a time */
     OUTCOMES_MAX = 16, /* requests answered together */
     SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX, /* beyond the limit, for rounds on the way */
 };
@@ -62,6 +63,13 @@ struct record {
 };
 
 _Static_assert(sizeof(struct record) == 48, "256 bytes a lock: 48 of them are its register");
+
+/* Where a register belongs. Registers of one partition are a list. */
+struct register_link {
+    uint32_t name;           /* NAMES_NONE: it is free */
+    uint32_t next, previous; /* or the next free one */
+    uint32_t listing;        /* the last listing of another voter that had it */
+};
 
 /* One host's part of a shared grant, packed. */
 struct share_record {
@@ -193,6 +201,35 @@ struct peer {
     bool had_majority; /* one of its beats said so */
 };
 
+/* Why something is pulled from another voter. */
+enum pull_purpose {
+    PULL_NONE = 0,
+    PULL_COMPLETE, /* the coordinator of a partition wants all that is in it */
+    PULL_CATCH_UP, /* who does not coordinate it wants what it missed */
+    PULL_PROBE,    /* the same, but just to see whether anything is missing */
+    PULL_REJOIN,   /* a store that starts over wants everything */
+};
+
+/* A listing of another voter that is being read. */
+struct pull {
+    uint8_t purpose; /* PULL_NONE: free */
+    uint8_t voter;
+    uint8_t what; /* enum message_pull_what */
+    uint8_t partition;
+    uint8_t tries;
+    bool began;       /* an answer came, so checkpoint is known */
+    bool lacking;     /* something could not be stored */
+    uint8_t last;     /* the message_pulled_kind of the last answer to this PULL */
+    uint64_t id;      /* of this PULL */
+    uint64_t ballot;  /* COMPLETE: under which it is prepared */
+    uint64_t got;     /* answers to it, by index */
+    uint32_t answers; /* how many they are; 0: not known yet */
+    uint32_t after, next;
+    uint32_t listing;
+    int64_t resend_ns;
+    struct message_checkpoint checkpoint;
+};
+
 struct quorum {
     struct quorum_config config;
     struct names *names;
@@ -208,7 +245,8 @@ struct quorum {
 
     struct partition partitions[MESSAGE_PARTITIONS];
     struct record *registers;
-    uint32_t register_count;
+    struct register_link *links; /* of the registers */
+    uint32_t register_top, register_free, register_count;
     struct share_record *shares;
     uint32_t share_top, share_free, share_used;
 
@@ -232,14 +270,22 @@ struct quorum {
     uint32_t round;       /* the highest used, durable */
     uint32_t heard_round; /* the highest of anybody */
     uint64_t sequence;
-    uint32_t preparing;     /* partitions that are */
-    uint32_t incomplete;    /* partitions that are PREPARED and not complete */
-    int64_t prepare_ns;     /* when to send PREPARE (again); NEVER */
-    int64_t retry_ns;       /* when to look again at who should coordinate what; NEVER */
-    int64_t idle_until_ns;  /* coordinates nothing before: a round of its own got stuck */
-    uint32_t idle_ms;       /* how long it will the next time */
-    bool announcing;        /* MESSAGE_OWNER is on its way to the hosts: */
-    uint32_t announce_next; /* an agent */
+    uint32_t preparing;    /* partitions that are */
+    uint32_t incomplete;   /* partitions that are PREPARED and not complete */
+    int64_t prepare_ns;    /* when to send PREPARE (again); NEVER */
+    int64_t retry_ns;      /* when to look again at who should coordinate what; NEVER */
+    int64_t idle_until_ns; /* coordinates nothing before: a round of its own got stuck */
+    uint32_t idle_ms;      /* how long it will the next time */
+    struct pull pulls[PULLS_MAX];
+    uint64_t pull_id;    /* of the last one */
+    uint32_t listing;    /* the last one's number */
+    uint32_t sweep_next; /* a partition: where to look for what is incomplete */
+    uint32_t catch_next; /* a partition: the next one to compare with its coordinator's */
+    int64_t catch_ns;    /* when */
+    struct message_partitions behind;    /* partitions that are to be caught up with at once */
+    uint8_t suspect[MESSAGE_PARTITIONS]; /* how often they were found different in a row */
+    bool announcing;                     /* MESSAGE_OWNER is on its way to the hosts: */
+    uint32_t announce_next;              /* an agent */
     struct message_partitions announce;
     uint64_t announce_ballot;
 
@@ -320,6 +366,14 @@ struct record *acceptor_find(const struct quorum *quorum, uint32_t name);
 bool acceptor_has_room(const struct quorum *quorum, uint32_t name);
 bool acceptor_store(struct quorum *quorum, const struct message_name *name,
                     struct message_order order, const struct message_value *value);
+/* Stores and persists a value that another acceptor has, if it is newer than what is here: late,
+ * but as if its ACCEPT had come. It counts for nobody's round. false: no room. */
+bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
+/* Takes a register away (not from the disk), which no round is under way for. */
+void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
+/* The register after that one in the partition's list; from NONE, or if that one is not there any
+ * more: the first. NONE: that was the last. */
+uint32_t acceptor_next(const struct quorum *quorum, uint32_t partition, uint32_t index);
 void acceptor_prepare(struct quorum *quorum, const struct message *message);
 void acceptor_read(struct quorum *quorum, const struct message *message);
 void acceptor_accept(struct quorum *quorum, const struct message *message);
@@ -328,6 +382,8 @@ void acceptor_accept(struct quorum *quorum, const struct message *message);
 void session_renew(struct quorum *quorum, const struct message *message);
 void session_poll(struct quorum *quorum, const struct message *message);
 void session_mark(struct quorum *quorum, const struct message *message);
+/* A mark that another voter has: persisted here too. false: no room. */
+bool session_adopt_mark(struct quorum *quorum, const struct message_session *mark);
 
 /* death.c */
 void death_want(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
@@ -366,11 +422,33 @@ bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct me
 bool coordinator_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* sweep.c */
+void sweep_start(struct quorum *quorum);
+/* Asked by another voter. */
+void sweep_pull(struct quorum *quorum, const struct message *message);
+void sweep_pulled(struct quorum *quorum, const struct message *message);
+/* Has this voter catch up with everything that others coordinate. */
+void sweep_behind(struct quorum *quorum);
+/* Begins to read a listing for members.c, which is told by members_pulled(). false: too many are
+ * on the way, or the step has no room. */
+bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                  uint32_t partition);
+int64_t sweep_tick(struct quorum *quorum);
 /* Whether every name of the partition that has a value is in the own registers, and none newer is
  * chosen anywhere but under the own ballot. */
 bool sweep_complete(const struct quorum *quorum, uint32_t partition);
 
+/* checkpoint.c */
+/* Adopts the checkpoint of another voter, of which everything was listed: what is here, bears
+ * another listing's number and was accepted at or below the checkpoint is deleted. */
+void checkpoint_adopt(struct quorum *quorum, uint32_t partition,
+                      const struct message_checkpoint *checkpoint, uint32_t listing);
+
 /* members.c */
+/* Tells an agent what the cell is, and this voter in it. */
+void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
+/* A listing that sweep_rejoin() began was read to its end. */
+void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                    uint32_t partition);
 /* Whether this voter may vote, coordinate, and acknowledge renewals. */
 bool members_votes(const struct quorum *quorum);
 /* Whether an agent's rules (their digest) are those of this voter. */

@@ -1,9 +1,492 @@
 /*
- * Completeness: whether the coordinator of a partition has all that is in it.
+ * Sweeps: reading all registers of a partition from another voter.
+ *
+ * A PULL asks for those behind a place of the other's list; the answers are one register each, up
+ * to MESSAGE_PULL_BATCH of them, then one that says that there are MORE (and where), or that this
+ * was the END. If the digests of both are equal, that is the only answer. What is lost or overtaken
+ * is seen from the answers' index; the same place is asked again then. A register that is newer
+ * than the own one is adopted (acceptor.c), so sweeps only ever add what an ACCEPT would have.
+ *
+ * Two things come of it:
+ *
+ *   - A coordinator is complete when it has read a majority of those that promised, itself included,
+ *     after they did: whatever was chosen under lower ballots is among that. From then on a name
+ *     that it does not have has no value, and one that it has needs no read.
+ *   - A voter catches up: it compares each partition with its coordinator's from time to time, and
+ *     reads it when they differ several times in a row (what is just on its way makes a difference
+ *     too), or at once after it was away.
+ *
+ * A checkpoint of the other that is above the own one is adopted at the end of a listing in which
+ * it did not change: what the listing did not have is deleted (checkpoint.c).
  */
+#include <string.h>
+
+#include "proto/check.h"
 #include "state.h"
+
+enum {
+    PULL_RESEND_MS = 100,
+    PULL_TRIES_MAX = 20,
+    CATCH_UP_MS = 40,       /* from one partition to the next: all within about 10 s */
+    SUSPECT_MAX = 4,        /* so often different in a row: something is missing */
+    ANSWER_SCAN_MAX = 4096, /* agents that are looked at for one answer */
+};
+
+_Static_assert(MESSAGE_PULL_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
 
 bool sweep_complete(const struct quorum *quorum, uint32_t partition)
 {
     return quorum->partitions[partition].complete;
+}
+
+void sweep_start(struct quorum *quorum)
+{
+    quorum->pull_id = quorum->random ^ quorum->random >> 17; /* other than the last process's */
+    quorum->catch_ns = NEVER;
+    if (quorum->config.voter_count > 1) {
+        quorum->catch_ns = quorum->now_ns;
+        sweep_behind(quorum);
+    }
+}
+
+void sweep_behind(struct quorum *quorum)
+{
+    memset(&quorum->behind, 0xff, sizeof(quorum->behind));
+}
+
+/* ---- Answering ---- */
+
+static struct message_pulled *answer(struct quorum *quorum, uint32_t voter,
+                                     const struct message_pull *pull, uint32_t *index,
+                                     enum message_pulled_kind kind)
+{
+    struct message_pulled *pulled = &quorum_send(quorum, voter, MESSAGE_PULLED)->as.pulled;
+    pulled->what = pull->what;
+    pulled->partition = pull->partition;
+    pulled->kind = (uint8_t)kind;
+    pulled->id = pull->id;
+    pulled->index = (*index)++;
+    pulled->checkpoint = quorum->partitions[pull->partition].checkpoint;
+    return pulled;
+}
+
+static void answer_registers(struct quorum *quorum, uint32_t voter, const struct message_pull *pull)
+{
+    const struct partition *partition = &quorum->partitions[pull->partition];
+    uint32_t index = 0;
+    if (pull->digest == partition->digest &&
+        message_order_equal(pull->checkpoint.order, partition->checkpoint.order)) {
+        answer(quorum, voter, pull, &index, MESSAGE_PULLED_SAME);
+        return;
+    }
+    if (pull->after == MESSAGE_PULL_PROBE) {
+        answer(quorum, voter, pull, &index, MESSAGE_PULLED_END);
+        return;
+    }
+    uint32_t last = pull->after;
+    uint32_t at = acceptor_next(quorum, pull->partition, last);
+    while (at != NONE && index < MESSAGE_PULL_BATCH) {
+        struct message_pulled *pulled = answer(quorum, voter, pull, &index,
+                                               MESSAGE_PULLED_REGISTER);
+        const struct record *record = &quorum->registers[at];
+        quorum_name(quorum, quorum->links[at].name, &pulled->name);
+        pulled->accepted = record_accepted(record);
+        record_to_value(quorum, record, &pulled->value);
+        pulled->next = at;
+        last = at;
+        at = quorum->links[at].next;
+    }
+    answer(quorum, voter, pull, &index, at == NONE ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)
+        ->next = last;
+}
+
+/* Places are indexes of agents plus one. */
+static void answer_marks(struct quorum *quorum, uint32_t voter, const struct message_pull *pull)
+{
+    uint32_t index = 0;
+    uint32_t at = pull->after;
+    for (uint32_t i = 0; i < ANSWER_SCAN_MAX && at < quorum->agent_count; i++) {
+        const struct agent_record *agent = &quorum->agents[at++];
+        if (agent->marked != 0) {
+            struct message_pulled *pulled = answer(quorum, voter, pull, &index,
+                                                   MESSAGE_PULLED_MARK);
+            pulled->mark.agent = agent->name;
+            pulled->mark.epoch = agent->marked;
+            pulled->next = at;
+        }
+        if (index == MESSAGE_PULL_BATCH) {
+            break;
+        }
+    }
+    bool end = at >= quorum->agent_count;
+    answer(quorum, voter, pull, &index, end ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)->next = at;
+}
+
+void sweep_pull(struct quorum *quorum, const struct message *message)
+{
+    const struct message_pull *pull = &message->as.pull;
+    uint32_t voter = 0;
+    if (!members_votes(quorum) || !quorum_from_voter(quorum, message, &voter)) {
+        return;
+    }
+    if (pull->what == MESSAGE_PULL_REGISTERS) {
+        answer_registers(quorum, voter, pull);
+    } else {
+        answer_marks(quorum, voter, pull);
+    }
+}
+
+/* ---- Asking ---- */
+
+/* Asks for what follows the place that was reached. */
+static void ask(struct quorum *quorum, struct pull *pull)
+{
+    const struct partition *partition = &quorum->partitions[pull->partition];
+    pull->id = ++quorum->pull_id;
+    pull->got = 0;
+    pull->answers = 0;
+    pull->resend_ns = quorum->now_ns + PULL_RESEND_MS * MS_NS;
+    quorum_schedule(quorum, pull->resend_ns);
+    struct message_pull *message = &quorum_send(quorum, pull->voter, MESSAGE_PULL)->as.pull;
+    message->what = pull->what;
+    message->partition = pull->partition;
+    message->id = pull->id;
+    message->after = pull->after;
+    message->digest = partition->digest;
+    message->checkpoint = partition->checkpoint;
+}
+
+static void restart(struct quorum *quorum, struct pull *pull)
+{
+    pull->after = pull->purpose == PULL_PROBE ? MESSAGE_PULL_PROBE : 0;
+    pull->began = false;
+    pull->lacking = false;
+    pull->listing = ++quorum->listing;
+    ask(quorum, pull);
+}
+
+/* false: no slot is free, or the step has no room. */
+static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t voter,
+                  enum message_pull_what what, uint32_t partition)
+{
+    struct pull *pull = NULL;
+    for (uint32_t i = 0; i < PULLS_MAX && pull == NULL; i++) {
+        pull = quorum->pulls[i].purpose == PULL_NONE ? &quorum->pulls[i] : NULL;
+    }
+    if (pull == NULL || !quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+        return false;
+    }
+    *pull = (struct pull){
+        .purpose = (uint8_t)purpose,
+        .voter = (uint8_t)voter,
+        .what = (uint8_t)what,
+        .partition = (uint8_t)partition,
+        .ballot = quorum->partitions[partition].ballot,
+    };
+    restart(quorum, pull);
+    return true;
+}
+
+static bool is_read(const struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                    uint32_t partition)
+{
+    for (uint32_t i = 0; i < PULLS_MAX; i++) {
+        const struct pull *pull = &quorum->pulls[i];
+        if (pull->purpose != PULL_NONE && pull->what == what && pull->voter == voter &&
+            pull->partition == partition) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_pulled(const struct quorum *quorum, uint32_t voter, uint32_t partition)
+{
+    return is_read(quorum, voter, MESSAGE_PULL_REGISTERS, partition);
+}
+
+bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                  uint32_t partition)
+{
+    return is_read(quorum, voter, what, partition) ||
+           start(quorum, PULL_REJOIN, voter, what, partition);
+}
+
+/* Whether what is being read is still wanted. */
+static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
+{
+    const struct partition *partition = &quorum->partitions[pull->partition];
+    if (!quorum_hears(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX) {
+        return false;
+    }
+    switch ((enum pull_purpose)pull->purpose) {
+    case PULL_COMPLETE:
+        return partition->state == PARTITION_PREPARED && !partition->complete &&
+               partition->ballot == pull->ballot;
+    case PULL_CATCH_UP:
+    case PULL_PROBE:
+        return partition->state == PARTITION_OTHERS;
+    case PULL_REJOIN:
+        return true;
+    case PULL_NONE:
+        break;
+    }
+    return false;
+}
+
+/* The next voter that has to be read before the partition is complete; voter_count: none. */
+static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
+{
+    const struct partition *partition = &quorum->partitions[p];
+    uint32_t count = quorum->config.voter_count;
+    if (partition->state != PARTITION_PREPARED || partition->complete) {
+        return count;
+    }
+    uint32_t needed = quorum_majority(quorum) - 1 - mask_count(partition->pulled);
+    for (uint32_t voter = 0; voter < count; voter++) {
+        bool promised = (partition->mask >> voter & 1) != 0;
+        bool done = (partition->pulled >> voter & 1) != 0;
+        if (voter == quorum->config.self || !promised || done || !quorum_hears(quorum, voter)) {
+            continue;
+        }
+        if (!is_pulled(quorum, voter, p)) {
+            return voter;
+        }
+        if (--needed == 0) {
+            return count; /* enough are being read */
+        }
+    }
+    return count;
+}
+
+static void start_complete(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < MESSAGE_PARTITIONS && quorum->incomplete > 0; i++) {
+        uint32_t p = quorum->sweep_next;
+        uint32_t voter = voter_to_read(quorum, p);
+        if (voter == quorum->config.voter_count) {
+            quorum->sweep_next = (p + 1) % MESSAGE_PARTITIONS;
+        } else if (!start(quorum, PULL_COMPLETE, voter, MESSAGE_PULL_REGISTERS, p)) {
+            return;
+        }
+    }
+}
+
+/* Whose registers of the partition are to be caught up with; voter_count: nobody's. */
+static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
+{
+    uint32_t count = quorum->config.voter_count;
+    if (!members_votes(quorum) || quorum->partitions[p].state != PARTITION_OTHERS) {
+        return count;
+    }
+    for (uint32_t voter = 0; voter < count; voter++) {
+        if (beat_counts(quorum, voter) && message_partition_has(&quorum->peers[voter].owned, p)) {
+            return voter;
+        }
+    }
+    return count;
+}
+
+static void start_catch_up(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint32_t voter = message_partition_has(&quorum->behind, p) ? leader_of(quorum, p)
+                                                                   : quorum->config.voter_count;
+        if (voter != quorum->config.voter_count && !is_pulled(quorum, voter, p) &&
+            !start(quorum, PULL_CATCH_UP, voter, MESSAGE_PULL_REGISTERS, p)) {
+            return;
+        }
+    }
+}
+
+/* Begins what there is to be read, as far as there are slots. */
+static void more(struct quorum *quorum)
+{
+    start_complete(quorum);
+    start_catch_up(quorum);
+}
+
+/* ---- What was read ---- */
+
+static void remove_partition(struct message_partitions *set, uint32_t partition)
+{
+    set->bits[partition / 64] &= ~(UINT64_C(1) << (partition % 64));
+}
+
+static void complete(struct quorum *quorum, struct partition *partition, uint32_t voter)
+{
+    partition->pulled |= (uint8_t)(1u << voter);
+    if (mask_count(partition->pulled) + 1 >= quorum_majority(quorum)) {
+        partition->complete = true;
+        quorum->incomplete--;
+    }
+}
+
+/* The listing was read to its end, or is the same here. */
+static void finish(struct quorum *quorum, struct pull *pull, bool same)
+{
+    uint32_t p = pull->partition;
+    struct partition *partition = &quorum->partitions[p];
+    enum pull_purpose purpose = (enum pull_purpose)pull->purpose;
+    bool wanted = is_wanted(quorum, pull) && !pull->lacking;
+    pull->purpose = PULL_NONE;
+    if (purpose == PULL_PROBE) {
+        quorum->suspect[p] = same ? 0 : (uint8_t)(quorum->suspect[p] + 1);
+        if (quorum->suspect[p] >= SUSPECT_MAX) {
+            quorum->suspect[p] = 0;
+            message_partition_add(&quorum->behind, p);
+        }
+        return;
+    }
+    if (!wanted) {
+        return;
+    }
+    if (!same && pull->what == MESSAGE_PULL_REGISTERS &&
+        message_order_before(partition->checkpoint.order, pull->checkpoint.order)) {
+        checkpoint_adopt(quorum, p, &pull->checkpoint, pull->listing);
+    }
+    if (purpose == PULL_COMPLETE) {
+        complete(quorum, partition, pull->voter);
+    } else if (purpose == PULL_CATCH_UP) {
+        remove_partition(&quorum->behind, p);
+    } else {
+        members_pulled(quorum, pull->voter, (enum message_pull_what)pull->what, p);
+    }
+}
+
+static void take_register(struct quorum *quorum, struct pull *pull,
+                          const struct message_pulled *pulled)
+{
+    if (names_partition(pulled->name.bytes, pulled->name.length) != pull->partition) {
+        pull->lacking = true;
+        return;
+    }
+    struct message_accept value = {.order = pulled->accepted, .name = pulled->name};
+    message_value_copy(&value.value, &pulled->value);
+    if (!acceptor_adopt(quorum, &value)) {
+        pull->lacking = true;
+        return;
+    }
+    uint32_t name = names_find(quorum->names, value.name.bytes, value.name.length);
+    uint32_t index = name == NAMES_NONE ? NONE : names_register(quorum->names, name);
+    if (index != NONE) {
+        quorum->links[index].listing = pull->listing;
+    }
+}
+
+static struct pull *pull_of(struct quorum *quorum, const struct message *message)
+{
+    const struct message_pulled *pulled = &message->as.pulled;
+    uint32_t voter = 0;
+    if (!quorum_from_voter(quorum, message, &voter)) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < PULLS_MAX; i++) {
+        struct pull *pull = &quorum->pulls[i];
+        if (pull->purpose != PULL_NONE && pull->id == pulled->id && pull->voter == voter &&
+            pull->what == pulled->what && pull->partition == pulled->partition &&
+            pulled->index <= MESSAGE_PULL_BATCH) {
+            return pull;
+        }
+    }
+    return NULL;
+}
+
+/* All answers to one PULL are here. */
+static void batch_read(struct quorum *quorum, struct pull *pull)
+{
+    if (pull->last == MESSAGE_PULLED_MORE) {
+        pull->after = pull->next;
+        pull->tries = 0;
+        ask(quorum, pull);
+        return;
+    }
+    bool lacking = pull->lacking;
+    finish(quorum, pull, pull->last == MESSAGE_PULLED_SAME);
+    if (!lacking) {
+        more(quorum);
+    }
+}
+
+void sweep_pulled(struct quorum *quorum, const struct message *message)
+{
+    const struct message_pulled *pulled = &message->as.pulled;
+    struct pull *pull = pull_of(quorum, message);
+    if (pull == NULL || (pull->got >> pulled->index & 1) != 0) {
+        return;
+    }
+    if (!is_wanted(quorum, pull)) {
+        pull->purpose = PULL_NONE;
+        more(quorum);
+        return;
+    }
+    if (pull->began && !message_order_equal(pull->checkpoint.order, pulled->checkpoint.order)) {
+        restart(quorum, pull); /* what was listed before may be deleted by now */
+        return;
+    }
+    pull->began = true;
+    pull->checkpoint = pulled->checkpoint;
+    pull->got |= UINT64_C(1) << pulled->index;
+    switch ((enum message_pulled_kind)pulled->kind) {
+    case MESSAGE_PULLED_REGISTER:
+        take_register(quorum, pull, pulled);
+        break;
+    case MESSAGE_PULLED_MARK:
+        pull->lacking = !session_adopt_mark(quorum, &pulled->mark) || pull->lacking;
+        break;
+    case MESSAGE_PULLED_SAME:
+    case MESSAGE_PULLED_MORE:
+    case MESSAGE_PULLED_END:
+        pull->last = pulled->kind;
+        pull->next = pulled->next;
+        pull->answers = pulled->index + 1;
+        break;
+    }
+    if (pull->answers != 0 && pull->got == (UINT64_C(1) << pull->answers) - 1) {
+        batch_read(quorum, pull);
+    }
+}
+
+/* ---- Time ---- */
+
+/* One partition is compared with its coordinator's. */
+static void probe(struct quorum *quorum)
+{
+    quorum->catch_ns = quorum->now_ns + CATCH_UP_MS * MS_NS;
+    uint32_t p = quorum->catch_next;
+    uint32_t voter = leader_of(quorum, p);
+    quorum->catch_next = (p + 1) % MESSAGE_PARTITIONS;
+    if (voter != quorum->config.voter_count && !is_pulled(quorum, voter, p) &&
+        !message_partition_has(&quorum->behind, p)) {
+        (void)start(quorum, PULL_PROBE, voter, MESSAGE_PULL_REGISTERS, p); /* or 10 s later */
+    }
+}
+
+int64_t sweep_tick(struct quorum *quorum)
+{
+    int64_t next_ns = NEVER;
+    for (uint32_t i = 0; i < PULLS_MAX; i++) {
+        struct pull *pull = &quorum->pulls[i];
+        if (pull->purpose == PULL_NONE) {
+            continue;
+        }
+        if (pull->resend_ns <= quorum->now_ns) {
+            if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+                return quorum->now_ns;
+            }
+            pull->tries++;
+            if (is_wanted(quorum, pull)) {
+                ask(quorum, pull);
+            } else {
+                pull->purpose = PULL_NONE;
+                continue;
+            }
+        }
+        next_ns = pull->resend_ns < next_ns ? pull->resend_ns : next_ns;
+    }
+    if (quorum->catch_ns <= quorum->now_ns) {
+        more(quorum);
+        probe(quorum);
+    }
+    return quorum->catch_ns < next_ns ? quorum->catch_ns : next_ns;
 }

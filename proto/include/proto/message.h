@@ -394,6 +394,11 @@ struct message_hello {
 
 enum message_pull_what { MESSAGE_PULL_REGISTERS = 1, MESSAGE_PULL_MARKS = 2 };
 
+/* As `after`: only whether there is a difference is asked for (SAME, else END). */
+#define MESSAGE_PULL_PROBE UINT32_MAX
+/* The most registers or marks that answer one PULL. */
+#define MESSAGE_PULL_BATCH 32
+
 /* Asks for the registers of a partition (or all marks) behind the place `after` (0: from the
  * first). digest: of what the asker has: if the answerer has the same, it says so and no more. */
 struct message_pull {
