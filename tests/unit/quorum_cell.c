@@ -211,6 +211,18 @@ static void network_send(struct cell *cell, uint32_t from, uint32_t to,
     }
 }
 
+/* By way of another voter, which passes it on. */
+static void send_through(struct cell *cell, uint32_t from, const struct action_send *send)
+{
+    if (send->to >= cell->config.voter_count) {
+        return;
+    }
+    struct message message;
+    message_copy(&message, &send->message);
+    message.to = cell->config.voters[send->to];
+    network_send(cell, from, send->relay, &message);
+}
+
 static void host_receive(struct cell *cell, uint32_t node, const struct message *message)
 {
     ck_assert(message_valid(message));
@@ -222,8 +234,32 @@ static void host_receive(struct cell *cell, uint32_t node, const struct message 
     }
 }
 
+/* The voter that a message is for, if its envelope says so; CELL_NODES: no such voter. */
+static uint32_t addressee(const struct cell *cell, uint32_t node, const struct message *message)
+{
+    if (message->to.length == 0) {
+        return node;
+    }
+    uint32_t at = 0;
+    while (at < cell->config.voter_count &&
+           memcmp(&cell->config.voters[at], &message->to, sizeof(message->to)) != 0) {
+        at++;
+    }
+    return at < cell->config.voter_count ? at : CELL_NODES;
+}
+
 static void node_receive(struct cell *cell, uint32_t node, const struct message *message)
 {
+    uint32_t to = addressee(cell, node, message);
+    if (to != node && !message->relayed) {
+        struct message passed;
+        message_copy(&passed, message);
+        passed.relayed = true;
+        network_send(cell, node, to, &passed);
+    }
+    if (to != node) {
+        return;
+    }
     if (message_is_for_host(message->kind)) {
         host_receive(cell, node, message);
         return;
@@ -278,7 +314,9 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
             if (action->kind != ACTION_SEND) {
                 continue;
             }
-            if (action->as.send.to == node) {
+            if (action->as.send.relay != QUORUM_NO_RELAY) {
+                send_through(cell, node, &action->as.send);
+            } else if (action->as.send.to == node) {
                 message_copy(&own[last++ % CELL_ACTIONS], &action->as.send.message);
                 ck_assert_uint_lt(last - first, CELL_ACTIONS);
             } else {

@@ -49,7 +49,11 @@ void death_want(struct quorum *quorum, uint32_t index, uint32_t epoch, bool supe
     agent->target = epoch;
     agent->mask = 0;
     agent->superseded = superseded;
-    ask(quorum, agent, MESSAGE_POLL);
+    if (quorum_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
+        ask(quorum, agent, MESSAGE_POLL);
+    } else {
+        ask_at(quorum, agent, quorum->now_ns); /* many owners are in the way of one */
+    }
 }
 
 /* The agent that an answer is about, if it is one to what is being asked. */

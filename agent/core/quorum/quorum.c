@@ -12,7 +12,7 @@
 #include "state.h"
 
 struct layout {
-    size_t registers, links, shares, agents, agent_heads, requests, works, work_heads, size;
+    size_t registers, links, shares, agents, agent_heads, requests, works, work_heads, wakes, size;
     uint32_t agent_head_count, work_head_count;
 };
 
@@ -48,6 +48,7 @@ static struct layout layout_of(const struct quorum_limits *limits)
     layout.requests = place(&at, (size_t)limits->requests + 1, sizeof(struct request));
     layout.works = place(&at, (size_t)limits->requests + 1, sizeof(struct work));
     layout.work_heads = place(&at, layout.work_head_count, sizeof(uint32_t));
+    layout.wakes = place(&at, (size_t)limits->requests + 1, sizeof(uint32_t));
     layout.size = place(&at, 0, 1);
     return layout;
 }
@@ -114,6 +115,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     quorum->requests = (void *)(base + layout.requests);
     quorum->works = (void *)(base + layout.works);
     quorum->work_heads = (void *)(base + layout.work_heads);
+    quorum->wakes = (void *)(base + layout.wakes);
     quorum->work_head_mask = layout.work_head_count - 1;
     quorum->beat_ns = NEVER;
     quorum->death_ns = NEVER;
@@ -397,6 +399,7 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_ACQUIRE:
     case MESSAGE_AMEND:
     case MESSAGE_GIVE_BACK:
+    case MESSAGE_BREAK:
         work_request(quorum, message);
         break;
     default: /* it is for the host core: the driver's mistake harms nobody */
@@ -447,6 +450,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
 void quorum_check_invariants(const struct quorum *quorum)
 {
     uint32_t registers = 0;
+    uint32_t shares = 0;
     uint32_t name = names_next(quorum->names, NAMES_NONE);
     for (; name != NAMES_NONE; name = names_next(quorum->names, name)) {
         const struct record *record = acceptor_find(quorum, name);
@@ -461,6 +465,7 @@ void quorum_check_invariants(const struct quorum *quorum)
         struct message_value value;
         record_to_value(quorum, record, &value);
         HF_CHECK(value_valid(&value));
+        shares += record_share_count(record);
     }
     HF_CHECK(registers == quorum->register_count);
     uint32_t preparing = 0;
@@ -476,5 +481,6 @@ void quorum_check_invariants(const struct quorum *quorum)
         deaths += quorum->agents[i].phase != DEATH_IDLE;
     }
     HF_CHECK(deaths == quorum->deaths);
+    HF_CHECK(shares + work_share_count(quorum) == quorum->share_used);
     work_check_invariants(quorum);
 }

@@ -92,7 +92,7 @@ static struct share_record *share_take(struct quorum *quorum, uint32_t *link)
     return &quorum->shares[at];
 }
 
-static bool shares_fit(const struct quorum *quorum, uint32_t count)
+bool shares_fit(const struct quorum *quorum, uint32_t count)
 {
     return quorum->share_used + count <= quorum->config.limits.shares + SHARES_RESERVE;
 }

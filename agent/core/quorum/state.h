@@ -8,7 +8,7 @@
  *   beat.c         the other voters: who is alive, what they claim, whether they hear us
  *   coordinator.c  ballots: which partitions are this voter's, and prepared
  *   sweep.c        pulling registers from each other: completeness, catching up
- *   work.c         a name that somebody asks for: queue, rounds, answers
+ *   work.c         a name that somebody asks for; with request.c, plan.c, answer.c, wait.c: work.h
  *   quorum.c       memory, loading, events
  */
 #ifndef QUORUM_STATE_H
@@ -108,6 +108,7 @@ struct agent_record {
     uint8_t mask;      /* voters that said yes in this phase */
     bool superseded;   /* asked for without a waiter: a newer epoch lives */
     int64_t wanted_ns; /* when a waiter last asked for it */
+    uint32_t waiting;  /* the first work that waits for an end of its session */
     int64_t next_ns;   /* when to ask the voters again */
 };
 
@@ -116,6 +117,7 @@ enum outcome {
     OUTCOME_GRANT,
     OUTCOME_AMENDED,
     OUTCOME_GIVEN_BACK,
+    OUTCOME_BREAK,
     OUTCOME_REFUSED_FULL,
     OUTCOME_REFUSED_NOT_OWNER,
     OUTCOME_REFUSED_SESSION,
@@ -127,12 +129,14 @@ struct request {
     uint32_t next; /* in its work's queue, or free */
     uint32_t epoch;
     uint64_t id;
+    int64_t arrived_ns; /* ACQUIRE: by what its host says, perhaps at an earlier coordinator */
     struct message_order version;
     uint64_t token;
     uint16_t agent;
     uint16_t lock_delay_ms;
-    uint8_t kind; /* MESSAGE_ACQUIRE, AMEND or GIVE_BACK */
-    uint8_t mode;
+    uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
+    uint8_t mode;    /* BREAK: whether now, without a lock-delay */
+    uint8_t relay;   /* the voter that passed it on, or QUORUM_NO_RELAY */
     uint8_t outcome; /* decided: answered when the round is chosen */
 };
 
@@ -142,20 +146,28 @@ enum work_state {
     WORK_ACCEPTING,
 };
 
-/* A name with requests. */
+/* A name with requests, or that had one a moment ago. */
 struct work {
-    uint32_t chain; /* in its bucket, or free */
-    uint32_t previous, next;
+    uint32_t chain;          /* in its bucket, or free */
+    uint32_t previous, next; /* in its partition */
     uint32_t name;
-    uint32_t first, last; /* requests in order of arrival */
+    uint32_t first, last;              /* requests, the acquires in order of arrival */
+    uint32_t wake_place;               /* among the times; NONE: it waits for none */
+    uint32_t wait_previous, wait_next; /* among those that wait for that agent: */
+    uint16_t waits_for;                /* whose session is in the way, or NOBODY */
+    uint8_t partition;
     uint8_t state;
-    uint8_t mask;               /* voters that answered this round */
-    uint8_t full;               /* voters whose tables are full */
+    uint8_t mask; /* voters that answered this round */
+    uint8_t full; /* voters whose tables are full */
+    uint8_t recalls;
     bool found;                 /* READING: some voter had a value */
-    bool known;                 /* WAITING: value is what a majority has, under this ballot */
-    uint16_t waits_for;         /* the agent whose session is in the way, or NOBODY */
+    bool lacking;               /* READING: a voter with that checkpoint had none */
+    bool unused;                /* WAITING: nobody of a majority has a value, under this ballot */
+    bool taken;                 /* when it was read first, somebody had it */
     struct message_order order; /* of the round; READING: its ballot */
-    struct record value;        /* READING: the newest so far. ACCEPTING: what is proposed */
+    struct message_checkpoint checkpoint; /* READING: the highest so far */
+    struct record value;                  /* READING: the newest so far. ACCEPTING: the next */
+    int64_t began_ns;                     /* the round */
     int64_t wake_ns;
     int64_t recall_ns; /* when the last recall was sent */
 };
@@ -184,6 +196,9 @@ struct partition {
     bool complete;  /* PREPARED: a majority's are, a name that is not here has no value */
     bool anew;      /* PREPARING: a higher promise refused this ballot */
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
+    uint32_t works;                    /* the first */
+    uint32_t busy;                     /* of them, those with a round under way */
+    uint64_t works_saw;                /* the ballot and state that they were told of */
 };
 
 /* Another voter, as its beats and its link tell. */
@@ -295,8 +310,9 @@ struct quorum {
     uint32_t *work_heads;
     uint32_t work_head_mask;
     uint32_t work_used, work_free;
-    uint32_t work_first;
     uint32_t work_count;
+    uint32_t *wakes; /* a heap of works, from 1 */
+    uint32_t wake_count;
 };
 
 /* quorum.c */
@@ -355,7 +371,8 @@ uint32_t record_shares(const struct quorum *quorum, const struct record *record,
  * pool is full. */
 bool record_set_shares(struct quorum *quorum, struct record *record, const struct share *shares,
                        uint32_t count);
-/* Whether so many more are within the limit. */
+/* Whether so many more fit at all, and are within the limit. */
+bool shares_fit(const struct quorum *quorum, uint32_t count);
 bool shares_may_grow(const struct quorum *quorum, uint32_t count);
 struct message_order share_version(const struct share_record *share);
 
@@ -467,6 +484,8 @@ bool work_busy(const struct quorum *quorum, uint32_t partition);
 /* That agent's sessions up to some epoch are dead now. */
 void work_agent_dead(struct quorum *quorum, uint32_t agent);
 int64_t work_tick(struct quorum *quorum);
+/* How many of the pool's shares works have. */
+uint32_t work_share_count(const struct quorum *quorum);
 void work_check_invariants(const struct quorum *quorum);
 
 #endif

@@ -2,30 +2,29 @@
  * Work: a lock name that hosts ask for. It has the queue of their requests and at most one round
  * with the voters at a time.
  *
- *   WAITING -> READING    the first touch under this ballot: a majority's newest value
+ *   WAITING -> READING    the first touch under this ballot, while the partition is not complete:
+ *                         a majority's newest value
  *           -> ACCEPTING  the next value, decided from the last by as many requests as can be
  *           -> WAITING    chosen: those requests are answered, the next ones decided
  *
  * A value that was read from others is accepted again under the own ballot before anybody is
- * answered by it; that nobody has a value needs no accept. So what a majority has is the own
- * acceptor's register, if it was accepted under the partition's ballot and no round is on the way.
+ * answered by it; that nobody has a value needs no accept. A round is over only when the own
+ * acceptor has its value too. So what a majority has is the own acceptor's register, if it was
+ * accepted under the partition's ballot and no round is on the way.
  *
- * Give-backs and amendments are decided first, then the acquires in order of arrival: one that has
- * to wait holds back those behind it. If a give-back is in the queue, its release and the next
- * grant are one accept. Memory of answered requests is not needed: the register itself answers a
- * repeated one (the grant that its owner has; a version that is no longer there).
+ * If a give-back is in the queue, its release and the next grant are one accept. Memory of answered
+ * requests is not needed, see plan.c.
+ *
+ * After a take-over, a name that somebody had is granted to nobody until those who waited for it
+ * before have had the time to say so (ORDER_WAIT_MS).
  */
+#include "work.h"
+
 #include <string.h>
 
 #include "proto/check.h"
-#include "state.h"
 
-/* The most actions that one work needs in one go: two sets of answers, a round or a poll to every
- * voter, a new ballot, a recall. */
-enum { WORK_ACTIONS = 2 * OUTCOMES_MAX + 2 * (MESSAGE_VOTERS_MAX + 1) };
-_Static_assert((int)WORK_ACTIONS <= (int)QUORUM_STEP_ACTIONS, "one work fits into a step");
-
-static uint32_t index_of(const struct quorum *quorum, const struct work *work)
+uint32_t work_index(const struct quorum *quorum, const struct work *work)
 {
     return (uint32_t)(work - quorum->works);
 }
@@ -45,40 +44,68 @@ static struct work *work_find(struct quorum *quorum, uint32_t name)
     return at == NONE ? NULL : &quorum->works[at];
 }
 
-/* A work for the name; takes the caller's reference to it. NULL: there are too many. */
-static struct work *work_make(struct quorum *quorum, uint32_t name)
+static struct partition *partition_of(struct quorum *quorum, const struct work *work)
 {
+    return &quorum->partitions[work->partition];
+}
+
+static void set_state(struct quorum *quorum, struct work *work, enum work_state state)
+{
+    struct partition *partition = partition_of(quorum, work);
+    partition->busy -= work->state != WORK_WAITING;
+    work->state = (uint8_t)state;
+    partition->busy += work->state != WORK_WAITING;
+}
+
+static void link_into(struct quorum *quorum, struct work *work)
+{
+    uint32_t at = work_index(quorum, work);
+    struct partition *partition = partition_of(quorum, work);
+    uint32_t *head = chain_of(quorum, work->name);
+    work->chain = *head;
+    *head = at;
+    work->next = partition->works;
+    if (work->next != NONE) {
+        quorum->works[work->next].previous = at;
+    }
+    partition->works = at;
+}
+
+struct work *work_for(struct quorum *quorum, uint32_t name)
+{
+    struct work *work = work_find(quorum, name);
     uint32_t at = quorum->work_free;
+    if (work != NULL) {
+        names_drop(quorum->names, name);
+        return work;
+    }
     if (at != NONE) {
         quorum->work_free = quorum->works[at].chain;
     } else if (quorum->work_used < quorum->config.limits.requests) {
         at = ++quorum->work_used;
     } else {
+        names_drop(quorum->names, name);
         return NULL;
     }
-    struct work *work = &quorum->works[at];
+    size_t length = 0;
+    const uint8_t *bytes = names_bytes(quorum->names, name, &length);
+    work = &quorum->works[at];
     memset(work, 0, sizeof(*work));
     work->name = name;
+    work->partition = (uint8_t)names_partition(bytes, length);
     work->state = WORK_WAITING;
     work->waits_for = NOBODY;
     work->wake_ns = NEVER;
     work->recall_ns = INT64_MIN;
-    uint32_t *head = chain_of(quorum, name);
-    work->chain = *head;
-    *head = at;
-    work->next = quorum->work_first;
-    if (work->next != NONE) {
-        quorum->works[work->next].previous = at;
-    }
-    quorum->work_first = at;
+    link_into(quorum, work);
     quorum->work_count++;
     return work;
 }
 
 static void work_end(struct quorum *quorum, struct work *work)
 {
-    HF_CHECK(work->first == NONE);
-    uint32_t at = index_of(quorum, work);
+    HF_CHECK(work->first == NONE && work->state == WORK_WAITING);
+    uint32_t at = work_index(quorum, work);
     uint32_t *link = chain_of(quorum, work->name);
     while (*link != at) {
         link = &quorum->works[*link].chain;
@@ -87,304 +114,19 @@ static void work_end(struct quorum *quorum, struct work *work)
     if (work->previous != NONE) {
         quorum->works[work->previous].next = work->next;
     } else {
-        quorum->work_first = work->next;
+        partition_of(quorum, work)->works = work->next;
     }
     if (work->next != NONE) {
         quorum->works[work->next].previous = work->previous;
     }
+    wait_for_nobody(quorum, work);
+    wait_until(quorum, work, NEVER);
+    record_drop(quorum, &work->value);
     names_drop(quorum->names, work->name);
     work->name = NAMES_NONE;
     work->chain = quorum->work_free;
     quorum->work_free = at;
     quorum->work_count--;
-}
-
-static void wake_at(struct quorum *quorum, struct work *work, int64_t when_ns)
-{
-    work->wake_ns = when_ns;
-    quorum_schedule(quorum, when_ns);
-}
-
-static uint32_t partition_of(const struct quorum *quorum, const struct work *work)
-{
-    size_t length = 0;
-    const uint8_t *bytes = names_bytes(quorum->names, work->name, &length);
-    return names_partition(bytes, length);
-}
-
-/* ---- Answers ---- */
-
-static void owner_hint(const struct quorum *quorum, uint32_t partition, struct message_agent *out)
-{
-    uint32_t voter = quorum_coordinator(quorum, partition);
-    if (voter != quorum->config.self && voter < quorum->config.voter_count) {
-        *out = quorum->config.voters[voter];
-    }
-}
-
-static void answer_refused(struct quorum *quorum, const struct request *request,
-                           const struct message_name *name, enum message_refusal reason)
-{
-    struct message_refused *refused =
-        &quorum_send(quorum, request->agent, MESSAGE_REFUSED)->as.refused;
-    refused->agent = quorum->agents[request->agent].name;
-    refused->epoch = request->epoch;
-    refused->request_id = request->id;
-    refused->name = *name;
-    refused->reason = (uint8_t)reason;
-    if (reason == MESSAGE_REFUSED_NOT_OWNER) {
-        owner_hint(quorum, names_partition(name->bytes, name->length), &refused->owner);
-    }
-}
-
-static void answer_grant(struct quorum *quorum, const struct request *request,
-                         const struct message_name *name, const struct record *value)
-{
-    enum message_kind kind = request->kind == MESSAGE_AMEND ? MESSAGE_AMENDED : MESSAGE_GRANT;
-    struct message_grant *grant = &quorum_send(quorum, request->agent, kind)->as.grant;
-    grant->agent = quorum->agents[request->agent].name;
-    grant->epoch = request->epoch;
-    grant->request_id = request->id;
-    grant->name = *name;
-    grant->version = record_version(value);
-    grant->mode = value->mode;
-    grant->lock_delay_ms = value->lock_delay_ms;
-    grant->token_first = value->token_first;
-    grant->token_last = value->token_first + value->token_extra;
-}
-
-static void answer_one(struct quorum *quorum, const struct request *request,
-                       const struct message_name *name, const struct record *value)
-{
-    struct message_version *given = NULL;
-    switch ((enum outcome)request->outcome) {
-    case OUTCOME_GRANT:
-    case OUTCOME_AMENDED:
-        answer_grant(quorum, request, name, value);
-        break;
-    case OUTCOME_GIVEN_BACK:
-        given = &quorum_send(quorum, request->agent, MESSAGE_GIVE_BACK_ACK)->as.version;
-        given->agent = quorum->agents[request->agent].name;
-        given->epoch = request->epoch;
-        given->request_id = request->id;
-        given->name = *name;
-        given->version = request->version;
-        break;
-    case OUTCOME_REFUSED_FULL:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_FULL);
-        break;
-    case OUTCOME_REFUSED_NOT_OWNER:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_NOT_OWNER);
-        break;
-    case OUTCOME_REFUSED_SESSION:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_SESSION);
-        break;
-    case OUTCOME_REFUSED_VERSION:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_VERSION);
-        break;
-    case OUTCOME_REFUSED_TOKENS:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
-        break;
-    case OUTCOME_NONE:
-        HF_CHECK(!"a request without an outcome has no answer");
-        break;
-    }
-}
-
-/* Answers and forgets the requests that have an outcome. */
-static void answer_decided(struct quorum *quorum, struct work *work, const struct record *value)
-{
-    struct message_name name;
-    quorum_name(quorum, work->name, &name);
-    uint32_t *link = &work->first;
-    uint32_t last = NONE;
-    while (*link != NONE) {
-        uint32_t at = *link;
-        struct request *request = &quorum->requests[at];
-        if (request->outcome == OUTCOME_NONE) {
-            last = at;
-            link = &request->next;
-            continue;
-        }
-        answer_one(quorum, request, &name, value);
-        *link = request->next;
-        request->next = quorum->request_free;
-        quorum->request_free = at;
-    }
-    work->last = last;
-}
-
-/* Gives up to OUTCOMES_MAX requests that outcome. */
-static void decide_all(struct quorum *quorum, struct work *work, enum outcome outcome)
-{
-    uint32_t count = 0;
-    for (uint32_t at = work->first; at != NONE && count < OUTCOMES_MAX; count++) {
-        quorum->requests[at].outcome = (uint8_t)outcome;
-        at = quorum->requests[at].next;
-    }
-}
-
-/* ---- Deciding the next value ---- */
-
-struct plan {
-    struct record value; /* the next one */
-    bool changed;
-    bool fresh; /* a new grant: its version is the order it will be proposed with */
-    uint32_t decided;
-    const struct request *blocked; /* the first acquire that has to wait */
-    bool more;                     /* not all requests were looked at */
-};
-
-static uint64_t token_last(const struct record *value)
-{
-    return value->token_first + value->token_extra;
-}
-
-/* Ends the grant; the next range begins with token_next. */
-static void plan_end(struct plan *plan, uint64_t token_next)
-{
-    plan->value.token_first = token_next;
-    plan->value.token_extra = 0;
-    plan->value.mode = MESSAGE_MODE_NONE;
-    plan->value.owner = NOBODY;
-    plan->value.epoch = 0;
-    plan->value.lock_delay_ms = 0;
-    plan->changed = true;
-}
-
-static bool has_version(const struct record *value, const struct request *request)
-{
-    return value->mode != MESSAGE_MODE_NONE && value->owner == request->agent &&
-           message_order_equal(record_version(value), request->version);
-}
-
-static enum outcome plan_give_back(struct plan *plan, const struct request *request)
-{
-    struct record *value = &plan->value;
-    if (has_version(value, request) && !plan->fresh) {
-        uint64_t next = request->token + 1;
-        if (next > token_last(value) + 1) {
-            next = token_last(value) + 1;
-        }
-        plan_end(plan, next < value->token_first ? value->token_first : next);
-    }
-    return OUTCOME_GIVEN_BACK;
-}
-
-static void lease_range(struct plan *plan, uint64_t first)
-{
-    plan->value.token_first = first;
-    plan->value.token_extra = (uint32_t)(message_token_range_last(first) - first);
-    plan->changed = true;
-}
-
-static enum outcome plan_amend(struct plan *plan, const struct request *request)
-{
-    struct record *value = &plan->value;
-    if (!has_version(value, request) || plan->fresh || value->epoch != request->epoch) {
-        return OUTCOME_REFUSED_VERSION;
-    }
-    if (request->token != 0 && request->token == token_last(value)) {
-        if (request->token + 1 >= MESSAGE_TOKEN_LIMIT) {
-            return OUTCOME_REFUSED_TOKENS;
-        }
-        lease_range(plan, request->token + 1);
-    }
-    if (request->lock_delay_ms > value->lock_delay_ms) {
-        value->lock_delay_ms = request->lock_delay_ms;
-        plan->changed = true;
-    }
-    return OUTCOME_AMENDED;
-}
-
-static bool session_over(const struct quorum *quorum, const struct request *request)
-{
-    const struct agent_record *agent = &quorum->agents[request->agent];
-    return request->epoch <= agent->dead || request->epoch <= agent->marked ||
-           request->epoch < agent->epoch;
-}
-
-/* When the lock-delay of a grant whose session is dead is over. */
-static int64_t delay_end_ns(const struct quorum *quorum, const struct record *value)
-{
-    return quorum->agents[value->owner].dead_ns +
-           quorum_long_ns(quorum, value->lock_delay_ms * MS_NS);
-}
-
-static bool ended_by_death(const struct quorum *quorum, const struct record *value)
-{
-    return value->epoch <= quorum->agents[value->owner].dead &&
-           quorum->now_ns >= delay_end_ns(quorum, value);
-}
-
-static enum outcome plan_acquire(const struct quorum *quorum, struct plan *plan,
-                                 const struct request *request)
-{
-    struct record *value = &plan->value;
-    if (session_over(quorum, request)) {
-        return OUTCOME_REFUSED_SESSION;
-    }
-    if (value->mode != MESSAGE_MODE_NONE && value->owner == request->agent) {
-        if (value->epoch == request->epoch) {
-            if (request->lock_delay_ms > value->lock_delay_ms) {
-                value->lock_delay_ms = request->lock_delay_ms;
-                plan->changed = true;
-            }
-            return OUTCOME_GRANT;
-        }
-        if (value->epoch > request->epoch) {
-            return OUTCOME_REFUSED_SESSION;
-        }
-    }
-    if (plan->blocked != NULL) {
-        return OUTCOME_NONE;
-    }
-    if (value->mode != MESSAGE_MODE_NONE) {
-        if (plan->fresh || !ended_by_death(quorum, value)) {
-            plan->blocked = request;
-            return OUTCOME_NONE;
-        }
-        plan_end(plan, token_last(value) + 1);
-    }
-    if (value->token_first >= MESSAGE_TOKEN_LIMIT) {
-        return OUTCOME_REFUSED_TOKENS;
-    }
-    lease_range(plan, value->token_first);
-    value->mode = MESSAGE_MODE_EXCLUSIVE;
-    value->owner = request->agent;
-    value->epoch = request->epoch;
-    value->lock_delay_ms = request->lock_delay_ms;
-    plan->fresh = true;
-    return OUTCOME_GRANT;
-}
-
-/* Decides what can be decided from that value: first what is not an acquire, then the acquires. */
-static void plan_make(struct quorum *quorum, struct work *work, const struct record *value,
-                      struct plan *plan)
-{
-    memset(plan, 0, sizeof(*plan));
-    plan->value = *value;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-            struct request *request = &quorum->requests[at];
-            bool acquire = request->kind == MESSAGE_ACQUIRE;
-            if (acquire != (pass == 1)) {
-                continue;
-            }
-            if (plan->decided == OUTCOMES_MAX) {
-                plan->more = true;
-                return;
-            }
-            if (acquire) {
-                request->outcome = (uint8_t)plan_acquire(quorum, plan, request);
-            } else if (request->kind == MESSAGE_AMEND) {
-                request->outcome = (uint8_t)plan_amend(plan, request);
-            } else {
-                request->outcome = (uint8_t)plan_give_back(plan, request);
-            }
-            plan->decided += request->outcome != OUTCOME_NONE;
-        }
-    }
 }
 
 /* ---- Rounds ---- */
@@ -408,16 +150,18 @@ static void send_round(struct quorum *quorum, struct work *work)
             record_to_value(quorum, &work->value, &accept->value);
         }
     }
-    wake_at(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
+    wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
 }
 
-static void start_read(struct quorum *quorum, struct work *work, uint64_t ballot)
+static void start_read(struct quorum *quorum, struct work *work)
 {
-    work->state = WORK_READING;
-    work->order = (struct message_order){.ballot = ballot};
+    set_state(quorum, work, WORK_READING);
+    work->order = (struct message_order){.ballot = partition_of(quorum, work)->ballot};
     work->mask = 0;
     work->found = false;
-    record_blank(&work->value, 0);
+    work->lacking = false;
+    memset(&work->checkpoint, 0, sizeof(work->checkpoint));
+    work->began_ns = quorum->now_ns;
     send_round(quorum, work);
 }
 
@@ -428,91 +172,115 @@ static void forget_outcomes(struct quorum *quorum, struct work *work)
     }
 }
 
+/* Names what is new in the plan by the order that it is proposed with, and makes it the work's. */
+static void take_value(struct quorum *quorum, struct work *work, struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->share_count; i++) {
+        if (plan->shares[i].version.ballot == 0) {
+            plan->shares[i].version = work->order;
+        }
+    }
+    if (plan->fresh && plan->value.mode == MESSAGE_MODE_EXCLUSIVE) {
+        record_set_version(&plan->value, work->order);
+    }
+    if (plan->fresh) { /* whoever has it now has not been asked for it */
+        work->recall_ns = INT64_MIN;
+        work->recalls = 0;
+    }
+    record_drop(quorum, &work->value);
+    if (plan->value.mode == MESSAGE_MODE_SHARED) {
+        plan->value.mode = MESSAGE_MODE_NONE;
+        bool made = record_set_shares(quorum, &plan->value, plan->shares, plan->share_count);
+        HF_CHECK(made);
+    }
+    work->value = plan->value;
+}
+
 static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
 {
     if (!acceptor_has_room(quorum, work->name)) {
-        forget_outcomes(quorum, work);
-        decide_all(quorum, work, OUTCOME_REFUSED_FULL);
-        answer_decided(quorum, work, &plan->value);
-        wake_at(quorum, work, quorum->now_ns); /* the rest, or its end */
+        answer_all(quorum, work, OUTCOME_REFUSED_FULL);
+        wait_until(quorum, work, quorum->now_ns); /* the rest, or its end */
         return;
     }
-    if (!coordinator_next_order(quorum, partition_of(quorum, work), &work->order)) {
+    if (!shares_fit(quorum, plan->share_count)) {
+        forget_outcomes(quorum, work); /* until rounds that are on the way have made room */
+        wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
+        return;
+    }
+    if (!coordinator_next_order(quorum, work->partition, &work->order)) {
         forget_outcomes(quorum, work);
         return;
     }
-    if (plan->fresh) {
-        record_set_version(&plan->value, work->order);
-    }
-    work->value = plan->value;
-    work->state = WORK_ACCEPTING;
+    take_value(quorum, work, plan);
+    set_state(quorum, work, WORK_ACCEPTING);
     work->mask = 0;
     work->full = 0;
-    work->known = false;
+    work->unused = false;
+    work->began_ns = quorum->now_ns;
     send_round(quorum, work);
 }
 
-/* The first in the queue waits for whoever holds the lock now. */
-static void wait_for_holder(struct quorum *quorum, struct work *work, const struct record *value,
-                            const struct request *blocked)
+/* Nobody asks any more. It is kept a while if it knows that the name was taken. */
+static void rest(struct quorum *quorum, struct work *work)
 {
-    const struct agent_record *owner = &quorum->agents[value->owner];
-    work->waits_for = value->owner;
-    if (value->epoch <= owner->dead) {
-        int64_t end_ns = delay_end_ns(quorum, value);
-        wake_at(quorum, work, end_ns > quorum->now_ns ? end_ns : quorum->now_ns);
-        return;
+    int64_t until_ns = wait_order_ns(quorum, work);
+    bool kept = work->taken && quorum->now_ns < until_ns &&
+                2 * quorum->work_count < quorum->config.limits.requests;
+    if (kept) {
+        wait_until(quorum, work, until_ns);
+    } else {
+        work_end(quorum, work);
     }
-    int64_t again_ns = quorum->now_ns + RECALL_MS * MS_NS;
-    wake_at(quorum, work, again_ns);
-    death_want(quorum, value->owner, value->epoch, false);
-    bool due = work->recall_ns == INT64_MIN ||
-               quorum->now_ns - work->recall_ns >= RECALL_MS * MS_NS;
-    if (!due || value->owner == blocked->agent) {
-        return;
-    }
-    work->recall_ns = quorum->now_ns;
-    struct message_version *recall = &quorum_send(quorum, value->owner, MESSAGE_RECALL)->as.version;
-    recall->agent = owner->name;
-    recall->epoch = value->epoch;
-    quorum_name(quorum, work->name, &recall->name);
-    recall->version = record_version(value);
 }
 
 /* From a value that a majority has (known), or that was read and has to be accepted again. */
 static void decide(struct quorum *quorum, struct work *work, const struct record *value, bool known)
 {
     struct plan plan;
-    plan_make(quorum, work, value, &plan);
+    work->taken = work->taken || (!known && value->mode != MESSAGE_MODE_NONE);
+    bool held = work->taken && quorum->now_ns < wait_order_ns(quorum, work);
+    plan_make(quorum, work, value, held, &plan);
     if (plan.changed || !known) {
         propose(quorum, work, &plan);
         return;
     }
     answer_decided(quorum, work, value);
     if (work->first == NONE) {
-        work_end(quorum, work);
+        rest(quorum, work);
     } else if (plan.more) {
-        wake_at(quorum, work, quorum->now_ns);
+        wait_until(quorum, work, quorum->now_ns);
     } else {
         HF_CHECK(plan.blocked != NULL);
-        wait_for_holder(quorum, work, value, plan.blocked);
+        wait_for_turn(quorum, work, value, &plan);
     }
 }
 
-/* Does what can be done now for a work that waits. */
-static void advance(struct quorum *quorum, struct work *work)
+static void decide_unused(struct quorum *quorum, struct work *work)
+{
+    const struct partition *partition = partition_of(quorum, work);
+    uint64_t floor = partition->checkpoint.floor > partition->floor ? partition->checkpoint.floor
+                                                                    : partition->floor;
+    struct record blank;
+    record_blank(&blank, floor);
+    decide(quorum, work, &blank, true);
+}
+
+void work_look(struct quorum *quorum, struct work *work)
 {
     HF_CHECK(work->state == WORK_WAITING);
-    const struct partition *partition = &quorum->partitions[partition_of(quorum, work)];
-    work->waits_for = NOBODY;
-    work->wake_ns = NEVER;
+    const struct partition *partition = partition_of(quorum, work);
+    wait_for_nobody(quorum, work);
+    wait_until(quorum, work, NEVER);
     if (partition->state == PARTITION_OTHERS) {
-        decide_all(quorum, work, OUTCOME_REFUSED_NOT_OWNER);
-        answer_decided(quorum, work, &work->value);
-        wake_at(quorum, work, quorum->now_ns);
+        answer_all(quorum, work, OUTCOME_REFUSED_NOT_OWNER);
+        if (work->first != NONE) {
+            wait_until(quorum, work, quorum->now_ns);
+            return;
+        }
     }
     if (work->first == NONE) {
-        work_end(quorum, work);
+        rest(quorum, work);
         return;
     }
     if (partition->state != PARTITION_PREPARED) {
@@ -520,58 +288,53 @@ static void advance(struct quorum *quorum, struct work *work)
     }
     const struct record *own = acceptor_find(quorum, work->name);
     if (own != NULL && record_accepted(own).ballot == partition->ballot) {
-        struct record value = *own;
-        decide(quorum, work, &value, true);
-    } else if (work->known) {
-        struct record value = work->value;
-        decide(quorum, work, &value, true);
+        decide(quorum, work, own, true);
+    } else if (own != NULL && sweep_complete(quorum, work->partition)) {
+        decide(quorum, work, own, false);
+    } else if (work->unused || sweep_complete(quorum, work->partition)) {
+        decide_unused(quorum, work);
     } else {
-        start_read(quorum, work, partition->ballot);
+        start_read(quorum, work);
     }
 }
 
+/* ---- What changes from outside ---- */
+
 void work_partition_changed(struct quorum *quorum, uint32_t p)
 {
-    const struct partition *partition = &quorum->partitions[p];
-    for (uint32_t at = quorum->work_first; at != NONE; at = quorum->works[at].next) {
+    struct partition *partition = &quorum->partitions[p];
+    uint64_t sees = partition->ballot << 2 | partition->state;
+    if (sees == partition->works_saw) {
+        return;
+    }
+    partition->works_saw = sees;
+    for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
         struct work *work = &quorum->works[at];
         bool same = partition->state == PARTITION_PREPARED &&
                     work->order.ballot == partition->ballot;
-        if (partition_of(quorum, work) != p || (work->state != WORK_WAITING && same)) {
+        if (work->state != WORK_WAITING && same) {
             continue;
         }
-        work->state = WORK_WAITING;
-        work->known = work->known && same;
+        set_state(quorum, work, WORK_WAITING);
+        work->unused = work->unused && same;
         forget_outcomes(quorum, work);
-        wake_at(quorum, work, quorum->now_ns);
+        wait_until(quorum, work, quorum->now_ns);
     }
 }
 
 void work_ballots_changed(struct quorum *quorum)
 {
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS && quorum->work_first != NONE; p++) {
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         work_partition_changed(quorum, p);
     }
 }
 
 bool work_busy(const struct quorum *quorum, uint32_t partition)
 {
-    bool busy = false;
-    for (uint32_t at = quorum->work_first; at != NONE; at = quorum->works[at].next) {
-        const struct work *work = &quorum->works[at];
-        busy = busy || (work->state != WORK_WAITING && partition_of(quorum, work) == partition);
-    }
-    return busy;
+    return quorum->partitions[partition].busy > 0;
 }
 
-void work_agent_dead(struct quorum *quorum, uint32_t agent)
-{
-    for (uint32_t at = quorum->work_first; at != NONE; at = quorum->works[at].next) {
-        if (quorum->works[at].waits_for == agent) {
-            wake_at(quorum, &quorum->works[at], quorum->now_ns);
-        }
-    }
-}
+/* ---- Answers of voters ---- */
 
 /* The work and the voter that an answer belongs to, if it is of the round on the way. */
 static struct work *round_of(struct quorum *quorum, const struct message *message,
@@ -589,6 +352,52 @@ static struct work *round_of(struct quorum *quorum, const struct message *messag
     return work;
 }
 
+/* Keeps the newest value. false: no room for it. */
+static bool note_value(struct quorum *quorum, struct work *work,
+                       const struct message_read_value *answer)
+{
+    if (!answer->known ||
+        (work->found && !message_order_before(record_accepted(&work->value), answer->accepted))) {
+        return true;
+    }
+    if (!record_from_value(quorum, &answer->value, &work->value)) {
+        return false;
+    }
+    record_set_accepted(&work->value, answer->accepted);
+    work->found = true;
+    return true;
+}
+
+/* Keeps the highest checkpoint, and whether a voter that has it has not got the name. */
+static void note_checkpoint(struct work *work, const struct message_read_value *answer)
+{
+    if (message_order_before(work->checkpoint.order, answer->checkpoint.order)) {
+        work->checkpoint = answer->checkpoint;
+        work->lacking = false;
+    }
+    if (message_order_equal(work->checkpoint.order, answer->checkpoint.order)) {
+        work->lacking = work->lacking || !answer->known;
+    }
+}
+
+/* A majority was read: what it says. */
+static void read_done(struct quorum *quorum, struct work *work)
+{
+    struct partition *partition = partition_of(quorum, work);
+    set_state(quorum, work, WORK_WAITING);
+    if (work->checkpoint.floor > partition->floor) {
+        partition->floor = work->checkpoint.floor;
+    }
+    bool deleted = work->found && work->lacking &&
+                   !message_order_before(work->checkpoint.order, record_accepted(&work->value));
+    work->unused = !work->found || deleted;
+    if (work->unused) {
+        decide_unused(quorum, work);
+    } else {
+        decide(quorum, work, &work->value, false);
+    }
+}
+
 void work_value(struct quorum *quorum, const struct message *message)
 {
     const struct message_read_value *answer = &message->as.value;
@@ -599,33 +408,45 @@ void work_value(struct quorum *quorum, const struct message *message)
         return;
     }
     if (answer->higher != 0) {
-        coordinator_beaten(quorum, partition_of(quorum, work), answer->higher);
+        coordinator_beaten(quorum, work->partition, answer->higher);
         return;
     }
-    struct record value = {.mode = MESSAGE_MODE_NONE};
-    if (answer->known) {
-        if (!record_from_value(quorum, &answer->value, &value)) {
-            /* No room for its owner: nothing can be decided. Everybody is told, and asks again. */
-            work->state = WORK_WAITING;
-            decide_all(quorum, work, OUTCOME_REFUSED_FULL);
-            answer_decided(quorum, work, &work->value);
-            wake_at(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
-            return;
-        }
-        record_set_accepted(&value, answer->accepted);
-        if (!work->found || message_order_before(record_accepted(&work->value), answer->accepted)) {
-            work->value = value;
-            work->found = true;
-        }
+    if (!note_value(quorum, work, answer)) {
+        /* No room for it: nothing can be decided. Everybody is told, and asks again. */
+        set_state(quorum, work, WORK_WAITING);
+        answer_all(quorum, work, OUTCOME_REFUSED_FULL);
+        wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
+        return;
     }
+    note_checkpoint(work, answer);
     work->mask |= (uint8_t)(1u << voter);
-    if (!mask_is_majority(quorum, work->mask)) {
+    if (mask_is_majority(quorum, work->mask)) {
+        read_done(quorum, work);
+    }
+}
+
+/* That voter's tables are full. If it cannot be chosen without them, nobody waits for it any more;
+ * but it may yet be, so the round goes on. */
+static void accept_full(struct quorum *quorum, struct work *work, uint32_t voter)
+{
+    work->full |= (uint8_t)(1u << voter);
+    if (voter != quorum->config.self &&
+        quorum->config.voter_count - mask_count(work->full) >= quorum_majority(quorum)) {
         return;
     }
-    work->state = WORK_WAITING;
-    work->known = !work->found;
-    value = work->value;
-    decide(quorum, work, &value, work->known);
+    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+        if (quorum->requests[at].outcome != OUTCOME_NONE) {
+            quorum->requests[at].outcome = OUTCOME_REFUSED_FULL;
+        }
+    }
+    answer_decided(quorum, work, &work->value);
+}
+
+/* Whether the own acceptor has what is proposed. */
+static bool own_has(const struct quorum *quorum, const struct work *work)
+{
+    const struct record *own = acceptor_find(quorum, work->name);
+    return own != NULL && message_order_equal(record_accepted(own), work->order);
 }
 
 void work_accepted(struct quorum *quorum, const struct message *message)
@@ -638,201 +459,74 @@ void work_accepted(struct quorum *quorum, const struct message *message)
         return;
     }
     if (answer->higher != 0) {
-        coordinator_beaten(quorum, partition_of(quorum, work), answer->higher);
+        coordinator_beaten(quorum, work->partition, answer->higher);
         return;
     }
     if (answer->full) {
-        work->full |= (uint8_t)(1u << voter);
-        if (quorum->config.voter_count - mask_count(work->full) < quorum_majority(quorum)) {
-            /* It may yet be chosen, so the round goes on; but nobody waits for it any more. */
-            for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-                if (quorum->requests[at].outcome != OUTCOME_NONE) {
-                    quorum->requests[at].outcome = OUTCOME_REFUSED_FULL;
-                }
-            }
-            answer_decided(quorum, work, &work->value);
-        }
+        accept_full(quorum, work, voter);
         return;
     }
     work->mask |= (uint8_t)(1u << voter);
     work->full &= (uint8_t) ~(1u << voter);
-    if (mask_is_majority(quorum, work->mask)) {
-        work->state = WORK_WAITING;
+    if (mask_is_majority(quorum, work->mask) && own_has(quorum, work)) {
+        set_state(quorum, work, WORK_WAITING);
         answer_decided(quorum, work, &work->value);
-        advance(quorum, work);
+        record_drop(quorum, &work->value);
+        work_look(quorum, work);
     }
 }
 
 int64_t work_tick(struct quorum *quorum)
 {
-    int64_t next_ns = NEVER;
-    uint32_t next = NONE;
-    for (uint32_t at = quorum->work_first; at != NONE; at = next) {
-        struct work *work = &quorum->works[at];
-        next = work->next;
-        if (work->wake_ns <= quorum->now_ns) {
-            if (!quorum_has_room(quorum, WORK_ACTIONS)) {
-                return quorum->now_ns;
-            }
-            if (work->state == WORK_WAITING) {
-                advance(quorum, work);
-            } else {
-                send_round(quorum, work);
-            }
+    struct work *work = wait_first(quorum);
+    for (; work != NULL && work->wake_ns <= quorum->now_ns; work = wait_first(quorum)) {
+        if (!quorum_has_room(quorum, WORK_ACTIONS)) {
+            return quorum->now_ns;
         }
-        if (work->name != NAMES_NONE && work->wake_ns < next_ns) {
-            next_ns = work->wake_ns;
+        if (work->state == WORK_WAITING) {
+            work_look(quorum, work);
+            continue;
         }
+        if (!mask_is_majority(quorum, work->mask | work->full)) {
+            coordinator_round_age(quorum, work->began_ns);
+        }
+        send_round(quorum, work);
     }
-    return next_ns;
+    return work == NULL ? NEVER : work->wake_ns;
 }
 
-/* ---- Requests ---- */
-
-static bool request_from(struct quorum *quorum, const struct message *message,
-                         struct request *request, const struct message_name **name)
+uint32_t work_share_count(const struct quorum *quorum)
 {
-    const struct message_agent *who = NULL;
-    uint32_t voter = 0;
-    memset(request, 0, sizeof(*request));
-    request->kind = (uint8_t)message->kind;
-    if (message->kind == MESSAGE_ACQUIRE) {
-        const struct message_acquire *acquire = &message->as.acquire;
-        who = &acquire->agent;
-        *name = &acquire->name;
-        request->epoch = acquire->epoch;
-        request->id = acquire->request_id;
-        request->mode = acquire->mode;
-        request->lock_delay_ms = acquire->lock_delay_ms;
-    } else if (message->kind == MESSAGE_AMEND) {
-        const struct message_amend *amend = &message->as.amend;
-        who = &amend->agent;
-        *name = &amend->name;
-        request->epoch = amend->epoch;
-        request->id = amend->request_id;
-        request->version = amend->version;
-        request->mode = amend->mode;
-        request->lock_delay_ms = amend->lock_delay_ms;
-        request->token = amend->token_last;
-    } else {
-        const struct message_give_back *give_back = &message->as.give_back;
-        who = &give_back->agent;
-        *name = &give_back->name;
-        request->epoch = give_back->epoch;
-        request->id = give_back->request_id;
-        request->version = give_back->version;
-        request->token = give_back->token_used;
-    }
-    uint32_t agent = 0;
-    if (memcmp(who, &message->from, sizeof(*who)) != 0 &&
-        !quorum_from_voter(quorum, message, &voter)) {
-        return false; /* somebody else's request */
-    }
-    if (!quorum_agent(quorum, who, &agent)) {
-        struct message_refused *refused =
-            &quorum_send(quorum, QUORUM_STRANGER, MESSAGE_REFUSED)->as.refused;
-        refused->agent = *who;
-        refused->epoch = request->epoch;
-        refused->request_id = request->id;
-        refused->name = **name;
-        refused->reason = MESSAGE_REFUSED_FULL;
-        return false;
-    }
-    request->agent = (uint16_t)agent;
-    return true;
-}
-
-static bool is_queued(const struct quorum *quorum, const struct work *work,
-                      const struct request *request)
-{
-    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-        const struct request *other = &quorum->requests[at];
-        if (other->agent == request->agent && other->epoch == request->epoch &&
-            other->id == request->id && other->kind == request->kind) {
-            return true;
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        for (uint32_t at = quorum->partitions[p].works; at != NONE; at = quorum->works[at].next) {
+            count += record_share_count(&quorum->works[at].value);
         }
     }
-    return false;
-}
-
-/* false: there are too many. */
-static bool enqueue(struct quorum *quorum, struct work *work, const struct request *request)
-{
-    uint32_t at = quorum->request_free;
-    if (at != NONE) {
-        quorum->request_free = quorum->requests[at].next;
-    } else if (quorum->request_used < quorum->config.limits.requests) {
-        at = ++quorum->request_used;
-    } else {
-        return false;
-    }
-    quorum->requests[at] = *request;
-    quorum->requests[at].next = NONE;
-    if (work->last == NONE) {
-        work->first = at;
-    } else {
-        quorum->requests[work->last].next = at;
-    }
-    work->last = at;
-    return true;
-}
-
-void work_request(struct quorum *quorum, const struct message *message)
-{
-    struct request request;
-    const struct message_name *name = NULL;
-    if (!request_from(quorum, message, &request, &name)) {
-        return;
-    }
-    uint32_t partition = names_partition(name->bytes, name->length);
-    if (quorum->partitions[partition].state == PARTITION_OTHERS) {
-        answer_refused(quorum, &request, name, MESSAGE_REFUSED_NOT_OWNER);
-        return;
-    }
-    uint32_t id = names_hold(quorum->names, name->bytes, name->length);
-    if (id == NAMES_NONE) {
-        answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
-        return;
-    }
-    struct work *work = work_find(quorum, id);
-    if (work != NULL) {
-        names_drop(quorum->names, id);
-        if (is_queued(quorum, work, &request)) {
-            return;
-        }
-    } else {
-        work = work_make(quorum, id);
-        if (work == NULL) {
-            names_drop(quorum->names, id);
-            answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
-            return;
-        }
-    }
-    if (!enqueue(quorum, work, &request)) {
-        answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
-        if (work->first == NONE && work->state == WORK_WAITING) {
-            work_end(quorum, work);
-        }
-        return;
-    }
-    if (work->state == WORK_WAITING) {
-        advance(quorum, work);
-    }
+    return count;
 }
 
 void work_check_invariants(const struct quorum *quorum)
 {
     uint32_t works = 0;
-    uint32_t previous = NONE;
-    for (uint32_t at = quorum->work_first; at != NONE; at = quorum->works[at].next) {
-        const struct work *work = &quorum->works[at];
-        HF_CHECK(work->previous == previous && ++works <= quorum->work_count);
-        HF_CHECK(work->state != WORK_WAITING || work->first != NONE || work->wake_ns != NEVER);
-        HF_CHECK(work->state == WORK_WAITING || work->wake_ns != NEVER);
-        HF_CHECK((work->first == NONE) == (work->last == NONE));
-        const struct partition *partition = &quorum->partitions[partition_of(quorum, work)];
-        HF_CHECK(work->state == WORK_WAITING || work->order.ballot == partition->ballot);
-        previous = at;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct partition *partition = &quorum->partitions[p];
+        uint32_t previous = NONE;
+        uint32_t busy = 0;
+        for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
+            const struct work *work = &quorum->works[at];
+            HF_CHECK(work->previous == previous && ++works <= quorum->work_count);
+            HF_CHECK(work->partition == p);
+            HF_CHECK((work->wake_place != NONE) == (work->wake_ns != NEVER));
+            HF_CHECK(work->first != NONE || work->wake_ns != NEVER);
+            HF_CHECK(work->state == WORK_WAITING || work->wake_ns != NEVER);
+            HF_CHECK((work->first == NONE) == (work->last == NONE));
+            HF_CHECK(work->state == WORK_WAITING || work->order.ballot == partition->ballot);
+            busy += work->state != WORK_WAITING;
+            previous = at;
+        }
+        HF_CHECK(busy == partition->busy);
     }
     HF_CHECK(works == quorum->work_count);
+    wait_check_invariants(quorum);
 }

@@ -256,9 +256,12 @@ struct message_acquire {
 
 /*
  * Changes the grant named by version, which stays its name. lock_delay_ms only ever rises.
- * mode: MESSAGE_MODE_NONE leaves it, else it is changed to this one.
+ * mode: MESSAGE_MODE_NONE leaves it, else it is changed to this one: EXCLUSIVE on a share that is
+ * the only one (else REFUSED_VERSION) leases a range above its token, SHARED on an exclusive grant
+ * uses its range up.
  * token_last: 0 asks for no range; else the last token of the newest range the host knows: it asks
- * for the one above it. (Asked again, the answer is the range that it got.)
+ * for the one above it. (Asked again, the answer is the range that it got.) A change to SHARED
+ * must name it, too: if it is not the newest, as in a late repeat, nothing changes.
  */
 struct message_amend {
     struct message_agent agent;

@@ -1,0 +1,184 @@
+/*
+ * What hosts are told about their requests: by the way by which the request came, so that a host
+ * that cannot reach this voter is served through another.
+ */
+#include "proto/check.h"
+#include "work.h"
+
+struct message *answer_send(struct quorum *quorum, uint32_t agent, uint8_t relay,
+                            enum message_kind kind)
+{
+    struct message *message = quorum_send(quorum, agent, kind);
+    quorum->actions->items[quorum->actions->count - 1].as.send.relay = relay;
+    return message;
+}
+
+static struct message *answer(struct quorum *quorum, const struct request *request,
+                              enum message_kind kind)
+{
+    return answer_send(quorum, request->agent, request->relay, kind);
+}
+
+void answer_refused(struct quorum *quorum, const struct request *request,
+                    const struct message_name *name, enum message_refusal reason)
+{
+    struct message_refused *refused = &answer(quorum, request, MESSAGE_REFUSED)->as.refused;
+    refused->agent = quorum->agents[request->agent].name;
+    refused->epoch = request->epoch;
+    refused->request_id = request->id;
+    refused->name = *name;
+    refused->reason = (uint8_t)reason;
+    if (reason == MESSAGE_REFUSED_NOT_OWNER) {
+        uint32_t owner = quorum_coordinator(quorum, names_partition(name->bytes, name->length));
+        if (owner < quorum->config.voter_count && owner != quorum->config.self) {
+            refused->owner = quorum->config.voters[owner];
+        }
+    }
+}
+
+/* What that host has of a value: its version. */
+static struct message_order version_of(const struct quorum *quorum, const struct record *value,
+                                       uint16_t agent)
+{
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
+        HF_CHECK(value->owner == agent);
+        return record_version(value);
+    }
+    HF_CHECK(value->mode == MESSAGE_MODE_SHARED);
+    uint32_t at = value->shares;
+    while (at != NONE && quorum->shares[at].agent != agent) {
+        at = quorum->shares[at].next;
+    }
+    HF_CHECK(at != NONE);
+    return share_version(&quorum->shares[at]);
+}
+
+static void answer_grant(struct quorum *quorum, const struct request *request,
+                         const struct message_name *name, const struct record *value)
+{
+    enum message_kind kind = request->kind == MESSAGE_AMEND ? MESSAGE_AMENDED : MESSAGE_GRANT;
+    struct message_grant *grant = &answer(quorum, request, kind)->as.grant;
+    grant->agent = quorum->agents[request->agent].name;
+    grant->epoch = request->epoch;
+    grant->request_id = request->id;
+    grant->name = *name;
+    grant->version = version_of(quorum, value, request->agent);
+    grant->mode = value->mode;
+    grant->lock_delay_ms = value->lock_delay_ms;
+    grant->token_first = value->token_first;
+    grant->token_last = record_token_last(value);
+}
+
+static void answer_given_back(struct quorum *quorum, const struct request *request,
+                              const struct message_name *name)
+{
+    struct message_version *given = &answer(quorum, request, MESSAGE_GIVE_BACK_ACK)->as.version;
+    given->agent = quorum->agents[request->agent].name;
+    given->epoch = request->epoch;
+    given->request_id = request->id;
+    given->name = *name;
+    given->version = request->version;
+}
+
+static bool tell_to_break(struct quorum *quorum, const struct request *request,
+                          const struct message_name *name, uint16_t owner, uint32_t epoch)
+{
+    if (epoch <= quorum->agents[owner].dead) {
+        return false; /* its session is over, and its lock-delay runs */
+    }
+    struct message_break *hold =
+        &answer_send(quorum, owner, QUORUM_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
+    hold->agent = quorum->agents[request->agent].name;
+    hold->request_id = request->id;
+    hold->name = *name;
+    hold->now = request->mode != 0;
+    return true;
+}
+
+/* Every owner is told to break it, and answers; if there is none, it is done. */
+static void answer_break(struct quorum *quorum, const struct request *request,
+                         const struct message_name *name, const struct record *value)
+{
+    bool told = false;
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
+        told = tell_to_break(quorum, request, name, value->owner, value->epoch);
+    } else if (value->mode == MESSAGE_MODE_SHARED) {
+        for (uint32_t at = value->shares; at != NONE; at = quorum->shares[at].next) {
+            const struct share_record *share = &quorum->shares[at];
+            told = tell_to_break(quorum, request, name, share->agent, share->epoch) || told;
+        }
+    }
+    if (!told) {
+        struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;
+        outcome->agent = quorum->agents[request->agent].name;
+        outcome->request_id = request->id;
+        outcome->result = 0;
+    }
+}
+
+static void answer_one(struct quorum *quorum, const struct request *request,
+                       const struct message_name *name, const struct record *value)
+{
+    switch ((enum outcome)request->outcome) {
+    case OUTCOME_GRANT:
+    case OUTCOME_AMENDED:
+        answer_grant(quorum, request, name, value);
+        break;
+    case OUTCOME_GIVEN_BACK:
+        answer_given_back(quorum, request, name);
+        break;
+    case OUTCOME_BREAK:
+        answer_break(quorum, request, name, value);
+        break;
+    case OUTCOME_REFUSED_FULL:
+        answer_refused(quorum, request, name, MESSAGE_REFUSED_FULL);
+        break;
+    case OUTCOME_REFUSED_NOT_OWNER:
+        answer_refused(quorum, request, name, MESSAGE_REFUSED_NOT_OWNER);
+        break;
+    case OUTCOME_REFUSED_SESSION:
+        answer_refused(quorum, request, name, MESSAGE_REFUSED_SESSION);
+        break;
+    case OUTCOME_REFUSED_VERSION:
+        answer_refused(quorum, request, name, MESSAGE_REFUSED_VERSION);
+        break;
+    case OUTCOME_REFUSED_TOKENS:
+        answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
+        break;
+    case OUTCOME_NONE:
+        HF_CHECK(!"a request without an outcome has no answer");
+        break;
+    }
+}
+
+void answer_decided(struct quorum *quorum, struct work *work, const struct record *value)
+{
+    struct message_name name;
+    quorum_name(quorum, work->name, &name);
+    uint32_t *link = &work->first;
+    uint32_t last = NONE;
+    while (*link != NONE) {
+        uint32_t at = *link;
+        struct request *request = &quorum->requests[at];
+        if (request->outcome == OUTCOME_NONE) {
+            last = at;
+            link = &request->next;
+            continue;
+        }
+        answer_one(quorum, request, &name, value);
+        *link = request->next;
+        request->next = quorum->request_free;
+        quorum->request_free = at;
+    }
+    work->last = last;
+}
+
+void answer_all(struct quorum *quorum, struct work *work, enum outcome outcome)
+{
+    uint32_t count = 0;
+    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+        quorum->requests[at].outcome = (uint8_t)(count < OUTCOMES_MAX ? outcome : OUTCOME_NONE);
+        count++;
+    }
+    answer_decided(quorum, work, NULL);
+}

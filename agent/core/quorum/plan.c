@@ -1,0 +1,369 @@
+/*
+ * Decides the next value of a name from the last one and the queue of requests: first what is not
+ * an acquire, then the acquires in order of arrival. One that has to wait holds back those behind
+ * it, so readers that came after a writer do not starve it, and those between two writers are
+ * granted together. Nothing here is remembered: what is decided counts when it is chosen.
+ *
+ * A request asked again is answered from the value itself: the grant that its host has, a version
+ * that is no longer there. A change of the mode names the last token that the host knows of, and
+ * each change moves the tokens on, so a late repeat of one changes nothing.
+ *
+ * The token of a shared grant is the last one used before it; the next range begins above.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "work.h"
+
+static uint64_t token_last(const struct plan *plan)
+{
+    return record_token_last(&plan->value);
+}
+
+/* Ends the grant; the next range begins with token_next. */
+static void end(struct plan *plan, uint64_t token_next)
+{
+    plan->value.mode = MESSAGE_MODE_NONE;
+    plan->value.token_first = token_next;
+    plan->value.token_extra = 0;
+    plan->value.owner = NOBODY;
+    plan->value.epoch = 0;
+    plan->value.lock_delay_ms = 0;
+    plan->share_count = 0;
+    plan->changed = true;
+}
+
+static void lease_range(struct plan *plan, uint64_t first)
+{
+    plan->value.token_first = first;
+    plan->value.token_extra = (uint32_t)(message_token_range_last(first) - first);
+    plan->changed = true;
+}
+
+static void cover_delay(struct plan *plan, uint16_t lock_delay_ms)
+{
+    if (lock_delay_ms > plan->value.lock_delay_ms) {
+        plan->value.lock_delay_ms = lock_delay_ms;
+        plan->changed = true;
+    }
+}
+
+static struct share *share_of(struct plan *plan, uint16_t agent)
+{
+    for (uint32_t i = 0; i < plan->share_count; i++) {
+        if (plan->shares[i].agent == agent) {
+            return &plan->shares[i];
+        }
+    }
+    return NULL;
+}
+
+static void share_remove(struct plan *plan, struct share *share)
+{
+    uint32_t at = (uint32_t)(share - plan->shares);
+    plan->share_count--;
+    memmove(share, share + 1, (plan->share_count - at) * sizeof(*share));
+    plan->changed = true;
+    if (plan->share_count == 0) {
+        end(plan, plan->value.token_first + 1);
+    }
+}
+
+static void share_add(struct plan *plan, const struct share *share)
+{
+    HF_CHECK(plan->share_count < MESSAGE_SHARES_MAX);
+    plan->shares[plan->share_count++] = *share;
+    plan->changed = true;
+}
+
+/* ---- Ends by death ---- */
+
+int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent)
+{
+    return quorum->agents[agent].dead_ns + quorum_long_ns(quorum, value->lock_delay_ms * MS_NS);
+}
+
+static bool ended_by_death(const struct quorum *quorum, const struct plan *plan, uint16_t agent,
+                           uint32_t epoch)
+{
+    return epoch <= quorum->agents[agent].dead &&
+           quorum->now_ns >= plan_delay_end_ns(quorum, &plan->value, agent);
+}
+
+/* Removes what dead sessions have left of a grant, once its lock-delay is over. */
+static void remove_dead(const struct quorum *quorum, struct plan *plan)
+{
+    const struct record *value = &plan->value;
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE &&
+        ended_by_death(quorum, plan, value->owner, value->epoch)) {
+        end(plan, token_last(plan) + 1);
+    }
+    for (uint32_t i = plan->share_count; i > 0; i--) {
+        struct share *share = &plan->shares[i - 1];
+        if (ended_by_death(quorum, plan, share->agent, share->epoch)) {
+            share_remove(plan, share);
+        }
+    }
+}
+
+/* ---- What is not an acquire ---- */
+
+/* Whether it is the exclusive grant that the request names. */
+static bool names_grant(const struct plan *plan, const struct request *request)
+{
+    return plan->value.mode == MESSAGE_MODE_EXCLUSIVE && plan->value.owner == request->agent &&
+           message_order_equal(record_version(&plan->value), request->version);
+}
+
+static struct share *named_share(struct plan *plan, const struct request *request)
+{
+    struct share *share = share_of(plan, request->agent);
+    bool named = share != NULL && message_order_equal(share->version, request->version);
+    return named ? share : NULL;
+}
+
+static enum outcome give_back(struct plan *plan, const struct request *request)
+{
+    struct share *share = named_share(plan, request);
+    if (share != NULL) {
+        share_remove(plan, share);
+    } else if (names_grant(plan, request)) {
+        uint64_t last = token_last(plan);
+        uint64_t next = request->token < last ? request->token + 1 : last + 1;
+        end(plan, next < plan->value.token_first ? plan->value.token_first : next);
+    }
+    return OUTCOME_GIVEN_BACK;
+}
+
+/* The only share becomes the exclusive grant, under its version. */
+static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
+                            const struct request *request)
+{
+    struct record *value = &plan->value;
+    if (request->token != 0 && request->token != value->token_first) {
+        return OUTCOME_AMENDED; /* a late repeat */
+    }
+    remove_dead(quorum, plan);
+    const struct share *share = named_share(plan, request);
+    if (share == NULL || plan->share_count > 1) {
+        return OUTCOME_REFUSED_VERSION;
+    }
+    if (value->token_first + 1 >= MESSAGE_TOKEN_LIMIT) {
+        return OUTCOME_REFUSED_TOKENS;
+    }
+    value->mode = MESSAGE_MODE_EXCLUSIVE;
+    value->owner = share->agent;
+    value->epoch = share->epoch;
+    record_set_version(value, share->version);
+    plan->share_count = 0;
+    lease_range(plan, value->token_first + 1);
+    return OUTCOME_AMENDED;
+}
+
+/* The exclusive grant becomes a share; its tokens are used up. */
+static void downgrade(struct plan *plan)
+{
+    struct record *value = &plan->value;
+    struct share share = {
+        .version = record_version(value), .epoch = value->epoch, .agent = value->owner};
+    value->token_first = token_last(plan);
+    value->mode = MESSAGE_MODE_SHARED;
+    value->owner = NOBODY;
+    value->share_count = 0;
+    value->shares = NONE;
+    share_add(plan, &share);
+}
+
+static enum outcome amend_share(const struct quorum *quorum, struct plan *plan,
+                                const struct request *request)
+{
+    const struct share *share = named_share(plan, request);
+    if (share == NULL || share->epoch != request->epoch) {
+        return OUTCOME_REFUSED_VERSION;
+    }
+    if (request->mode == MESSAGE_MODE_EXCLUSIVE) {
+        enum outcome outcome = upgrade(quorum, plan, request);
+        if (outcome != OUTCOME_AMENDED) {
+            return outcome;
+        }
+    }
+    cover_delay(plan, request->lock_delay_ms);
+    return OUTCOME_AMENDED;
+}
+
+static enum outcome amend(const struct quorum *quorum, struct plan *plan,
+                          const struct request *request)
+{
+    if (plan->value.mode == MESSAGE_MODE_SHARED) {
+        return amend_share(quorum, plan, request);
+    }
+    if (!names_grant(plan, request) || plan->value.epoch != request->epoch) {
+        return OUTCOME_REFUSED_VERSION;
+    }
+    bool newest = request->token != 0 && request->token == token_last(plan);
+    if (newest && request->mode == MESSAGE_MODE_SHARED) {
+        downgrade(plan);
+    } else if (newest && request->mode != MESSAGE_MODE_SHARED) {
+        if (request->token + 1 >= MESSAGE_TOKEN_LIMIT) {
+            return OUTCOME_REFUSED_TOKENS;
+        }
+        lease_range(plan, request->token + 1);
+    }
+    cover_delay(plan, request->lock_delay_ms);
+    return OUTCOME_AMENDED;
+}
+
+/* ---- Acquires ---- */
+
+static bool session_over(const struct quorum *quorum, const struct request *request)
+{
+    const struct agent_record *agent = &quorum->agents[request->agent];
+    return request->epoch <= agent->dead || request->epoch <= agent->marked ||
+           request->epoch < agent->epoch;
+}
+
+/* What the host that asks has already: the grant of that session is its answer, whatever mode it
+ * asked for. 0: it has nothing. */
+static uint32_t own_epoch(struct plan *plan, uint16_t agent)
+{
+    const struct share *share = share_of(plan, agent);
+    if (share != NULL) {
+        return share->epoch;
+    }
+    bool owner = plan->value.mode == MESSAGE_MODE_EXCLUSIVE && plan->value.owner == agent;
+    return owner ? plan->value.epoch : 0;
+}
+
+/* Whether what others have, or an older session of the host itself, leaves no place for it. */
+static bool in_the_way(struct plan *plan, const struct request *request)
+{
+    switch (plan->value.mode) {
+    case MESSAGE_MODE_EXCLUSIVE:
+        return true;
+    case MESSAGE_MODE_SHARED:
+        return request->mode == MESSAGE_MODE_EXCLUSIVE || share_of(plan, request->agent) != NULL;
+    default:
+        return false;
+    }
+}
+
+static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
+                                const struct request *request)
+{
+    struct record *value = &plan->value;
+    struct share share = {.epoch = request->epoch, .agent = request->agent};
+    if (plan->share_count == MESSAGE_SHARES_MAX) {
+        remove_dead(quorum, plan);
+    }
+    /* Twice: it is proposed, and stored, before what it replaces is gone. */
+    if (plan->share_count == MESSAGE_SHARES_MAX ||
+        !shares_may_grow(quorum, 2 * (plan->share_count + 1))) {
+        return OUTCOME_REFUSED_FULL;
+    }
+    if (value->mode == MESSAGE_MODE_NONE) {
+        value->mode = MESSAGE_MODE_SHARED;
+        value->token_first = value->token_first > 1 ? value->token_first - 1 : 1;
+        value->share_count = 0;
+        value->shares = NONE;
+    }
+    share_add(plan, &share);
+    plan->fresh = true;
+    cover_delay(plan, request->lock_delay_ms);
+    return OUTCOME_GRANT;
+}
+
+static enum outcome grant_exclusive(struct plan *plan, const struct request *request)
+{
+    struct record *value = &plan->value;
+    if (value->token_first >= MESSAGE_TOKEN_LIMIT) {
+        return OUTCOME_REFUSED_TOKENS;
+    }
+    value->mode = MESSAGE_MODE_EXCLUSIVE;
+    value->owner = request->agent;
+    value->epoch = request->epoch;
+    value->lock_delay_ms = request->lock_delay_ms;
+    lease_range(plan, value->token_first);
+    plan->fresh = true;
+    return OUTCOME_GRANT;
+}
+
+static enum outcome acquire(const struct quorum *quorum, struct plan *plan,
+                            const struct request *request)
+{
+    uint32_t own = own_epoch(plan, request->agent);
+    if (session_over(quorum, request) || own > request->epoch) {
+        return OUTCOME_REFUSED_SESSION;
+    }
+    if (own == request->epoch) {
+        cover_delay(plan, request->lock_delay_ms);
+        return OUTCOME_GRANT;
+    }
+    if (plan->blocked == NULL && !plan->held) {
+        if (in_the_way(plan, request)) {
+            remove_dead(quorum, plan);
+        }
+        if (!in_the_way(plan, request)) {
+            return request->mode == MESSAGE_MODE_SHARED ? grant_share(quorum, plan, request)
+                                                        : grant_exclusive(plan, request);
+        }
+    }
+    if (plan->blocked == NULL) {
+        plan->blocked = request;
+    }
+    return OUTCOME_NONE;
+}
+
+/* ---- All of it ---- */
+
+static enum outcome decide(const struct quorum *quorum, struct plan *plan,
+                           const struct request *request)
+{
+    switch (request->kind) {
+    case MESSAGE_ACQUIRE:
+        return acquire(quorum, plan, request);
+    case MESSAGE_AMEND:
+        return amend(quorum, plan, request);
+    case MESSAGE_BREAK:
+        plan->more = plan->more || plan->broken; /* one at a time: it may be many messages */
+        if (plan->broken) {
+            return OUTCOME_NONE;
+        }
+        plan->broken = true;
+        return OUTCOME_BREAK;
+    default:
+        return give_back(plan, request);
+    }
+}
+
+void plan_make(struct quorum *quorum, struct work *work, const struct record *value, bool held,
+               struct plan *plan)
+{
+    memset(plan, 0, offsetof(struct plan, shares));
+    memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
+    plan->value = *value;
+    plan->held = held;
+    plan->share_count = record_shares(quorum, value, plan->shares);
+    plan->share_had = plan->share_count;
+    if (value->mode == MESSAGE_MODE_SHARED) {
+        plan->value.shares = NONE;
+        plan->value.share_count = 0;
+    }
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        if (pass == 1 && plan->broken) {
+            plan->more = true; /* who is granted by the same accept is not to be broken */
+            return;
+        }
+        for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+            struct request *request = &quorum->requests[at];
+            if ((request->kind == MESSAGE_ACQUIRE) != (pass == 1)) {
+                continue;
+            }
+            if (plan->decided == OUTCOMES_MAX) {
+                plan->more = true;
+                return;
+            }
+            request->outcome = (uint8_t)decide(quorum, plan, request);
+            plan->decided += request->outcome != OUTCOME_NONE;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+/*
+ * Requests of hosts: from a message into the queue of their name, or on to the voter that
+ * coordinates it.
+ *
+ * A host asks the voter that it believes to coordinate a name, or any: who does not coordinate it
+ * passes the request on, once, and the answers come back through the same voter. Acquires queue in
+ * order of arrival; a host that has to ask again, since the coordinator went, says how long it has
+ * been waiting, so that it is not put behind those who came later.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "work.h"
+
+/* What the request says of itself; who and name lie in the message. */
+static void read_request(const struct quorum *quorum, const struct message *message,
+                         struct request *request, const struct message_agent **who,
+                         const struct message_name **name)
+{
+    memset(request, 0, sizeof(*request));
+    request->kind = (uint8_t)message->kind;
+    request->relay = QUORUM_NO_RELAY;
+    request->arrived_ns = quorum->now_ns;
+    if (message->kind == MESSAGE_ACQUIRE) {
+        const struct message_acquire *acquire = &message->as.acquire;
+        *who = &acquire->agent;
+        *name = &acquire->name;
+        request->epoch = acquire->epoch;
+        request->id = acquire->request_id;
+        request->mode = acquire->mode;
+        request->lock_delay_ms = acquire->lock_delay_ms;
+        request->arrived_ns -= acquire->waited_ms * MS_NS;
+    } else if (message->kind == MESSAGE_AMEND) {
+        const struct message_amend *amend = &message->as.amend;
+        *who = &amend->agent;
+        *name = &amend->name;
+        request->epoch = amend->epoch;
+        request->id = amend->request_id;
+        request->version = amend->version;
+        request->mode = amend->mode;
+        request->lock_delay_ms = amend->lock_delay_ms;
+        request->token = amend->token_last;
+    } else if (message->kind == MESSAGE_BREAK) {
+        const struct message_break *broken = &message->as.break_lock;
+        *who = &broken->agent;
+        *name = &broken->name;
+        request->id = broken->request_id;
+        request->mode = broken->now;
+    } else {
+        const struct message_give_back *give_back = &message->as.give_back;
+        *who = &give_back->agent;
+        *name = &give_back->name;
+        request->epoch = give_back->epoch;
+        request->id = give_back->request_id;
+        request->version = give_back->version;
+        request->token = give_back->token_used;
+    }
+}
+
+/* false: it is somebody else's request, or there is no room for the agent, which is told. */
+static bool request_from(struct quorum *quorum, const struct message *message,
+                         struct request *request, const struct message_name **name)
+{
+    const struct message_agent *who = NULL;
+    uint32_t agent = 0;
+    read_request(quorum, message, request, &who, name);
+    if (memcmp(who, &message->from, sizeof(*who)) != 0) {
+        uint32_t voter = 0;
+        if (!quorum_from_voter(quorum, message, &voter)) {
+            return false;
+        }
+        request->relay = (uint8_t)voter;
+    }
+    if (!quorum_agent(quorum, who, &agent)) {
+        struct message_refused *refused =
+            &answer_send(quorum, QUORUM_STRANGER, request->relay, MESSAGE_REFUSED)->as.refused;
+        refused->agent = *who;
+        refused->epoch = request->epoch;
+        refused->request_id = request->id;
+        refused->name = **name;
+        refused->reason = MESSAGE_REFUSED_FULL;
+        return false;
+    }
+    request->agent = (uint16_t)agent;
+    return true;
+}
+
+/* To the voter that coordinates the partition. false: it came from a voter already, or there is
+ * none that could be reached. */
+static bool pass_on(struct quorum *quorum, const struct message *message,
+                    const struct request *request, uint32_t partition)
+{
+    uint32_t owner = quorum_coordinator(quorum, partition);
+    if (request->relay != QUORUM_NO_RELAY || owner >= quorum->config.voter_count ||
+        owner == quorum->config.self || !quorum_hears(quorum, owner)) {
+        return false;
+    }
+    struct message *passed = quorum_send(quorum, owner, message->kind);
+    memcpy(&passed->as, &message->as, MESSAGE_BASE_SIZE - offsetof(struct message, as));
+    return true;
+}
+
+/* Whether it is asked again; then it is answered by the way by which it came last. */
+static bool is_queued(struct quorum *quorum, const struct work *work, const struct request *request)
+{
+    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+        struct request *other = &quorum->requests[at];
+        if (other->agent == request->agent && other->epoch == request->epoch &&
+            other->id == request->id && other->kind == request->kind) {
+            other->relay = request->relay;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the request belongs: an acquire behind those that came before it. */
+static uint32_t *place_of(struct quorum *quorum, struct work *work, const struct request *request)
+{
+    if (work->last == NONE) {
+        return &work->first;
+    }
+    const struct request *last = &quorum->requests[work->last];
+    if (request->kind != MESSAGE_ACQUIRE ||
+        (last->kind == MESSAGE_ACQUIRE && last->arrived_ns <= request->arrived_ns)) {
+        return &quorum->requests[work->last].next;
+    }
+    uint32_t *link = &work->first;
+    while (*link != NONE) {
+        const struct request *other = &quorum->requests[*link];
+        if (other->kind == MESSAGE_ACQUIRE && other->arrived_ns > request->arrived_ns) {
+            break;
+        }
+        link = &quorum->requests[*link].next;
+    }
+    return link;
+}
+
+/* false: there are too many. */
+static bool enqueue(struct quorum *quorum, struct work *work, const struct request *request)
+{
+    uint32_t at = quorum->request_free;
+    if (at != NONE) {
+        quorum->request_free = quorum->requests[at].next;
+    } else if (quorum->request_used < quorum->config.limits.requests) {
+        at = ++quorum->request_used;
+    } else {
+        return false;
+    }
+    uint32_t *link = place_of(quorum, work, request);
+    quorum->requests[at] = *request;
+    quorum->requests[at].next = *link;
+    *link = at;
+    if (quorum->requests[at].next == NONE) {
+        work->last = at;
+    }
+    return true;
+}
+
+void work_request(struct quorum *quorum, const struct message *message)
+{
+    struct request request;
+    const struct message_name *name = NULL;
+    if (!request_from(quorum, message, &request, &name)) {
+        return;
+    }
+    uint32_t partition = names_partition(name->bytes, name->length);
+    if (quorum->partitions[partition].state == PARTITION_OTHERS) {
+        if (!pass_on(quorum, message, &request, partition)) {
+            answer_refused(quorum, &request, name, MESSAGE_REFUSED_NOT_OWNER);
+        }
+        return;
+    }
+    uint32_t id = names_hold(quorum->names, name->bytes, name->length);
+    struct work *work = id == NAMES_NONE ? NULL : work_for(quorum, id);
+    if (work == NULL) {
+        answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
+        return;
+    }
+    if (is_queued(quorum, work, &request)) {
+        return;
+    }
+    if (!enqueue(quorum, work, &request)) {
+        answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
+    }
+    if (work->state == WORK_WAITING) {
+        work_look(quorum, work);
+    }
+}
