@@ -1,6 +1,6 @@
 # What the project links, found through pkg-config. Targets to link:
 #   PkgConfig::MSGPACK PkgConfig::UV PkgConfig::INIH PkgConfig::SQLITE, PkgConfig::CHECK (tests),
-#   PkgConfig::SYSTEMD (only where HF_HAVE_SYSTEMD is set).
+#   PkgConfig::SYSTEMD (only where HF_HAVE_SYSTEMD is set), hf_nng (without pkg-config).
 find_package(PkgConfig)
 set(hf_missing "")
 if(NOT PKG_CONFIG_FOUND)
@@ -24,6 +24,17 @@ hf_need(INIH inih)
 hf_need(SQLITE sqlite3)
 if(HF_TESTS)
     hf_need(CHECK check)
+endif()
+
+# NNG has no pkg-config file.
+find_path(NNG_INCLUDE_DIR nng/nng.h)
+find_library(NNG_LIBRARY NAMES nng)
+if(NNG_INCLUDE_DIR AND NNG_LIBRARY)
+    add_library(hf_nng INTERFACE)
+    target_include_directories(hf_nng SYSTEM INTERFACE ${NNG_INCLUDE_DIR})
+    target_link_libraries(hf_nng INTERFACE ${NNG_LIBRARY})
+else()
+    list(APPEND hf_missing nng)
 endif()
 
 if(hf_missing)

@@ -11,7 +11,13 @@
  * is made readable; transport_dispatch() hands it to the handler on the loop's thread.
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: whoever has no certificate of the cell's
- * CA is refused by the handshake.
+ * CA is refused by the handshake. Names in certificates are not compared with anything: NNG 1.5 does
+ * not tell whose certificate it was. So the CA must be the cell's own, and whoever has a certificate
+ * of it is trusted to be any agent of the cell.
+ *
+ * The agent is its own peer too, out of sight: every LISTENER_CHECK it dials its own inbox anew, so
+ * that a listener that no longer accepts is found, and reported, although all links that are there
+ * still work.
  */
 #ifndef IO_TRANSPORT_H
 #define IO_TRANSPORT_H
@@ -22,10 +28,12 @@
 
 struct transport;
 
+#define TRANSPORT_PEER_NONE UINT32_MAX
+
 enum {
     TRANSPORT_ERROR_MAX = 512,
-    TRANSPORT_PEER_NONE = UINT32_MAX,
     TRANSPORT_PEERS_MAX = 2048,
+    TRANSPORT_REMOTE_MAX = 64, /* bytes of "[2001:db8::1]:41234", its zero included */
 };
 
 struct transport_tls {
@@ -37,7 +45,8 @@ struct transport_tls {
 struct transport_config {
     const char *listen; /* borrowed for transport_open */
     struct transport_tls tls;
-    size_t packet_max; /* larger ones are refused while they arrive */
+    size_t packet_max; /* larger ones are refused while they arrive: their link is closed */
+    uint32_t check_ms; /* how often the listener is tried; 0: the default, 10 s */
 };
 
 /* All on the thread that calls transport_dispatch(). They may call transport_send() and
@@ -54,7 +63,7 @@ struct transport_handler {
     void (*trouble)(void *arg, const char *event, const char *address, const char *text);
 };
 
-/* NULL: error says what, where and what was expected (a bad address, a file of TLS that cannot be
+/* error: TRANSPORT_ERROR_MAX bytes. NULL: error says what, where and what was expected (a bad address, a file of TLS that cannot be
  * read, an address that is in use). */
 struct transport *transport_open(const struct transport_config *config,
                                  const struct transport_handler *handler, char *error)

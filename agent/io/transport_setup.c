@@ -1,0 +1,217 @@
+/* Addresses and TLS for the transport: see transport_setup.h. */
+#include "transport_setup.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PEM_SIZE_MAX = 1024 * 1024, PORT_MAX = 65535 };
+
+static const char plain[] = "tcp://";
+static const char secured[] = "tls+tcp://";
+
+/* ---- addresses ---- */
+
+bool transport_is_tls(const char *address)
+{
+    return strncmp(address, secured, sizeof secured - 1) == 0;
+}
+
+/* What stands behind the scheme; NULL: it is none of the two. */
+static const char *host_of(const char *address)
+{
+    if (transport_is_tls(address)) {
+        return address + sizeof secured - 1;
+    }
+    return strncmp(address, plain, sizeof plain - 1) == 0 ? address + sizeof plain - 1 : NULL;
+}
+
+static bool port_valid(const char *port)
+{
+    size_t length = strspn(port, "0123456789");
+    unsigned long number = length > 0 && length <= 5 ? strtoul(port, NULL, 10) : 0;
+
+    return port[length] == '\0' && number > 0 && number <= PORT_MAX;
+}
+
+const char *transport_address_error(const char *address)
+{
+    const char *host = host_of(address);
+    const char *colon = host != NULL ? strrchr(host, ':') : NULL;
+    size_t length = colon != NULL ? (size_t)(colon - host) : 0;
+
+    if (strlen(address) >= TRANSPORT_ADDRESS_SIZE) {
+        return "longer than 127 characters";
+    }
+    if (host == NULL) {
+        return "expected tcp://HOST:PORT or tls+tcp://HOST:PORT";
+    }
+    if (colon == NULL || !port_valid(colon + 1)) {
+        return "expected a port from 1 to 65535 behind the last colon";
+    }
+    if (host[0] == '[' && length > 2) { /* an IPv6 address */
+        bool whole = host[length - 1] == ']' &&
+                     strspn(host + 1, "0123456789abcdefABCDEF:.") == length - 2;
+        return whole ? NULL : "expected an IPv6 address between [ and ]";
+    }
+    if (length == 0 || strcspn(host, ":/?#@[]* ") < length) {
+        return "expected a host name or an address between // and the port";
+    }
+    return NULL;
+}
+
+void transport_own_address(const char *listen, char *out)
+{
+    const char *host = host_of(listen);
+    const char *colon = strrchr(listen, ':');
+    int scheme = (int)(host - listen);
+
+    if (strncmp(host, "0.0.0.0:", 8) == 0) {
+        snprintf(out, TRANSPORT_ADDRESS_SIZE, "%.*s127.0.0.1%s", scheme, listen, colon);
+    } else if (strncmp(host, "[::]:", 5) == 0) {
+        snprintf(out, TRANSPORT_ADDRESS_SIZE, "%.*s[::1]%s", scheme, listen, colon);
+    } else {
+        snprintf(out, TRANSPORT_ADDRESS_SIZE, "%s", listen);
+    }
+}
+
+void transport_remote_text(const nng_sockaddr *address, char *out)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    if (address->s_family == NNG_AF_INET) {
+        inet_ntop(AF_INET, &address->s_in.sa_addr, host, sizeof host);
+        snprintf(out, TRANSPORT_REMOTE_MAX, "%s:%u", host, ntohs(address->s_in.sa_port));
+    } else if (address->s_family == NNG_AF_INET6) {
+        inet_ntop(AF_INET6, address->s_in6.sa_addr, host, sizeof host);
+        snprintf(out, TRANSPORT_REMOTE_MAX, "[%s]:%u", host, ntohs(address->s_in6.sa_port));
+    } else {
+        snprintf(out, TRANSPORT_REMOTE_MAX, "?");
+    }
+}
+
+/* ---- TLS ---- */
+
+/* The whole file as a string, to be freed; NULL: errno. */
+static char *read_text(const char *path, size_t *size)
+{
+    struct stat status;
+    char *text = NULL;
+    size_t used = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if (fstat(fd, &status) == 0 && (status.st_size > PEM_SIZE_MAX || !S_ISREG(status.st_mode))) {
+        errno = EFBIG;
+    } else {
+        text = calloc(1, (size_t)status.st_size + 1);
+    }
+    while (text != NULL && used < (size_t)status.st_size) {
+        ssize_t got = read(fd, text + used, (size_t)status.st_size - used);
+
+        if (got <= 0) {
+            break;
+        }
+        used += (size_t)got;
+    }
+    close(fd);
+    *size = used;
+    return text;
+}
+
+static void free_secret(char *text, size_t size)
+{
+    if (text != NULL) {
+        explicit_bzero(text, size);
+        free(text);
+    }
+}
+
+static void fail(char *error, const char *path, const char *what)
+{
+    snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: %s", path, what);
+}
+
+/* What is read from the three files. */
+struct pems {
+    char *ca, *cert, *key;
+    size_t ca_size, cert_size, key_size;
+};
+
+static bool configure(const struct transport_tls *tls, const struct pems *pems,
+                      enum nng_tls_mode mode, nng_tls_config **out, char *error)
+{
+    int result = nng_tls_config_alloc(out, mode);
+
+    if (result != 0) {
+        *out = NULL;
+        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: %s%s", nng_strerror(result),
+                 result == NNG_ENOTSUP ? ": this build of NNG has none" : "");
+        return false;
+    }
+    if (nng_tls_config_ca_chain(*out, pems->ca, NULL) != 0) {
+        fail(error, tls->ca, "expected certificates of the cell's CA in PEM");
+        return false;
+    }
+    if (nng_tls_config_own_cert(*out, pems->cert, pems->key, NULL) != 0) {
+        snprintf(error, TRANSPORT_ERROR_MAX,
+                 "%.200s, %.200s: expected a certificate and its key without a password, in PEM",
+                 tls->cert, tls->key);
+        return false;
+    }
+    result = nng_tls_config_auth_mode(*out, NNG_TLS_AUTH_MODE_REQUIRED);
+    if (result != 0) {
+        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: %s", nng_strerror(result));
+        return false;
+    }
+    return true;
+}
+
+bool transport_tls_load(const struct transport_tls *tls, nng_tls_config **server,
+                        nng_tls_config **client, char *error)
+{
+    struct pems pems = {.ca = NULL};
+    bool loaded = false;
+
+    *server = NULL;
+    *client = NULL;
+    pems.ca = read_text(tls->ca, &pems.ca_size);
+    if (pems.ca == NULL) {
+        fail(error, tls->ca, strerror(errno));
+        goto out;
+    }
+    pems.cert = read_text(tls->cert, &pems.cert_size);
+    if (pems.cert == NULL) {
+        fail(error, tls->cert, strerror(errno));
+        goto out;
+    }
+    pems.key = read_text(tls->key, &pems.key_size);
+    if (pems.key == NULL) {
+        fail(error, tls->key, strerror(errno));
+        goto out;
+    }
+    loaded = configure(tls, &pems, NNG_TLS_MODE_SERVER, server, error) &&
+             configure(tls, &pems, NNG_TLS_MODE_CLIENT, client, error);
+out:
+    free(pems.ca);
+    free(pems.cert);
+    free_secret(pems.key, pems.key_size);
+    if (!loaded) {
+        if (*server != NULL) {
+            nng_tls_config_free(*server);
+        }
+        if (*client != NULL) {
+            nng_tls_config_free(*client);
+        }
+        *server = NULL;
+        *client = NULL;
+    }
+    return loaded;
+}

@@ -1,0 +1,28 @@
+/* Addresses and TLS for the transport: what is settled before there is a link. Private to it. */
+#ifndef IO_TRANSPORT_SETUP_H
+#define IO_TRANSPORT_SETUP_H
+
+#include <nng/nng.h>
+#include <nng/supplemental/tls/tls.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "io/transport.h"
+
+enum { TRANSPORT_ADDRESS_SIZE = 128 }; /* bytes of an address, its final zero included */
+
+bool transport_is_tls(const char *address);
+
+/* Where an agent that listens there reaches itself: the same, or the loopback address if it listens
+ * on all. out: TRANSPORT_ADDRESS_SIZE bytes. */
+void transport_own_address(const char *listen, char *out);
+
+/* The two ends' configurations, both with the certificate and asking for one of the CA. The caller
+ * frees them. false: error (TRANSPORT_ERROR_MAX bytes) says which file and what of it. */
+bool transport_tls_load(const struct transport_tls *tls, nng_tls_config **server,
+                        nng_tls_config **client, char *error) __attribute__((warn_unused_result));
+
+/* "10.0.0.2:41234"; out: TRANSPORT_REMOTE_MAX bytes. */
+void transport_remote_text(const nng_sockaddr *address, char *out);
+
+#endif
