@@ -248,6 +248,7 @@ void acceptor_read(struct quorum *quorum, const struct message *message)
     struct message_read_value *answer = &quorum_send(quorum, voter, MESSAGE_VALUE)->as.value;
     answer->ballot = read->ballot;
     answer->name = read->name;
+    answer->checkpoint = quorum->partitions[partition].checkpoint;
     if (read->ballot < promised) {
         answer->higher = promised;
         return;

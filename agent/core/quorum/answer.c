@@ -67,6 +67,29 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     grant->lock_delay_ms = value->lock_delay_ms;
     grant->token_first = value->token_first;
     grant->token_last = record_token_last(value);
+    if (request->kind == MESSAGE_ACQUIRE) {
+        answered_keep(quorum, request, grant);
+    }
+}
+
+/* As the first time; by now it may be forgotten, which is as good as a lost answer. */
+static void answer_again(struct quorum *quorum, const struct request *request,
+                         const struct message_name *name)
+{
+    const struct answered *answered = answered_find(quorum, request, name);
+    if (answered == NULL) {
+        return;
+    }
+    struct message_grant *grant = &answer(quorum, request, MESSAGE_GRANT)->as.grant;
+    grant->agent = quorum->agents[request->agent].name;
+    grant->epoch = request->epoch;
+    grant->request_id = request->id;
+    grant->name = *name;
+    grant->version = answered->version;
+    grant->mode = answered->mode;
+    grant->lock_delay_ms = answered->lock_delay_ms;
+    grant->token_first = answered->token_first;
+    grant->token_last = answered->token_last;
 }
 
 static void answer_given_back(struct quorum *quorum, const struct request *request,
@@ -123,6 +146,9 @@ static void answer_one(struct quorum *quorum, const struct request *request,
     case OUTCOME_GRANT:
     case OUTCOME_AMENDED:
         answer_grant(quorum, request, name, value);
+        break;
+    case OUTCOME_ANSWERED:
+        answer_again(quorum, request, name);
         break;
     case OUTCOME_GIVEN_BACK:
         answer_given_back(quorum, request, name);

@@ -223,15 +223,27 @@ static bool session_over(const struct quorum *quorum, const struct request *requ
 }
 
 /* What the host that asks has already: the grant of that session is its answer, whatever mode it
- * asked for. 0: it has nothing. */
-static uint32_t own_epoch(struct plan *plan, uint16_t agent)
+ * asked for. epoch 0: it has nothing. */
+static struct share own_part(struct plan *plan, uint16_t agent)
 {
+    struct share own = {.agent = agent};
     const struct share *share = share_of(plan, agent);
     if (share != NULL) {
-        return share->epoch;
+        own = *share;
+    } else if (plan->value.mode == MESSAGE_MODE_EXCLUSIVE && plan->value.owner == agent) {
+        own.epoch = plan->value.epoch;
+        own.version = record_version(&plan->value);
     }
-    bool owner = plan->value.mode == MESSAGE_MODE_EXCLUSIVE && plan->value.owner == agent;
-    return owner ? plan->value.epoch : 0;
+    return own;
+}
+
+/* Whether it was answered, by a grant that is no longer there. */
+static bool is_stale(struct quorum *quorum, const struct request *request,
+                     const struct message_name *name, const struct share *own)
+{
+    const struct answered *before = request->again ? answered_find(quorum, request, name) : NULL;
+    return before != NULL &&
+           (own->epoch != request->epoch || !message_order_equal(own->version, before->version));
 }
 
 /* Whether what others have, or an older session of the host itself, leaves no place for it. */
@@ -287,14 +299,16 @@ static enum outcome grant_exclusive(struct plan *plan, const struct request *req
     return OUTCOME_GRANT;
 }
 
-static enum outcome acquire(const struct quorum *quorum, struct plan *plan,
-                            const struct request *request)
+static enum outcome acquire(struct quorum *quorum, struct plan *plan, const struct request *request)
 {
-    uint32_t own = own_epoch(plan, request->agent);
-    if (session_over(quorum, request) || own > request->epoch) {
+    struct share own = own_part(plan, request->agent);
+    if (session_over(quorum, request) || own.epoch > request->epoch) {
         return OUTCOME_REFUSED_SESSION;
     }
-    if (own == request->epoch) {
+    if (is_stale(quorum, request, &plan->name, &own)) {
+        return OUTCOME_ANSWERED;
+    }
+    if (own.epoch == request->epoch) {
         cover_delay(plan, request->lock_delay_ms);
         return OUTCOME_GRANT;
     }
@@ -315,8 +329,7 @@ static enum outcome acquire(const struct quorum *quorum, struct plan *plan,
 
 /* ---- All of it ---- */
 
-static enum outcome decide(const struct quorum *quorum, struct plan *plan,
-                           const struct request *request)
+static enum outcome decide(struct quorum *quorum, struct plan *plan, const struct request *request)
 {
     switch (request->kind) {
     case MESSAGE_ACQUIRE:
@@ -340,6 +353,7 @@ void plan_make(struct quorum *quorum, struct work *work, const struct record *va
 {
     memset(plan, 0, offsetof(struct plan, shares));
     memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
+    quorum_name(quorum, work->name, &plan->name);
     plan->value = *value;
     plan->held = held;
     plan->share_count = record_shares(quorum, value, plan->shares);

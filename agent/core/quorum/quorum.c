@@ -13,7 +13,8 @@
 
 struct layout {
     size_t registers, links, shares, agents, agent_heads, requests, works, work_heads, wakes, size;
-    uint32_t agent_head_count, work_head_count;
+    size_t answered, answered_heads;
+    uint32_t agent_head_count, work_head_count, answered_count;
 };
 
 static uint32_t power_above(uint32_t count)
@@ -37,6 +38,7 @@ static struct layout layout_of(const struct quorum_limits *limits)
     struct layout layout = {
         .agent_head_count = power_above(limits->agents),
         .work_head_count = power_above(limits->requests),
+        .answered_count = power_above(limits->requests > 1024 ? limits->requests : 1024),
     };
     size_t at = sizeof(struct quorum);
     layout.registers = place(&at, (size_t)limits->registers + 1, sizeof(struct record));
@@ -49,6 +51,8 @@ static struct layout layout_of(const struct quorum_limits *limits)
     layout.works = place(&at, (size_t)limits->requests + 1, sizeof(struct work));
     layout.work_heads = place(&at, layout.work_head_count, sizeof(uint32_t));
     layout.wakes = place(&at, (size_t)limits->requests + 1, sizeof(uint32_t));
+    layout.answered = place(&at, (size_t)layout.answered_count + 1, sizeof(struct answered));
+    layout.answered_heads = place(&at, layout.answered_count, sizeof(uint32_t));
     layout.size = place(&at, 0, 1);
     return layout;
 }
@@ -116,6 +120,9 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     quorum->works = (void *)(base + layout.works);
     quorum->work_heads = (void *)(base + layout.work_heads);
     quorum->wakes = (void *)(base + layout.wakes);
+    quorum->answered = (void *)(base + layout.answered);
+    quorum->answered_heads = (void *)(base + layout.answered_heads);
+    quorum->answered_mask = layout.answered_count - 1;
     quorum->work_head_mask = layout.work_head_count - 1;
     quorum->beat_ns = NEVER;
     quorum->death_ns = NEVER;

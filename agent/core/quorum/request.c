@@ -180,6 +180,8 @@ void work_request(struct quorum *quorum, const struct message *message)
     if (is_queued(quorum, work, &request)) {
         return;
     }
+    request.again = request.kind == MESSAGE_ACQUIRE &&
+                    answered_find(quorum, &request, name) != NULL;
     if (!enqueue(quorum, work, &request)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
     }

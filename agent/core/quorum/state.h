@@ -118,6 +118,7 @@ enum outcome {
     OUTCOME_AMENDED,
     OUTCOME_GIVEN_BACK,
     OUTCOME_BREAK,
+    OUTCOME_ANSWERED, /* a late repeat: as the first time */
     OUTCOME_REFUSED_FULL,
     OUTCOME_REFUSED_NOT_OWNER,
     OUTCOME_REFUSED_SESSION,
@@ -138,6 +139,20 @@ struct request {
     uint8_t mode;    /* BREAK: whether now, without a lock-delay */
     uint8_t relay;   /* the voter that passed it on, or QUORUM_NO_RELAY */
     uint8_t outcome; /* decided: answered when the round is chosen */
+    bool again;      /* ACQUIRE: answered before, see answered.c */
+};
+
+/* An acquire that was answered by a grant. */
+struct answered {
+    uint32_t next; /* in its bucket */
+    uint32_t epoch;
+    uint64_t id;
+    uint64_t name; /* its hash */
+    struct message_order version;
+    uint64_t token_first, token_last;
+    uint16_t agent;
+    uint16_t lock_delay_ms;
+    uint8_t mode;
 };
 
 enum work_state {
@@ -311,6 +326,9 @@ struct quorum {
     uint32_t work_head_mask;
     uint32_t work_used, work_free;
     uint32_t work_count;
+    struct answered *answered; /* a ring, from 1 */
+    uint32_t *answered_heads;
+    uint32_t answered_mask, answered_last;
     uint32_t *wakes; /* a heap of works, from 1 */
     uint32_t wake_count;
 };

@@ -4,6 +4,7 @@
  *   request.c  a host's request: its way into the queue of its name, or on to another voter
  *   plan.c     decides the next value from the last one and the queue
  *   answer.c   what the hosts are told
+ *   answered.c what they were told lately
  *   wait.c     what a queue waits for: wake times, sessions in the way, recalls
  *   work.c     the rounds with the voters
  */
@@ -25,6 +26,7 @@ _Static_assert((int)WORK_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
 
 /* The next value, as decided so far. */
 struct plan {
+    struct message_name name;
     struct record value; /* SHARED: its list is not in the pool, but here */
     struct share
         shares[MESSAGE_SHARES_MAX]; /* of ballot 0: new, named by what it is proposed with */
@@ -59,6 +61,14 @@ void answer_refused(struct quorum *quorum, const struct request *request,
 void answer_decided(struct quorum *quorum, struct work *work, const struct record *value);
 /* Gives up to OUTCOMES_MAX requests that outcome, and answers them. */
 void answer_all(struct quorum *quorum, struct work *work, enum outcome outcome);
+
+/* ---- answered.c ---- */
+
+/* What that acquire was answered with; NULL: nothing that is remembered. */
+const struct answered *answered_find(struct quorum *quorum, const struct request *request,
+                                     const struct message_name *name);
+void answered_keep(struct quorum *quorum, const struct request *request,
+                   const struct message_grant *grant);
 
 /* ---- wait.c ---- */
 

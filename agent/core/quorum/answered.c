@@ -1,0 +1,80 @@
+/*
+ * What acquires were answered with lately, so that one asked again is answered the same: a late
+ * repeat of a request whose grant was given back meanwhile must neither be granted anew nor have
+ * anybody recalled. A host takes no grant that it has given back, so to tell it again is safe.
+ *
+ * The last so many answers are kept, in a ring, and found by a hash. They are not durable: after a
+ * take-over such a repeat is granted anew, and its host, which does not ask for it, gives it back.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "work.h"
+
+static uint64_t name_hash(const struct message_name *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t i = 0; i < name->length; i++) {
+        hash = (hash ^ name->bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+static uint32_t *head_of(struct quorum *quorum, uint16_t agent, uint64_t id)
+{
+    uint64_t hash = (id ^ (uint64_t)agent << 48) * UINT64_C(0x9e3779b97f4a7c15);
+    return &quorum->answered_heads[hash >> 40 & quorum->answered_mask];
+}
+
+static void forget(struct quorum *quorum, uint32_t at)
+{
+    struct answered *old = &quorum->answered[at];
+    if (old->id == 0 && old->epoch == 0) {
+        return;
+    }
+    uint32_t *link = head_of(quorum, old->agent, old->id);
+    while (*link != at) {
+        HF_CHECK(*link != NONE);
+        link = &quorum->answered[*link].next;
+    }
+    *link = old->next;
+}
+
+const struct answered *answered_find(struct quorum *quorum, const struct request *request,
+                                     const struct message_name *name)
+{
+    uint32_t at = *head_of(quorum, request->agent, request->id);
+    for (; at != NONE; at = quorum->answered[at].next) {
+        const struct answered *answered = &quorum->answered[at];
+        if (answered->agent == request->agent && answered->epoch == request->epoch &&
+            answered->id == request->id && answered->name == name_hash(name)) {
+            return answered;
+        }
+    }
+    return NULL;
+}
+
+void answered_keep(struct quorum *quorum, const struct request *request,
+                   const struct message_grant *grant)
+{
+    if (answered_find(quorum, request, &grant->name) != NULL) {
+        return;
+    }
+    uint32_t at = quorum->answered_last % (quorum->answered_mask + 1) + 1;
+    forget(quorum, at);
+    quorum->answered_last = at;
+    uint32_t *head = head_of(quorum, request->agent, request->id);
+    quorum->answered[at] = (struct answered){
+        .next = *head,
+        .epoch = request->epoch,
+        .id = request->id,
+        .name = name_hash(&grant->name),
+        .version = grant->version,
+        .token_first = grant->token_first,
+        .token_last = grant->token_last,
+        .agent = request->agent,
+        .lock_delay_ms = grant->lock_delay_ms,
+        .mode = grant->mode,
+    };
+    *head = at;
+}
