@@ -24,6 +24,8 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
     cell->now_ns = 1000 * CELL_MS;
     cell->delay_max_ns = CELL_MS;
     cell->packets = calloc(CELL_PACKETS, sizeof(*cell->packets));
+    cell->others = calloc(CELL_INBOX, sizeof(*cell->others));
+    ck_assert_ptr_nonnull(cell->others);
     ck_assert_ptr_nonnull(cell->packets);
     cell->config = (struct quorum_config){
         .limits = {.registers = REGISTERS,
@@ -96,6 +98,7 @@ void cell_destroy(struct cell *cell)
         free(cell->nodes[i].items);
     }
     free(cell->packets);
+    free(cell->others);
     free(cell);
 }
 
@@ -214,9 +217,6 @@ static void network_send(struct cell *cell, uint32_t from, uint32_t to,
 /* By way of another voter, which passes it on. */
 static void send_through(struct cell *cell, uint32_t from, const struct action_send *send)
 {
-    if (send->to >= cell->config.voter_count) {
-        return;
-    }
     struct message message;
     message_copy(&message, &send->message);
     message.to = cell->config.voters[send->to];
@@ -314,7 +314,10 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
             if (action->kind != ACTION_SEND) {
                 continue;
             }
-            if (action->as.send.relay != QUORUM_NO_RELAY) {
+            if (action->as.send.to >= cell->config.voter_count) {
+                message_copy(&cell->others[cell->other_count++ % CELL_INBOX],
+                             &action->as.send.message);
+            } else if (action->as.send.relay != QUORUM_NO_RELAY) {
                 send_through(cell, node, &action->as.send);
             } else if (action->as.send.to == node) {
                 message_copy(&own[last++ % CELL_ACTIONS], &action->as.send.message);
@@ -490,6 +493,39 @@ const struct message *cell_got(struct cell *cell, uint32_t node, enum message_ki
     return NULL;
 }
 
+/* Whom an answer of a coordinator is for. */
+static const struct message_agent *agent_of(const struct message *message)
+{
+    switch (message->kind) {
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+        return &message->as.grant.agent;
+    case MESSAGE_GIVE_BACK_ACK:
+    case MESSAGE_RECALL:
+        return &message->as.version.agent;
+    case MESSAGE_REFUSED:
+        return &message->as.refused.agent;
+    default:
+        return NULL;
+    }
+}
+
+const struct message *cell_other_got(const struct cell *cell, const char *agent,
+                                     enum message_kind kind)
+{
+    struct message_agent name;
+    message_agent_set(&name, agent, strlen(agent));
+    uint32_t kept = cell->other_count < CELL_INBOX ? cell->other_count : CELL_INBOX;
+    for (uint32_t i = 0; i < kept; i++) {
+        const struct message *message = &cell->others[(cell->other_count - 1 - i) % CELL_INBOX];
+        const struct message_agent *who = agent_of(message);
+        if (message->kind == kind && who != NULL && memcmp(who, &name, sizeof(name)) == 0) {
+            return message;
+        }
+    }
+    return NULL;
+}
+
 uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind)
 {
     uint32_t count = 0;
@@ -511,6 +547,34 @@ void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *nam
     message.as.acquire.mode = (uint8_t)mode;
     message.as.acquire.lock_delay_ms = lock_delay_ms;
     cell_send(cell, node, to, &message);
+}
+
+void cell_other_acquire(struct cell *cell, const char *agent, uint32_t to, const char *name,
+                        uint64_t id, uint32_t epoch, enum message_mode mode)
+{
+    struct message message;
+    cell_header(cell, 0, MESSAGE_ACQUIRE, &message);
+    message_agent_set(&message.from, agent, strlen(agent));
+    message.as.acquire.agent = message.from;
+    message.as.acquire.epoch = epoch;
+    message.as.acquire.request_id = id;
+    message_name_set(&message.as.acquire.name, name, strlen(name));
+    message.as.acquire.mode = (uint8_t)mode;
+    network_put(cell, to, &message);
+}
+
+void cell_other_give_back(struct cell *cell, const char *agent, uint32_t to, const char *name,
+                          uint64_t id, uint32_t epoch, struct message_order version)
+{
+    struct message message;
+    cell_header(cell, 0, MESSAGE_GIVE_BACK, &message);
+    message_agent_set(&message.from, agent, strlen(agent));
+    message.as.give_back.agent = message.from;
+    message.as.give_back.epoch = epoch;
+    message.as.give_back.request_id = id;
+    message_name_set(&message.as.give_back.name, name, strlen(name));
+    message.as.give_back.version = version;
+    network_put(cell, to, &message);
 }
 
 void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,

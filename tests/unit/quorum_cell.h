@@ -60,6 +60,8 @@ struct cell {
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
     uint32_t packet_count;
+    struct message *others; /* to agents that are no voters, the last of CELL_INBOX */
+    uint32_t other_count;   /* in all */
     /* Gets what is for the host of a node; may send by cell_send. */
     void (*host)(void *arg, uint32_t node, const struct message *message);
     void *host_arg;
@@ -92,6 +94,9 @@ void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struc
 
 /* The latest message of that kind in the node's inbox; NULL: none. */
 const struct message *cell_got(struct cell *cell, uint32_t node, enum message_kind kind);
+/* The same for an agent that is no voter. */
+const struct message *cell_other_got(const struct cell *cell, const char *agent,
+                                     enum message_kind kind);
 uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind);
 
 /* Requests of a node's host to a coordinator. */
@@ -103,6 +108,12 @@ void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, u
                 struct message_echo echo);
 /* Two renewals, the second with the echo of the first: extends the session at that voter. */
 void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
+
+/* Requests of an agent that is no voter, over the network. */
+void cell_other_acquire(struct cell *cell, const char *agent, uint32_t to, const char *name,
+                        uint64_t id, uint32_t epoch, enum message_mode mode);
+void cell_other_give_back(struct cell *cell, const char *agent, uint32_t to, const char *name,
+                          uint64_t id, uint32_t epoch, struct message_order version);
 
 /* The voter that coordinates a name. */
 uint32_t cell_coordinator(const struct cell *cell, const char *name);

@@ -59,6 +59,7 @@ static void digest_change(struct quorum *quorum, uint32_t partition, uint32_t in
     uint64_t hash = register_hash(quorum, index);
     at->digest ^= hash;
     at->register_count += (uint32_t)count;
+    quorum->share_stored += (uint32_t)count * record_share_count(&quorum->registers[index]);
     if (quorum->registers[index].mode != MESSAGE_MODE_NONE) {
         at->live ^= hash;
         at->live_count += (uint32_t)count;

@@ -267,9 +267,9 @@ static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
     if (plan->share_count == MESSAGE_SHARES_MAX) {
         remove_dead(quorum, plan);
     }
-    /* Twice: it is proposed, and stored, before what it replaces is gone. */
-    if (plan->share_count == MESSAGE_SHARES_MAX ||
-        !shares_may_grow(quorum, 2 * (plan->share_count + 1))) {
+    uint32_t next = plan->share_count + 1;
+    if (next > MESSAGE_SHARES_MAX ||
+        (next > plan->share_had && !shares_may_grow(quorum, next - plan->share_had))) {
         return OUTCOME_REFUSED_FULL;
     }
     if (value->mode == MESSAGE_MODE_NONE) {

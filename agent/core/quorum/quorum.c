@@ -488,6 +488,7 @@ void quorum_check_invariants(const struct quorum *quorum)
         deaths += quorum->agents[i].phase != DEATH_IDLE;
     }
     HF_CHECK(deaths == quorum->deaths);
+    HF_CHECK(shares == quorum->share_stored);
     HF_CHECK(shares + work_share_count(quorum) == quorum->share_used);
     work_check_invariants(quorum);
 }

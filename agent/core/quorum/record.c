@@ -3,9 +3,8 @@
  *
  * A record of mode SHARED keeps its shares in a list of its own in the pool. Who overwrites or
  * forgets a record frees that list (record_drop); a record that is assigned to another place takes
- * its list along, so one of the two is then no longer used. The pool has a reserve beyond its
- * limit: what makes a list longer is held to the limit, so there is room for the rounds by which
- * shares are given back.
+ * its list along, so one of the two is then no longer used. The limit is of what registers have;
+ * the pool has a reserve beyond it, for the lists of rounds on the way.
  */
 #include <string.h>
 
@@ -99,7 +98,7 @@ bool shares_fit(const struct quorum *quorum, uint32_t count)
 
 bool shares_may_grow(const struct quorum *quorum, uint32_t count)
 {
-    return quorum->share_used + count <= quorum->config.limits.shares;
+    return quorum->share_stored + count <= quorum->config.limits.shares;
 }
 
 uint32_t record_share_count(const struct record *record)

@@ -279,6 +279,7 @@ struct quorum {
     uint32_t register_top, register_free, register_count;
     struct share_record *shares;
     uint32_t share_top, share_free, share_used;
+    uint32_t share_stored; /* by registers */
 
     struct agent_record *agents;
     uint16_t *agent_heads;
@@ -389,7 +390,7 @@ uint32_t record_shares(const struct quorum *quorum, const struct record *record,
  * pool is full. */
 bool record_set_shares(struct quorum *quorum, struct record *record, const struct share *shares,
                        uint32_t count);
-/* Whether so many more fit at all, and are within the limit. */
+/* Whether there is room for so many now; whether registers may have so many more. */
 bool shares_fit(const struct quorum *quorum, uint32_t count);
 bool shares_may_grow(const struct quorum *quorum, uint32_t count);
 struct message_order share_version(const struct share_record *share);
