@@ -111,13 +111,10 @@ static void end_if_failed(struct agent *agent)
     }
 }
 
-/* At the end of a turn, when no batch is open: a checkpoint cannot be made within one. */
 static void checkpoint_if_due(struct agent *agent)
 {
     if (agent->checkpoint_due && driver_failed(agent->driver) == NULL) {
-        if (!store_idle(agent->store)) {
-            log_simple(LOG_LEVEL_WARN, "checkpoint_failed", store_error(agent->store));
-        }
+        disk_idle(agent);
         agent->idle_commits = driver_commits(agent->driver);
         agent->checkpoint_due = false;
     }
@@ -129,6 +126,7 @@ static void turn_end(struct agent *agent)
     driver_flush(agent->driver);
     see_to_regions(agent);
     driver_flush(agent->driver);
+    peers_flush(agent);
     checkpoint_if_due(agent);
     end_if_failed(agent);
     if (!agent->told_to_end) {
@@ -177,6 +175,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     }
     agent->upkeep_ns = now_ns + agent->config.session_ttl_ns / 4;
     look_at_rate(agent);
+    peers_look(agent);
     agent->look_ns = now_ns;
     uint64_t commits = driver_commits(agent->driver);
     /* The checkpoint waits for a quiet moment: it costs a flush or two. */
@@ -278,20 +277,6 @@ static void on_log(void *arg, const struct action_log *log)
     log_end(&line);
 }
 
-static void send_nowhere(void *arg, const struct message_agent *to, const struct message *message)
-{
-    (void)arg;
-    (void)to;
-    (void)message;
-}
-
-static void on_address(void *arg, const struct message_agent *agent, const char *address)
-{
-    (void)arg;
-    (void)agent;
-    (void)address;
-}
-
 static int64_t now_for_driver(void *arg)
 {
     (void)arg;
@@ -312,9 +297,11 @@ static bool make_driver(struct agent *agent)
                                    .self = agent->host_config.agent,
                                    .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
                                    .voter_count = agent->host_config.voter_count,
+                                   .rules = agent->rules,
                                    .operations = {.act = serve_act,
-                                                  .send = send_nowhere,
-                                                  .address = on_address,
+                                                  .send = peers_send,
+                                                  .send_gossip = peers_send_gossip,
+                                                  .address = peers_address,
                                                   .commit = disk_commit,
                                                   .log = on_log,
                                                   .promise = on_promise,
@@ -329,7 +316,7 @@ static bool make_driver(struct agent *agent)
 
 /* ---- setting up ---- */
 
-static bool poll_fd(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
+bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
 {
     if (uv_poll_init(&agent->loop, poll, fd) != 0) {
         return false;
@@ -346,7 +333,7 @@ static bool set_up_loop(struct agent *agent)
     agent->timer_fd = clock_timer_open();
     bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
                 sigaction(SIGCONT, &resume, NULL) == 0 &&
-                poll_fd(agent, &agent->timer, agent->timer_fd, on_timer) &&
+                agent_poll(agent, &agent->timer, agent->timer_fd, on_timer) &&
                 uv_check_init(&agent->loop, &agent->check) == 0 &&
                 uv_check_start(&agent->check, on_check) == 0;
     agent->check.data = agent;
@@ -356,25 +343,38 @@ static bool set_up_loop(struct agent *agent)
                uv_signal_start(&agent->signals[i], on_signal, numbers[i]) == 0;
     }
     for (uint32_t i = 0; good && i < agent->config.namespace_count; i++) {
-        good = poll_fd(agent, &agent->bells[i], agent->regions[i].bell_fd, on_bell);
+        good = agent_poll(agent, &agent->bells[i], agent->regions[i].bell_fd, on_bell);
     }
     return good;
 }
 
 static bool is_safe(const struct agent *agent)
 {
-    return quorum_ready(agent->quorum) &&
-           renewal_state(&agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
+    bool ready = agent->config.voter_count > 1 || agent->quorum == NULL ||
+                 quorum_ready(agent->quorum);
+    return ready && renewal_state(&agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
 }
 
-/* Runs the loop until the first lease is safe, or the agent is told to end. */
+/*
+ * Runs the loop until the first lease is safe. false: the agent is told to end, or in a cell of one
+ * voter something is wrong. Where a majority is missing, clients are let in after a while all the
+ * same: they are told so, and wait.
+ */
 static bool wait_until_safe(struct agent *agent)
 {
+    bool alone = agent->config.voter_count == 1 && agent->quorum != NULL;
+    int64_t end_ns = clock_boottime_ns() + agent->config.session_ttl_ns;
     agent->in_turn = true;
+    agent->started_ns = clock_boottime_ns();
     driver_start(agent->driver, agent->epoch, agent->adopted);
     turn_end(agent);
-    for (unsigned i = 0; i < START_ROUNDS_MAX && !agent->told_to_end; i++) {
+    for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->told_to_end; i++) {
         if (is_safe(agent)) {
+            return true;
+        }
+        if (!alone && clock_boottime_ns() >= end_ns) {
+            log_simple(LOG_LEVEL_WARN, "no_majority",
+                       "no majority of the voters answers: locks are served when one does");
             return true;
         }
         uv_run(&agent->loop, UV_RUN_ONCE);
@@ -418,14 +418,14 @@ static void log_serving(const struct agent *agent)
     log_text(&line, "socket", agent->config.socket);
     log_text(&line, "cell", agent->config.cell);
     log_text(&line, "agent", agent->config.agent);
+    log_text(&line, "role", agent->host_config.role);
+    if (agent->config.listen[0] != '\0') {
+        log_text(&line, "listen", agent->config.listen);
+    }
     log_unsigned(&line, "epoch", agent->epoch);
     log_unsigned(&line, "survivors", agent->survivors);
     log_text(&line, "version", HF_VERSION);
     log_end(&line);
-    if (agent->config.listen[0] != '\0') {
-        log_simple(LOG_LEVEL_WARN, "not_listening",
-                   "a cell of one host has no other agents: [cell] listen is not used");
-    }
 }
 
 static void on_walk(uv_handle_t *handle, void *arg)
@@ -453,7 +453,7 @@ void agent_close_loop(struct agent *agent)
 int agent_run(struct agent *agent)
 {
     agent->armed_ns = INT64_MAX;
-    if (!make_driver(agent) || !set_up_loop(agent)) {
+    if (!make_driver(agent) || !set_up_loop(agent) || !disk_open(agent) || !peers_start(agent)) {
         log_simple(LOG_LEVEL_ERROR, "failed", "cannot set up the event loop");
         agent->exit_code = AGENT_EXIT_UNAVAILABLE;
     } else if (wait_until_safe(agent)) {
@@ -473,6 +473,11 @@ int agent_run(struct agent *agent)
         log_simple(LOG_LEVEL_ERROR, "failed", "the first lease did not become safe");
         agent->exit_code = AGENT_EXIT_SOFTWARE;
     }
+    disk_settle(agent);
+    peers_flush(agent);
+    end_if_failed(agent);
     agent_close_loop(agent);
+    peers_close(agent);
+    disk_close(agent);
     return agent->exit_code;
 }

@@ -8,11 +8,12 @@
  *   driver.c   events to the cores, their actions in the right order
  *   batch.c    what the driver keeps until it is durable
  *   disk.c     the driver's batches into the store
+ *   peers.c    the other agents: packets to them and from them
  *   clients.c  the processes that are or were connected: pidfds and lifelines
  *   serve.c    packets to events, and the host core's actions to packets
  *   agent.c    the event loop: timer, bells, signals; the end
  *
- * One thread, one libuv loop. A turn of the loop is: whatever is ready is given to the driver, then
+ * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. A turn of the loop is: whatever is ready is given to the driver, then
  * agent.c's turn_end() lets it commit and answer. Each callback of libuv calls agent_turn() first.
  */
 #ifndef AGENT_AGENT_H
@@ -27,11 +28,13 @@
 #include "core/quorum.h"
 #include "core/renewal.h"
 #include "driver.h"
+#include "io/commit.h"
 #include "io/lease_file.h"
 #include "io/region.h"
 #include "io/socket.h"
 #include "io/store.h"
 #include "log.h"
+#include "peers.h"
 
 enum { AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1, AGENT_ERROR_MAX = 1024 };
 
@@ -75,6 +78,10 @@ struct agent {
     /* What is durable. */
     struct store *store;
     struct store_meta meta;
+    struct message_rules rules;  /* of the cell, as configured */
+    struct committer *committer; /* NULL: batches are written by the loop */
+    uv_poll_t disk;
+    struct peers *peers; /* NULL: this agent does not listen */
     struct lease_file lease_file;
     struct lease_record left; /* by the agent before */
     uint8_t boot_id[16];
@@ -83,7 +90,7 @@ struct agent {
     struct block quorum_block;
     struct block host_block;
     struct names *names;
-    struct quorum *quorum;
+    struct quorum *quorum; /* NULL: an observer */
     struct host *host;
     struct renewal renewal;
     struct host_config host_config;
@@ -107,6 +114,7 @@ struct agent {
     uv_poll_t bells[HOST_NAMESPACES_MAX];
     int timer_fd;
     int64_t armed_ns;
+    int64_t started_ns;
     bool in_turn;
     bool told_to_end;
     int exit_code;
@@ -163,8 +171,18 @@ void serve_leave_region(struct agent *agent, uint32_t space);
 
 /* ---- disk.c ---- */
 
+/* From now on the store is the committer's, if there is one. */
+bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
+/* Waits for the batch that is on its way. The store is the caller's again. */
+void disk_close(struct agent *agent);
 /* driver_operations.commit: arg is the agent. */
 void disk_commit(void *arg, const struct driver_batch *batch);
+/* Tells the driver of the batch, if it is done. */
+void disk_done(struct agent *agent);
+/* A checkpoint of the store. */
+void disk_idle(struct agent *agent);
+/* At the end: flushes what can be flushed. */
+void disk_settle(struct agent *agent);
 
 /* ---- agent.c ---- */
 
@@ -174,6 +192,9 @@ int agent_run(struct agent *agent) __attribute__((warn_unused_result));
 void agent_turn(struct agent *agent);
 /* Closes what libuv knows of this agent, and lets it call back. */
 void agent_close_loop(struct agent *agent);
+/* Watches a descriptor. */
+bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
+    __attribute__((warn_unused_result));
 /* Ends the loop. */
 void agent_end(struct agent *agent, int exit_code);
 

@@ -19,7 +19,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { SEEN_MAX = 1024, VOTERS_LISTED_MAX = 64, QUOTED_MAX = 80 };
+enum { SEEN_MAX = 1024, QUOTED_MAX = 80 };
 
 static const int64_t millisecond_ns = 1000000;
 
@@ -32,9 +32,12 @@ struct reading {
     char *error; /* the first one; empty so far */
     uint32_t seen_count;
     uint64_t seen[SEEN_MAX]; /* hashes of "section/key" */
-    uint32_t voter_count;
-    char voters[VOTERS_LISTED_MAX][HFI_LABEL_MAX + 1];
+    /* Where they stand; 0: nowhere. */
     int voters_line;
+    int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order, as config->voters until the end */
+    int listen_line;
+    int advertise_line;
+    int tls_line;
     char later[CONFIG_ERROR_MAX]; /* something valid that this version cannot do */
 };
 
@@ -246,14 +249,8 @@ static bool read_http(const char *value, void *out)
 
 static bool read_role(const char *value, void *out)
 {
-    (void)out;
+    *(bool *)out = strcmp(value, "observer") == 0;
     return strcmp(value, "voter") == 0 || strcmp(value, "observer") == 0;
-}
-
-static bool read_tls_path(const char *value, void *out)
-{
-    (void)out;
-    return value[0] == '/';
 }
 
 /* ---- the keys ---- */
@@ -269,6 +266,7 @@ struct key {
 
 static const char label_expected[] = "1 to 32 of a-z 0-9 _ -";
 static const char path_expected[] = "a path that begins with /";
+static const char reachable_expected[] = "an address that the other agents can connect to";
 static const char address_expected[] = "tcp://HOST:PORT or tls+tcp://HOST:PORT";
 
 #define FIELD(field) offsetof(struct config, field)
@@ -276,7 +274,7 @@ static const char address_expected[] = "tcp://HOST:PORT or tls+tcp://HOST:PORT";
 static const struct key keys[] = {
     {"agent", "name", read_label, FIELD(agent), label_expected, NULL},
     {"agent", "cell", read_label, FIELD(cell), label_expected, NULL},
-    {"agent", "role", read_role, 0, "voter or observer", NULL},
+    {"agent", "role", read_role, FIELD(observer), "voter or observer", NULL},
     {"agent", "state_dir", read_path, FIELD(state_dir), path_expected, NULL},
     {"agent", "socket", read_socket, FIELD(socket),
      "a path that begins with /, of at most 102 bytes", NULL},
@@ -288,9 +286,9 @@ static const struct key keys[] = {
      NULL},
     {"cell", "max_drift", read_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%",
      NULL},
-    {"tls", "ca", read_tls_path, 0, path_expected, "[tls]"},
-    {"tls", "cert", read_tls_path, 0, path_expected, "[tls]"},
-    {"tls", "key", read_tls_path, 0, path_expected, "[tls]"},
+    {"tls", "ca", read_path, FIELD(tls_ca), path_expected, NULL},
+    {"tls", "cert", read_path, FIELD(tls_cert), path_expected, NULL},
+    {"tls", "key", read_path, FIELD(tls_key), path_expected, NULL},
     {"http", "listen", read_http, 0, "http://HOST:PORT", "[http]"},
     {"limits", "locks", read_locks, FIELD(limits.locks), "a number of 1 to 4194304", NULL},
     {"limits", "clients", read_clients, FIELD(limits.clients), "a number of 1 to 16383", NULL},
@@ -322,8 +320,12 @@ static bool take_key(struct reading *reading, const struct key *key, const char 
     if (key->later != NULL) {
         not_yet(reading, "%s %s", key->later, key->name);
     }
-    if (strcmp(key->name, "role") == 0 && strcmp(value, "observer") == 0) {
-        not_yet(reading, "[agent] role = observer (a cell of more than one host)");
+    if (strcmp(key->section, "tls") == 0) {
+        reading->tls_line = reading->line;
+    } else if (strcmp(key->name, "advertise") == 0) {
+        reading->advertise_line = reading->line;
+    } else if (key->offset == FIELD(listen)) {
+        reading->listen_line = reading->line;
     }
     return true;
 }
@@ -456,23 +458,40 @@ static bool take_namespace(struct reading *reading, const char *section, const c
     return space != NULL && take_access(reading, &space->access, section, key, value);
 }
 
+/* tcp://0.0.0.0:7411 is where one listens, not where one is reached. */
+static bool is_anywhere(const char *address)
+{
+    const char *host = strstr(address, "://") + strlen("://");
+    return strncmp(host, "0.0.0.0:", strlen("0.0.0.0:")) == 0 ||
+           strncmp(host, "[::]:", strlen("[::]:")) == 0 || host[0] == '*';
+}
+
 static bool take_voter(struct reading *reading, const char *name, const char *value)
 {
-    char address[MESSAGE_ADDRESS_MAX];
+    struct config *config = reading->config;
     if (!hfi_label_check(name, strlen(name))) {
         return wrong(reading, "[voters] %s: found no agent name, expected %s", name,
                      label_expected);
     }
-    if (!read_address(value, address)) {
-        return bad_value(reading, "voters", name, value, address_expected);
-    }
-    if (reading->voter_count == VOTERS_LISTED_MAX) {
+    if (config->voter_count == MESSAGE_VOTERS_MAX) {
         return wrong(reading, "[voters] %s: found one more, expected 1, 3, 5 or 7 voters", name);
     }
-    if (reading->voter_count == 0) {
-        reading->voters_line = reading->line;
+    struct config_voter *voter = &config->voters[config->voter_count];
+    if (!read_address(value, voter->address)) {
+        return bad_value(reading, "voters", name, value, address_expected);
     }
-    snprintf(reading->voters[reading->voter_count++], HFI_LABEL_MAX + 1, "%s", name);
+    if (is_anywhere(voter->address)) {
+        return bad_value(reading, "voters", name, value, reachable_expected);
+    }
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (strcmp(config->voters[i].address, voter->address) == 0) {
+            return wrong(reading, "[voters] %s: found the address of %s, expected another", name,
+                         config->voters[i].name);
+        }
+    }
+    snprintf(voter->name, sizeof(voter->name), "%s", name);
+    reading->voters_line = reading->voters_line == 0 ? reading->line : reading->voters_line;
+    reading->voter_lines[config->voter_count++] = reading->line;
     return true;
 }
 
@@ -620,6 +639,124 @@ static void set_defaults(struct config *config)
     snprintf(config->namespaces[0].name, sizeof(config->namespaces[0].name), "%s", "default");
 }
 
+static bool is_tls(const char *address)
+{
+    return strncmp(address, "tls+", strlen("tls+")) == 0;
+}
+
+/* The voter of that name; voter_count: none. */
+static uint32_t find_voter(const struct config *config, const char *name)
+{
+    uint32_t voter = 0;
+    while (voter < config->voter_count && strcmp(config->voters[voter].name, name) != 0) {
+        voter++;
+    }
+    return voter;
+}
+
+static bool check_voters(struct reading *reading)
+{
+    const struct config *config = reading->config;
+    bool listed = find_voter(config, config->agent) < config->voter_count;
+    reading->line = reading->voters_line > 0 ? reading->voters_line : reading->line;
+    if (config->voter_count == 0) {
+        return !config->observer ||
+               wrong(reading, "[agent] role: found observer without [voters], expected the cell's "
+                              "voters there");
+    }
+    if (config->voter_count % 2 == 0) {
+        return wrong(reading, "[voters]: found %u of them, expected 1, 3, 5 or 7",
+                     config->voter_count);
+    }
+    if (config->observer && listed) {
+        return wrong(reading, "[voters]: found %s, whose role is observer, expected voters only",
+                     config->agent);
+    }
+    return config->observer || listed ||
+           wrong(reading, "[voters]: found no %s, expected the name of [agent], or role = observer",
+                 config->agent);
+}
+
+/* Where it listens and what it tells others of it; both follow from [voters] if they are not
+ * given. */
+static bool check_addresses(struct reading *reading)
+{
+    struct config *config = reading->config;
+    uint32_t self = find_voter(config, config->agent);
+    bool voter = self < config->voter_count;
+    if (voter && config->listen[0] == '\0' && config->voter_count > 1) {
+        memcpy(config->listen, config->voters[self].address, sizeof(config->listen));
+    }
+    if (config->observer && config->listen[0] == '\0') {
+        return wrong(reading, "[cell] listen: found none, expected %s: the voters answer there",
+                     address_expected);
+    }
+    if (config->advertise[0] == '\0') {
+        memcpy(config->advertise, voter ? config->voters[self].address : config->listen,
+               sizeof(config->advertise));
+        reading->line = reading->listen_line;
+    } else {
+        reading->line = reading->advertise_line;
+    }
+    if (config->listen[0] == '\0') {
+        return config->advertise[0] == '\0' || voter ||
+               wrong(reading, "[cell] advertise: found it without listen, expected both");
+    }
+    if (is_anywhere(config->advertise)) {
+        return bad_value(reading, "cell", "advertise", config->advertise, reachable_expected);
+    }
+    return !voter || strcmp(config->advertise, config->voters[self].address) == 0 ||
+           wrong(reading, "[cell] advertise: found \"%s\", expected \"%s\" as in [voters]",
+                 config->advertise, config->voters[self].address);
+}
+
+static bool check_tls(struct reading *reading)
+{
+    const struct config *config = reading->config;
+    bool given = reading->tls_line != 0;
+    reading->line = reading->tls_line;
+    if (given &&
+        (config->tls_ca[0] == '\0' || config->tls_cert[0] == '\0' || config->tls_key[0] == '\0')) {
+        return wrong(reading, "[tls]: found no %s, expected ca, cert and key",
+                     config->tls_ca[0] == '\0'     ? "ca"
+                     : config->tls_cert[0] == '\0' ? "cert"
+                                                   : "key");
+    }
+    const char *expected = given ? "tls+tcp:// everywhere, as there is a [tls]"
+                                 : "[tls] with ca, cert and key for tls+tcp://";
+    reading->line = reading->listen_line > 0 ? reading->listen_line : reading->voters_line;
+    if (config->listen[0] != '\0' && is_tls(config->listen) != given) {
+        return bad_value(reading, "cell", "listen", config->listen, expected);
+    }
+    if (config->listen[0] != '\0' && is_tls(config->advertise) != given) {
+        return bad_value(reading, "cell", "advertise", config->advertise, expected);
+    }
+    for (uint32_t i = 0; i < config->voter_count && config->listen[0] != '\0'; i++) {
+        reading->line = reading->voter_lines[i];
+        if (is_tls(config->voters[i].address) != given) {
+            return bad_value(reading, "voters", config->voters[i].name, config->voters[i].address,
+                             expected);
+        }
+    }
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct config_voter *)a)->name, ((const struct config_voter *)b)->name);
+}
+
+/* All agents of a cell must have its voters in the same order. */
+static void finish_voters(struct config *config)
+{
+    if (config->voter_count == 0) {
+        config->voter_count = 1;
+        memcpy(config->voters[0].name, config->agent, sizeof(config->voters[0].name));
+        memcpy(config->voters[0].address, config->advertise, sizeof(config->voters[0].address));
+    }
+    qsort(config->voters, config->voter_count, sizeof(config->voters[0]), by_name);
+}
+
 /* What only shows when everything was read. */
 static bool check_whole(struct reading *reading)
 {
@@ -628,30 +765,17 @@ static bool check_whole(struct reading *reading)
         return wrong(reading, "[agent] %s: found none, expected %s",
                      config->agent[0] == '\0' ? "name" : "cell", label_expected);
     }
-    bool listed = reading->voter_count == 0;
-    for (uint32_t i = 0; i < reading->voter_count; i++) {
-        listed = listed || strcmp(reading->voters[i], config->agent) == 0;
-    }
-    reading->line = reading->voter_count > 0 ? reading->voters_line : reading->line;
-    if (reading->voter_count > MESSAGE_VOTERS_MAX ||
-        (reading->voter_count > 0 && reading->voter_count % 2 == 0)) {
-        return wrong(reading, "[voters]: found %u of them, expected 1, 3, 5 or 7",
-                     reading->voter_count);
-    }
-    if (reading->voter_count > 1) {
-        not_yet(reading, "[voters] with %u voters (a cell of more than one host)",
-                reading->voter_count);
+    if (!check_voters(reading) || !check_addresses(reading) || !check_tls(reading)) {
+        return false;
     }
     if (reading->later[0] != '\0') {
         memcpy(reading->error, reading->later, CONFIG_ERROR_MAX);
         return false;
     }
-    if (!listed) {
-        return wrong(reading, "[voters]: found no %s, expected the name of [agent]", config->agent);
-    }
     if (config->grace_ns < 0) {
         config->grace_ns = config->session_ttl_ns;
     }
+    finish_voters(config);
     return true;
 }
 
@@ -699,6 +823,7 @@ enum config_result config_dev(struct config *config, const char *state_dir, char
     config->grace_ns = config->session_ttl_ns;
     snprintf(config->agent, sizeof(config->agent), "%s", "dev");
     snprintf(config->cell, sizeof(config->cell), "%s", "dev");
+    finish_voters(config);
     if (state_dir != NULL) {
         length = (size_t)snprintf(chosen, sizeof(chosen), "%s", state_dir);
     } else if (runtime != NULL && runtime[0] == '/') {

@@ -38,14 +38,25 @@ struct config_namespace {
     struct config_access access;
 };
 
+struct config_voter {
+    char name[HFI_LABEL_MAX + 1];
+    char address[MESSAGE_ADDRESS_MAX];
+};
+
 struct config {
     bool dev;
+    bool observer;
     char agent[HFI_LABEL_MAX + 1];
     char cell[HFI_LABEL_MAX + 1];
     char state_dir[PATH_MAX];
     char socket[CONFIG_SOCKET_MAX];
-    char listen[MESSAGE_ADDRESS_MAX];
-    char advertise[MESSAGE_ADDRESS_MAX];
+    char listen[MESSAGE_ADDRESS_MAX];               /* "": this agent talks to no other */
+    char advertise[MESSAGE_ADDRESS_MAX];            /* "" with it */
+    uint32_t voter_count;                           /* 1, 3, 5 or 7 */
+    struct config_voter voters[MESSAGE_VOTERS_MAX]; /* by ascending names; address "": none */
+    char tls_ca[PATH_MAX];                          /* all three or none: "" */
+    char tls_cert[PATH_MAX];
+    char tls_key[PATH_MAX];
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;

@@ -1,56 +1,131 @@
 /*
  * The driver's batches on their way into the store.
+ *
+ * In a cell of more than one voter a thread of its own writes them (io/commit.h): the loop sends
+ * proposals and answers others meanwhile. In a cell of one there is nothing that could be done
+ * meanwhile, and a change of threads costs more than it brings: there a batch is written at once.
  */
 #include "agent.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "proto/check.h"
 
-static bool put_slot(struct agent *agent, const struct driver_record *record)
+enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each answers what waited, and may make one */
+
+static bool put_slot(struct agent *agent, struct store *store, const struct driver_record *record)
 {
     const char *space = agent->spaces[record->as.slot.region];
     if (record->kind == DRIVER_NO_SLOT) {
-        return store_del_slot(agent->store, space, record->as.slot.slot);
+        return store_del_slot(store, space, record->as.slot.slot);
     }
     struct store_slot slot = {.space = space,
                               .slot = record->as.slot.slot,
                               .name = record->as.slot.name.bytes,
                               .length = record->as.slot.name.length};
-    return store_put_slot(agent->store, &slot);
+    return store_put_slot(store, &slot);
 }
 
-static bool put_record(struct agent *agent, const struct driver_record *record)
+static bool put_record(struct agent *agent, struct store *store, const struct driver_record *record)
 {
     switch (record->kind) {
     case DRIVER_ACTION:
-        return store_put_action(agent->store, &record->as.action);
+        return store_put_action(store, &record->as.action);
     case DRIVER_SLOT:
     case DRIVER_NO_SLOT:
-        return put_slot(agent, record);
+        return put_slot(agent, store, record);
     case DRIVER_EPOCH:
-        return store_put_session_epoch(agent->store, record->as.epoch);
+        return store_put_session_epoch(store, record->as.epoch);
     }
     HF_CHECK(!"a record of no kind");
     return false;
 }
 
-/* NULL, or what the store says. */
-static const char *write_batch(struct agent *agent, const struct driver_batch *batch,
-                               uint64_t *commit)
+/* For the committer, on its thread: of the agent only the names of the namespaces are read, which
+ * do not change. */
+static bool put_batch(void *arg, struct store *store, const void *batch)
 {
     const struct driver_record *record;
     size_t at = 0;
-    bool good = store_begin(agent->store);
-    while (good && (record = driver_batch_next(batch, &at)) != NULL) {
-        good = put_record(agent, record);
+    while ((record = driver_batch_next(batch, &at)) != NULL) {
+        if (!put_record(arg, store, record)) {
+            return false;
+        }
     }
-    good = good && store_commit(agent->store, commit);
-    return good ? NULL : store_error(agent->store);
+    return true;
+}
+
+static void on_done(uv_poll_t *poll, int status, int events)
+{
+    struct agent *agent = poll->data;
+    (void)status;
+    (void)events;
+    agent_turn(agent);
+    disk_done(agent);
+}
+
+bool disk_open(struct agent *agent)
+{
+    struct committer_config config = {.store = agent->store, .put = put_batch, .arg = agent};
+    if (agent->config.voter_count == 1) {
+        return true;
+    }
+    agent->committer = committer_open(&config);
+    return agent->committer != NULL &&
+           agent_poll(agent, &agent->disk, committer_fd(agent->committer), on_done);
 }
 
 void disk_commit(void *arg, const struct driver_batch *batch)
 {
     struct agent *agent = arg;
     uint64_t commit = 0;
-    const char *error = write_batch(agent, batch, &commit);
-    driver_committed(agent->driver, commit, error);
+    if (agent->committer != NULL) {
+        committer_begin(agent->committer, batch);
+        return;
+    }
+    bool good = store_begin(agent->store) && put_batch(agent, agent->store, batch) &&
+                store_commit(agent->store, &commit);
+    driver_committed(agent->driver, commit, good ? NULL : store_error(agent->store));
+}
+
+void disk_done(struct agent *agent)
+{
+    uint64_t commit;
+    const char *error;
+    if (committer_finish(agent->committer, &commit, &error)) {
+        driver_committed(agent->driver, commit, error);
+    }
+}
+
+/* At the end of a turn, when no batch is open: a checkpoint cannot be made within one. */
+void disk_idle(struct agent *agent)
+{
+    const char *error = NULL;
+    if (agent->committer != NULL) {
+        committer_idle(agent->committer);
+        error = committer_idle_error(agent->committer); /* of the one before */
+    } else if (!store_idle(agent->store)) {
+        error = store_error(agent->store);
+    }
+    if (error != NULL) {
+        log_simple(LOG_LEVEL_WARN, "checkpoint_failed", error);
+    }
+}
+
+void disk_settle(struct agent *agent)
+{
+    for (unsigned i = 0; i < DISK_ROUNDS_MAX && agent->committer != NULL; i++) {
+        driver_flush(agent->driver);
+        if (driver_failed(agent->driver) != NULL || !committer_wait(agent->committer)) {
+            return;
+        }
+        disk_done(agent);
+    }
+}
+
+void disk_close(struct agent *agent)
+{
+    committer_close(agent->committer);
+    agent->committer = NULL;
 }

@@ -26,8 +26,10 @@ struct driver {
     struct driver_config config;
     struct actions quorum_actions;
     struct host_actions host_actions;
-    struct fifo quorum_inbox; /* struct message */
-    struct fifo host_inbox;   /* struct inbox_item */
+    struct gossip_actions gossip_actions;
+    struct message_partitions owned; /* as gossip was told */
+    struct fifo quorum_inbox;        /* struct message */
+    struct fifo host_inbox;          /* struct inbox_item */
     struct driver_batch batches[2];
     struct driver_batch *open;   /* what comes up now goes into it */
     struct driver_batch *flying; /* on its way to the disk; NULL: none is */
@@ -138,6 +140,86 @@ static struct driver_batch *host_message_batch(struct driver *driver, enum messa
     return rows;
 }
 
+/* ---- time, randomness, gossip ---- */
+
+static int64_t read_clock(struct driver *driver)
+{
+    int64_t now_ns = driver->config.operations.now_ns(driver->config.operations.arg);
+    if (now_ns > driver->last_ns) {
+        driver->last_ns = now_ns;
+    }
+    return driver->last_ns;
+}
+
+static uint64_t draw(struct driver *driver)
+{
+    return driver->config.operations.random(driver->config.operations.arg);
+}
+
+/* Nothing of gossip waits for anything, and no core waits for it. */
+static void step_gossip(struct driver *driver, struct gossip_event *event)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    struct gossip_actions *actions = &driver->gossip_actions;
+    if (driver->config.gossip == NULL) {
+        return;
+    }
+    event->now_ns = read_clock(driver);
+    event->random = draw(driver);
+    gossip_step(driver->config.gossip, event, actions);
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct gossip_action *action = &actions->items[i];
+        if (action->kind == GOSSIP_SEND) {
+            operations->send_gossip(operations->arg, &action->agent,
+                                    actions->output + action->as.send.offset, action->as.send.size);
+        } else {
+            operations->address(operations->arg, &action->agent, action->as.address);
+        }
+    }
+    actions->count = 0;
+    actions->output_used = 0;
+}
+
+static void tell_gossip_of_peer(struct driver *driver, const struct message_agent *agent,
+                                const char *address, bool up)
+{
+    struct gossip_event event = {.kind = GOSSIP_PEER, .agent = *agent};
+    event.as.peer.address = address;
+    event.as.peer.up = up;
+    step_gossip(driver, &event);
+}
+
+static void tell_gossip_of_session(struct driver *driver, const struct message_agent *agent,
+                                   uint32_t epoch, enum gossip_session state)
+{
+    struct gossip_event event = {.kind = GOSSIP_SESSION, .agent = *agent};
+    event.as.session.epoch = epoch;
+    event.as.session.state = state;
+    step_gossip(driver, &event);
+}
+
+/* What a voter coordinates stands in its beats. */
+static void tell_gossip_of_owned(struct driver *driver, const struct message *beat)
+{
+    const struct message_partitions *owned = &beat->as.beat.owned;
+    if (driver->config.gossip != NULL && memcmp(owned, &driver->owned, sizeof(*owned)) != 0) {
+        driver->owned = *owned;
+        gossip_put_owned(driver->config.gossip, owned, read_clock(driver));
+    }
+}
+
+static void start_gossip(struct driver *driver, uint32_t epoch)
+{
+    const struct driver_config *config = &driver->config;
+    struct gossip_event event = {.kind = GOSSIP_START, .agent = config->self, .as.epoch = epoch};
+    step_gossip(driver, &event);
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (!is_self(driver, &config->voters[i])) {
+            tell_gossip_of_peer(driver, &config->voters[i], NULL, true);
+        }
+    }
+}
+
 /* ---- messages ---- */
 
 static void deliver_to_quorum(struct driver *driver, const struct message *message)
@@ -245,6 +327,9 @@ static void take_send(struct driver *driver, struct action_send *send)
 {
     const struct driver_config *config = &driver->config;
     struct message_agent to;
+    if (send->message.kind == MESSAGE_BEAT) {
+        tell_gossip_of_owned(driver, &send->message);
+    }
     if (send->to < config->voter_count) {
         to = config->voters[send->to];
     } else if (send->to == QUORUM_STRANGER) {
@@ -296,6 +381,10 @@ static void take_quorum_actions(struct driver *driver)
             operations->log(operations->arg, &action->as.log);
         } else {
             kept(driver, batch_add_action(driver->open, action));
+            if (action->kind == ACTION_PERSIST_MARK) {
+                tell_gossip_of_session(driver, &action->as.mark.agent, action->as.mark.epoch,
+                                       GOSSIP_LOST);
+            }
         }
     }
     actions->count = 0;
@@ -326,20 +415,6 @@ static void take_host_actions(struct driver *driver)
 }
 
 /* ---- steps ---- */
-
-static int64_t read_clock(struct driver *driver)
-{
-    int64_t now_ns = driver->config.operations.now_ns(driver->config.operations.arg);
-    if (now_ns > driver->last_ns) {
-        driver->last_ns = now_ns;
-    }
-    return driver->last_ns;
-}
-
-static uint64_t draw(struct driver *driver)
-{
-    return driver->config.operations.random(driver->config.operations.arg);
-}
 
 static void step_quorum(struct driver *driver, struct quorum_event *event)
 {
@@ -388,6 +463,10 @@ static void see_to_session(struct driver *driver)
     if (state != driver->told_state) {
         operations->session(operations->arg, state, lease.epoch);
         driver->told_state = state;
+        tell_gossip_of_session(driver, &driver->config.self, lease.epoch,
+                               state == RENEWAL_SAFE       ? GOSSIP_SAFE
+                               : state == RENEWAL_JEOPARDY ? GOSSIP_JEOPARDY
+                                                           : GOSSIP_LOST);
     }
     bool changed = lease.epoch != driver->told.epoch ||
                    lease.deadline_ns != driver->told.deadline_ns || lease.lost != driver->told.lost;
@@ -511,18 +590,19 @@ static void drain(struct driver *driver)
 static void carry_out(struct driver *driver, struct driver_batch *batch)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    const struct waiting *waiting;
+    struct waiting *waiting;
     size_t size;
     while ((waiting = fifo_first(&batch->waiting, &size)) != NULL && !has_failed(driver)) {
-        const unsigned char *body = (const unsigned char *)waiting + WAITING_BODY;
+        void *body = (unsigned char *)waiting + WAITING_BODY;
+        struct message *message = body;
         if (waiting->what == WAITING_OWN) {
-            deliver(driver, (const struct message *)(const void *)body);
+            deliver(driver, message);
         } else if (waiting->what == WAITING_PEER) {
-            operations->send(operations->arg, &waiting->to,
-                             (const struct message *)(const void *)body);
+            message->commit = driver->commit; /* what it depends on is in that one */
+            operations->send(operations->arg, &waiting->to, message);
         } else {
-            operations->act(operations->arg, (const struct host_action *)(const void *)body,
-                            body + (waiting->body_size + 7) / 8 * 8);
+            operations->act(operations->arg, body,
+                            (unsigned char *)body + (waiting->body_size + 7) / 8 * 8);
         }
         fifo_drop(&batch->waiting);
     }
@@ -641,6 +721,10 @@ void driver_tick(struct driver *driver)
         struct host_event event = {.kind = HOST_TICK};
         step_host(driver, &event);
     }
+    if (driver->config.gossip != NULL && gossip_next_tick_ns(driver->config.gossip) <= now_ns) {
+        struct gossip_event event = {.kind = GOSSIP_TICK};
+        step_gossip(driver, &event);
+    }
     settle(driver);
 }
 
@@ -717,6 +801,7 @@ static void learn_address(struct driver *driver, const struct message *message)
                                                            : "";
     if (address[0] != '\0') {
         operations->address(operations->arg, &message->from, address);
+        tell_gossip_of_peer(driver, &message->from, address, true);
     }
 }
 
@@ -743,10 +828,12 @@ void driver_received(struct driver *driver, const struct message *message)
 void driver_received_gossip(struct driver *driver, const struct message_agent *from,
                             const void *bytes, size_t size)
 {
-    (void)driver;
-    (void)from;
-    (void)bytes;
-    (void)size;
+    struct gossip_event event = {.kind = GOSSIP_RECEIVED, .agent = *from};
+    event.as.received.bytes = bytes;
+    event.as.received.size = size;
+    if (!has_failed(driver) && driver->started && !is_self(driver, from)) {
+        step_gossip(driver, &event);
+    }
 }
 
 void driver_link(struct driver *driver, const struct message_agent *agent, bool up)
@@ -762,8 +849,12 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         driver->links_down = up ? driver->links_down & ~(1U << voter)
                                 : driver->links_down | 1U << voter;
         step_quorum(driver, &event);
+        if (up) {
+            renewal_connected(driver->config.renewal, read_clock(driver));
+        }
         see_to_voters(driver);
     }
+    tell_gossip_of_peer(driver, agent, NULL, up);
     settle(driver);
 }
 
@@ -774,6 +865,10 @@ int64_t driver_next_ns(const struct driver *driver)
     if (driver->config.quorum != NULL) {
         int64_t quorum_ns = quorum_next_tick_ns(driver->config.quorum);
         due_ns = quorum_ns < due_ns ? quorum_ns : due_ns;
+    }
+    if (driver->config.gossip != NULL) {
+        int64_t gossip_ns = gossip_next_tick_ns(driver->config.gossip);
+        due_ns = gossip_ns < due_ns ? gossip_ns : due_ns;
     }
     return host_ns < due_ns ? host_ns : due_ns;
 }
@@ -800,6 +895,7 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
     driver->told_state = RENEWAL_JEOPARDY;
     driver->started_ns = read_clock(driver);
     driver->voters_up = (1U << driver->config.voter_count) - 1; /* until told otherwise */
+    start_gossip(driver, epoch);
     driver->started = true;
     start_session(driver, epoch, adopted);
     driver_flush(driver);
@@ -819,8 +915,13 @@ struct driver *driver_create(const struct driver_config *config)
     driver->host_actions.items = calloc(HOST_STEP_ACTIONS, sizeof(struct host_action));
     driver->host_actions.output_size = HOST_STEP_OUTPUT;
     driver->host_actions.output = malloc(HOST_STEP_OUTPUT);
+    driver->gossip_actions.capacity = GOSSIP_STEP_ACTIONS;
+    driver->gossip_actions.items = calloc(GOSSIP_STEP_ACTIONS, sizeof(struct gossip_action));
+    driver->gossip_actions.output_size = GOSSIP_STEP_OUTPUT;
+    driver->gossip_actions.output = malloc(GOSSIP_STEP_OUTPUT);
     if (driver->quorum_actions.items == NULL || driver->host_actions.items == NULL ||
-        driver->host_actions.output == NULL) {
+        driver->host_actions.output == NULL || driver->gossip_actions.items == NULL ||
+        driver->gossip_actions.output == NULL) {
         driver_destroy(driver);
         return NULL;
     }
@@ -839,5 +940,7 @@ void driver_destroy(struct driver *driver)
     free(driver->quorum_actions.items);
     free(driver->host_actions.items);
     free(driver->host_actions.output);
+    free(driver->gossip_actions.items);
+    free(driver->gossip_actions.output);
     free(driver);
 }

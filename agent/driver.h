@@ -30,12 +30,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/gossip.h"
 #include "core/host.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
 
 struct driver;
-struct gossip;
 
 enum driver_record_kind {
     DRIVER_ACTION = 1, /* an ACTION_PERSIST_... of the quorum core */

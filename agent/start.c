@@ -150,16 +150,17 @@ static int open_store(struct agent *agent)
     char path[PATH_MAX + 32];
     char error[STORE_ERROR_MAX];
     struct store_identity identity = {.cell = {.length = 0}};
+    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+                    strerror(errno));
+    }
+    identity.epoch = agent->left.epoch; /* if the store is gone: no epoch comes twice */
     message_agent_set(&identity.cell, agent->config.cell, strlen(agent->config.cell));
     message_agent_set(&identity.agent, agent->config.agent, strlen(agent->config.agent));
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     agent->store = store_open(path, &identity, &agent->meta, error);
     if (agent->store == NULL) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
-    }
-    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
-                    strerror(errno));
     }
     if (!clock_boot_id(agent->boot_id)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
@@ -233,19 +234,25 @@ static void fill_host_config(struct agent *agent)
     struct host_config *host = &agent->host_config;
     *host = (struct host_config){
         .limits = config->limits,
-        .role = "voter",
+        .role = config->observer ? "observer" : "voter",
         .version = HF_VERSION,
         .session_ttl_ns = config->session_ttl_ns,
         .grace_ns = config->grace_ns,
         .max_drift_percent = config->max_drift_percent,
-        .voter_count = 1,
+        .voter_count = config->voter_count,
+        .self = HOST_OBSERVER,
         .namespace_count = config->namespace_count,
     };
     message_agent_set(&host->cell, config->cell, strlen(config->cell));
     message_agent_set(&host->agent, config->agent, strlen(config->agent));
-    host->voters[0] = host->agent;
-    const char *address = config->advertise[0] != '\0' ? config->advertise : config->listen;
-    host->addresses[0] = address[0] != '\0' ? address : NULL;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        const struct config_voter *voter = &config->voters[i];
+        message_agent_set(&host->voters[i], voter->name, strlen(voter->name));
+        host->addresses[i] = voter->address[0] != '\0' ? voter->address : NULL;
+        if (strcmp(voter->name, config->agent) == 0) {
+            host->self = i;
+        }
+    }
     memcpy(host->store_id, agent->meta.store_id, sizeof(host->store_id));
     memcpy(host->boot_id, agent->boot_id, sizeof(host->boot_id));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
@@ -283,51 +290,74 @@ static bool load_region(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
-static int make_quorum(struct agent *agent, const struct quorum_config *config)
+static void fill_rules(struct agent *agent)
 {
-    const char *wrong = quorum_config_error(config);
-    if (wrong != NULL) {
-        return fail(agent, AGENT_EXIT_CONFIG, "%s", wrong);
-    }
-    uint32_t name_count = REGISTERS_MAX;
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        uint32_t left = NAMES_COUNT_MAX - name_count;
-        name_count += agent->config.limits.locks < left ? agent->config.limits.locks : left;
-    }
-    if (map_block(&agent->names_block, names_size(name_count)) == NULL ||
-        map_block(&agent->quorum_block, quorum_size(&config->limits)) == NULL ||
-        map_block(&agent->host_block, host_size(&agent->host_config)) == NULL) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
-    }
-    agent->names = names_init(agent->names_block.memory, name_count, clock_random());
-    agent->quorum = quorum_init(agent->quorum_block.memory, config, agent->names);
-    agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
-                            &agent->kernel);
-    return AGENT_EXIT_OK;
+    const struct host_config *host = &agent->host_config;
+    struct message_rules *rules = &agent->rules;
+    *rules = (struct message_rules){.voter_count = host->voter_count,
+                                    .session_ttl_ns = host->session_ttl_ns,
+                                    .grace_ns = host->grace_ns,
+                                    .max_drift_percent = host->max_drift_percent};
+    memcpy(rules->voters, host->voters, sizeof(rules->voters));
 }
 
-/* Makes all three and loads what the quorum core must not have forgotten. */
-static int make_cores(struct agent *agent)
+static void fill_quorum_config(const struct agent *agent, struct quorum_config *config)
 {
-    struct quorum_config config = {
+    const struct host_config *host = &agent->host_config;
+    *config = (struct quorum_config){
         .limits = {.registers = REGISTERS_MAX,
                    .agents = AGENTS_MAX,
                    .requests = REQUESTS_MAX,
                    .shares = SHARES_MAX},
         .membership = agent->meta.membership,
-        .voter_count = 1,
-        .self = 0,
-        .session_ttl_ns = agent->config.session_ttl_ns,
-        .max_drift_percent = agent->config.max_drift_percent,
+        .voter_count = host->voter_count,
+        .self = host->self,
+        .rejoin = agent->meta.rejoin,
+        .session_ttl_ns = host->session_ttl_ns,
+        .grace_ns = host->grace_ns,
+        .max_drift_percent = host->max_drift_percent,
     };
-    config.voters[0] = agent->host_config.agent;
-    memcpy(config.store_id, agent->meta.store_id, sizeof(config.store_id));
-    int code = make_quorum(agent, &config);
-    if (code != AGENT_EXIT_OK) {
-        return code;
+    memcpy(config->voters, host->voters, sizeof(config->voters));
+    memcpy(config->store_id, agent->meta.store_id, sizeof(config->store_id));
+    memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
+}
+
+/* The names, the host core, and a voter's quorum core. */
+static int map_cores(struct agent *agent)
+{
+    struct quorum_config config;
+    bool voter = agent->host_config.self != HOST_OBSERVER;
+    uint32_t name_count = REGISTERS_MAX;
+    fill_quorum_config(agent, &config);
+    const char *wrong = voter ? quorum_config_error(&config) : NULL;
+    if (wrong != NULL) {
+        return fail(agent, AGENT_EXIT_CONFIG, "%s", wrong);
     }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        uint32_t left = NAMES_COUNT_MAX - name_count;
+        name_count += agent->config.limits.locks < left ? agent->config.limits.locks : left;
+    }
+    if (map_block(&agent->names_block, names_size(name_count)) == NULL ||
+        (voter && map_block(&agent->quorum_block, quorum_size(&config.limits)) == NULL) ||
+        map_block(&agent->host_block, host_size(&agent->host_config)) == NULL) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
+    }
+    agent->names = names_init(agent->names_block.memory, name_count, clock_random());
+    agent->quorum = voter ? quorum_init(agent->quorum_block.memory, &config, agent->names) : NULL;
+    agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
+                            &agent->kernel);
+    return AGENT_EXIT_OK;
+}
+
+/* Makes them and loads what the quorum core must not have forgotten. */
+static int make_cores(struct agent *agent)
+{
     struct store_reader reader = {
         .arg = agent, .promise = load_promise, .reg = load_register, .mark = load_mark};
+    int code = map_cores(agent);
+    if (code != AGENT_EXIT_OK || agent->quorum == NULL) {
+        return code;
+    }
     if (!quorum_load_round(agent->quorum, agent->meta.round)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s/holdfast.db: round %u makes no sense",
                     agent->config.state_dir, agent->meta.round);
@@ -341,16 +371,54 @@ static int make_cores(struct agent *agent)
 
 static void make_renewal(struct agent *agent)
 {
-    struct renewal_config config = {.voter_count = 1,
-                                    .session_ttl_ns = agent->config.session_ttl_ns,
-                                    .grace_period_ns = agent->config.grace_ns,
-                                    .max_drift_percent = agent->config.max_drift_percent};
-    struct message header;
-    const char *address = agent->host_config.addresses[0];
-    config.voters[0] = agent->host_config.agent;
-    snprintf(config.advertise, sizeof(config.advertise), "%s", address != NULL ? address : "");
-    quorum_header(agent->quorum, MESSAGE_RENEW, &header);
+    const struct host_config *host = &agent->host_config;
+    struct renewal_config config = {.voter_count = host->voter_count,
+                                    .session_ttl_ns = host->session_ttl_ns,
+                                    .grace_period_ns = host->grace_ns,
+                                    .max_drift_percent = host->max_drift_percent,
+                                    .rules = message_rules_digest(&agent->rules)};
+    struct message header = {.membership = agent->meta.membership,
+                             .from = host->agent,
+                             .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};
+    memcpy(config.voters, host->voters, sizeof(config.voters));
+    memcpy(config.advertise, agent->config.advertise, sizeof(config.advertise));
+    if (agent->quorum != NULL) {
+        quorum_header(agent->quorum, MESSAGE_RENEW, &header);
+    }
     renewal_init(&agent->renewal, &config, &header);
+}
+
+/* What a cell is was stored when the agent first ran: a configuration that says otherwise is
+ * refused. (A cell of one voter is what its only voter says.) */
+static int check_rules(struct agent *agent)
+{
+    struct message_rules stored;
+    bool found = false;
+    uint64_t commit;
+    if (!store_rules(agent->store, &stored, &found)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    bool alone = agent->rules.voter_count == 1 && (!found || stored.voter_count == 1);
+    if (found && !alone && !agent->config.observer &&
+        message_rules_digest(&agent->rules) != message_rules_digest(&stored)) {
+        return fail(agent, AGENT_EXIT_CONFIG,
+                    "the configuration is not that of the cell that %s/holdfast.db belongs to",
+                    agent->config.state_dir);
+    }
+    if (!found && !alone && agent->meta.session_epoch != 0 && !agent->meta.rejoin) {
+        return fail(agent, AGENT_EXIT_CONFIG,
+                    "%s/holdfast.db is of a cell of one host, found [voters] with %u",
+                    agent->config.state_dir, agent->rules.voter_count);
+    }
+    if (found && message_rules_digest(&stored) == message_rules_digest(&agent->rules)) {
+        return AGENT_EXIT_OK;
+    }
+    if (!store_begin(agent->store) || !store_put_rules(agent->store, &agent->rules) ||
+        !store_commit(agent->store, &commit)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    agent->meta.commit = commit;
+    return AGENT_EXIT_OK;
 }
 
 /* ---- regions ---- */
@@ -388,8 +456,8 @@ static bool load_slot(void *arg, const struct store_slot *slot)
 
 static void load_grants(struct agent *agent)
 {
-    for (uint32_t name = names_next(agent->names, NAMES_NONE); name != NAMES_NONE;
-         name = names_next(agent->names, name)) {
+    for (uint32_t name = names_next(agent->names, NAMES_NONE);
+         agent->quorum != NULL && name != NAMES_NONE; name = names_next(agent->names, name)) {
         struct quorum_register reg;
         if (quorum_look(agent->quorum, name, &reg)) {
             host_load_grant(agent->host, &reg.name, &reg.value);
@@ -535,7 +603,10 @@ static int begin_epoch(struct agent *agent)
     if (!store_commit(store, &commit)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
     }
-    quorum_set_commit(agent->quorum, commit);
+    agent->meta.commit = commit;
+    if (agent->quorum != NULL) {
+        quorum_set_commit(agent->quorum, commit);
+    }
     return AGENT_EXIT_OK;
 }
 
@@ -619,6 +690,13 @@ int agent_prepare(struct agent *agent)
     }
     if (code == AGENT_EXIT_OK) {
         fill_host_config(agent);
+        fill_rules(agent);
+        code = check_rules(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
+        code = peers_open(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
         code = make_session(agent);
     }
     if (code == AGENT_EXIT_OK && !clients_load(agent)) {
@@ -637,6 +715,8 @@ static void close_fd(int fd)
 void agent_release(struct agent *agent)
 {
     agent_close_loop(agent);
+    peers_close(agent);
+    disk_close(agent);
     driver_destroy(agent->driver);
     agent->driver = NULL;
     release_cores(agent);

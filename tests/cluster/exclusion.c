@@ -37,7 +37,6 @@ enum {
 
 static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
                              "socket = %D/agent.sock\n"
-                             "[cell]\nlisten = tcp://127.0.0.1:7411\n"
                              "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
                              "[namespace.orders]\nusers = root\n[namespace.mail]\nusers = root\n";
 

@@ -12,7 +12,6 @@ enum { LOCKS = 20, CLIENTS = 6, HANDLES = 40, BLOCKS = 2 };
 
 static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
                              "socket = %D/agent.sock\n"
-                             "[cell]\nlisten = tcp://127.0.0.1:7411\n"
                              "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
                              "[limits]\nlocks = 20\nclients = 6\nhandles = 40\nblocks = 2\n";
 

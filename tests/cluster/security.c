@@ -14,7 +14,6 @@ enum { NOBODY = 65534, DAEMON = 1 };
 
 static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
                              "socket = %D/agent.sock\n"
-                             "[cell]\nlisten = tcp://127.0.0.1:7411\n"
                              "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
                              "[namespace.open]\nusers = nobody, daemon\n"
                              "[namespace.secret]\nusers = root\n"

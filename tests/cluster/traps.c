@@ -17,7 +17,7 @@ enum { LONG_DELAY_MS = 60000, SHORT_MS = 20 };
 
 static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
                              "socket = %D/agent.sock\n"
-                             "[cell]\nlisten = tcp://127.0.0.1:7411\nsession_ttl = 5s\n"
+                             "[cell]\nsession_ttl = 5s\n"
                              "grace_period = 1s\n"
                              "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
                              "[namespace.other]\nusers = root\n"

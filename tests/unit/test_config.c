@@ -68,7 +68,7 @@ START_TEST(every_key)
                                "users = root\n"
                                "[cell]\n"
                                "listen = tcp://0.0.0.0:7411\n"
-                               "advertise = tls+tcp://[::1]:7411\n"
+                               "advertise = tcp://10.0.0.1:7411\n"
                                "session_ttl = 1500ms\n"
                                "grace_period = 2m\n"
                                "max_drift = 5%\n"
@@ -89,7 +89,10 @@ START_TEST(every_key)
     ck_assert_str_eq(config.state_dir, "/srv/state");
     ck_assert_str_eq(config.socket, "/srv/run/a.sock");
     ck_assert_str_eq(config.listen, "tcp://0.0.0.0:7411");
-    ck_assert_str_eq(config.advertise, "tls+tcp://[::1]:7411");
+    ck_assert_str_eq(config.advertise, "tcp://10.0.0.1:7411");
+    ck_assert(!config.observer);
+    ck_assert_uint_eq(config.voter_count, 1);
+    ck_assert_str_eq(config.voters[0].name, "host-a");
     ck_assert_int_eq(config.session_ttl_ns, 1500000000);
     ck_assert_int_eq(config.grace_ns, 120000000000);
     ck_assert_uint_eq(config.max_drift_percent, 5);
@@ -167,10 +170,26 @@ static const struct {
     {"[nonsense]\nx = 1\n", ":4: [nonsense]: found an unknown section"},
     {"just words\n", ":4: found neither, expected [section] or key = value"},
     {"[cell\n", ":4: found neither, expected [section] or key = value"},
-    {"[voters]\na = tcp://x:1\nb = tcp://x:2\nc = tcp://x:3\n",
-     ":5: not in this version: [voters] with 3 voters"},
-    {"role = observer\n", ":4: not in this version: [agent] role = observer"},
-    {"[tls]\nca = /x\n", ":5: not in this version: [tls] ca"},
+    {"role = observer\n", ":4: [agent] role: found observer without [voters]"},
+    {"role = observer\n[voters]\na = tcp://x:1\n", ":6: [voters]: found a, whose role is observer"},
+    {"role = observer\n[voters]\nb = tcp://x:1\n", ":6: [cell] listen: found none, expected tcp:"},
+    {"[voters]\na = tcp://x:1\nb = tcp://x:1\n", ":6: [voters] b: found the address of a"},
+    {"[voters]\na = tcp://0.0.0.0:1\n", ":5: [voters] a: found \"tcp://0.0.0.0:1\", expected an "},
+    {"[voters]\na = tcp://x:1\nb = tcp://x:2\nc = tcp://x:3\nd = tcp://x:4\ne = tcp://x:5\n"
+     "f = tcp://x:6\ng = tcp://x:7\nh = tcp://x:8\n",
+     ":12: [voters] h: found one more, expected 1, 3, 5 or 7"},
+    {"[voters]\na = tcp://x:1\n[cell]\nlisten = tcp://0.0.0.0:1\nadvertise = tcp://y:1\n",
+     ":8: [cell] advertise: found \"tcp://y:1\", expected \"tcp://x:1\" as in [voters]"},
+    {"[cell]\nlisten = tcp://0.0.0.0:1\n",
+     ":5: [cell] advertise: found \"tcp://0.0.0.0:1\", expec"},
+    {"[cell]\nadvertise = tcp://x:1\n", ":5: [cell] advertise: found it without listen"},
+    {"[tls]\nca = /x\n", ":5: [tls]: found no cert, expected ca, cert and key"},
+    {"[cell]\nlisten = tls+tcp://x:1\n", ":5: [cell] listen: found \"tls+tcp://x:1\", expected "
+                                         "[tls] with ca"},
+    {"[cell]\nlisten = tcp://x:1\n[tls]\nca = /x\ncert = /x\nkey = /x\n",
+     ":5: [cell] listen: found \"tcp://x:1\", expected tls+tcp:// everywhere"},
+    {"[voters]\na = tcp://x:1\nb = tls+tcp://x:2\nc = tcp://x:3\n",
+     ":6: [voters] b: found \"tls+tcp://x:2\", expected [tls] with"},
     {"[http]\nlisten = http://127.0.0.1:7412\n", ":5: not in this version: [http] listen"},
 };
 
@@ -184,6 +203,32 @@ START_TEST(what_is_wrong_is_told_in_one_line)
     ck_assert_msg(strncmp(error, expected, strlen(expected)) == 0, "found    %s\nexpected %s",
                   error, expected);
     ck_assert_ptr_null(strchr(error, '\n'));
+}
+END_TEST
+
+START_TEST(a_cell_of_three_and_its_observer)
+{
+    static const char others[] = "[voters]\nc = tls+tcp://x:3\na = tls+tcp://x:1\n"
+                                 "b = tls+tcp://x:2\n[tls]\nca = /x/ca\ncert = /x/c\nkey = /x/k\n";
+    char text[512];
+    snprintf(text, sizeof(text), "%s%s", minimal, others);
+    ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+    ck_assert_uint_eq(config.voter_count, 3);
+    for (unsigned i = 0; i < 3; i++) { /* every agent has them in the same order */
+        ck_assert_int_eq(config.voters[i].name[0], (int)('a' + i));
+        ck_assert_int_eq(config.voters[i].address[12], (int)('1' + i));
+    }
+    ck_assert_str_eq(config.listen, "tls+tcp://x:1");
+    ck_assert_str_eq(config.advertise, "tls+tcp://x:1");
+    ck_assert_str_eq(config.tls_key, "/x/k");
+    snprintf(text, sizeof(text),
+             "[agent]\nname = o\ncell = c\nrole = observer\n[cell]\nlisten = tls+tcp://0.0.0.0:4\n"
+             "advertise = tls+tcp://y:4\n%s",
+             others);
+    ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+    ck_assert(config.observer);
+    ck_assert_uint_eq(config.voter_count, 3);
+    ck_assert_str_eq(config.advertise, "tls+tcp://y:4");
 }
 END_TEST
 
@@ -330,6 +375,7 @@ int main(void)
     tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, what_must_be_there);
+    tcase_add_test(files, a_cell_of_three_and_its_observer);
     tcase_add_test(files, a_long_line_is_not_cut_silently);
     tcase_add_test(files, only_the_first_error_is_told);
     tcase_add_test(files, control_characters_are_not_repeated);

@@ -188,6 +188,13 @@ void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actio
     }
 }
 
+void renewal_connected(struct renewal *renewal, int64_t now_ns)
+{
+    if (renewal_state(renewal, now_ns) == RENEWAL_JEOPARDY && now_ns < renewal->next_round_ns) {
+        renewal->next_round_ns = now_ns;
+    }
+}
+
 int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns)
 {
     if (renewal->epoch == 0 || is_lost(renewal, now_ns)) {

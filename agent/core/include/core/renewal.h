@@ -86,6 +86,10 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 /* At renewal_next_tick_ns() or later: sends what is due. */
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
 
+/* The connection to a voter is there (again): what was sent before is lost. Makes a round due at
+ * once if the lease is not safe. */
+void renewal_connected(struct renewal *renewal, int64_t now_ns);
+
 /* When the next tick is due: a renewal, or a change of state by time alone. INT64_MAX: never. */
 int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);
 

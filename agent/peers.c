@@ -1,0 +1,459 @@
+/* The other agents: see peers.h. */
+#include "peers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "io/clock.h"
+#include "io/transport.h"
+#include "proto/check.h"
+#include "proto/region.h"
+#include "proto/wire.h"
+
+enum {
+    BUCKETS = 2 * TRANSPORT_PEERS_MAX, /* a power of two */
+    BUFFER_SIZE = 64 * 1024,
+    BUFFERS_KEPT = 64, /* more than so many at once are freed again */
+    REMOTE_MAX = 64,
+    REFUSED_MAX = 64,
+};
+
+static const int64_t minute_ns = 60000000000;
+
+struct peer_agent {
+    struct message_agent name;
+    char address[MESSAGE_ADDRESS_MAX];
+    uint32_t link;         /* the transport's number of it */
+    unsigned char *buffer; /* NULL: nothing is on its way */
+    struct wire_writer writer;
+    uint64_t commit; /* as the packet's header says */
+    bool silent;     /* and that was said */
+};
+
+/* Whose packets were refused lately. */
+struct refused {
+    uint64_t remote; /* a hash; 0: nobody */
+    int64_t told_ns;
+};
+
+struct peers {
+    struct agent *agent;
+    struct transport *transport;
+    uv_poll_t poll;
+    bool started;
+    uint32_t count;
+    struct peer_agent peers[TRANSPORT_PEERS_MAX];
+    uint16_t buckets[BUCKETS]; /* index + 1, by the name's hash; 0: none */
+    uint32_t dirty_count;
+    uint16_t dirty[TRANSPORT_PEERS_MAX]; /* those with a buffer */
+    unsigned char *kept[BUFFERS_KEPT];
+    uint32_t kept_count;
+    uint64_t commit; /* the last that a message told */
+    struct refused refused[REFUSED_MAX];
+    struct log_limit link_limit;
+    struct log_limit refused_limit;
+    struct log_limit trouble_limit;
+    struct message message; /* while it is read */
+};
+
+/* ---- by name ---- */
+
+static uint16_t *find_bucket(struct peers *peers, const struct message_agent *name)
+{
+    uint64_t hash = hfi_name_hash(name->text, name->length);
+    uint32_t at = (uint32_t)(hash & (BUCKETS - 1));
+    while (peers->buckets[at] != 0 &&
+           memcmp(&peers->peers[peers->buckets[at] - 1].name, name, sizeof(*name)) != 0) {
+        at = (at + 1) & (BUCKETS - 1); /* ends: it is never more than half full */
+    }
+    return &peers->buckets[at];
+}
+
+static struct peer_agent *find_peer(struct peers *peers, const struct message_agent *name)
+{
+    uint16_t bucket = *find_bucket(peers, name);
+    return bucket == 0 ? NULL : &peers->peers[bucket - 1];
+}
+
+/* NULL: there are too many. */
+static struct peer_agent *make_peer(struct peers *peers, const struct message_agent *name)
+{
+    uint16_t *bucket = find_bucket(peers, name);
+    if (*bucket == 0) {
+        if (peers->count == TRANSPORT_PEERS_MAX) {
+            return NULL;
+        }
+        struct peer_agent *peer = &peers->peers[peers->count++];
+        peer->name = *name;
+        peer->link = TRANSPORT_PEER_NONE;
+        *bucket = (uint16_t)peers->count;
+    }
+    return &peers->peers[*bucket - 1];
+}
+
+/* ---- what goes out ---- */
+
+static unsigned char *take_buffer(struct peers *peers)
+{
+    return peers->kept_count > 0 ? peers->kept[--peers->kept_count] : malloc(BUFFER_SIZE);
+}
+
+static void leave_buffer(struct peers *peers, unsigned char *buffer)
+{
+    if (peers->kept_count < BUFFERS_KEPT) {
+        peers->kept[peers->kept_count++] = buffer;
+    } else {
+        free(buffer);
+    }
+}
+
+static void begin_packet(struct peers *peers, struct peer_agent *peer, uint64_t commit)
+{
+    const struct agent *agent = peers->agent;
+    struct wire_header header = {.cell = agent->host_config.cell,
+                                 .from = agent->host_config.agent,
+                                 .membership = agent->meta.membership,
+                                 .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
+                                 .commit = commit};
+    peer->commit = commit;
+    wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header);
+}
+
+static void send_packet(struct peers *peers, struct peer_agent *peer)
+{
+    size_t size = wire_end(&peer->writer);
+    /* Lost if the peer is gone or its queue full: the cores repeat what matters. */
+    (void)transport_send(peers->transport, peer->link, peer->buffer, size);
+}
+
+/* A packet to that agent whose header says this commit. NULL: it cannot be reached. */
+static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to,
+                                      uint64_t commit)
+{
+    struct peer_agent *peer = find_peer(peers, to);
+    if (peer == NULL || peer->link == TRANSPORT_PEER_NONE) {
+        return NULL;
+    }
+    if (peer->buffer == NULL) {
+        peer->buffer = take_buffer(peers);
+        if (peer->buffer == NULL) {
+            return NULL; /* a message is lost */
+        }
+        peers->dirty[peers->dirty_count++] = (uint16_t)(peer - peers->peers);
+        begin_packet(peers, peer, commit);
+    } else if (peer->commit < commit) {
+        /* What a message promises must not be told under an older commit. */
+        send_packet(peers, peer);
+        begin_packet(peers, peer, commit);
+    }
+    return peer;
+}
+
+void peers_send(void *arg, const struct message_agent *to, const struct message *message)
+{
+    struct peers *peers = ((struct agent *)arg)->peers;
+    if (peers == NULL) {
+        return; /* there is nobody */
+    }
+    peers->commit = message->commit > peers->commit ? message->commit : peers->commit;
+    struct peer_agent *peer = open_packet(peers, to, peers->commit);
+    if (peer == NULL || wire_add(&peer->writer, message)) {
+        return;
+    }
+    send_packet(peers, peer);
+    begin_packet(peers, peer, peers->commit);
+    HF_CHECK(wire_add(&peer->writer, message));
+}
+
+void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size)
+{
+    struct peers *peers = ((struct agent *)arg)->peers;
+    struct peer_agent *peer = peers == NULL ? NULL : open_packet(peers, to, peers->commit);
+    if (peer == NULL || wire_add_gossip(&peer->writer, bytes, size)) {
+        return;
+    }
+    send_packet(peers, peer);
+    begin_packet(peers, peer, peers->commit);
+    HF_CHECK(wire_add_gossip(&peer->writer, bytes, size));
+}
+
+void peers_flush(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    for (uint32_t i = 0; peers != NULL && i < peers->dirty_count; i++) {
+        struct peer_agent *peer = &peers->peers[peers->dirty[i]];
+        send_packet(peers, peer);
+        leave_buffer(peers, peer->buffer);
+        peer->buffer = NULL;
+    }
+    if (peers != NULL) {
+        peers->dirty_count = 0;
+    }
+}
+
+/* ---- where they are ---- */
+
+/* Which voter an agent is; voter_count: none. */
+static uint32_t find_voter(const struct agent *agent, const struct message_agent *name)
+{
+    const struct host_config *config = &agent->host_config;
+    uint32_t voter = 0;
+    while (voter < config->voter_count &&
+           memcmp(&config->voters[voter], name, sizeof(*name)) != 0) {
+        voter++;
+    }
+    return voter;
+}
+
+static bool dial(struct peers *peers, const struct message_agent *name, const char *address)
+{
+    struct peer_agent *peer = make_peer(peers, name);
+    uint32_t link = peer == NULL ? TRANSPORT_PEER_NONE : transport_peer(peers->transport, address);
+    if (link == TRANSPORT_PEER_NONE) {
+        return false;
+    }
+    peer->link = link;
+    snprintf(peer->address, sizeof(peer->address), "%s", address);
+    return true;
+}
+
+void peers_address(void *arg, const struct message_agent *name, const char *address)
+{
+    struct agent *agent = arg;
+    struct peers *peers = agent->peers;
+    if (peers == NULL || memcmp(name, &agent->host_config.agent, sizeof(*name)) == 0 ||
+        find_voter(agent, name) < agent->host_config.voter_count) {
+        return;
+    }
+    const struct peer_agent *peer = find_peer(peers, name);
+    if ((peer != NULL && strcmp(peer->address, address) == 0) ||
+        transport_address_error(address) != NULL) {
+        return;
+    }
+    if (!dial(peers, name, address)) {
+        struct log_line line;
+        log_begin_limited(&line, LOG_LEVEL_WARN, "peer_not_added", &peers->trouble_limit,
+                          clock_boottime_ns());
+        log_bytes(&line, "agent", name->text, name->length);
+        log_text(&line, "address", address);
+        log_text(&line, "text", "too many agents, or no such address: it gets no answers");
+        log_end(&line);
+    }
+}
+
+/* ---- what comes in ---- */
+
+static uint64_t hash_host(const char *remote)
+{
+    const char *colon = strrchr(remote, ':');
+    size_t size = colon != NULL ? (size_t)(colon - remote) : strlen(remote);
+    return hfi_name_hash(remote, size) | 1;
+}
+
+/* Whether its last line is a minute old; a new remote takes the place of the one told longest
+ * ago. */
+static bool may_complain(struct peers *peers, const char *remote)
+{
+    uint64_t hash = hash_host(remote);
+    int64_t now_ns = clock_boottime_ns();
+    struct refused *place = &peers->refused[0];
+    for (uint32_t i = 0; i < REFUSED_MAX; i++) {
+        struct refused *refused = &peers->refused[i];
+        if (refused->remote == hash) {
+            place = refused;
+            break;
+        }
+        place = refused->told_ns < place->told_ns ? refused : place;
+    }
+    if (place->remote == hash && now_ns - place->told_ns < minute_ns) {
+        return false;
+    }
+    *place = (struct refused){.remote = hash, .told_ns = now_ns};
+    return true;
+}
+
+static void log_refused(struct peers *peers, const struct wire_reader *reader,
+                        enum wire_error error, const char *remote)
+{
+    const struct wire_header *header = &reader->header;
+    struct log_line line;
+    char text[256];
+    if (!may_complain(peers, remote)) {
+        return;
+    }
+    if (error == WIRE_OTHER_CELL) {
+        snprintf(text, sizeof(text), "it belongs to cell %.*s, this agent to %s",
+                 (int)header->cell.length, header->cell.text, peers->agent->config.cell);
+    } else if (error == WIRE_OTHER_VERSION) {
+        snprintf(text, sizeof(text), "it speaks version %u of the protocol, this agent version %d",
+                 reader->version, WIRE_VERSION);
+    } else {
+        snprintf(text, sizeof(text), "%s%s%s%s%s", wire_error_text(error),
+                 reader->bad_kind != NULL ? ": " : "",
+                 reader->bad_kind != NULL ? reader->bad_kind : "",
+                 reader->bad_field != NULL ? ", field " : "",
+                 reader->bad_field != NULL ? reader->bad_field : "");
+    }
+    log_begin_limited(&line, LOG_LEVEL_WARN, "peer_refused", &peers->refused_limit,
+                      clock_boottime_ns());
+    log_text(&line, "remote", remote);
+    if (header->from.length > 0) {
+        log_bytes(&line, "agent", header->from.text, header->from.length);
+    }
+    log_text(&line, "text", text);
+    log_end(&line);
+}
+
+static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+{
+    struct agent *agent = arg;
+    struct peers *peers = agent->peers;
+    struct wire_reader reader;
+    enum wire_item_kind kind;
+    const unsigned char *gossip;
+    size_t gossip_size;
+    enum wire_error error = wire_open(&reader, bytes, size, &agent->host_config.cell);
+    if (error != WIRE_OK) {
+        log_refused(peers, &reader, error, remote);
+        return;
+    }
+    while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
+        if (kind == WIRE_MESSAGE) {
+            driver_received(agent->driver, &peers->message);
+        } else {
+            driver_received_gossip(agent->driver, &reader.header.from, gossip, gossip_size);
+        }
+    }
+}
+
+static void on_link(void *arg, uint32_t link, bool up)
+{
+    struct agent *agent = arg;
+    struct peers *peers = agent->peers;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        const struct peer_agent *peer = &peers->peers[i];
+        if (peer->link != link) {
+            continue;
+        }
+        struct log_line line;
+        log_begin_limited(&line, LOG_LEVEL_INFO, up ? "peer_connected" : "peer_disconnected",
+                          &peers->link_limit, clock_boottime_ns());
+        log_bytes(&line, "agent", peer->name.text, peer->name.length);
+        log_text(&line, "address", peer->address);
+        log_end(&line);
+        driver_link(agent->driver, &peer->name, up);
+    }
+}
+
+static void on_trouble(void *arg, const char *event, const char *address, const char *text)
+{
+    struct peers *peers = ((struct agent *)arg)->peers;
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_WARN, event, &peers->trouble_limit, clock_boottime_ns());
+    if (address != NULL) {
+        log_text(&line, "address", address);
+    }
+    log_text(&line, "text", text);
+    log_end(&line);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct agent *agent = poll->data;
+    (void)status;
+    (void)events;
+    agent_turn(agent);
+    transport_dispatch(agent->peers->transport);
+}
+
+void peers_look(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    int64_t now_ns = clock_boottime_ns();
+    for (uint32_t i = 0; peers != NULL && i < agent->host_config.voter_count; i++) {
+        struct peer_agent *peer = find_peer(peers, &agent->host_config.voters[i]);
+        if (peer == NULL) {
+            continue; /* this agent itself */
+        }
+        bool silent = transport_is_up(peers->transport, peer->link) &&
+                      now_ns - agent->started_ns > agent->config.session_ttl_ns &&
+                      !renewal_voter_up(&agent->renewal, i, now_ns);
+        if (silent && !peer->silent) {
+            struct log_line line;
+            log_begin(&line, LOG_LEVEL_WARN, "voter_silent");
+            log_bytes(&line, "agent", peer->name.text, peer->name.length);
+            log_text(&line, "address", peer->address);
+            log_text(&line, "text", "connected, but it answers no renewal: its log says why");
+            log_end(&line);
+        }
+        peer->silent = silent;
+    }
+}
+
+/* ---- opening and closing ---- */
+
+int peers_open(struct agent *agent)
+{
+    const struct config *config = &agent->config;
+    bool tls = config->tls_ca[0] != '\0';
+    struct transport_config transport = {.listen = config->listen,
+                                         .tls = {.ca = tls ? config->tls_ca : NULL,
+                                                 .cert = tls ? config->tls_cert : NULL,
+                                                 .key = tls ? config->tls_key : NULL},
+                                         .packet_max = WIRE_PACKET_MAX};
+    const struct transport_handler handler = {
+        .arg = agent, .packet = on_packet, .link = on_link, .trouble = on_trouble};
+    char error[TRANSPORT_ERROR_MAX];
+    if (config->listen[0] == '\0') {
+        return AGENT_EXIT_OK;
+    }
+    agent->peers = calloc(1, sizeof(*agent->peers));
+    if (agent->peers == NULL) {
+        snprintf(agent->error, sizeof(agent->error), "out of memory");
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    agent->peers->agent = agent;
+    agent->peers->transport = transport_open(&transport, &handler, error);
+    if (agent->peers->transport == NULL) {
+        snprintf(agent->error, sizeof(agent->error), "%s", error);
+        free(agent->peers);
+        agent->peers = NULL;
+        return AGENT_EXIT_SOFTWARE;
+    }
+    return AGENT_EXIT_OK;
+}
+
+bool peers_start(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    const struct host_config *config = &agent->host_config;
+    if (peers == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (i != config->self && !dial(peers, &config->voters[i], config->addresses[i])) {
+            return false;
+        }
+    }
+    peers->started = true;
+    return agent_poll(agent, &peers->poll, transport_fd(peers->transport), on_readable);
+}
+
+void peers_close(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    if (peers == NULL) {
+        return;
+    }
+    transport_close(peers->transport);
+    for (uint32_t i = 0; i < peers->count; i++) {
+        free(peers->peers[i].buffer);
+    }
+    for (uint32_t i = 0; i < peers->kept_count; i++) {
+        free(peers->kept[i]);
+    }
+    free(peers);
+    agent->peers = NULL;
+}

@@ -1,0 +1,44 @@
+/*
+ * The other agents of the cell, by name: where they listen, and what is on its way to them.
+ *
+ * The voters' addresses are the configuration's; where any other agent listens it says itself
+ * (driver_operations.address), and is believed: a wrong address loses only messages.
+ *
+ * All that goes to one agent in one turn of the loop is one packet; peers_flush() sends them. What
+ * arrives is checked whole (proto/wire.h), then given to the driver, item by item. Packets of
+ * another cell, another protocol version, or that make no sense are refused; that is logged once a
+ * minute for each remote.
+ *
+ * An agent that does not listen has none of this (agent->peers is NULL): a cell of one host.
+ */
+#ifndef AGENT_PEERS_H
+#define AGENT_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/message.h"
+
+struct agent;
+struct peers;
+
+/* Opens the transport; AGENT_EXIT_OK, or the exit code and agent->error. Nothing if the agent does
+ * not listen. */
+int peers_open(struct agent *agent) __attribute__((warn_unused_result));
+/* Begins to dial the voters and to take what arrives; the driver has been started. */
+bool peers_start(struct agent *agent) __attribute__((warn_unused_result));
+void peers_close(struct agent *agent);
+
+/* driver_operations: arg is the agent. */
+void peers_send(void *arg, const struct message_agent *to, const struct message *message);
+void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
+void peers_address(void *arg, const struct message_agent *agent, const char *address);
+
+/* The end of a turn: sends what has collected. */
+void peers_flush(struct agent *agent);
+
+/* Now and then: tells of voters that are connected but do not answer. */
+void peers_look(struct agent *agent);
+
+#endif

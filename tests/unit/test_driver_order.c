@@ -1,0 +1,566 @@
+/*
+ * What waits for the disk in a cell of many, message by message: with a quorum core, a host core
+ * and a disk that do as the test tells them.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+static struct driver *driver;
+static struct renewal renewal;
+static int64_t now_ns;
+static char trace[4096]; /* what happened, in order: one word each */
+
+static void note(const char *word)
+{
+    ck_assert_uint_lt(strlen(trace) + strlen(word) + 2, sizeof(trace));
+    if (trace[0] != '\0') {
+        strcat(trace, " ");
+    }
+    strcat(trace, word);
+}
+
+static void note_about(const char *what, const char *word)
+{
+    char both[64];
+    snprintf(both, sizeof(both), "%s%s", what, word);
+    note(both);
+}
+
+static const struct {
+    enum message_kind kind;
+    const char *word;
+} words[] = {
+    {MESSAGE_PREPARE, "prepare"},     {MESSAGE_PROMISE, "promise"},     {MESSAGE_VALUE, "value"},
+    {MESSAGE_ACCEPT, "accept"},       {MESSAGE_ACCEPTED, "accepted"},   {MESSAGE_RENEW, "renew"},
+    {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"}, {MESSAGE_GRANT, "grant"},
+    {MESSAGE_RECALL, "recall"},       {MESSAGE_RENEW_ACK, "renew-ack"}, {MESSAGE_BEAT, "beat"},
+    {MESSAGE_HELLO_ACK, "hello-ack"},
+};
+
+static const char *word_of(enum message_kind kind)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (words[i].kind == kind) {
+            return words[i].word;
+        }
+    }
+    ck_abort_msg("a message of kind %d", (int)kind);
+}
+
+/* ---- the quorum core: on an incoming BEAT it does what `plan` says ---- */
+
+/* p: persist a register, m: persist a promise; then each of these sends: to the agent in `to`. */
+struct step {
+    char what; /* 'p', 'm', or 's' */
+    enum message_kind kind;
+    uint32_t to;
+    uint8_t relay;
+};
+
+static struct step plan[16];
+static unsigned plan_count;
+static struct message_agent names[5]; /* a, b, c voters; o, p not */
+static uint64_t told_commit;
+
+bool message_valid(const struct message *message)
+{
+    return message->from.length > 0;
+}
+
+void message_agent_set(struct message_agent *agent, const void *text, size_t length)
+{
+    memset(agent, 0, sizeof(*agent));
+    agent->length = (uint8_t)length;
+    memcpy(agent->text, text, length);
+}
+
+void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
+{
+    (void)quorum;
+    message_zero(message);
+    message->kind = kind;
+    message->from = names[0];
+    message->commit = told_commit;
+}
+
+void quorum_set_commit(struct quorum *quorum, uint64_t commit)
+{
+    (void)quorum;
+    told_commit = commit;
+}
+
+const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
+{
+    (void)quorum;
+    return &names[index];
+}
+
+int64_t quorum_next_tick_ns(const struct quorum *quorum)
+{
+    (void)quorum;
+    return INT64_MAX;
+}
+
+static struct action *emit(struct actions *actions, enum action_kind kind)
+{
+    struct action *action = &actions->items[actions->count++];
+    memset(action, 0, offsetof(struct action, as) + sizeof(struct quorum_promise));
+    action->kind = kind;
+    return action;
+}
+
+static void follow_plan(struct actions *actions)
+{
+    for (unsigned i = 0; i < plan_count; i++) {
+        const struct step *step = &plan[i];
+        if (step->what == 'm') {
+            emit(actions, ACTION_PERSIST_PROMISE);
+        } else if (step->what == 'p') {
+            struct quorum_register *reg = &emit(actions, ACTION_PERSIST_REGISTER)->as.reg;
+            memset(reg, 0, offsetof(struct quorum_register, value.shares));
+        } else {
+            struct action_send *send = &emit(actions, ACTION_SEND)->as.send;
+            send->to = step->to;
+            send->relay = step->relay;
+            quorum_header(NULL, step->kind, &send->message);
+        }
+    }
+}
+
+void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions)
+{
+    (void)quorum;
+    if (event->kind != QUORUM_MESSAGE) {
+        return;
+    }
+    if (event->as.message->kind == MESSAGE_BEAT) {
+        follow_plan(actions);
+    } else {
+        note_about("own:", word_of(event->as.message->kind));
+    }
+}
+
+/* ---- the host core: notes what it gets; on a frame it persists a slot, asks, gives back ---- */
+
+static const char *frame_does;
+
+static struct host_action *host_emit(struct host_actions *actions, enum host_action_kind kind)
+{
+    struct host_action *action = &actions->items[actions->count++];
+    memset(action, 0, sizeof(*action));
+    action->kind = kind;
+    return action;
+}
+
+void host_step(struct host *host, const struct host_event *event, struct host_actions *actions)
+{
+    (void)host;
+    if (event->kind == HOST_MESSAGE) {
+        note_about("host:", word_of(event->as.message->kind));
+    } else if (event->kind == HOST_VOTERS) {
+        char word[32];
+        snprintf(word, sizeof(word), "up%x", event->as.voters.up);
+        note(word);
+    }
+    for (const char *at = frame_does; event->kind == HOST_FRAME && *at != '\0'; at++) {
+        if (*at == 's') {
+            message_agent_set(
+                (struct message_agent *)&host_emit(actions, HOST_PERSIST_SLOT)->as.slot.name, "x",
+                1);
+            continue;
+        }
+        struct host_send *send = &host_emit(actions, HOST_SEND)->as.send;
+        send->to = *at == 'A' ? 0 : 1; /* its own coordinator, or b */
+        send->relay = *at == 'r' ? 2 : HOST_NO_RELAY;
+        send->message.kind = *at == 'g' ? MESSAGE_GIVE_BACK : MESSAGE_ACQUIRE;
+    }
+}
+
+int64_t host_next_tick_ns(const struct host *host)
+{
+    (void)host;
+    return INT64_MAX;
+}
+
+/* ---- the disk and the network ---- */
+
+static struct {
+    const struct driver_batch *flying;
+    uint64_t commits;
+} disk;
+
+static void commit(void *arg, const struct driver_batch *batch)
+{
+    (void)arg;
+    ck_assert_ptr_null(disk.flying);
+    ck_assert_uint_gt(driver_batch_count(batch), 0);
+    disk.flying = batch;
+    note("flush");
+}
+
+static void land(const char *error)
+{
+    disk.flying = NULL;
+    disk.commits++;
+    note("durable");
+    driver_committed(driver, disk.commits, error);
+}
+
+static struct message last_sent;
+
+static void send_one(void *arg, const struct message_agent *to, const struct message *message)
+{
+    char who[MESSAGE_AGENT_MAX + 2];
+    (void)arg;
+    snprintf(who, sizeof(who), "%.*s:", (int)to->length, to->text);
+    note_about(who, word_of(message->kind));
+    message_copy(&last_sent, message);
+}
+
+static void learn(void *arg, const struct message_agent *agent, const char *address)
+{
+    (void)arg;
+    note_about(agent->text, address);
+}
+
+static void act(void *arg, const struct host_action *action, const unsigned char *bytes)
+{
+    (void)arg;
+    (void)action;
+    (void)bytes;
+}
+
+static void keep_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
+{
+    (void)arg;
+    (void)epoch;
+    (void)deadline_ns;
+}
+
+static void session(void *arg, enum renewal_state state, uint32_t epoch)
+{
+    (void)arg;
+    (void)state;
+    (void)epoch;
+}
+
+static void take_log(void *arg, const struct action_log *log)
+{
+    (void)arg;
+    note(log->event);
+}
+
+static int64_t read_now(void *arg)
+{
+    (void)arg;
+    return now_ns;
+}
+
+static uint64_t draw(void *arg)
+{
+    (void)arg;
+    return 4711;
+}
+
+/* ---- set up ---- */
+
+static void make_driver(bool observer)
+{
+    struct renewal_config renewal_config = {.voter_count = 3,
+                                            .session_ttl_ns = 5000000000,
+                                            .grace_period_ns = 5000000000,
+                                            .max_drift_percent = 10};
+    struct message header;
+    struct driver_config config = {.quorum = observer ? NULL : (struct quorum *)&now_ns,
+                                   .renewal = &renewal,
+                                   .voter_count = 3,
+                                   .operations = {.act = act,
+                                                  .send = send_one,
+                                                  .address = learn,
+                                                  .commit = commit,
+                                                  .log = take_log,
+                                                  .promise = keep_promise,
+                                                  .session = session,
+                                                  .now_ns = read_now,
+                                                  .random = draw}};
+    static const char letters[] = "abcop";
+    for (unsigned i = 0; i < 5; i++) {
+        message_agent_set(&names[i], &letters[i], 1);
+    }
+    memcpy(config.voters, names, 3 * sizeof(names[0]));
+    memcpy(renewal_config.voters, names, 3 * sizeof(names[0]));
+    memset(&disk, 0, sizeof(disk));
+    now_ns = 1000000000;
+    told_commit = 0;
+    plan_count = 0;
+    config.self = names[observer ? 3 : 0];
+    message_zero(&header);
+    header.from = config.self;
+    renewal_init(&renewal, &renewal_config, &header);
+    driver = driver_create(&config);
+    ck_assert_ptr_nonnull(driver);
+    driver_start(driver, 1, false);
+    trace[0] = '\0';
+}
+
+static void set_up(void)
+{
+    make_driver(false);
+}
+
+static void tear_down(void)
+{
+    driver_destroy(driver);
+}
+
+static void receive(enum message_kind kind, unsigned from)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = kind;
+    message.from = names[from];
+    driver_received(driver, &message);
+}
+
+static void do_plan(const struct step *steps, unsigned count)
+{
+    memcpy(plan, steps, count * sizeof(*steps));
+    plan_count = count;
+    receive(MESSAGE_BEAT, 1);
+}
+
+static void do_frame(const char *what)
+{
+    struct host_event event = {.kind = HOST_FRAME};
+    frame_does = what;
+    driver_event(driver, &event);
+}
+
+enum { NO = QUORUM_NO_RELAY };
+
+/* ---- tests ---- */
+
+START_TEST(a_proposal_goes_out_while_the_own_disk_is_written)
+{
+    static const struct step steps[] = {{'p', 0, 0, NO},
+                                        {'s', MESSAGE_ACCEPT, 1, NO},
+                                        {'s', MESSAGE_ACCEPT, 2, NO},
+                                        {'s', MESSAGE_ACCEPTED, 0, NO}};
+    do_plan(steps, 4);
+    ck_assert_str_eq(trace, "b:accept c:accept");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "b:accept c:accept flush");
+    receive(MESSAGE_ACCEPTED, 1); /* another's vote is counted at once */
+    ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted");
+    land(NULL); /* the own one when it is durable */
+    ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted durable own:accepted");
+}
+END_TEST
+
+START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
+{
+    static const struct step first[] = {{'m', 0, 0, NO}, {'s', MESSAGE_PROMISE, 1, NO}};
+    static const struct step second[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPTED, 2, NO}};
+    do_plan(first, 2);
+    driver_flush(driver);
+    do_plan(second, 2); /* while the first is on its way */
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "flush");
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable b:promise");
+    ck_assert_uint_eq(last_sent.commit, 1); /* what it rests on */
+    driver_flush(driver);
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable b:promise flush durable c:accepted");
+    ck_assert_uint_eq(last_sent.commit, 2);
+    driver_flush(driver);
+    ck_assert_ptr_null(disk.flying);
+}
+END_TEST
+
+START_TEST(what_has_nothing_to_persist_waits_for_what_is_on_its_way)
+{
+    static const struct step first[] = {{'p', 0, 0, NO}};
+    static const struct step second[] = {{'s', MESSAGE_ACCEPTED, 1, NO}};
+    do_plan(first, 1);
+    driver_flush(driver);
+    do_plan(second, 1); /* a repeat of an answer, to a row that is not durable yet */
+    ck_assert_str_eq(trace, "flush");
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable b:accepted");
+}
+END_TEST
+
+START_TEST(a_failed_commit_sends_nothing_that_waits)
+{
+    static const struct step steps[] = {
+        {'m', 0, 0, NO}, {'s', MESSAGE_PROMISE, 1, NO}, {'s', MESSAGE_ACCEPTED, 0, NO}};
+    do_plan(steps, 3);
+    driver_flush(driver);
+    land("disk on fire");
+    receive(MESSAGE_ACCEPTED, 1);
+    driver_flush(driver);
+    driver_tick(driver);
+    ck_assert_str_eq(trace, "flush durable");
+    ck_assert_str_eq(driver_failed(driver), "store: disk on fire");
+}
+END_TEST
+
+START_TEST(an_own_reading_waits_for_the_promise_alone)
+{
+    static const struct step promised[] = {{'m', 0, 0, NO}, {'s', MESSAGE_VALUE, 0, NO}};
+    static const struct step accepted[] = {
+        {'p', 0, 0, NO}, {'s', MESSAGE_VALUE, 0, NO}, {'s', MESSAGE_VALUE, 1, NO}};
+    do_plan(promised, 2);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "flush");
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable own:value");
+    do_plan(accepted, 3);
+    ck_assert_str_eq(trace, "flush durable own:value own:value");
+    driver_flush(driver);
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable own:value own:value flush durable b:value");
+}
+END_TEST
+
+START_TEST(a_grant_waits_for_the_slots_row_and_a_recall_for_the_grant)
+{
+    do_frame("sb");
+    ck_assert_str_eq(trace, "b:acquire"); /* asking waits for nothing */
+    driver_flush(driver);
+    receive(MESSAGE_RECALL, 2); /* of another lock */
+    receive(MESSAGE_GRANT, 1);
+    receive(MESSAGE_RECALL, 1);
+    ck_assert_str_eq(trace, "b:acquire flush host:recall");
+    land(NULL);
+    ck_assert_str_eq(trace, "b:acquire flush host:recall durable host:grant host:recall");
+    receive(MESSAGE_GRANT, 1);
+    ck_assert_str_eq(trace,
+                     "b:acquire flush host:recall durable host:grant host:recall host:grant");
+}
+END_TEST
+
+START_TEST(a_give_back_waits_for_the_slots_row)
+{
+    do_frame("sg");
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "flush");
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable b:give-back");
+}
+END_TEST
+
+START_TEST(a_grant_waits_for_no_other_row)
+{
+    static const struct step steps[] = {{'p', 0, 0, NO}, {'s', MESSAGE_GRANT, 0, NO}};
+    do_plan(steps, 2);
+    ck_assert_str_eq(trace, "host:grant");
+}
+END_TEST
+
+START_TEST(relays)
+{
+    static const struct step steps[] = {{'s', MESSAGE_RECALL, 3, 2}, {'s', MESSAGE_RECALL, 3, 0}};
+    struct message message;
+    do_plan(steps, 1);
+    ck_assert_str_eq(trace, "c:recall");
+    ck_assert_str_eq(last_sent.to.text, "o");
+    do_plan(&steps[1], 1); /* this agent is the relay: it goes straight there */
+    ck_assert_str_eq(trace, "c:recall o:recall");
+    do_frame("r");
+    ck_assert_str_eq(trace, "c:recall o:recall c:acquire");
+    ck_assert_str_eq(last_sent.to.text, "b");
+    message_zero(&message);
+    message.kind = MESSAGE_RECALL;
+    message.from = names[1];
+    message.to = names[3];
+    driver_received(driver, &message); /* another's: passed on, once */
+    ck_assert_str_eq(trace, "c:recall o:recall c:acquire o:recall");
+    ck_assert(last_sent.relayed);
+    message.relayed = true;
+    driver_received(driver, &message);
+    message.relayed = false;
+    message.kind = MESSAGE_ACCEPT; /* voters talk to each other directly */
+    driver_received(driver, &message);
+    ck_assert_str_eq(trace, "c:recall o:recall c:acquire o:recall");
+    message.kind = MESSAGE_RECALL;
+    message.to = names[0];
+    message.relayed = true;
+    driver_received(driver, &message);
+    ck_assert_str_eq(trace, "c:recall o:recall c:acquire o:recall host:recall");
+}
+END_TEST
+
+START_TEST(only_voters_say_what_voters_say)
+{
+    static const enum message_kind kinds[] = {MESSAGE_PROMISE, MESSAGE_ACCEPTED, MESSAGE_ACCEPT,
+                                              MESSAGE_GRANT, MESSAGE_RECALL};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        receive(kinds[i], 3);
+        receive(kinds[i], 0); /* from itself, over the network */
+    }
+    ck_assert_str_eq(trace, "");
+    receive(MESSAGE_ACQUIRE, 3);
+    ck_assert_str_eq(trace, "own:acquire");
+}
+END_TEST
+
+START_TEST(the_host_core_is_told_which_voters_there_are)
+{
+    driver_link(driver, &names[2], false);
+    ck_assert_str_eq(trace, "up3");
+    driver_link(driver, &names[2], true);
+    ck_assert_str_eq(trace, "up3 up7");
+    while (now_ns < 10000000000) { /* nobody ever answers */
+        now_ns = driver_next_ns(driver);
+        driver_tick(driver);
+        driver_flush(driver);
+    }
+    ck_assert_ptr_nonnull(strstr(trace, " up1"));
+}
+END_TEST
+
+START_TEST(an_observer_has_no_vote)
+{
+    driver_destroy(driver);
+    make_driver(true);
+    receive(MESSAGE_ACCEPT, 1);
+    receive(MESSAGE_ACQUIRE, 4);
+    ck_assert_str_eq(trace, "");
+    do_frame("A");
+    ck_assert_str_eq(trace, "a:acquire");
+    ck_assert_str_eq(last_sent.from.text, "o");
+    receive(MESSAGE_GRANT, 0);
+    ck_assert_str_eq(trace, "a:acquire host:grant");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("driver_order");
+    TCase *order = tcase_create("order");
+    tcase_add_checked_fixture(order, set_up, tear_down);
+    tcase_add_test(order, a_proposal_goes_out_while_the_own_disk_is_written);
+    tcase_add_test(order, a_promise_waits_for_the_batch_that_it_is_in);
+    tcase_add_test(order, what_has_nothing_to_persist_waits_for_what_is_on_its_way);
+    tcase_add_test(order, a_failed_commit_sends_nothing_that_waits);
+    tcase_add_test(order, an_own_reading_waits_for_the_promise_alone);
+    tcase_add_test(order, a_grant_waits_for_the_slots_row_and_a_recall_for_the_grant);
+    tcase_add_test(order, a_give_back_waits_for_the_slots_row);
+    tcase_add_test(order, a_grant_waits_for_no_other_row);
+    tcase_add_test(order, relays);
+    tcase_add_test(order, only_voters_say_what_voters_say);
+    tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
+    tcase_add_test(order, an_observer_has_no_vote);
+    suite_add_tcase(suite, order);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
