@@ -27,6 +27,8 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
     cell->others = calloc(CELL_INBOX, sizeof(*cell->others));
     ck_assert_ptr_nonnull(cell->others);
     ck_assert_ptr_nonnull(cell->packets);
+    cell->own = calloc(CELL_ACTIONS, sizeof(*cell->own));
+    ck_assert(cell->packets != NULL && cell->own != NULL);
     cell->config = (struct quorum_config){
         .limits = {.registers = REGISTERS,
                    .agents = AGENTS,
@@ -99,6 +101,7 @@ void cell_destroy(struct cell *cell)
     }
     free(cell->packets);
     free(cell->others);
+    free(cell->own);
     free(cell);
 }
 
@@ -204,7 +207,9 @@ static void network_put(struct cell *cell, uint32_t to, const struct message *me
 static void network_send(struct cell *cell, uint32_t from, uint32_t to,
                          const struct message *message)
 {
-    if (to >= cell->config.voter_count || cell->cut[from][to] ||
+    bool dropped = message->kind < 64 && to < CELL_NODES &&
+                   (cell->drop[from][to] >> message->kind & 1) != 0;
+    if (to >= cell->config.voter_count || cell->cut[from][to] || dropped ||
         cell_random(cell) % 100 < cell->loss_percent) {
         return;
     }
@@ -227,6 +232,9 @@ static void host_receive(struct cell *cell, uint32_t node, const struct message 
 {
     ck_assert(message_valid(message));
     struct cell_node *at = &cell->nodes[node];
+    if (message->kind == MESSAGE_GRANT) {
+        at->last_grant = message->as.grant;
+    }
     if (cell->host != NULL) {
         cell->host(cell->host_arg, node, message);
     } else if (at->inbox_count < CELL_INBOX) {
@@ -298,10 +306,9 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
         return;
     }
     ck_assert_uint_eq(at->actions.count, 0);
-    struct message *own = calloc(CELL_ACTIONS, sizeof(*own));
+    struct message *own = cell->own;
     uint32_t first = 0;
     uint32_t last = 0;
-    ck_assert_ptr_nonnull(own);
     quorum_step(at->quorum, &event, &at->actions);
     for (uint32_t turn = 0; turn < TURNS_MAX; turn++) {
         ck_assert_uint_le(at->actions.count, QUORUM_STEP_ACTIONS);
@@ -313,6 +320,10 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
             const struct action *action = &at->actions.items[i];
             if (action->kind != ACTION_SEND) {
                 continue;
+            }
+            cell->sent[action->as.send.message.kind]++;
+            if (cell->tap != NULL) {
+                cell->tap(cell->tap_arg, node, action->as.send.to, &action->as.send.message);
             }
             if (action->as.send.to >= cell->config.voter_count) {
                 message_copy(&cell->others[cell->other_count++ % CELL_INBOX],
@@ -340,7 +351,6 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
         event.as.message = &message;
         quorum_step(at->quorum, &event, &at->actions);
     }
-    free(own);
 }
 
 void cell_start(struct cell *cell, uint32_t node)
@@ -436,10 +446,10 @@ static bool is_ready(const struct cell *cell)
 void cell_run_ready(struct cell *cell)
 {
     for (uint32_t turn = 0; turn < 1000; turn++) {
+        cell_run(cell, 20 * CELL_MS);
         if (is_ready(cell)) {
             return;
         }
-        cell_run(cell, 20 * CELL_MS);
     }
     ck_abort_msg("the cell never gets ready");
 }

@@ -38,6 +38,7 @@ struct cell_node {
     struct actions actions;
     struct message inbox[CELL_INBOX]; /* for the host, if cell.host is NULL */
     uint32_t inbox_count;
+    struct message_grant last_grant; /* its host's */
 };
 
 struct cell_packet {
@@ -56,12 +57,18 @@ struct cell {
     uint32_t repeat_percent;
     int64_t delay_max_ns;
     bool cut[CELL_NODES][CELL_NODES]; /* from, to */
+    uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to: bits of message kinds that get lost */
     bool silent;                      /* nobody is told that a link broke, or is there again */
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
     uint32_t packet_count;
     struct message *others; /* to agents that are no voters, the last of CELL_INBOX */
     uint32_t other_count;   /* in all */
+    struct message *own;             /* those of a node to itself, of a step */
+    uint64_t sent[MESSAGE_KIND_END]; /* messages by kind, also those of a node to itself */
+    /* Sees every message that is sent, when what it waits for is durable. */
+    void (*tap)(void *arg, uint32_t from, uint32_t to, const struct message *message);
+    void *tap_arg;
     /* Gets what is for the host of a node; may send by cell_send. */
     void (*host)(void *arg, uint32_t node, const struct message *message);
     void *host_arg;

@@ -97,6 +97,7 @@ static void forget(struct peer *peer)
 void beat_start(struct quorum *quorum)
 {
     quorum->beat_ns = NEVER;
+    quorum->begin_ns = INT64_MIN;
     if (quorum->config.voter_count == 1) {
         return;
     }
@@ -109,7 +110,19 @@ void beat_start(struct quorum *quorum)
         quorum->peers[voter].heard_ns = quorum->now_ns;
     }
     quorum->beat_last_ns = INT64_MIN;
+    quorum->begin_ns = quorum->now_ns + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
     beat_soon(quorum);
+}
+
+bool beat_all_heard(const struct quorum *quorum)
+{
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        const struct peer *peer = &quorum->peers[voter];
+        if (voter != quorum->config.self && !peer->broken && peer->number == 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void beat_soon(struct quorum *quorum)

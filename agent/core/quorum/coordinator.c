@@ -29,7 +29,7 @@ enum {
     PAUSE_MAX_MS = 60,
     HAND_BACK_MS = 1000, /* so long the preferred voter has to be well */
     IDLE_MIN_MS = 1000,  /* so long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 60000, /* if it happens again and again */
+    IDLE_MAX_MS = 4000,  /* if it happens again and again */
 };
 
 static uint64_t own_ballot(const struct quorum *quorum)
@@ -282,8 +282,10 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     if (best != self || coordinator_claimed(quorum, p, self)) {
         return false;
     }
-    if (quorum->now_ns < partition->retry_ns) {
-        look_again_at(quorum, partition->retry_ns);
+    int64_t begin_ns = partition->retry_ns > quorum->begin_ns ? partition->retry_ns
+                                                              : quorum->begin_ns;
+    if (quorum->now_ns < begin_ns) {
+        look_again_at(quorum, begin_ns);
         return false;
     }
     begin(quorum, p);
@@ -298,6 +300,9 @@ void coordinator_review(struct quorum *quorum)
     if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
         look_again_at(quorum, quorum->now_ns);
         return;
+    }
+    if (quorum->now_ns < quorum->begin_ns && beat_all_heard(quorum)) {
+        quorum->begin_ns = quorum->now_ns;
     }
     uint8_t able = beat_able(quorum);
     bool begun = false;
@@ -437,7 +442,7 @@ void coordinator_round_age(struct quorum *quorum, int64_t began_ns)
         return;
     }
     bool again = quorum->idle_until_ns != INT64_MIN &&
-                 quorum->now_ns - quorum->idle_until_ns < IDLE_MAX_MS * MS_NS;
+                 quorum->now_ns - quorum->idle_until_ns < 2 * IDLE_MAX_MS * MS_NS;
     quorum->idle_ms = again ? 2 * quorum->idle_ms : (uint32_t)IDLE_MIN_MS;
     quorum->idle_ms = quorum->idle_ms > IDLE_MAX_MS ? (uint32_t)IDLE_MAX_MS : quorum->idle_ms;
     quorum->idle_until_ns = quorum->now_ns + quorum->idle_ms * MS_NS;

@@ -296,7 +296,8 @@ struct quorum {
     uint64_t beat_number;                  /* of the last one sent */
     int64_t beat_sent_ns[BEATS_KEPT];      /* by number */
     int64_t beat_ns;                       /* when to send the next */
-    int64_t beat_last_ns;                  /* when the last was sent */
+    int64_t begin_ns;     /* prepares nothing before: it does not know yet what others claim */
+    int64_t beat_last_ns; /* when the last was sent */
 
     uint32_t round;       /* the highest used, durable */
     uint32_t heard_round; /* the highest of anybody */
@@ -439,6 +440,8 @@ int64_t beat_tick(struct quorum *quorum);
 bool beat_majority(const struct quorum *quorum);
 /* The voters that may coordinate, this one included if it may. */
 uint8_t beat_able(const struct quorum *quorum);
+/* Whether every voter whose link is not broken was heard since the start. */
+bool beat_all_heard(const struct quorum *quorum);
 /* Whether that other voter's last beat counts: what it claims is its own. */
 bool beat_counts(const struct quorum *quorum, uint32_t voter);
 

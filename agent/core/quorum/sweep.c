@@ -322,6 +322,18 @@ static void complete(struct quorum *quorum, struct partition *partition, uint32_
     }
 }
 
+/* One that differs is looked at again soon: what was on its way is there then. */
+static void probed(struct quorum *quorum, uint32_t p, bool same)
+{
+    quorum->suspect[p] = same ? 0 : (uint8_t)(quorum->suspect[p] + 1);
+    if (quorum->suspect[p] >= SUSPECT_MAX) {
+        quorum->suspect[p] = 0;
+        message_partition_add(&quorum->behind, p);
+    } else if (!same) {
+        quorum->catch_next = p;
+    }
+}
+
 /* The listing was read to its end, or is the same here. */
 static void finish(struct quorum *quorum, struct pull *pull, bool same)
 {
@@ -331,11 +343,7 @@ static void finish(struct quorum *quorum, struct pull *pull, bool same)
     bool wanted = is_wanted(quorum, pull) && !pull->lacking;
     pull->purpose = PULL_NONE;
     if (purpose == PULL_PROBE) {
-        quorum->suspect[p] = same ? 0 : (uint8_t)(quorum->suspect[p] + 1);
-        if (quorum->suspect[p] >= SUSPECT_MAX) {
-            quorum->suspect[p] = 0;
-            message_partition_add(&quorum->behind, p);
-        }
+        probed(quorum, p, same);
         return;
     }
     if (!wanted) {

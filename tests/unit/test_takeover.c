@@ -1,0 +1,381 @@
+/*
+ * Who coordinates what, in cells of three and five voters: take-over when a coordinator dies, falls
+ * silent or is heard in one direction only; resigning, handing back; no duels without end.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
+
+static struct cell *start(uint32_t voters, uint64_t seed)
+{
+    struct cell *cell = cell_create(voters, seed);
+    cell_start_all(cell);
+    cell_run_ready(cell);
+    return cell;
+}
+
+/* Asks whom the host's voter believes to coordinate, again and again. Returns how long it took. */
+static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id)
+{
+    int64_t began_ns = cell->now_ns;
+    cell->nodes[host].inbox_count = 0;
+    for (uint32_t turn = 0; turn < 500; turn++) {
+        uint32_t to = cell_coordinator_at(cell, host, name);
+        if (to < cell->config.voter_count) {
+            cell_acquire(cell, host, to, name, id, 1, X, 0);
+        }
+        cell_run(cell, 10 * CELL_MS);
+        const struct message *grant = cell_got(cell, host, MESSAGE_GRANT);
+        if (grant != NULL && grant->as.grant.request_id == id) {
+            return cell->now_ns - began_ns;
+        }
+        cell->nodes[host].inbox_count = 0;
+    }
+    ck_abort_msg("nobody answers");
+    return 0;
+}
+
+/* How many of those that are up coordinate the partition by their own word. */
+static uint32_t owners(const struct cell *cell, uint32_t partition)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        count += cell->nodes[i].up && quorum_coordinator(cell->nodes[i].quorum, partition) == i;
+    }
+    return count;
+}
+
+static void every_partition_has_one_owner(const struct cell *cell)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert_uint_eq(owners(cell, p), 1);
+    }
+}
+
+static uint64_t rounds_used(const struct cell *cell)
+{
+    uint64_t rounds = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        rounds += cell->nodes[i].disk.round;
+    }
+    return rounds;
+}
+
+static void cut(struct cell *cell, uint32_t from, uint32_t to)
+{
+    cell->cut[from][to] = true;
+}
+
+static void cut_off(struct cell *cell, uint32_t node, bool in, bool out)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        if (i != node) {
+            cell->cut[i][node] = cell->cut[i][node] || in;
+            cell->cut[node][i] = cell->cut[node][i] || out;
+        }
+    }
+}
+
+START_TEST(preferred_at_first)
+{
+    uint32_t voters = 2 * (uint32_t)_i + 1;
+    struct cell *cell = start(voters, 3);
+    uint32_t of[CELL_NODES] = {0};
+    cell_run(cell, 100 * CELL_MS);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint32_t owner = quorum_preferred(cell->config.voters, voters, p);
+        of[owner]++;
+        for (uint32_t i = 0; i < voters; i++) {
+            ck_assert_uint_eq(quorum_coordinator(cell->nodes[i].quorum, p), owner);
+        }
+    }
+    for (uint32_t i = 0; i < voters; i++) {
+        ck_assert_uint_gt(of[i], MESSAGE_PARTITIONS / voters / 2);
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: a cell of one voter pays for none of this. */
+START_TEST(alone_it_sends_nothing)
+{
+    struct cell *cell = start(1, 3);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    cell_run(cell, 100 * CELL_MS);
+    ck_assert_ptr_nonnull(cell_got(cell, 0, MESSAGE_GRANT));
+    cell_run(cell, 60000 * CELL_MS);
+    ck_assert_uint_eq(cell->sent[MESSAGE_BEAT], 0);
+    ck_assert_uint_eq(cell->sent[MESSAGE_PULL], 0);
+    ck_assert_uint_eq(cell->sent[MESSAGE_READ], 0);
+    ck_assert_uint_eq(cell->sent[MESSAGE_PREPARE], 1);
+    ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* At once when its connection breaks: under 200 ms, from the kill to the grant. */
+START_TEST(killed_coordinator)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 10 + (uint64_t)_i);
+    for (uint32_t kills = 0; kills < voters / 2; kills++) {
+        uint32_t owner = cell_coordinator(cell, "a");
+        uint32_t host = (owner + 1) % voters;
+        while (!cell->nodes[host].up) {
+            host = (host + 1) % voters;
+        }
+        (void)served_ns(cell, host, "a", 1 + kills);
+        struct message_order version = cell->nodes[host].last_grant.version;
+        cell_kill(cell, owner);
+        ck_assert_int_lt(served_ns(cell, host, "a", 1 + kills), 200 * CELL_MS);
+        ck_assert(message_order_equal(cell->nodes[host].last_grant.version, version));
+        cell_run_ready(cell);
+        every_partition_has_one_owner(cell);
+        cell_give_back(cell, host, cell_coordinator_at(cell, host, "a"), "a", 90 + kills, 1,
+                       version, 0);
+        cell_run(cell, 100 * CELL_MS);
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Its hosts are told who has their partitions now. */
+START_TEST(hosts_are_told)
+{
+    struct cell *cell = start(3, 5);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % 3;
+    uint32_t third = (owner + 2) % 3;
+    cell_extend(cell, host, third, 1);
+    cell_extend(cell, third, host, 1);
+    cell->nodes[host].inbox_count = 0;
+    cell->nodes[third].inbox_count = 0;
+    cell_kill(cell, owner);
+    cell_run(cell, 200 * CELL_MS);
+    uint32_t now = cell_coordinator_at(cell, host, "a");
+    uint32_t partition = names_partition("a", 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        bool told = false;
+        for (uint32_t k = 0; k < cell->nodes[i].inbox_count; k++) {
+            const struct message *message = &cell->nodes[i].inbox[k];
+            told = told ||
+                   (message->kind == MESSAGE_OWNER &&
+                    memcmp(&message->from, &cell->config.voters[now], sizeof(message->from)) == 0 &&
+                    message_partition_has(&message->as.owner.partitions, partition));
+        }
+        ck_assert(told == (i != owner));
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Nobody is told of a broken link: silence does it, but not before the take-over timeout. */
+START_TEST(silent_coordinator)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 20 + (uint64_t)_i);
+    cell->silent = true;
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % voters;
+    (void)served_ns(cell, host, "a", 1);
+    cell_kill(cell, owner);
+    int64_t took_ns = served_ns(cell, host, "a", 1);
+    ck_assert_int_gt(took_ns, (QUORUM_TAKEOVER_MS - QUORUM_BEAT_MS - 10) * CELL_MS);
+    ck_assert_int_lt(took_ns, (QUORUM_TAKEOVER_MS + 2 * QUORUM_BEAT_MS + 100) * CELL_MS);
+    cell_run_ready(cell);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: it hears all and is heard by nobody, or the other way round: the owner resigns, the others
+ * take over, and nothing is stuck. */
+START_TEST(heard_in_one_direction_only)
+{
+    uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 30 + (uint64_t)_i);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % voters;
+    cut_off(cell, owner, _i % 2 == 0, _i % 2 != 0);
+    ck_assert_int_lt(served_ns(cell, host, "a", 1), 2000 * CELL_MS);
+    uint32_t next = cell_coordinator_at(cell, host, "a");
+    ck_assert_uint_ne(next, owner);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_uint_ne(cell_coordinator_at(cell, owner, "a"), owner);
+    ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), next);
+    /* It is its own again when it is back, and has been for a while. */
+    memset(cell->cut, 0, sizeof(cell->cut));
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), owner);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Who alone does not hear the owner, or is not heard by it, takes nothing from it: the others name
+ * the owner. */
+START_TEST(one_voter_does_not_hear_it)
+{
+    uint32_t voters = _i / 3 % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 40 + (uint64_t)_i);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t other = (owner + 1) % voters;
+    uint32_t host = (owner + 2) % voters;
+    if (_i % 3 != 1) {
+        cut(cell, owner, other);
+    }
+    if (_i % 3 != 0) {
+        cut(cell, other, owner);
+    }
+    for (uint64_t id = 1; id < 20; id++) {
+        ck_assert_int_lt(served_ns(cell, host, "a", 1), 200 * CELL_MS);
+        ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), owner);
+        cell_run(cell, 250 * CELL_MS);
+    }
+    ck_assert_uint_ne(cell_coordinator_at(cell, other, "a"), other);
+    memset(cell->cut, 0, sizeof(cell->cut));
+    cell_run(cell, 3000 * CELL_MS);
+    every_partition_has_one_owner(cell);
+    uint64_t rounds = rounds_used(cell);
+    cell_run(cell, 5000 * CELL_MS);
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Several take what they believe to be theirs at the same time, from different views of who is
+ * alive: it comes to rest. */
+START_TEST(duels_end)
+{
+    struct cell *cell = start(5, 60 + (uint64_t)_i);
+    for (uint32_t cuts = 0; cuts < 6; cuts++) {
+        cut(cell, (uint32_t)(cell_random(cell) % 5), (uint32_t)(cell_random(cell) % 5));
+    }
+    cell->silent = cell_random(cell) % 2 == 0;
+    cell_kill(cell, (uint32_t)(cell_random(cell) % 5));
+    cell_run(cell, 3000 * CELL_MS);
+    uint64_t rounds = rounds_used(cell);
+    cell_run(cell, 10000 * CELL_MS);
+    ck_assert_uint_le(rounds_used(cell) - rounds, 20);
+    memset(cell->cut, 0, sizeof(cell->cut));
+    cell_run(cell, 3000 * CELL_MS);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Handed back to the preferred voter after a second, once; what the others have is not prepared
+ * anew meanwhile. */
+START_TEST(handed_back_once)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 80 + (uint64_t)_i);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % voters;
+    cell_kill(cell, owner);
+    cell_run_ready(cell);
+    uint64_t own_round = cell->nodes[owner].disk.round;
+    uint64_t rounds = rounds_used(cell);
+    cell_start(cell, owner);
+    cell_run(cell, 900 * CELL_MS);
+    ck_assert_uint_ne(cell_coordinator_at(cell, host, "a"), owner);
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), owner);
+    every_partition_has_one_owner(cell);
+    uint64_t others = rounds_used(cell) - cell->nodes[owner].disk.round;
+    ck_assert_uint_eq(others, rounds - own_round);
+    rounds = rounds_used(cell);
+    cell_run(cell, 10000 * CELL_MS);
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Beats come through, but no round gets an answer: the owner gives up, and tries again later. */
+START_TEST(stuck_round_makes_it_resign)
+{
+    struct cell *cell = start(3, 90);
+    uint32_t owner = cell_coordinator(cell, "a");
+    cell_acquire(cell, owner, owner, "a", 1, 1, X, 0);
+    cell_run(cell, 50 * CELL_MS);
+    for (uint32_t i = 0; i < 3; i++) {
+        cell->drop[i][owner] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    }
+    cell_acquire(cell, owner, owner, "a", 2, 1, X, 500);
+    bool resigned = false;
+    for (uint32_t turn = 0; turn < 100; turn++) {
+        cell_run(cell, 10 * CELL_MS);
+        resigned = resigned || cell_coordinator_at(cell, owner, "a") != owner;
+    }
+    ck_assert(resigned);
+    ck_assert_int_lt(served_ns(cell, (owner + 1) % 3, "b", 3), 1000 * CELL_MS);
+    memset(cell->drop, 0, sizeof(cell->drop));
+    cell_run(cell, 4000 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, (owner + 1) % 3, "a"), owner);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A majority is gone: who is left claims nothing, until one comes back. */
+START_TEST(minority_claims_nothing)
+{
+    struct cell *cell = start(3, 91);
+    cell_kill(cell, 1);
+    cell_kill(cell, 2);
+    cell_run(cell, 1000 * CELL_MS);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert_uint_eq(owners(cell, p), 0);
+    }
+    ck_assert(!quorum_ready(cell->nodes[0].quorum));
+    ck_assert(!quorum_hears(cell->nodes[0].quorum, 1) && quorum_hears(cell->nodes[0].quorum, 0));
+    cell_start(cell, 1);
+    cell_run(cell, 1500 * CELL_MS);
+    cell_run_ready(cell);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A voter is down when the cell starts: it is waited for no longer than the take-over timeout. */
+START_TEST(one_is_missing_at_the_start)
+{
+    struct cell *cell = cell_create(3, 92);
+    cell_start(cell, 0);
+    cell_start(cell, 1);
+    cell_run(cell, (QUORUM_TAKEOVER_MS + 3 * QUORUM_BEAT_MS) * CELL_MS);
+    cell_run_ready(cell);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("takeover");
+    TCase *tests = tcase_create("takeover");
+    tcase_add_loop_test(tests, preferred_at_first, 0, 4);
+    tcase_add_test(tests, alone_it_sends_nothing);
+    tcase_add_loop_test(tests, killed_coordinator, 0, 6);
+    tcase_add_test(tests, hosts_are_told);
+    tcase_add_loop_test(tests, silent_coordinator, 0, 4);
+    tcase_add_loop_test(tests, heard_in_one_direction_only, 0, 4);
+    tcase_add_loop_test(tests, one_voter_does_not_hear_it, 0, 6);
+    tcase_add_loop_test(tests, duels_end, 0, 8);
+    tcase_add_loop_test(tests, handed_back_once, 0, 4);
+    tcase_add_test(tests, stuck_round_makes_it_resign);
+    tcase_add_test(tests, minority_claims_nothing);
+    tcase_add_test(tests, one_is_missing_at_the_start);
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
