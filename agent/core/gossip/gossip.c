@@ -166,8 +166,8 @@ static void put_self(struct gossip *gossip)
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
 {
     struct gossip_item item = {.kind = GOSSIP_LOCK};
-    HF_CHECK(gossip->started && now_ns >= gossip->now_ns);
-    gossip->now_ns = now_ns;
+    HF_CHECK(gossip->started);
+    gossip->now_ns = now_ns > gossip->now_ns ? now_ns : gossip->now_ns;
     item.as.lock = *lock;
     struct gossip_lock *aged = &item.as.lock;
     aged->closed_ms = aged->closed_ms > 0;
@@ -187,8 +187,8 @@ void gossip_put_owned(struct gossip *gossip, const struct message_partitions *ow
 {
     struct gossip_item item = {.kind = GOSSIP_OWNED, .as.owned = *owned};
     struct author *self = &gossip->authors[SELF];
-    HF_CHECK(gossip->started && now_ns >= gossip->now_ns);
-    gossip->now_ns = now_ns;
+    HF_CHECK(gossip->started);
+    gossip->now_ns = now_ns > gossip->now_ns ? now_ns : gossip->now_ns;
     if (self->hears && memcmp(&self->owned, owned, sizeof(*owned)) == 0) {
         return;
     }

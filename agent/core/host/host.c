@@ -30,6 +30,8 @@ static void lay_out_space(struct layout *layout, const struct host_limits *limit
     space->seat_handle = part(layout, seats, sizeof(uint32_t));
     space->changed = part(layout, limits->locks / 64 + 1, sizeof(uint64_t));
     space->idle = part(layout, limits->locks, sizeof(uint8_t));
+    space->published = part(layout, limits->locks, sizeof(uint64_t));
+    space->told = part(layout, limits->locks / 64 + 1, sizeof(uint64_t));
 }
 
 static uint32_t request_limit(const struct host_config *config)
@@ -62,6 +64,8 @@ static struct host *lay_out(struct layout *layout, const struct host_config *con
     into->openings = part(layout, (size_t)limits->locks * config->namespace_count,
                           sizeof(struct opening));
     into->watches = part(layout, limits->watches, sizeof(struct watch));
+    into->order.nodes = part(layout, (size_t)limits->locks * config->namespace_count + 1,
+                             sizeof(struct order_node));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
         lay_out_space(layout, limits, host ? &host->spaces[i] : &unused);
     }
@@ -112,7 +116,14 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     host->sweep_due_ns = INT64_MAX;
     host->voters_up = UINT32_MAX;
     routes_init(host);
+    listing_init(host);
     return host;
+}
+
+void host_set_gossip(struct host *host, struct gossip *gossip)
+{
+    HF_CHECK(!host->started);
+    host->gossip = gossip;
 }
 
 /* ---- actions ---- */
@@ -336,11 +347,12 @@ static void work(struct host *host, struct host_actions *actions)
     }
     pending_work(host, actions);
     notify_work(host, actions);
+    publish_work(host);
 }
 
 static bool work_is_left(const struct host *host)
 {
-    if (host->clients_busy > 0 || host->rang) {
+    if (host->clients_busy > 0 || host->rang || notify_is_left(host)) {
         return true;
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
@@ -405,6 +417,9 @@ int64_t host_next_tick_ns(const struct host *host)
     }
     if (questions_due_ns(host) < due_ns) {
         due_ns = questions_due_ns(host);
+    }
+    if (publish_due_ns(host) < due_ns) {
+        due_ns = publish_due_ns(host);
     }
     for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
         if (host->pending[i].used && host->pending[i].due_ns < due_ns) {

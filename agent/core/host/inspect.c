@@ -11,54 +11,6 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, text_size(text, 256)};
 }
 
-static bool visible(const struct host *host, uint32_t client, struct place at)
-{
-    return host->clients[client].peer.rights[at.space] & (HOST_MAY_USE | HOST_MAY_ADMIN);
-}
-
-/* Whether a comes before b in byte order. */
-static bool bytes_before(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
-{
-    int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
-    return order < 0 || (order == 0 && a_size < b_size);
-}
-
-static bool name_before(const struct host *host, uint32_t a, uint32_t b)
-{
-    size_t a_size = 0;
-    size_t b_size = 0;
-    const uint8_t *a_bytes = names_bytes(host->names, a, &a_size);
-    const uint8_t *b_bytes = names_bytes(host->names, b, &b_size);
-    return bytes_before(a_bytes, a_size, b_bytes, b_size);
-}
-
-/* The first names of a page, in order; the result says how many, at most PAGE + 1. */
-static uint32_t page_names(const struct host *host, uint32_t client, const struct hfi_list *list,
-                           uint32_t *page)
-{
-    uint32_t count = 0;
-    for (uint32_t id = names_next(host->names, NAMES_NONE); id != NAMES_NONE;
-         id = names_next(host->names, id)) {
-        size_t size = 0;
-        const uint8_t *name = names_bytes(host->names, id, &size);
-        struct place at = {0};
-        if (names_lock(host->names, id) == NAMES_NONE || size < list->prefix.size ||
-            (list->prefix.size && memcmp(name, list->prefix.bytes, list->prefix.size) != 0) ||
-            (list->after.size &&
-             !bytes_before((const uint8_t *)list->after.bytes, list->after.size, name, size)) ||
-            (count == PAGE + 1 && !name_before(host, id, page[PAGE])) ||
-            !lock_find(host, name, size, &at) || !visible(host, client, at)) {
-            continue;
-        }
-        uint32_t i = count < PAGE + 1 ? count++ : PAGE;
-        for (; i > 0 && name_before(host, id, page[i - 1]); i--) {
-            page[i] = page[i - 1];
-        }
-        page[i] = id;
-    }
-    return count;
-}
-
 static int64_t since_to_elapsed(const struct host *host, uint32_t since)
 {
     uint32_t now = (uint32_t)((uint64_t)host->now_ns >> HFI_LEASE_UNIT_SHIFT);
@@ -123,8 +75,8 @@ static uint32_t fill_readers(const struct host *host, struct place at, uint64_t 
     return count;
 }
 
-static void fill_lock(const struct host *host, struct place at, struct hfi_lock_frame *lock,
-                      struct hfi_party_frame *parties)
+void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *lock,
+               struct hfi_party_frame *parties)
 {
     const struct space *space = &host->spaces[at.space];
     uint64_t word = atomic_load(lock_word(host, at));
@@ -171,35 +123,43 @@ static void fill_lock(const struct host *host, struct place at, struct hfi_lock_
 static bool list_lock(const struct host *host, const uint8_t *name, size_t size,
                       struct hfi_listed_builder *builder)
 {
-    struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];
-    const struct message_agent *coordinator = &host->config.voters[0];
-    struct hfi_lock_frame lock = {
-        .name = {(const char *)name, (uint32_t)size},
-        .state = HF_STATE_FREE,
-        .coordinator = {coordinator->text, coordinator->length},
-    };
-    struct place at = {0};
-    if (lock_find(host, name, size, &at)) {
-        fill_lock(host, at, &lock, parties);
-    }
-    while (!hfi_listed_add(builder, &lock, parties)) { /* ends: each round halves the parties */
-        if (builder->lock_count > 0 || lock.holder_count + lock.waiter_count == 0) {
+    struct merged merged;
+    struct message_agent coordinator;
+    merge_lock(host, name, size, &coordinator, &merged);
+    struct hfi_lock_frame *lock = &merged.lock;
+    while (!hfi_listed_add(builder, lock, merged.parties)) { /* each round halves the parties */
+        if (builder->lock_count > 0 || lock->holder_count + lock->waiter_count == 0) {
             return false;
         }
-        lock.more_parties = true;
-        if (lock.waiter_count > 0) {
-            lock.waiter_count /= 2;
+        lock->more_parties = true;
+        if (lock->waiter_count > 0) {
+            lock->waiter_count /= 2;
         } else {
-            lock.holder_count /= 2;
+            lock->holder_count /= 2;
         }
     }
     return true;
 }
 
+/* A page of a LIST; whether there is more. */
+static bool list_page(const struct host *host, uint32_t client, const struct hfi_list *list,
+                      struct hfi_listed_builder *builder)
+{
+    struct message_name name = {.length = (uint8_t)list->after.size};
+    if (name.length > 0) {
+        memcpy(name.bytes, list->after.bytes, name.length);
+    }
+    for (uint32_t shown = 0; listing_next(host, client, list, &name, &name); shown++) {
+        if (shown == PAGE || !list_lock(host, name.bytes, name.length, builder)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions)
 {
-    uint32_t page[PAGE + 1];
     struct hfi_listed_builder builder;
     bool more = false;
     hfi_listed_begin(&builder, actions->output + actions->output_used, HFI_FRAME_MAX,
@@ -213,16 +173,7 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
         }
         (void)list_lock(host, (const uint8_t *)frame->text.bytes, frame->text.size, &builder);
     } else {
-        uint32_t count = page_names(host, client, &frame->list, page);
-        uint32_t shown = 0;
-        for (; shown < count && shown < PAGE; shown++) {
-            size_t size = 0;
-            const uint8_t *name = names_bytes(host->names, page[shown], &size);
-            if (!list_lock(host, name, size, &builder)) {
-                break;
-            }
-        }
-        more = shown < count;
+        more = list_page(host, client, &frame->list, &builder);
     }
     size_t size = hfi_listed_finish(&builder, more);
     struct host_action *action = emit(actions, HOST_REPLY);
@@ -239,7 +190,8 @@ static void count_locks(const struct host *host, uint32_t client, struct hfi_sta
         const struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
             struct place at = {i, slot};
-            if (!lock_is_named(lock_at(host, at)) || !visible(host, client, at)) {
+            if (!lock_is_named(lock_at(host, at)) ||
+                rights_check(host, client, i, HOST_MAY_USE | HOST_MAY_ADMIN) != 0) {
                 continue;
             }
             uint64_t word = atomic_load(lock_word(host, at));
@@ -278,7 +230,9 @@ void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *
                                                    config->voters[i].length};
         stated->voters[i].address = config->addresses[i] ? text_of(config->addresses[i])
                                                          : (struct hfi_text){NULL, 0};
-        stated->voters[i].state = HF_VOTER_UP; /* a cell of one: itself */
+        stated->voters[i].state = host->voters_refused >> i & 1 ? HF_VOTER_REFUSED
+                                  : route_is_up(host, i)        ? HF_VOTER_UP
+                                                                : HF_VOTER_DOWN;
     }
     reply_frame(host, client, &answer, actions);
 }

@@ -241,6 +241,29 @@ static void check_counts(const struct host *host, uint32_t zombies, uint32_t lim
     HF_CHECK(zombies == 0 || host->sweep_due_ns != INT64_MAX);
 }
 
+/* The index has the locks that have a name, in order. */
+static void check_listing(const struct host *host)
+{
+    uint32_t named = 0;
+    uint32_t listed = 0;
+    struct message_name last = {0};
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            named += lock_is_named(&space->locks[slot]);
+        }
+    }
+    uint32_t entry = order_from(&host->order, "", 0);
+    while (entry != 0) {
+        struct place at = {(entry - 1) / host->config.limits.locks,
+                           (entry - 1) % host->config.limits.locks};
+        HF_CHECK(lock_is_named(lock_at(host, at)) && ++listed <= named);
+        lock_name(host, at, &last);
+        entry = order_after(&host->order, last.bytes, last.length);
+    }
+    HF_CHECK(listed == named);
+}
+
 void host_check_invariants(const struct host *host)
 {
     uint32_t used = 0;
@@ -270,5 +293,6 @@ void host_check_invariants(const struct host *host)
     check_ids(host);
     check_openings(host);
     check_requests(host);
+    check_listing(host);
     check_counts(host, zombies, limited);
 }

@@ -114,6 +114,7 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
         return false;
     }
     names_set_lock(host->names, id, place_pack(*at));
+    listing_add(host, *at);
     if (watched(host, index, name, size)) {
         atomic_fetch_or(lock_word(host, *at), HFI_W_WATCHED);
     }
@@ -130,6 +131,7 @@ bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t s
     }
     *lock_at(host, at) = (struct lock){.state = LOCK_IDLE, .name = id, .handles = NONE};
     names_set_lock(host->names, id, place_pack(at));
+    listing_add(host, at);
     space->slots_used = at.slot >= space->slots_used ? at.slot + 1 : space->slots_used;
     return true;
 }
@@ -156,6 +158,7 @@ static void lock_unmake(struct host *host, struct place at, struct host_actions 
     action->as.slot.region = at.space;
     action->as.slot.slot = at.slot;
     hfi_index_remove(&host->spaces[at.space].region, at.slot, lock_hash(host, at));
+    listing_remove(host, at);
     names_set_lock(host->names, lock->name, NAMES_NONE);
     names_drop(host->names, lock->name);
     slot_free(host, at);
@@ -402,6 +405,7 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     struct lock *lock = lock_at(host, to);
     bool opening = lock->opening;
     uint64_t hash = lock_hash(host, *at);
+    listing_remove(host, *at);
     *lock = *old;
     lock->handles = NONE;
     lock->token_last = 0;
@@ -409,6 +413,7 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     hfi_index_remove(&space->region, at->slot, hash);
     hfi_index_put(&space->region, slot, hash);
     names_set_lock(host->names, lock->name, place_pack(to));
+    listing_add(host, to);
     struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
     action->as.slot.region = at->space;
     action->as.slot.slot = at->slot;

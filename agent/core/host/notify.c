@@ -8,6 +8,8 @@
  */
 #include "state.h"
 
+enum { REMOTE_CHANGES_MAX = 1024 }; /* looked at in one step */
+
 int32_t rights_check(const struct host *host, uint32_t client, uint32_t space, uint32_t right)
 {
     return host->clients[client].peer.rights[space] & right ? 0 : HF_EACCES;
@@ -165,8 +167,52 @@ static bool tell_watchers(struct host *host, struct place at, struct host_action
     return true;
 }
 
+/* ---- other hosts' locks ---- */
+
+bool notify_is_left(const struct host *host)
+{
+    return host->remote_telling ||
+           (host->gossip != NULL && host->watch_count > 0 && gossip_has_changed(host->gossip));
+}
+
+/* Tells the watchers of one name, from where the last step stopped. false: no room was left. An
+ * empty name: changes were missed, all watchers are to look at everything. */
+static bool tell_remote(struct host *host, struct host_actions *actions)
+{
+    const struct message_name *name = &host->remote_changed;
+    uint32_t space = host_namespace(&host->config, (const char *)name->bytes, name->length);
+    for (; host->remote_watch < host->config.limits.watches; host->remote_watch++) {
+        const struct watch *watch = &host->watches[host->remote_watch];
+        if (!watch->used ||
+            (name->length > 0 && !watch_matches(host, watch, space, name->bytes, name->length))) {
+            continue;
+        }
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            return false;
+        }
+        tell(host, watch->client, name->bytes, name->length, actions);
+    }
+    host->remote_watch = 0;
+    host->remote_telling = false;
+    return true;
+}
+
+static void notify_remote(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {
+        if (host->remote_telling && !tell_remote(host, actions)) {
+            return;
+        }
+        if (host->gossip == NULL || !gossip_changed(host->gossip, &host->remote_changed)) {
+            return;
+        }
+        host->remote_telling = host->watch_count > 0;
+    }
+}
+
 void notify_work(struct host *host, struct host_actions *actions)
 {
+    notify_remote(host, actions);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         uint32_t words = space->used ? space->slots_used / 64 + 1 : 0;

@@ -11,6 +11,9 @@
  *   routes.c   which voter coordinates which partition
  *   remote.c   sequencers and an administrator's break: here, or asked of other hosts
  *   inspect.c  list, show, status
+ *   listing.c  names in order
+ *   merge.c    a lock as this host and others know it
+ *   publish.c  telling other hosts of it
  *   notify.c   watches, CHANGED, POKE
  *
  * All memory is one block, laid out by host_size(). Indexes into it are 32-bit; NONE is no index.
@@ -22,7 +25,9 @@
 
 #include <string.h>
 
+#include "core/gossip.h"
 #include "core/host.h"
+#include "core/order.h"
 #include "core/quorum.h"
 #include "holdfast/holdfast.h"
 #include "proto/check.h"
@@ -222,6 +227,8 @@ struct space {
     uint16_t *seat_holder;
     uint32_t *seat_handle; /* NONE */
     uint64_t *changed;     /* bits: slots whose watchers are to be told */
+    uint64_t *published;   /* by slot: the word when it was last told to other hosts */
+    uint64_t *told;        /* bits: slots of which other hosts were told that they are in use */
     uint8_t *idle;         /* by slot: for how many ages nobody has had it open */
     uint32_t slots_used;   /* slots from here on were never used */
     uint32_t free_slot;    /* slot + 1, 0 none */
@@ -240,6 +247,15 @@ struct host {
     struct names *names;
     const struct hfi_kernel *outer; /* the driver's */
     struct hfi_kernel kernel;       /* on top of it: our own bell only sets `rang` */
+    struct gossip *gossip;          /* NULL: none */
+    struct order order;             /* of the locks that have a name */
+    int64_t publish_due_ns;
+    int64_t publish_began_ns; /* the pass over all words that is under way */
+    uint32_t publish_space;   /* where it goes on */
+    uint32_t publish_slot;
+    uint32_t remote_watch; /* the watch to be told next of remote_changed */
+    bool remote_telling;
+    struct message_name remote_changed;
     int64_t now_ns;
     bool started;
     bool rang;
@@ -543,7 +559,47 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
 void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
                     struct host_actions *actions);
 
+/* What people see of a lock on this host. parties: room for HFI_FRAME_PARTIES_MAX, holders first. */
+void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *lock,
+               struct hfi_party_frame *parties);
+
+/* ---- listing.c ---- */
+
+void listing_init(struct host *host);
+/* The lock has its name and its place from now on, resp. is about to lose them. */
+void listing_add(struct host *host, struct place at);
+void listing_remove(struct host *host, struct place at);
+/* The first lock behind `after`, here or elsewhere, of a LIST, that this client may see. */
+bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
+                  const struct message_name *after, struct message_name *out);
+
+/* ---- publish.c ---- */
+
+/* Tells other hosts what has changed here, a bounded part at a time. */
+void publish_work(struct host *host);
+int64_t publish_due_ns(const struct host *host);
+/* The name of a lock goes. */
+void publish_gone(struct host *host, struct place at);
+
+/* ---- merge.c ---- */
+
+/* What this host and others know of one lock. Its texts point into itself. */
+struct merged {
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame parties[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
+    char commands[HFI_FRAME_PARTIES_MAX][HFI_FRAME_COMMAND_MAX + 1];
+    struct message_agent agents[2 * HFI_FRAME_PARTIES_MAX];
+    uint32_t commands_used;
+    uint32_t agents_used;
+};
+/* coordinator: room for its name. */
+void merge_lock(const struct host *host, const uint8_t *name, size_t size,
+                struct message_agent *coordinator, struct merged *out);
+
 /* ---- notify.c ---- */
+
+/* Something is left to be told of other hosts' locks. */
+bool notify_is_left(const struct host *host);
 
 /* Somebody may watch it. */
 void lock_changed(struct host *host, struct place at);

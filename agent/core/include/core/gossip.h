@@ -158,7 +158,7 @@ int64_t gossip_next_tick_ns(const struct gossip *gossip);
 bool gossip_active(const struct gossip *gossip);
 
 /* What this host knows of one lock now. What only grew older is no change. false: full, try again
- * later. now_ns: not less than in the last event. */
+ * later. After START. */
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 

@@ -29,6 +29,7 @@
 #include "proto/message.h"
 
 struct host;
+struct gossip;
 
 enum {
     HOST_NAMESPACES_MAX = 64,
@@ -210,6 +211,11 @@ size_t host_size(const struct host_config *config);
  */
 struct host *host_init(void *memory, const struct host_config *config, struct names *names,
                        const struct hfi_kernel *kernel);
+
+/* Before START: what the agents tell each other for people to see (core/gossip.h). It is borrowed,
+ * asked for other hosts' locks, and told of this host's (gossip_put_lock()). Without it, people see
+ * this host only. */
+void host_set_gossip(struct host *host, struct gossip *gossip);
 
 /*
  * Before START, for each namespace that is in use. base is the mapped region (borrowed for ever;

@@ -1,0 +1,116 @@
+/*
+ * The names of locks in byte order, for listings page by page: this host's are indexed, other
+ * hosts' come from gossip.
+ */
+#include "state.h"
+
+static uint32_t listing_entry(const struct host *host, struct place at)
+{
+    return at.space * host->config.limits.locks + at.slot + 1;
+}
+
+static struct place listing_place(const struct host *host, uint32_t entry)
+{
+    uint32_t locks = host->config.limits.locks;
+    return (struct place){(entry - 1) / locks, (entry - 1) % locks};
+}
+
+static const uint8_t *entry_name(const void *arg, uint32_t entry, size_t *size)
+{
+    const struct host *host = arg;
+    return names_bytes(host->names, lock_at(host, listing_place(host, entry))->name, size);
+}
+
+void listing_init(struct host *host)
+{
+    host->order.seed = host->config.store_id[0];
+    host->order.name = entry_name;
+    host->order.arg = host;
+}
+
+void listing_add(struct host *host, struct place at)
+{
+    order_insert(&host->order, listing_entry(host, at));
+}
+
+void listing_remove(struct host *host, struct place at)
+{
+    publish_gone(host, at);
+    order_remove(&host->order, listing_entry(host, at));
+}
+
+static bool may_see(const struct host *host, uint32_t client, uint32_t space)
+{
+    return rights_check(host, client, space, HOST_MAY_USE | HOST_MAY_ADMIN) == 0;
+}
+
+static bool begins_with(const uint8_t *name, size_t size, const struct hfi_text *prefix)
+{
+    return size >= prefix->size &&
+           (prefix->size == 0 || memcmp(name, prefix->bytes, prefix->size) == 0);
+}
+
+/* Behind all names of the namespace that this one is in: no name has a byte 0xff. */
+static void skip_namespace(const struct host *host, uint32_t space, const uint8_t *name,
+                           size_t size, struct message_name *after)
+{
+    message_name_set(after, name, size);
+    if (space != 0) {
+        size_t label = text_size(host->config.namespaces[space], HFI_LABEL_MAX);
+        after->bytes[label + 1] = 0xff; /* behind its slash */
+        after->length = (uint8_t)(label + 2);
+    }
+}
+
+static bool next_here(const struct host *host, uint32_t client, const struct hfi_list *list,
+                      struct message_name after, struct message_name *out)
+{
+    const struct hfi_text *prefix = &list->prefix;
+    uint64_t most = (uint64_t)host->config.limits.locks * host->config.namespace_count;
+    for (uint64_t i = 0; i <= most; i++) {
+        bool begins = order_compare(after.bytes, after.length, prefix->bytes, prefix->size) < 0;
+        uint32_t entry = begins || after.length == 0
+                             ? order_from(&host->order, prefix->bytes, prefix->size)
+                             : order_after(&host->order, after.bytes, after.length);
+        size_t size = 0;
+        const uint8_t *name = entry != 0 ? entry_name(host, entry, &size) : NULL;
+        if (name == NULL || !begins_with(name, size, prefix)) {
+            return false;
+        }
+        uint32_t space = listing_place(host, entry).space;
+        if (may_see(host, client, space)) {
+            message_name_set(out, name, size);
+            return true;
+        }
+        skip_namespace(host, space, name, size, &after);
+    }
+    return false;
+}
+
+static bool next_elsewhere(const struct host *host, uint32_t client, const struct hfi_list *list,
+                           struct message_name after, struct message_name *out)
+{
+    while (gossip_lock_after(host->gossip, list->prefix.bytes, list->prefix.size, after.bytes,
+                             after.length, out)) { /* as often as gossip has names */
+        uint32_t space = host_namespace(&host->config, (const char *)out->bytes, out->length);
+        if (may_see(host, client, space)) {
+            return true;
+        }
+        skip_namespace(host, space, out->bytes, out->length, &after);
+    }
+    return false;
+}
+
+bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
+                  const struct message_name *after, struct message_name *out)
+{
+    struct message_name elsewhere;
+    bool here = next_here(host, client, list, *after, out);
+    if (host->gossip == NULL || !next_elsewhere(host, client, list, *after, &elsewhere)) {
+        return here;
+    }
+    if (!here || order_compare(elsewhere.bytes, elsewhere.length, out->bytes, out->length) < 0) {
+        *out = elsewhere;
+    }
+    return true;
+}

@@ -1,0 +1,206 @@
+/*
+ * One lock as people see it: what this host knows of itself, and what gossip says of the others.
+ *
+ * This host's part is read from the region; the others' may be old. Of exclusive holders the one
+ * with the highest token is shown: tokens rise from hold to hold, so any other has let go, or has
+ * lost it, and its host's word to that effect is still on its way. Readers show the token of the
+ * last writer before them.
+ */
+#include "state.h"
+
+enum { VIEWS_MAX = 256 }; /* hosts looked at for one lock */
+
+static struct hfi_text keep_agent(struct merged *merged, const struct message_agent *agent)
+{
+    struct message_agent *kept = &merged->agents[merged->agents_used++];
+    *kept = *agent;
+    return (struct hfi_text){kept->text, kept->length};
+}
+
+static struct hfi_text keep_command(struct merged *merged, const char *command)
+{
+    char *kept = merged->commands[merged->commands_used++];
+    uint32_t size = text_size(command, HFI_FRAME_COMMAND_MAX);
+    memcpy(kept, command, size);
+    return (struct hfi_text){kept, size};
+}
+
+static int64_t ns_of(int64_t ms)
+{
+    return ms < 0 ? -1 : ms < INT64_MAX / MS ? ms * MS : INT64_MAX;
+}
+
+/* Parties that are being put together: holders from the start, waiters from the middle. */
+static struct hfi_party_frame *holder_at(struct merged *merged, uint32_t index)
+{
+    return &merged->parties[index];
+}
+
+static struct hfi_party_frame *waiter_at(struct merged *merged, uint32_t index)
+{
+    return &merged->parties[HFI_FRAME_PARTIES_MAX + index];
+}
+
+static void add_holder(struct merged *merged, const struct hfi_party_frame *party)
+{
+    if (merged->lock.holder_count == HFI_FRAME_PARTIES_MAX) {
+        merged->lock.more_parties = true;
+        return;
+    }
+    *holder_at(merged, merged->lock.holder_count++) = *party;
+}
+
+/* Who has waited for longer stands before; those of one host stay in their order. */
+static void add_waiter(struct merged *merged, const struct hfi_party_frame *party)
+{
+    if (merged->lock.waiter_count == HFI_FRAME_PARTIES_MAX) {
+        merged->lock.more_parties = true;
+        return;
+    }
+    uint32_t at = merged->lock.waiter_count++;
+    for (; at > 0 && waiter_at(merged, at - 1)->elapsed_ns < party->elapsed_ns; at--) {
+        *waiter_at(merged, at) = *waiter_at(merged, at - 1);
+    }
+    *waiter_at(merged, at) = *party;
+}
+
+static void add_view(struct merged *merged, const struct gossip_view *view)
+{
+    const struct gossip_lock *lock = &view->lock;
+    struct hfi_party_frame party = {.mode = lock->state == HF_STATE_SHARED ? HF_SHARED
+                                                                           : HF_EXCLUSIVE};
+    if (lock->holder_count + lock->waiter_count == 0 ||
+        merged->agents_used == 2 * HFI_FRAME_PARTIES_MAX) {
+        merged->lock.more_parties |= lock->holder_total + lock->waiter_total > 0;
+        return;
+    }
+    party.agent = keep_agent(merged, &view->agent);
+    for (uint32_t i = 0; i < lock->holder_count; i++) {
+        const struct gossip_holder *holder = &lock->holders[i];
+        party.pid = holder->pid;
+        party.uid = holder->uid;
+        party.token = holder->token;
+        party.elapsed_ns = ns_of(holder->held_ms);
+        party.remaining_ns = ns_of(holder->remaining_ms);
+        if (merged->lock.holder_count < HFI_FRAME_PARTIES_MAX &&
+            merged->commands_used < HFI_FRAME_PARTIES_MAX) {
+            party.command = keep_command(merged, holder->command);
+        }
+        add_holder(merged, &party);
+    }
+    for (uint32_t i = 0; i < lock->waiter_count; i++) {
+        const struct gossip_waiter *waiter = &lock->waiters[i];
+        struct hfi_party_frame waits = {.pid = waiter->pid,
+                                        .uid = -1,
+                                        .mode = waiter->mode,
+                                        .elapsed_ns = ns_of(waiter->waited_ms),
+                                        .remaining_ns = -1,
+                                        .agent = party.agent};
+        add_waiter(merged, &waits);
+    }
+    merged->lock.more_parties |= lock->holder_total > lock->holder_count ||
+                                 lock->waiter_total > lock->waiter_count;
+}
+
+/* Leaves out holders that are known to be past, by their tokens. */
+static void keep_present(struct merged *merged)
+{
+    uint64_t shared = 0;
+    uint64_t exclusive = 0;
+    uint32_t readers = 0;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < merged->lock.holder_count; i++) {
+        const struct hfi_party_frame *party = holder_at(merged, i);
+        readers += party->mode == HF_SHARED;
+        uint64_t *highest = party->mode == HF_SHARED ? &shared : &exclusive;
+        *highest = party->token > *highest ? party->token : *highest;
+    }
+    bool read = readers > 0 && shared >= exclusive;
+    for (uint32_t i = 0; i < merged->lock.holder_count; i++) {
+        const struct hfi_party_frame *party = holder_at(merged, i);
+        bool present = read ? party->mode == HF_SHARED && party->token >= exclusive
+                            : party->mode == HF_EXCLUSIVE && party->token == exclusive;
+        if (present) {
+            *holder_at(merged, kept++) = *party;
+        }
+    }
+    merged->lock.holder_count = kept;
+    merged->lock.state = kept == 0 ? HF_STATE_FREE : read ? HF_STATE_SHARED : HF_STATE_EXCLUSIVE;
+}
+
+static void merge_others(const struct host *host, const uint8_t *name, size_t size, bool here,
+                         struct merged *merged)
+{
+    struct gossip_view view;
+    uint32_t at = 0;
+    bool told = false;
+    bool unknown = false;
+    int64_t age_ns = 0;
+    for (uint32_t i = 0; i < VIEWS_MAX; i++) {
+        if (!gossip_lock_next(host->gossip, name, size, host->now_ns, &at, &view)) {
+            break;
+        }
+        bool used = view.lock.holder_total + view.lock.waiter_total > 0 || view.lock.closed_ms > 0;
+        if (!used) {
+            continue;
+        }
+        if (!view.valid) {
+            unknown = true;
+            continue;
+        }
+        told = true;
+        age_ns = view.age_ns > age_ns ? view.age_ns : age_ns;
+        add_view(merged, &view);
+        int64_t closed_ns = ns_of(view.lock.closed_ms);
+        merged->lock.closed_ns = closed_ns > merged->lock.closed_ns ? closed_ns
+                                                                    : merged->lock.closed_ns;
+    }
+    if (told) {
+        keep_present(merged);
+        merged->lock.age_ns = age_ns;
+    } else if (!here) {
+        merged->lock.age_ns = unknown ? -1 : gossip_age_ns(host->gossip, host->now_ns);
+    }
+}
+
+/* The voter that coordinates it: as it says itself, else as requests were answered. */
+static struct hfi_text coordinator_of(const struct host *host, const uint8_t *name, size_t size,
+                                      struct message_agent *out)
+{
+    uint32_t partition = names_partition(name, size);
+    if (host->gossip == NULL || !gossip_owner(host->gossip, partition, out)) {
+        *out = host->config.voters[host->routes[partition]];
+    }
+    return (struct hfi_text){out->text, out->length};
+}
+
+void merge_lock(const struct host *host, const uint8_t *name, size_t size,
+                struct message_agent *coordinator, struct merged *out)
+{
+    struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];
+    struct hfi_lock_frame here = {.state = HF_STATE_FREE};
+    struct place at = {0};
+    bool has = lock_find(host, name, size, &at);
+    if (has) {
+        lock_look(host, at, &here, parties);
+    }
+    out->lock = here;
+    out->lock.name = (struct hfi_text){(const char *)name, (uint32_t)size};
+    out->lock.coordinator = coordinator_of(host, name, size, coordinator);
+    out->lock.holder_count = 0;
+    out->lock.waiter_count = 0;
+    out->commands_used = 0;
+    out->agents_used = 0;
+    for (uint32_t i = 0; i < here.holder_count; i++) {
+        add_holder(out, &parties[i]);
+    }
+    for (uint32_t i = 0; i < here.waiter_count; i++) {
+        const struct hfi_party_frame *party = &parties[here.holder_count + i];
+        *waiter_at(out, out->lock.waiter_count++) = *party;
+    }
+    if (host->gossip != NULL && gossip_active(host->gossip)) {
+        merge_others(host, name, size, has && lock_is_granted(lock_at(host, at)), out);
+    }
+    memmove(&out->parties[out->lock.holder_count], waiter_at(out, 0),
+            out->lock.waiter_count * sizeof(out->parties[0]));
+}

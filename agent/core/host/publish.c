@@ -1,0 +1,163 @@
+/*
+ * Telling other hosts, by way of gossip, who holds and who waits here.
+ *
+ * Processes take and free locks without a word to the agent, so it looks: four times a second at
+ * every lock's word, and closer at those that are not as they were, or that have waiters or
+ * readers (who come and go beside the word). A pass goes in pieces, so that no step takes long. A
+ * lock that nobody uses and of which nobody was told costs the look at its word. When there is no
+ * other agent nothing is looked at.
+ */
+#include "state.h"
+
+enum {
+    PASS_MS = 250,
+    PIECE_MS = 5,       /* between two pieces of a pass */
+    PIECE_SLOTS = 8192, /* words looked at in a piece */
+    PIECE_LOCKS = 64,   /* looked at closely in a piece */
+};
+
+static bool was_told(const struct space *space, uint32_t slot)
+{
+    return space->told[slot / 64] >> (slot % 64) & 1;
+}
+
+static void set_told(struct space *space, uint32_t slot, bool told)
+{
+    uint64_t bit = UINT64_C(1) << (slot % 64);
+    space->told[slot / 64] = told ? space->told[slot / 64] | bit : space->told[slot / 64] & ~bit;
+}
+
+static int64_t ms_of(int64_t ns)
+{
+    return ns < 0 ? -1 : ns / MS;
+}
+
+static void fill_holder(const struct host *host, const struct hfi_party_frame *party,
+                        struct gossip_holder *out)
+{
+    size_t size = party->command.size < GOSSIP_COMMAND_MAX ? party->command.size
+                                                           : GOSSIP_COMMAND_MAX;
+    *out = (struct gossip_holder){.pid = party->pid,
+                                  .uid = party->uid,
+                                  .token = party->token,
+                                  .held_ms = ms_of(party->elapsed_ns),
+                                  .remaining_ms = -1};
+    if (party->remaining_ns < host->lease.deadline_ns - host->now_ns) {
+        out->remaining_ms = ms_of(party->remaining_ns); /* it ends by itself, before the lease */
+    }
+    if (size > 0) {
+        memcpy(out->command, party->command.bytes, size);
+    }
+}
+
+/* What other hosts are told of a lock. */
+static void fill(const struct host *host, struct place at, struct gossip_lock *out)
+{
+    struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];
+    struct hfi_lock_frame lock = {.state = HF_STATE_FREE};
+    lock_look(host, at, &lock, parties);
+    memset(out, 0, sizeof(*out));
+    lock_name(host, at, &out->name);
+    out->state = lock.state;
+    out->closed_ms = lock.closed_ns > 0 ? (lock.closed_ns + MS - 1) / MS : 0;
+    out->holder_total = lock.holder_count;
+    out->waiter_total = lock.waiter_count;
+    for (uint32_t i = 0; i < lock.holder_count && i < GOSSIP_HOLDERS_MAX; i++) {
+        fill_holder(host, &parties[i], &out->holders[out->holder_count++]);
+    }
+    for (uint32_t i = 0; i < lock.waiter_count && i < GOSSIP_WAITERS_MAX; i++) {
+        const struct hfi_party_frame *party = &parties[lock.holder_count + i];
+        out->waiters[out->waiter_count++] = (struct gossip_waiter){
+            .pid = party->pid, .mode = party->mode, .waited_ms = ms_of(party->elapsed_ns)};
+    }
+}
+
+static bool in_use(const struct gossip_lock *lock)
+{
+    return lock->holder_total > 0 || lock->waiter_total > 0 || lock->closed_ms > 0;
+}
+
+static bool is_of_interest(uint64_t word)
+{
+    uint32_t holder = hfi_word_holder(word);
+    return (holder != 0 && holder != HFI_HOLDER_AGENT) ||
+           (word & (HFI_W_CELLS | HFI_W_WAITERS | HFI_W_BARGERS | HFI_W_CLOSED));
+}
+
+/* true: it was looked at closely. */
+static bool publish_lock(struct host *host, struct place at)
+{
+    struct space *space = &host->spaces[at.space];
+    struct gossip_lock lock;
+    if (!lock_is_named(lock_at(host, at))) {
+        space->published[at.slot] = 0;
+        return false;
+    }
+    uint64_t word = atomic_load(lock_word(host, at));
+    bool beside = word & (HFI_W_CELLS | HFI_W_WAITERS | HFI_W_BARGERS);
+    if (word == space->published[at.slot] && !beside) {
+        return false;
+    }
+    if (!is_of_interest(word) && !was_told(space, at.slot)) {
+        space->published[at.slot] = word;
+        return false;
+    }
+    fill(host, at, &lock);
+    if (gossip_put_lock(host->gossip, &lock, host->now_ns)) {
+        space->published[at.slot] = word;
+        set_told(space, at.slot, in_use(&lock));
+    } /* else it is full: looked at again in the next pass */
+    return true;
+}
+
+void publish_gone(struct host *host, struct place at)
+{
+    struct space *space = &host->spaces[at.space];
+    space->published[at.slot] = 0;
+    if (host->gossip == NULL || !was_told(space, at.slot)) {
+        return;
+    }
+    struct gossip_lock gone = {.state = HF_STATE_FREE};
+    lock_name(host, at, &gone.name);
+    if (gossip_put_lock(host->gossip, &gone, host->now_ns)) { /* it takes the place of what was */
+        set_told(space, at.slot, false);
+    }
+}
+
+int64_t publish_due_ns(const struct host *host)
+{
+    return host->gossip != NULL && host->started && gossip_active(host->gossip)
+               ? host->publish_due_ns
+               : INT64_MAX;
+}
+
+void publish_work(struct host *host)
+{
+    uint32_t closely = 0;
+    if (publish_due_ns(host) > host->now_ns) {
+        return;
+    }
+    if (host->publish_space == 0 && host->publish_slot == 0) {
+        host->publish_began_ns = host->now_ns;
+    }
+    for (uint32_t looked = 0; looked < PIECE_SLOTS && closely < PIECE_LOCKS;) {
+        const struct space *space = &host->spaces[host->publish_space];
+        if (space->used && host->publish_slot < space->slots_used) {
+            closely += publish_lock(host, (struct place){host->publish_space, host->publish_slot});
+            host->publish_slot++;
+            looked++;
+            continue;
+        }
+        host->publish_slot = 0;
+        host->publish_space++;
+        if (host->publish_space == host->config.namespace_count) {
+            host->publish_space = 0;
+            host->publish_due_ns = host->publish_began_ns + PASS_MS * MS;
+            if (host->publish_due_ns <= host->now_ns) {
+                host->publish_due_ns = host->now_ns + PIECE_MS * MS;
+            }
+            return;
+        }
+    }
+    host->publish_due_ns = host->now_ns + PIECE_MS * MS;
+}
