@@ -292,7 +292,9 @@ static bool read_network(struct sim_agent *agent)
     } else if (packet->kind == NET_GOSSIP) {
         driver_received_gossip(agent->driver, from, packet->bytes, packet->size);
     } else {
-        driver_received(agent->driver, (const struct message *)(const void *)packet->bytes);
+        const struct message *message = (const void *)packet->bytes;
+        watch_tell("received", packet->from, agent->index, message);
+        driver_received(agent->driver, message);
     }
     agent->taken = NULL;
     free(packet);
@@ -463,6 +465,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
         *last = (struct region_memory){0};
     }
     if (world.agent_count > 1) {
+        check_reboots(agent);
         clock_boot(agent);
     }
 }

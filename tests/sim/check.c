@@ -197,6 +197,17 @@ void check_vanished(const struct sim_process *process, bool dead)
     }
 }
 
+void check_reboots(const struct sim_agent *agent)
+{
+    for (uint32_t i = 0; i < HOLDS_MAX; i++) {
+        struct hold_note *note = &notes[i];
+        if (note->used && note->agent == agent) {
+            int64_t over_ns = ends_ns(note);
+            note->vanished_ns = sim_now() < over_ns ? sim_now() : over_ns;
+        }
+    }
+}
+
 /* Whether a place in the queue is of a living process that sleeps on it. */
 static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
 {

@@ -394,6 +394,8 @@ void check_gave_up(uint32_t hold);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
 /* The process died (or hung up): its holds end now without being released. */
 void check_vanished(const struct sim_process *process, bool dead);
+/* Before a host boots: its processes are dead. */
+void check_reboots(const struct sim_agent *agent);
 /* Nobody can run at this instant: nobody may wait for what is free. */
 void check_quiet(void);
 
@@ -402,6 +404,8 @@ void check_quiet(void);
 void watch_reset(void);
 /* An agent sends this, now. */
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message);
+/* A line of the story about a message. */
+void watch_tell(const char *what, uint32_t from, uint32_t to, const struct message *message);
 /* A row of an agent's disk is durable, now. */
 void watch_durable(const struct sim_agent *agent, const struct action *action);
 /* The agent starts with the disk that it has. */

@@ -5,8 +5,8 @@
  *              then, and is there at every later start, unless that store is declared gone
  *   chosen     a grant, an amendment, an acknowledged return was durable at a majority by then
  *   one value  a proposal's order names one value, whoever accepts it
- *   same again a request that was answered with a grant is never answered with another by the same
- *              coordinator
+ *   same again a request that was answered with a grant is never answered with another as long as a
+ *              majority has the first
  *   old store  a voter with a store that the others know to be wrong tells nothing as a voter
  *   lease      when a majority has marked a session dead, no deadline of it that anybody was told
  *              lies ahead, by its host's clock
@@ -27,8 +27,6 @@ struct proposal {
 };
 
 struct answer {
-    uint32_t from;
-    uint32_t starts; /* of the coordinator's process */
     uint32_t agent;
     uint32_t epoch;
     uint64_t request_id;
@@ -162,23 +160,44 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
     }
 }
 
+/* Whether a majority has it on disk that this agent's grant is that version, still. */
+static bool is_in_force(const struct answer *answer, uint32_t lock)
+{
+    const struct message_agent *agent = &world.agents[answer->agent].name;
+    uint32_t count = 0;
+    for (uint32_t voter = 0; voter < world.voters; voter++) {
+        const struct disk_register *row = &world.agents[voter].disk.registers[lock];
+        const struct message_value *value = &row->reg.value;
+        bool has = row->used && value->mode == MESSAGE_MODE_EXCLUSIVE &&
+                   memcmp(&value->owner, agent, sizeof(*agent)) == 0 &&
+                   message_order_equal(value->version, answer->version);
+        for (uint32_t i = 0; row->used && i < value->share_count; i++) {
+            const struct message_share *share = &value->shares[i];
+            has = has || (memcmp(&share->agent, agent, sizeof(*agent)) == 0 &&
+                          message_order_equal(share->version, answer->version));
+        }
+        count += has;
+    }
+    return count >= majority();
+}
+
 static void sent_grant(const struct sim_agent *from, const struct message_grant *grant)
 {
     check_chosen(from, &grant->name, grant->version);
-    struct answer now = {.from = from->index,
-                         .starts = from->starts,
-                         .agent = agent_of_name(&grant->agent),
+    struct answer now = {.agent = agent_of_name(&grant->agent),
                          .epoch = grant->epoch,
                          .request_id = grant->request_id,
                          .version = grant->version};
     for (uint32_t i = 0; i < ANSWERS; i++) {
-        const struct answer *old = &seen.answers[i];
-        if (old->starts == now.starts && old->from == now.from && old->agent == now.agent &&
-            old->epoch == now.epoch && old->request_id == now.request_id) {
-            if (!message_order_equal(old->version, now.version)) {
-                sim_fail("voter %u answers request %llx of host %u with another grant", now.from,
+        struct answer *old = &seen.answers[i];
+        if (old->request_id != 0 && old->agent == now.agent && old->epoch == now.epoch &&
+            old->request_id == now.request_id) {
+            if (!message_order_equal(old->version, now.version) &&
+                is_in_force(old, disk_lock_of(&grant->name))) {
+                sim_fail("voter %u answers request %llx of host %u with another grant", from->index,
                          (unsigned long long)now.request_id, now.agent);
             }
+            *old = now;
             return;
         }
     }
@@ -281,12 +300,119 @@ static bool is_vote(enum message_kind kind)
            kind == MESSAGE_CHECKPOINTED;
 }
 
+static const char *kind_name(enum message_kind kind)
+{
+    static const char *const names[] = {
+        [MESSAGE_PREPARE] = "PREPARE",
+        [MESSAGE_PROMISE] = "PROMISE",
+        [MESSAGE_READ] = "READ",
+        [MESSAGE_VALUE] = "VALUE",
+        [MESSAGE_ACCEPT] = "ACCEPT",
+        [MESSAGE_ACCEPTED] = "ACCEPTED",
+        [MESSAGE_RENEW] = "RENEW",
+        [MESSAGE_POLL] = "POLL",
+        [MESSAGE_POLLED] = "POLLED",
+        [MESSAGE_MARK] = "MARK",
+        [MESSAGE_MARKED] = "MARKED",
+        [MESSAGE_ACQUIRE] = "ACQUIRE",
+        [MESSAGE_AMEND] = "AMEND",
+        [MESSAGE_GIVE_BACK] = "GIVE_BACK",
+        [MESSAGE_BREAK] = "BREAK",
+        [MESSAGE_BEAT] = "BEAT",
+        [MESSAGE_HELLO] = "HELLO",
+        [MESSAGE_PULL] = "PULL",
+        [MESSAGE_PULLED] = "PULLED",
+        [MESSAGE_CHECKPOINT] = "CHECKPOINT",
+        [MESSAGE_CHECKPOINTED] = "CHECKPOINTED",
+        [MESSAGE_RENEW_ACK] = "RENEW_ACK",
+        [MESSAGE_GRANT] = "GRANT",
+        [MESSAGE_AMENDED] = "AMENDED",
+        [MESSAGE_GIVE_BACK_ACK] = "GIVE_BACK_ACK",
+        [MESSAGE_RECALL] = "RECALL",
+        [MESSAGE_REFUSED] = "REFUSED",
+        [MESSAGE_OWNER] = "OWNER",
+        [MESSAGE_BREAK_HOLD] = "BREAK_HOLD",
+        [MESSAGE_BROKEN] = "BROKEN",
+        [MESSAGE_CHECK] = "CHECK",
+        [MESSAGE_CHECKED] = "CHECKED",
+        [MESSAGE_HELLO_ACK] = "HELLO_ACK",
+    };
+    return names[kind];
+}
+
+/* The lock that a message is about, and the version or order that it names; lock LOCKS: none. */
+static void about(const struct message *message, uint32_t *lock, struct message_order *order)
+{
+    static const struct message_order none = {0, 0};
+    const struct message_name *name = NULL;
+    *order = none;
+    switch (message->kind) {
+    case MESSAGE_ACCEPT:
+        name = &message->as.accept.name;
+        *order = message->as.accept.order;
+        break;
+    case MESSAGE_ACCEPTED:
+        name = &message->as.accepted.name;
+        *order = message->as.accepted.order;
+        break;
+    case MESSAGE_READ:
+        name = &message->as.read.name;
+        break;
+    case MESSAGE_VALUE:
+        name = &message->as.value.name;
+        *order = message->as.value.accepted;
+        break;
+    case MESSAGE_ACQUIRE:
+        name = &message->as.acquire.name;
+        break;
+    case MESSAGE_AMEND:
+        name = &message->as.amend.name;
+        *order = message->as.amend.version;
+        break;
+    case MESSAGE_GIVE_BACK:
+        name = &message->as.give_back.name;
+        *order = message->as.give_back.version;
+        break;
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+        name = &message->as.grant.name;
+        *order = message->as.grant.version;
+        break;
+    case MESSAGE_GIVE_BACK_ACK:
+    case MESSAGE_RECALL:
+        name = &message->as.version.name;
+        *order = message->as.version.version;
+        break;
+    case MESSAGE_REFUSED:
+        name = &message->as.refused.name;
+        order->sequence = message->as.refused.reason;
+        break;
+    default:
+        break;
+    }
+    *lock = name == NULL ? LOCKS : disk_lock_of(name);
+}
+
+void watch_tell(const char *what, uint32_t from, uint32_t to, const struct message *message)
+{
+    uint32_t lock = LOCKS;
+    struct message_order order;
+    if (!world.verbose) {
+        return;
+    }
+    about(message, &lock, &order);
+    if (lock == LOCKS) {
+        sim_tell("%u -> %u: %s %s", from, to, what, kind_name(message->kind));
+    } else {
+        sim_tell("%u -> %u: %s %s lock %u, %llx.%llu", from, to, what, kind_name(message->kind),
+                 lock, (unsigned long long)order.ballot, (unsigned long long)order.sequence);
+    }
+}
+
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message)
 {
     bool own = agent_of_name(&message->from) == from->index; /* else it only passes it on */
-    if (world.verbose) {
-        sim_tell("%u -> %u: message %d%s", from->index, to, message->kind, own ? "" : " (relayed)");
-    }
+    watch_tell(own ? "sent" : "passed on", from->index, to, message);
     if (own && from->store == STORE_WRONG && is_vote(message->kind)) {
         sim_fail("voter %u, whose store is not what it was, sends a message of kind %d",
                  from->index, message->kind);

@@ -65,17 +65,33 @@ static void token_raise(struct host *host, struct place at, uint64_t token_first
     }
 }
 
+/* What of a value is the grant of the session that goes on. false: nothing is. */
+static bool own_grant(const struct host *host, const struct message_value *value,
+                      struct message_order *version)
+{
+    const struct message_agent *agent = &host->config.agent;
+    uint32_t epoch = host->config.continued_epoch;
+    for (uint32_t i = 0; value->mode == MESSAGE_MODE_SHARED && i < value->share_count; i++) {
+        const struct message_share *share = &value->shares[i];
+        if (share->epoch == epoch && memcmp(&share->agent, agent, sizeof(*agent)) == 0) {
+            *version = share->version;
+            return true;
+        }
+    }
+    *version = value->version;
+    return value->mode == MESSAGE_MODE_EXCLUSIVE && value->epoch == epoch &&
+           memcmp(&value->owner, agent, sizeof(*agent)) == 0;
+}
+
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value)
 {
     struct place at = {0};
+    struct message_order version;
     if (host->config.voter_count > 1 || host->config.self == HOST_OBSERVER) {
         return; /* what the own acceptor has need not be what was chosen */
     }
-    if (value->mode == MESSAGE_MODE_NONE || value->epoch != host->config.continued_epoch ||
-        value->owner.length != host->config.agent.length ||
-        memcmp(value->owner.text, host->config.agent.text, value->owner.length) != 0 ||
-        !lock_find(host, name->bytes, name->length, &at)) {
+    if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at)) {
         return;
     }
     uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
@@ -87,8 +103,8 @@ void host_load_grant(struct host *host, const struct message_name *name,
     }
     struct lock *lock = lock_at(host, at);
     lock->state = LOCK_GRANTED;
-    lock->ballot = value->version.ballot;
-    lock->sequence = value->version.sequence;
+    lock->ballot = version.ballot;
+    lock->sequence = version.sequence;
     lock->lock_delay_ms = value->lock_delay_ms;
     lock->mode = value->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
     lock->token_last = value->token_last;
