@@ -302,6 +302,18 @@ static void grant_apply(struct host *host, struct place at, const struct message
         top = lock->token_last; /* our own number, rather than the region's */
     }
     if (top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS) {
+        if (lock->state == LOCK_AMENDING && lock->mode == HFI_GRANT_SHARED &&
+            hfi_has_readers(lock_actor(host, at)->region, at.slot, HFI_SEAT_NONE)) {
+            /* It was changed for one of its readers, but a slot is left only when nobody is
+             * inside: they go on as readers of it. */
+            lock->state = LOCK_GRANTED;
+            lock->lock_delay_ms = grant->lock_delay_ms;
+            if (!lock_lacks_delay(host, at)) {
+                pending_resolve(host, at, 0);
+            }
+            grant_attend(host, at, actions);
+            return;
+        }
         grant_move(host, at, grant, actions);
         return;
     }
