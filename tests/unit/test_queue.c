@@ -1,0 +1,469 @@
+/* The queue of a name: order of arrival, also across a take-over; repeats; recalls; breaks. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
+static const enum message_mode S = MESSAGE_MODE_SHARED;
+
+static struct cell *start(uint32_t voters)
+{
+    struct cell *cell = cell_create(voters, 1);
+    cell_start_all(cell);
+    cell_run_ready(cell);
+    return cell;
+}
+
+static void settle(struct cell *cell)
+{
+    cell_run(cell, 20 * CELL_MS);
+}
+
+static bool has(struct cell *cell, uint32_t node, uint64_t id)
+{
+    const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
+    return message != NULL && message->as.grant.request_id == id;
+}
+
+static struct message_grant granted(struct cell *cell, uint32_t node, uint64_t id)
+{
+    ck_assert(has(cell, node, id));
+    return cell_got(cell, node, MESSAGE_GRANT)->as.grant;
+}
+
+/* Asks a voter for "a", by a request that has been waiting for so long. */
+static void ask(struct cell *cell, uint32_t node, uint32_t to, uint64_t id, enum message_mode mode,
+                uint32_t waited_ms)
+{
+    struct message message;
+    cell_header(cell, node, MESSAGE_ACQUIRE, &message);
+    message.as.acquire.agent = message.from;
+    message.as.acquire.epoch = 1;
+    message.as.acquire.request_id = id;
+    message_name_set(&message.as.acquire.name, "a", 1);
+    message.as.acquire.mode = (uint8_t)mode;
+    message.as.acquire.waited_ms = waited_ms;
+    cell_send(cell, node, to, &message);
+}
+
+static void give_back(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
+                      struct message_order version)
+{
+    cell_give_back(cell, node, to, "a", id, 1, version, 0);
+    settle(cell);
+    ck_assert_uint_eq(cell_got(cell, node, MESSAGE_GIVE_BACK_ACK)->as.version.request_id, id);
+}
+
+START_TEST(who_has_waited_longer_is_first)
+{
+    struct cell *cell = start(5);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t hosts[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        hosts[i] = (to + 1 + i) % 5;
+    }
+    ask(cell, hosts[0], to, 1, X, 0);
+    settle(cell);
+    struct message_order version = granted(cell, hosts[0], 1).version;
+    static const uint32_t waited_ms[4] = {0, 500, 90, 3000}; /* settle() takes 20 */
+    for (uint32_t i = 1; i < 4; i++) {
+        ask(cell, hosts[i], to, 1, X, waited_ms[i]);
+        settle(cell);
+    }
+    static const uint32_t order[4] = {0, 3, 1, 2};
+    for (uint32_t i = 0; i < 3; i++) {
+        give_back(cell, hosts[order[i]], to, 2, version);
+        for (uint32_t k = i + 2; k < 4; k++) {
+            ck_assert(!has(cell, hosts[order[k]], 1));
+        }
+        version = granted(cell, hosts[order[i + 1]], 1).version;
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: lost answer, then retry: no second place in the queue, no second grant. */
+START_TEST(asked_again_while_it_waits)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t other = (to + 1) % 3;
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    for (uint32_t i = 0; i < 5; i++) { /* a repeat tells how long it has waited: no new place */
+        ask(cell, other, to, 1, X, i * 1000);
+        settle(cell);
+    }
+    struct message_order version = granted(cell, to, 1).version;
+    give_back(cell, to, to, 2, version);
+    granted(cell, other, 1);
+    ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_GRANT), 1);
+    ask(cell, other, to, 1, X, 5000);
+    settle(cell);
+    ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_GRANT), 2);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Trap: a late repeat of a request whose grant was given back. It is answered the same, has nobody
+ * recalled and is not granted anew. */
+START_TEST(asked_again_after_it_was_given_back)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t other = (to + 1) % 3;
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    struct message_grant first = granted(cell, to, 1);
+    give_back(cell, to, to, 2, first.version);
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    struct message_grant again = granted(cell, to, 1);
+    ck_assert(message_order_equal(again.version, first.version));
+    ck_assert_uint_eq(again.token_first, first.token_first);
+    ask(cell, other, to, 1, X, 0);
+    settle(cell);
+    ck_assert_uint_eq(granted(cell, other, 1).token_first, first.token_first);
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    ck_assert_ptr_null(cell_got(cell, other, MESSAGE_RECALL));
+    /* Beside a newer grant of the same host it does not name that one. */
+    give_back(cell, other, to, 2, granted(cell, other, 1).version);
+    ask(cell, to, to, 3, X, 0);
+    settle(cell);
+    struct message_grant second = granted(cell, to, 3);
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    ck_assert(message_order_equal(granted(cell, to, 1).version, first.version));
+    ask(cell, to, to, 3, X, 0);
+    settle(cell);
+    ck_assert(message_order_equal(granted(cell, to, 3).version, second.version));
+    /* The same id for another name is another request. */
+    cell_acquire(cell, to, cell_coordinator(cell, "other"), "other", 1, 1, X, 0);
+    settle(cell);
+    again = granted(cell, to, 1);
+    ck_assert_uint_eq(again.name.length, strlen("other"));
+    ck_assert(!message_order_equal(again.version, first.version));
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A give-back names its version: an old one, or a late one, ends nothing. */
+START_TEST(old_versions_given_back)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t other = (to + 1) % 3;
+    struct message_order versions[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        ask(cell, to, to, 10 + i, X, 0);
+        settle(cell);
+        versions[i] = granted(cell, to, 10 + i).version;
+        if (i < 2) {
+            give_back(cell, to, to, 20 + i, versions[i]);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        give_back(cell, to, to, 30 + i, versions[i]);
+    }
+    cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0); /* not its own */
+    ask(cell, other, to, 41, X, 0);
+    settle(cell);
+    ck_assert(!has(cell, other, 41));
+    give_back(cell, to, to, 42, versions[2]);
+    granted(cell, other, 41);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Somebody had it, others waited: whoever repeats first at the new coordinator is not served before
+ * one that has waited longer. */
+static void take_over(bool given_back_alone)
+{
+    struct cell *cell = start(5);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 5;
+    uint32_t early = (to + 2) % 5;
+    uint32_t late = (to + 3) % 5;
+    ask(cell, owner, to, 1, X, 0);
+    settle(cell);
+    struct message_order version = granted(cell, owner, 1).version;
+    cell_kill(cell, to);
+    uint32_t next = to;
+    for (uint32_t i = 0; i < 1000 && next == to; i++) {
+        cell_run(cell, 2 * CELL_MS);
+        next = cell_coordinator_at(cell, owner, "a");
+        next = next < 5 && cell_coordinator_at(cell, next, "a") == next ? next : to;
+    }
+    ck_assert_uint_ne(next, to);
+    if (given_back_alone) {
+        cell_give_back(cell, owner, next, "a", 2, 1, version, 0);
+        cell_run(cell, 10 * CELL_MS);
+        ask(cell, late, next, 1, X, 50);
+    } else {
+        ask(cell, late, next, 1, X, 50);
+        cell_run(cell, 5 * CELL_MS);
+        cell_give_back(cell, owner, next, "a", 2, 1, version, 0);
+    }
+    cell_run(cell, 10 * CELL_MS);
+    ck_assert(!has(cell, late, 1) && !has(cell, early, 1));
+    ask(cell, early, next, 1, X, 400);
+    cell_run(cell, 200 * CELL_MS);
+    ck_assert(has(cell, early, 1) && !has(cell, late, 1));
+    give_back(cell, early, next, 2, granted(cell, early, 1).version);
+    granted(cell, late, 1);
+    cell_destroy(cell);
+}
+
+START_TEST(order_survives_a_take_over)
+{
+    take_over(false);
+}
+END_TEST
+
+START_TEST(order_survives_a_take_over_with_nobody_queued)
+{
+    take_over(true);
+}
+END_TEST
+
+/* A name that nobody had waits for nobody's repeats. */
+START_TEST(free_names_are_granted_at_once)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t host = (to + 1) % 3;
+    ask(cell, host, to, 1, X, 0);
+    settle(cell);
+    give_back(cell, host, to, 2, granted(cell, host, 1).version);
+    cell_kill(cell, to);
+    uint32_t next = to;
+    for (uint32_t i = 0; i < 1000 && next == to; i++) {
+        cell_run(cell, 2 * CELL_MS);
+        next = cell_coordinator_at(cell, host, "a");
+        next = next < 3 && cell_coordinator_at(cell, next, "a") == next ? next : to;
+    }
+    ask(cell, host, next, 3, X, 0);
+    settle(cell);
+    granted(cell, host, 3);
+    cell_destroy(cell);
+}
+END_TEST
+
+static uint32_t recalls(struct cell *cell, uint32_t node, bool relayed)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cell->nodes[node].inbox_count; i++) {
+        const struct message *message = &cell->nodes[node].inbox[i];
+        count += message->kind == MESSAGE_RECALL && message->relayed == relayed;
+    }
+    return count;
+}
+
+/* The owner is asked again and again, every second time through another voter. */
+START_TEST(recalls_go_two_ways)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 3;
+    uint32_t other = (to + 2) % 3;
+    ask(cell, owner, to, 1, X, 0);
+    settle(cell);
+    ask(cell, other, to, 1, X, 0);
+    cell_run(cell, 2250 * CELL_MS);
+    ck_assert_uint_eq(recalls(cell, owner, false), 3);
+    ck_assert_uint_eq(recalls(cell, owner, true), 2);
+    /* A host that this voter cannot reach is reached all the same. */
+    cell->cut[to][owner] = true;
+    uint32_t before = recalls(cell, owner, true);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_uint_gt(recalls(cell, owner, true), before);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Whoever got it while others wait is recalled at once, not with the next repeat. */
+START_TEST(each_next_owner_is_recalled_at_once)
+{
+    struct cell *cell = start(5);
+    uint32_t to = cell_coordinator(cell, "a");
+    for (uint32_t i = 0; i < 5; i++) {
+        ask(cell, i, to, 1, X, 0);
+        settle(cell);
+    }
+    uint32_t owner = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_uint_eq(recalls(cell, owner, false), 1);
+        struct message_order version = granted(cell, owner, 1).version;
+        const struct message *recall = cell_got(cell, owner, MESSAGE_RECALL);
+        ck_assert(message_order_equal(recall->as.version.version, version));
+        give_back(cell, owner, to, 2, version);
+        owner++;
+    }
+    granted(cell, 4, 1);
+    ck_assert_uint_eq(recalls(cell, 4, false), 0); /* nobody waits any more */
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A waiting request is answered by the way by which it came last. */
+START_TEST(answered_by_the_latest_way)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t host = (to + 1) % 3;
+    uint32_t other = (to + 2) % 3;
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    ask(cell, host, to, 1, X, 0);
+    settle(cell);
+    cell->cut[to][host] = true;
+    ask(cell, host, other, 1, X, 40);
+    cell_run(cell, 5 * CELL_MS);
+    give_back(cell, to, to, 2, granted(cell, to, 1).version);
+    granted(cell, host, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+static void break_lock(struct cell *cell, uint32_t node, uint32_t to, uint64_t id)
+{
+    struct message message;
+    cell_header(cell, node, MESSAGE_BREAK, &message);
+    message.as.break_lock.agent = message.from;
+    message.as.break_lock.request_id = id;
+    message.as.break_lock.now = true;
+    message_name_set(&message.as.break_lock.name, "a", 1);
+    cell_send(cell, node, to, &message);
+    settle(cell);
+}
+
+START_TEST(breaks_go_to_the_owners)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 3;
+    uint32_t other = (to + 2) % 3;
+    break_lock(cell, other, to, 7);
+    const struct message *broken = cell_got(cell, other, MESSAGE_BROKEN);
+    ck_assert_ptr_nonnull(broken);
+    ck_assert(broken->as.outcome.request_id == 7 && broken->as.outcome.result == 0);
+    ask(cell, owner, to, 1, X, 0);
+    settle(cell);
+    ask(cell, to, to, 1, X, 0);
+    settle(cell);
+    break_lock(cell, other, owner, 8); /* not the coordinator: it passes it on */
+    const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(hold->as.break_lock.request_id == 8 && hold->as.break_lock.now);
+    ck_assert_int_eq(memcmp(&hold->as.break_lock.agent, &cell->config.voters[other],
+                            sizeof(hold->as.break_lock.agent)),
+                     0);
+    ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_BROKEN), 1);
+    ck_assert_uint_eq(cell_got_count(cell, to, MESSAGE_BREAK_HOLD), 0);
+    ck_assert(!has(cell, to, 1)); /* the owner breaks it, nobody else */
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Who is granted by the same accept that ends the broken hold is not broken. */
+START_TEST(a_break_does_not_hit_the_next_owner)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 3;
+    uint32_t next = (to + 2) % 3;
+    ask(cell, owner, to, 1, X, 0);
+    settle(cell);
+    struct message_order version = granted(cell, owner, 1).version;
+    ask(cell, next, to, 1, X, 0);
+    settle(cell);
+    /* The voters are slow: all this is decided together, when the round on the way is over. */
+    for (uint32_t i = 0; i < 3; i++) {
+        cell->cut[to][i] = i != to;
+    }
+    struct message message;
+    cell_header(cell, owner, MESSAGE_AMEND, &message);
+    message.as.amend.agent = message.from;
+    message.as.amend.epoch = 1;
+    message.as.amend.request_id = 3;
+    message_name_set(&message.as.amend.name, "a", 1);
+    message.as.amend.version = version;
+    message.as.amend.lock_delay_ms = 5;
+    cell_send(cell, owner, to, &message);
+    cell_run(cell, 10 * CELL_MS);
+    cell_give_back(cell, owner, to, "a", 2, 1, version, 0);
+    cell_run(cell, 5 * CELL_MS);
+    cell_header(cell, to, MESSAGE_BREAK, &message);
+    message.as.break_lock.agent = message.from;
+    message.as.break_lock.request_id = 9;
+    message_name_set(&message.as.break_lock.name, "a", 1);
+    cell_send(cell, to, to, &message);
+    cell_run(cell, 5 * CELL_MS);
+    memset(cell->cut, 0, sizeof(cell->cut));
+    cell_run(cell, 250 * CELL_MS);
+    granted(cell, next, 1);
+    ck_assert_ptr_null(cell_got(cell, next, MESSAGE_BREAK_HOLD));
+    ck_assert_ptr_nonnull(cell_got(cell, to, MESSAGE_BROKEN));
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Many requests of many names in one voter: all are answered, in few steps. */
+START_TEST(every_slot_is_used_again)
+{
+    struct cell *cell = start(1);
+    char name[8] = "q00";
+    for (uint32_t round = 0; round < 20; round++) {
+        for (uint32_t i = 0; i < 40; i++) {
+            name[1] = (char)('0' + i / 10);
+            name[2] = (char)('0' + i % 10);
+            cell_acquire(cell, 0, 0, name, 100 * round + i, 1, round % 2 == 0 ? X : S, 0);
+        }
+        settle(cell);
+        ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 40);
+        ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_REFUSED));
+        for (uint32_t i = 0; i < cell->nodes[0].inbox_count; i++) {
+            struct message_grant grant = cell->nodes[0].inbox[i].as.grant;
+            name[1] = (char)grant.name.bytes[1];
+            name[2] = (char)grant.name.bytes[2];
+            cell_give_back(cell, 0, 0, name, 5000 + i, 1, grant.version, 0);
+        }
+        cell->nodes[0].inbox_count = 0;
+        settle(cell);
+        ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GIVE_BACK_ACK), 40);
+        cell->nodes[0].inbox_count = 0;
+    }
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_int_eq(quorum_next_tick_ns(cell->nodes[0].quorum), INT64_MAX); /* no work is left */
+    cell_destroy(cell);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("queue");
+    TCase *tests = tcase_create("queue");
+    tcase_add_test(tests, who_has_waited_longer_is_first);
+    tcase_add_test(tests, asked_again_while_it_waits);
+    tcase_add_test(tests, asked_again_after_it_was_given_back);
+    tcase_add_test(tests, old_versions_given_back);
+    tcase_add_test(tests, order_survives_a_take_over);
+    tcase_add_test(tests, order_survives_a_take_over_with_nobody_queued);
+    tcase_add_test(tests, free_names_are_granted_at_once);
+    tcase_add_test(tests, recalls_go_two_ways);
+    tcase_add_test(tests, each_next_owner_is_recalled_at_once);
+    tcase_add_test(tests, answered_by_the_latest_way);
+    tcase_add_test(tests, breaks_go_to_the_owners);
+    tcase_add_test(tests, a_break_does_not_hit_the_next_owner);
+    tcase_add_test(tests, every_slot_is_used_again);
+    tcase_set_timeout(tests, 300);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
