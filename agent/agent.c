@@ -294,6 +294,7 @@ static bool make_driver(struct agent *agent)
     struct driver_config config = {.host = agent->host,
                                    .quorum = agent->quorum,
                                    .renewal = &agent->renewal,
+                                   .gossip = agent->gossip,
                                    .self = agent->host_config.agent,
                                    .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
                                    .voter_count = agent->host_config.voter_count,

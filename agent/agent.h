@@ -24,6 +24,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "core/gossip.h"
 #include "core/host.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
@@ -89,9 +90,11 @@ struct agent {
     struct block names_block;
     struct block quorum_block;
     struct block host_block;
+    struct block gossip_block;
     struct names *names;
     struct quorum *quorum; /* NULL: an observer */
     struct host *host;
+    struct gossip *gossip; /* NULL: this agent does not listen */
     struct renewal renewal;
     struct host_config host_config;
     struct hfi_kernel kernel;

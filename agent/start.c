@@ -33,6 +33,9 @@ enum {
     REQUESTS_MAX = 65536,
     SHARES_MAX = 65536,
     MEMBERSHIP_FIRST = 1,
+    GOSSIP_AGENTS_MAX = 4096, /* told of in gossip, and below: locks that somebody holds */
+    GOSSIP_ITEMS_MAX = 1 << 17,
+    GOSSIP_CHUNKS_MAX = 1 << 19,
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
@@ -223,6 +226,7 @@ static void release_cores(struct agent *agent)
     unmap_block(&agent->host_block);
     unmap_block(&agent->quorum_block);
     unmap_block(&agent->names_block);
+    unmap_block(&agent->gossip_block);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         region_file_close(&agent->regions[i]);
     }
@@ -322,6 +326,29 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
 }
 
+/* What this agent and others tell each other, if there can be others. */
+static bool map_gossip(struct agent *agent)
+{
+    const struct host_config *host = &agent->host_config;
+    struct gossip_config config = {.limits = {.agents = GOSSIP_AGENTS_MAX,
+                                              .items = GOSSIP_ITEMS_MAX,
+                                              .chunks = GOSSIP_CHUNKS_MAX},
+                                   .self = host->agent,
+                                   .voter = host->self != HOST_OBSERVER,
+                                   .silent_ns = host->session_ttl_ns + host->grace_ns};
+    if (agent->config.listen[0] == '\0') {
+        agent->gossip = NULL;
+        return true;
+    }
+    if (map_block(&agent->gossip_block, gossip_size(&config.limits)) == NULL) {
+        return false;
+    }
+    memcpy(config.address, agent->config.advertise, sizeof(config.address));
+    agent->gossip = gossip_init(agent->gossip_block.memory, &config, clock_random());
+    host_set_gossip(agent->host, agent->gossip);
+    return true;
+}
+
 /* The names, the host core, and a voter's quorum core. */
 static int map_cores(struct agent *agent)
 {
@@ -346,6 +373,9 @@ static int map_cores(struct agent *agent)
     agent->quorum = voter ? quorum_init(agent->quorum_block.memory, &config, agent->names) : NULL;
     agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
                             &agent->kernel);
+    if (!map_gossip(agent)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
+    }
     return AGENT_EXIT_OK;
 }
 

@@ -264,13 +264,13 @@ static void peer_changed(struct gossip *gossip, const struct gossip_event *event
     }
     struct author *author = &gossip->authors[index];
     bool came = event->as.peer.up && (!author->peer || author->down);
+    gossip->view_stale |= !author->peer || author->down == event->as.peer.up;
     author->peer = true;
     author->down = !event->as.peer.up;
     if (event->as.peer.address != NULL) {
         author_set_address(gossip, index, event->as.peer.address);
         author->told = true; /* it is the driver who says so */
     }
-    gossip->view_stale = true;
     if (came) {
         gossip->greet = index;
         gossip->exchange_due_ns = gossip->now_ns;
