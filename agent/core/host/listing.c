@@ -105,8 +105,9 @@ bool listing_next(const struct host *host, uint32_t client, const struct hfi_lis
                   const struct message_name *after, struct message_name *out)
 {
     struct message_name elsewhere;
-    bool here = next_here(host, client, list, *after, out);
-    if (host->gossip == NULL || !next_elsewhere(host, client, list, *after, &elsewhere)) {
+    struct message_name behind = *after; /* out may be the same */
+    bool here = next_here(host, client, list, behind, out);
+    if (host->gossip == NULL || !next_elsewhere(host, client, list, behind, &elsewhere)) {
         return here;
     }
     if (!here || order_compare(elsewhere.bytes, elsewhere.length, out->bytes, out->length) < 0) {

@@ -1,0 +1,384 @@
+/*
+ * What people see of other hosts: the host core of host-a with its gossip, and the gossip of host-b
+ * across a wire that loses nothing.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/gossip.h"
+#include "host_rig.h"
+
+enum { MINE = 0, OTHER = 1, STRANGER_LOCKS = 40 };
+
+static struct rig *rig;
+static struct gossip *gossips[2];
+static void *memories[2];
+static struct message_agent names[2] = {{6, "host-a"}, {6, "host-b"}};
+
+static void gossip_event(uint32_t who, struct gossip_event event);
+
+/* Whatever one says, the other hears at once; answers end by themselves (spread.c). */
+static void deliver(uint32_t who, const struct gossip_actions *actions, const unsigned char *bytes)
+{
+    for (uint32_t i = 0; i < actions->count; i++) {
+        if (actions->items[i].kind == GOSSIP_SEND) {
+            struct gossip_event event = {.kind = GOSSIP_RECEIVED, .agent = names[who]};
+            event.as.received.bytes = bytes + actions->items[i].as.send.offset;
+            event.as.received.size = actions->items[i].as.send.size;
+            gossip_event(1 - who, event);
+        }
+    }
+}
+
+static void gossip_event(uint32_t who, struct gossip_event event)
+{
+    struct gossip_action *mine = calloc(GOSSIP_STEP_ACTIONS, sizeof(*mine));
+    unsigned char *bytes = malloc(GOSSIP_STEP_OUTPUT);
+    struct gossip_actions actions = {.items = mine,
+                                     .capacity = GOSSIP_STEP_ACTIONS,
+                                     .output = bytes,
+                                     .output_size = GOSSIP_STEP_OUTPUT};
+    event.now_ns = rig->now_ns;
+    event.random = (uint64_t)rig->now_ns * 2654435761u + who;
+    gossip_step(gossips[who], &event, &actions);
+    deliver(who, &actions, bytes);
+    free(mine);
+    free(bytes);
+}
+
+/* Time passes for all. */
+static void pass(int64_t ms)
+{
+    for (int64_t end_ns = rig->now_ns + ms * RIG_MS; rig->now_ns < end_ns;) {
+        rig_pass(rig, 10 * RIG_MS);
+        for (uint32_t i = 0; i < 2; i++) {
+            if (gossip_next_tick_ns(gossips[i]) <= rig->now_ns) {
+                gossip_event(i, (struct gossip_event){.kind = GOSSIP_TICK});
+            }
+        }
+    }
+}
+
+static void setup(void)
+{
+    rig = rig_create(256, 8, 512, 16);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gossip_config config = {.limits = {8, 1024, 4096},
+                                       .self = names[i],
+                                       .address = "tcp://10.0.0.1:7411",
+                                       .silent_ns = 10000 * RIG_MS};
+        memories[i] = calloc(1, gossip_size(&config.limits));
+        gossips[i] = gossip_init(memories[i], &config, 5 + i);
+        gossip_event(i, (struct gossip_event){.kind = GOSSIP_START, .as.epoch = 1});
+    }
+    host_set_gossip(rig->host, gossips[MINE]);
+    rig_begin(rig);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gossip_event event = {.kind = GOSSIP_PEER, .agent = names[1 - i]};
+        event.as.peer.up = true;
+        gossip_event(i, event);
+    }
+    pass(1000);
+}
+
+static void teardown(void)
+{
+    gossip_check_invariants(gossips[MINE]);
+    rig_destroy(rig);
+    free(memories[0]);
+    free(memories[1]);
+}
+
+/* What host-b says of a lock: held exclusively (token), and so many waiters. */
+static void other_says(const char *name, uint64_t token, uint32_t waiters)
+{
+    struct gossip_lock lock = {.state = token ? HF_STATE_EXCLUSIVE : HF_STATE_FREE};
+    lock.name.length = (uint8_t)strlen(name);
+    memcpy(lock.name.bytes, name, lock.name.length);
+    lock.holder_total = lock.holder_count = token != 0;
+    lock.holders[0] = (struct gossip_holder){
+        .pid = 5, .uid = 6, .token = token, .held_ms = 70, .remaining_ms = -1, .command = "job b"};
+    lock.waiter_total = lock.waiter_count = waiters;
+    for (uint32_t i = 0; i < waiters; i++) {
+        lock.waiters[i] = (struct gossip_waiter){.pid = 50 + i, .waited_ms = 1000 - i};
+    }
+    ck_assert(gossip_put_lock(gossips[OTHER], &lock, rig->now_ns));
+}
+
+static struct rig_reply *show(uint32_t client, const char *name, struct hfi_lock_frame *lock)
+{
+    struct rig_reply *reply = rig_text(rig, client, HFI_FRAME_SHOW, name);
+    ck_assert(hfi_listed_next_lock(&reply->cursor, lock));
+    rig->reply_count = 0;
+    return reply;
+}
+
+static bool text_is(struct hfi_text text, const char *expected)
+{
+    return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;
+}
+
+/* LIST, page after page; the names, joined by spaces. */
+static const char *list(uint32_t client, const char *prefix, uint32_t *pages)
+{
+    static char all[8192];
+    char last[256] = "";
+    size_t used = 0;
+    bool more = true;
+    all[0] = '\0';
+    for (*pages = 0; more && *pages < 64; ++*pages) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_LIST};
+        struct hfi_lock_frame lock;
+        frame.list.prefix = (struct hfi_text){prefix, (uint32_t)strlen(prefix)};
+        frame.list.after = (struct hfi_text){last, (uint32_t)strlen(last)};
+        struct rig_reply *reply = rig_ask(rig, client, &frame);
+        more = reply->frame.listed.more;
+        while (hfi_listed_next_lock(&reply->cursor, &lock)) {
+            memcpy(last, lock.name.bytes, lock.name.size);
+            last[lock.name.size] = '\0';
+            ck_assert_uint_lt(used + lock.name.size + 1, sizeof(all));
+            used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", used ? " " : "", last);
+        }
+        rig->reply_count = 0;
+    }
+    ck_assert(!more);
+    return all;
+}
+
+START_TEST(other_hosts_locks_are_listed_in_order)
+{
+    uint32_t pages;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t stranger = rig_connect(rig, 0);
+    (void)rig_open_granted(rig, client, "a", 0);
+    (void)rig_open_granted(rig, client, "c", 0);
+    (void)rig_open_granted(rig, client, "o/2", 0);
+    other_says("b", 3, 0);
+    other_says("c", 0, 1);
+    other_says("orders/1", 9, 0);
+    other_says("gone", 9, 0);
+    other_says("gone", 0, 0);
+    pass(1000);
+    ck_assert_str_eq(list(client, "", &pages), "a b c o/2 orders/1");
+    ck_assert_str_eq(list(client, "o", &pages), "o/2 orders/1");
+    ck_assert_str_eq(list(client, "orders/1", &pages), "orders/1");
+    ck_assert_str_eq(list(client, "x", &pages), "");
+    ck_assert_str_eq(list(stranger, "", &pages), "");
+}
+END_TEST
+
+START_TEST(pages_go_on_where_the_last_one_ended)
+{
+    char expected[8192] = "";
+    char name[16];
+    uint32_t pages;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    for (uint32_t i = 0; i < 2 * STRANGER_LOCKS; i++) {
+        uint32_t shuffled = i * 27 % (2 * STRANGER_LOCKS);
+        snprintf(name, sizeof(name), "n%03u", shuffled);
+        if (shuffled % 2) {
+            other_says(name, 1, 0);
+        } else {
+            (void)rig_open_granted(rig, client, name, 0);
+            rig->reply_count = 0;
+        }
+        snprintf(expected + strlen(expected), sizeof(expected) - strlen(expected), "%sn%03u",
+                 i ? " " : "", i);
+    }
+    pass(1000);
+    ck_assert_str_eq(list(client, "n", &pages), expected);
+    ck_assert_uint_eq(pages, 3);
+}
+END_TEST
+
+START_TEST(another_hosts_holder_is_shown)
+{
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame party;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    other_says("x", 3, 2);
+    pass(1000);
+    struct rig_reply *reply = show(client, "x", &lock);
+    ck_assert_uint_eq(lock.state, HF_STATE_EXCLUSIVE);
+    ck_assert_uint_eq(lock.holder_count, 1);
+    ck_assert_uint_eq(lock.waiter_count, 2);
+    ck_assert_int_ge(lock.age_ns, 0);
+    ck_assert_int_lt(lock.age_ns, 1000 * RIG_MS);
+    ck_assert(text_is(lock.coordinator, "host-a"));
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert(text_is(party.agent, "host-b"));
+    ck_assert(text_is(party.command, "job b"));
+    ck_assert_int_eq(party.pid, 5);
+    ck_assert_int_eq(party.uid, 6);
+    ck_assert_uint_eq(party.token, 3);
+    ck_assert_int_eq(party.remaining_ns, -1);
+    ck_assert_int_ge(party.elapsed_ns, 1070 * RIG_MS);
+    ck_assert_int_le(party.elapsed_ns, 1071 * RIG_MS);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert_int_eq(party.pid, 50);
+    ck_assert_int_ge(party.elapsed_ns, 2000 * RIG_MS);
+    (void)show(client, "unknown", &lock);
+    ck_assert_uint_eq(lock.state, HF_STATE_FREE);
+    ck_assert_int_ge(lock.age_ns, 0); /* how old that knowledge is */
+    ck_assert_int_lt(lock.age_ns, 1000 * RIG_MS);
+}
+END_TEST
+
+/* Tokens tell which of two exclusive holders is past. */
+START_TEST(the_higher_token_holds)
+{
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame party;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 0);
+    struct hfi_held held = rig_take(rig, &opened);
+    other_says("x", held.token - 1, 1);
+    pass(1000);
+    struct rig_reply *reply = show(client, "x", &lock);
+    ck_assert_uint_eq(lock.holder_count, 1);
+    ck_assert_uint_eq(lock.waiter_count, 1);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert(text_is(party.agent, "host-a"));
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert(text_is(party.agent, "host-b"));
+    other_says("x", held.token + 1, 0);
+    pass(1000);
+    reply = show(client, "x", &lock);
+    ck_assert_uint_eq(lock.holder_count, 1);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert(text_is(party.agent, "host-b"));
+}
+END_TEST
+
+/* host-b says nothing any more: what it said is not shown for longer than ttl and grace. */
+START_TEST(the_silent_are_unknown)
+{
+    struct hfi_lock_frame lock;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    other_says("x", 3, 0);
+    pass(1000);
+    rig_pass(rig, 9000 * RIG_MS);
+    (void)show(client, "x", &lock);
+    ck_assert_uint_eq(lock.state, HF_STATE_EXCLUSIVE);
+    ck_assert_int_ge(lock.age_ns, 8000 * RIG_MS);
+    rig_pass(rig, 2000 * RIG_MS);
+    (void)show(client, "x", &lock);
+    ck_assert_uint_eq(lock.holder_count, 0);
+    ck_assert_int_eq(lock.age_ns, -1);
+}
+END_TEST
+
+/* What host-b was told of a lock of host-a; false: nothing that counts. */
+static bool told(const char *name, struct gossip_lock *out)
+{
+    struct gossip_view view;
+    uint32_t at = 0;
+    if (!gossip_lock_next(gossips[OTHER], name, strlen(name), rig->now_ns, &at, &view)) {
+        return false;
+    }
+    *out = view.lock;
+    return view.valid && (view.lock.holder_total > 0 || view.lock.closed_ms > 0);
+}
+
+START_TEST(what_is_held_here_is_told)
+{
+    struct gossip_lock lock;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 5000 * RIG_MS);
+    pass(500);
+    ck_assert(!told("x", &lock)); /* nobody holds it */
+    struct hfi_held held = rig_take(rig, &opened);
+    pass(500);
+    ck_assert(told("x", &lock));
+    ck_assert_uint_eq(lock.state, HF_STATE_EXCLUSIVE);
+    ck_assert_uint_eq(lock.holders[0].token, held.token);
+    ck_assert_int_eq(lock.holders[0].pid, 77);
+    ck_assert_str_eq(lock.holders[0].command, "test");
+    ck_assert_int_ge(lock.holders[0].held_ms, 400);
+    ck_assert_int_eq(lock.holders[0].remaining_ms, -1);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    pass(500);
+    ck_assert(!told("x", &lock));
+    held = rig_take(rig, &opened);
+    pass(500);
+    ck_assert(told("x", &lock));
+    rig_die(rig, client);
+    pass(500);
+    ck_assert(told("x", &lock));
+    ck_assert_uint_eq(lock.holder_total, 0);
+    ck_assert_int_gt(lock.closed_ms, 4000);
+}
+END_TEST
+
+/* A name that is given up right after it was held does not stay held elsewhere. */
+START_TEST(a_name_that_goes_is_told)
+{
+    struct gossip_lock lock;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 0);
+    struct hfi_held held = rig_take(rig, &opened);
+    pass(500);
+    ck_assert(told("x", &lock));
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    rig_close(rig, client, opened.handle);
+    (void)rig_text(rig, client, HFI_FRAME_RECALL, "x");
+    const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(give_back);
+    rig_returned(rig, give_back);
+    ck_assert_uint_eq(rig->rows_gone, 1); /* its slot is nobody's */
+    pass(500);
+    ck_assert(!told("x", &lock));
+}
+END_TEST
+
+START_TEST(watchers_are_told_of_other_hosts)
+{
+    uint32_t watcher = rig_connect(rig, HOST_MAY_USE);
+    uint32_t stranger = rig_connect(rig, HOST_MAY_ADMIN);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_WATCH, "a/")->frame.error, 0);
+    ck_assert_int_eq(rig_text(rig, stranger, HFI_FRAME_WATCH, "b/")->frame.error, 0);
+    rig->reply_count = 0;
+    other_says("a/x", 3, 0);
+    other_says("c/x", 3, 0);
+    pass(500);
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1);
+    ck_assert(text_is(rig_find(rig, watcher, HFI_FRAME_CHANGED)->frame.text, "a/x"));
+    ck_assert(rig_find(rig, watcher, HFI_FRAME_CHANGED)->unasked);
+    ck_assert_uint_eq(rig_count(rig, stranger, HFI_FRAME_CHANGED), 0);
+    ck_assert(!gossip_has_changed(gossips[MINE]));
+    other_says("a/x", 0, 0);
+    pass(500);
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 2);
+    rig_hang_up(rig, watcher);
+    rig_hang_up(rig, stranger);
+    other_says("a/x", 7, 0);
+    pass(500);
+    ck_assert(!gossip_has_changed(gossips[MINE])); /* nobody wants to know; it is not kept */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host_gossip");
+    TCase *tests = tcase_create("host_gossip");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, other_hosts_locks_are_listed_in_order);
+    tcase_add_test(tests, pages_go_on_where_the_last_one_ended);
+    tcase_add_test(tests, another_hosts_holder_is_shown);
+    tcase_add_test(tests, the_higher_token_holds);
+    tcase_add_test(tests, the_silent_are_unknown);
+    tcase_add_test(tests, what_is_held_here_is_told);
+    tcase_add_test(tests, a_name_that_goes_is_told);
+    tcase_add_test(tests, watchers_are_told_of_other_hosts);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
