@@ -1,5 +1,5 @@
 /*
- * Cells of one and of three voters under loss, repetition, reordering, partitions, failed commits
+ * Cells of one, three and five voters under loss, repetition, reordering, partitions, failed commits
  * and crashes, by seed. Hosts with a small model of what a host core does ask for locks, use
  * tokens, give back what is recalled. Checked after every delivery, from outside of the core:
  *
@@ -7,8 +7,12 @@
  *   - tokens rise from one grant to the next;
  *   - after the faults end, everybody who asks is served.
  *
- * That nothing promised is forgotten is checked by the disks (quorum_cell.c): what a restarted
- * node persists is always above what it had persisted before.
+ * And at every message that is sent, from what was sent before and from the disks:
+ *
+ *   - a proposal has one value, however often it is sent;
+ *   - a promise or an accepted value is durable when it is told, and never forgotten: nobody
+ *     accepts below what he has promised, in this life or an earlier one;
+ *   - what a disk has for a name only ever gets newer (quorum_cell.c).
  */
 #include <check.h>
 #include <stdio.h>
@@ -41,7 +45,18 @@ struct host_model {
     struct lock_model locks[LOCKS];
 };
 
+/* A proposal that was seen on its way. */
+struct proposal {
+    struct message_order order; /* ballot 0: free */
+    uint32_t lock;
+    uint64_t value;
+};
+
+enum { PROPOSALS = 1 << 17 };
+
 struct world {
+    struct proposal *proposals;
+    uint64_t told[CELL_NODES][MESSAGE_PARTITIONS]; /* the highest promise */
     struct cell *cell;
     struct host_model hosts[CELL_NODES];
     uint64_t token_highest[LOCKS];
@@ -64,6 +79,84 @@ static uint32_t lock_of(const struct message_name *name)
     }
     ck_abort_msg("a message for a lock that nobody asked for");
     return 0;
+}
+
+static uint64_t value_hash(const struct message_value *value)
+{
+    const uint8_t *bytes = (const uint8_t *)value;
+    size_t size = offsetof(struct message_value, shares) +
+                  value->share_count * sizeof(value->shares[0]);
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ bytes[i]) * 1099511628211u;
+    }
+    return hash;
+}
+
+static void see_accept(struct world *world, const struct message_accept *accept)
+{
+    uint64_t at = accept->order.ballot * 31 + accept->order.sequence * 7919;
+    for (uint32_t turn = 0; turn < PROPOSALS; turn++) {
+        struct proposal *proposal = &world->proposals[(at + turn) % PROPOSALS];
+        if (proposal->order.ballot == 0) {
+            proposal->order = accept->order;
+            proposal->lock = lock_of(&accept->name);
+            proposal->value = value_hash(&accept->value);
+            return;
+        }
+        if (message_order_equal(proposal->order, accept->order)) {
+            ck_assert_uint_eq(proposal->lock, lock_of(&accept->name));
+            ck_assert_uint_eq(proposal->value, value_hash(&accept->value));
+            return;
+        }
+    }
+    ck_abort_msg("too many proposals for this test");
+}
+
+static void see_accepted(struct world *world, uint32_t from, const struct message_accepted *answer)
+{
+    const struct cell_disk *disk = &world->cell->nodes[from].disk;
+    uint32_t partition = names_partition(answer->name.bytes, answer->name.length);
+    uint64_t *told = &world->told[from][partition];
+    if (answer->higher != 0 || answer->full) {
+        return;
+    }
+    ck_assert_uint_ge(answer->order.ballot, *told);
+    *told = answer->order.ballot;
+    ck_assert_uint_ge(disk->promised[partition], *told);
+    for (uint32_t i = 0; i < disk->register_count; i++) {
+        if (memcmp(&disk->registers[i].name, &answer->name, sizeof(answer->name)) == 0) {
+            ck_assert(!message_order_before(disk->registers[i].accepted, answer->order));
+            return;
+        }
+    }
+    ck_abort_msg("accepted, and not on the disk");
+}
+
+static void see(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    struct world *world = arg;
+    const struct message_promise *promise = &message->as.promise;
+    (void)to;
+    switch (message->kind) {
+    case MESSAGE_ACCEPT:
+        see_accept(world, &message->as.accept);
+        break;
+    case MESSAGE_ACCEPTED:
+        see_accepted(world, from, &message->as.accepted);
+        break;
+    case MESSAGE_PROMISE:
+        for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+            if (message_partition_has(&promise->promised, p)) {
+                ck_assert_uint_ge(promise->ballot, world->told[from][p]);
+                ck_assert_uint_ge(world->cell->nodes[from].disk.promised[p], promise->ballot);
+                world->told[from][p] = promise->ballot;
+            }
+        }
+        break;
+    default:
+        break;
+    }
 }
 
 static void flush(struct world *world, uint32_t node)
@@ -312,7 +405,13 @@ static void run(uint32_t voters, uint64_t seed)
     cell->host_arg = world;
     cell->loss_percent = (uint32_t)(cell_random(cell) % 30);
     cell->repeat_percent = (uint32_t)(cell_random(cell) % 30);
-    cell->delay_max_ns = (int64_t)(1 + cell_random(cell) % 300) * CELL_MS;
+    static const uint64_t DELAYS_MS[] = {2, 20, 80, 300};
+    cell->delay_max_ns = (int64_t)(1 + cell_random(cell) % DELAYS_MS[seed % 4]) * CELL_MS;
+    cell->silent = cell_random(cell) % 2 == 0;
+    world->proposals = calloc(PROPOSALS, sizeof(*world->proposals));
+    ck_assert_ptr_nonnull(world->proposals);
+    cell->tap = see;
+    cell->tap_arg = world;
     for (uint32_t i = 0; i < voters; i++) {
         start_node(world, i);
     }
@@ -341,6 +440,7 @@ static void run(uint32_t voters, uint64_t seed)
         }
     }
     cell_destroy(cell);
+    free(world->proposals);
     free(world);
 }
 
@@ -356,6 +456,12 @@ START_TEST(three_voters)
 }
 END_TEST
 
+START_TEST(five_voters)
+{
+    run(5, 300 + (uint64_t)_i);
+}
+END_TEST
+
 int main(void)
 {
     const char *deep = getenv("HOLDFAST_TEST_SEEDS");
@@ -364,6 +470,7 @@ int main(void)
     TCase *tests = tcase_create("chaos");
     tcase_add_loop_test(tests, one_voter, 0, seeds);
     tcase_add_loop_test(tests, three_voters, 0, seeds);
+    tcase_add_loop_test(tests, five_voters, 0, seeds);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
