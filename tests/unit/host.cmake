@@ -1,6 +1,6 @@
 # The host core, between a fake quorum and fake sockets.
 set(host_tests ${CMAKE_CURRENT_LIST_DIR})
-foreach(part host host_ends host_gossip host_hostile)
+foreach(part host host_cell host_ends host_gossip host_hostile)
     add_executable(test_${part} ${host_tests}/test_${part}.c ${host_tests}/host_rig.c)
     target_link_libraries(test_${part} PRIVATE hf_flags hf_core hf_proto PkgConfig::CHECK)
     set_target_properties(test_${part}

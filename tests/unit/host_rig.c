@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/quorum.h"
+
 enum { ACTIONS = 512, NAMES = 256 };
 
 static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
@@ -45,24 +47,31 @@ static void host_make(struct rig *rig, bool adopted)
     ck_assert_ptr_null(host_add_region(rig->host, 0, &rig->agents, adopted));
 }
 
-struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks)
+static struct rig *create(const struct host_limits *limits, uint32_t voters, uint32_t self)
 {
+    uint32_t locks = limits->locks;
+    uint32_t blocks = limits->blocks;
     struct rig *rig = calloc(1, sizeof(*rig));
     ck_assert_ptr_nonnull(rig);
     rig->config = (struct host_config){
-        .limits = {locks, clients, handles, blocks, .watches = 4},
+        .limits = *limits,
         .role = "voter",
         .version = "test",
         .session_ttl_ns = 5000 * RIG_MS,
         .grace_ns = 5000 * RIG_MS,
         .max_drift_percent = 10,
-        .voter_count = 1,
+        .voter_count = voters,
+        .self = self,
         .namespace_count = 2,
         .namespaces = {"default", "orders"},
     };
     rig->config.cell = (struct message_agent){3, "dev"};
-    rig->config.agent = (struct message_agent){6, "host-a"};
-    rig->config.voters[0] = rig->config.agent;
+    for (uint32_t i = 0; i < voters; i++) {
+        rig->config.voters[i] = (struct message_agent){6, "host-a"};
+        rig->config.voters[i].text[5] = (char)('a' + i);
+    }
+    rig->config.agent = self == HOST_OBSERVER ? (struct message_agent){6, "host-x"}
+                                              : rig->config.voters[self];
     rig->now_ns = 1000 * RIG_MS;
     rig->token_next = 1;
     rig->kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_bell, rig};
@@ -81,6 +90,18 @@ struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint3
     ck_assert_ptr_null(hfi_region_attach(rig->region_memory, rig->region_size, &rig->region));
     host_make(rig, false);
     return rig;
+}
+
+struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks)
+{
+    struct host_limits limits = {locks, clients, handles, blocks, .watches = 4};
+    return create(&limits, 1, 0);
+}
+
+struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests)
+{
+    struct host_limits limits = {locks, 8, 64, 8, .watches = 4, .requests = requests};
+    return create(&limits, voters, self);
 }
 
 void rig_destroy(struct rig *rig)
@@ -132,6 +153,8 @@ void rig_step(struct rig *rig, struct host_event event)
             keep_reply(rig, action);
         } else if (action->kind == HOST_SEND) {
             ck_assert_uint_lt(rig->send_count, RIG_SENDS);
+            rig->ways[rig->send_count].to = action->as.send.to;
+            rig->ways[rig->send_count].relay = action->as.send.relay;
             message_copy(&rig->sends[rig->send_count++], &action->as.send.message);
         }
         rig->rows += action->kind == HOST_PERSIST_SLOT;
@@ -146,6 +169,7 @@ void rig_step(struct rig *rig, struct host_event event)
 void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost)
 {
     struct host_event event = {.kind = HOST_LEASE};
+    rig->epoch = epoch;
     event.as.lease = (struct host_lease){deadline_ns, epoch, lost};
     rig_step(rig, event);
 }
@@ -323,15 +347,11 @@ void rig_hear(struct rig *rig, const struct message *message)
     rig_step(rig, event);
 }
 
-void rig_grant(struct rig *rig, const struct message *asked, uint64_t first, uint64_t last)
+void rig_answer(struct rig *rig, const struct message *asked, enum message_mode mode,
+                uint64_t version, uint64_t first, uint64_t last)
 {
     struct message message = {.kind = MESSAGE_GRANT};
     struct message_grant *grant = &message.as.grant;
-    if (first == 0) {
-        first = rig->token_next;
-        last = first + 99;
-    }
-    rig->token_next = last + 1;
     if (asked->kind == MESSAGE_AMEND) {
         message.kind = MESSAGE_AMENDED;
         *grant = (struct message_grant){.agent = asked->as.amend.agent,
@@ -346,12 +366,32 @@ void rig_grant(struct rig *rig, const struct message *asked, uint64_t first, uin
                                         .epoch = asked->as.acquire.epoch,
                                         .request_id = asked->as.acquire.request_id,
                                         .name = asked->as.acquire.name,
-                                        .version = {1 << 16 | 1, ++rig->version},
+                                        .version = {1 << 16 | 1, version},
                                         .lock_delay_ms = asked->as.acquire.lock_delay_ms};
     }
-    grant->mode = MESSAGE_MODE_EXCLUSIVE;
+    grant->mode = (uint8_t)mode;
     grant->token_first = first;
     grant->token_last = last;
+    rig_hear(rig, &message);
+}
+
+void rig_grant(struct rig *rig, const struct message *asked, uint64_t first, uint64_t last)
+{
+    if (first == 0) {
+        first = rig->token_next;
+        last = first + 99;
+    }
+    rig->token_next = last + 1;
+    rig->version += asked->kind == MESSAGE_ACQUIRE;
+    rig_answer(rig, asked, MESSAGE_MODE_EXCLUSIVE, rig->version, first, last);
+}
+
+void rig_recall(struct rig *rig, const char *name, uint64_t version)
+{
+    struct message message = {.kind = MESSAGE_RECALL};
+    message.as.version = (struct message_version){
+        .agent = rig->config.agent, .epoch = rig->epoch, .version = {1 << 16 | 1, version}};
+    message_name_set(&message.as.version.name, name, strlen(name));
     rig_hear(rig, &message);
 }
 

@@ -42,6 +42,7 @@ struct rig {
     struct rig_reply *replies;
     uint32_t reply_count;
     struct message sends[RIG_SENDS];
+    struct host_send ways[RIG_SENDS]; /* of each: to, relay; the message is above */
     uint32_t send_count;
     uint32_t rows; /* PERSIST_SLOT so far */
     uint32_t rows_gone;
@@ -49,10 +50,14 @@ struct rig {
     uint32_t hang_ups;
     uint64_t token_next;
     uint64_t version;
+    uint32_t epoch; /* of the latest lease */
 };
 
 /* An agent before START with an empty region, room for this many of everything. */
 struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks);
+/* The same in a cell of so many voters, host-a and so on; the agent is host-a, or the observer
+ * "host-x" if self is HOST_OBSERVER. requests: the limit. */
+struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests);
 void rig_destroy(struct rig *rig);
 /* START and a lease of ten seconds in epoch 1. */
 void rig_begin(struct rig *rig);
@@ -88,6 +93,10 @@ const struct message *rig_sent(const struct rig *rig, enum message_kind kind);
 uint32_t rig_sent_count(const struct rig *rig, enum message_kind kind);
 /* A message arrives. */
 void rig_hear(struct rig *rig, const struct message *message);
+/* Answers an ACQUIRE or AMEND with exactly this. */
+void rig_answer(struct rig *rig, const struct message *asked, enum message_mode mode,
+                uint64_t version, uint64_t first, uint64_t last);
+void rig_recall(struct rig *rig, const char *name, uint64_t version);
 void rig_grant(struct rig *rig, const struct message *acquire, uint64_t first, uint64_t last);
 void rig_refuse(struct rig *rig, const struct message *request, enum message_refusal reason);
 void rig_returned(struct rig *rig, const struct message *give_back);

@@ -133,7 +133,7 @@ static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, bo
     request->mode = mode;
     request->lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
                                                                        : lock->lock_delay_ms);
-    request->token = tokens ? lock->token_last : 0;
+    request->token = tokens || mode != MESSAGE_MODE_NONE ? lock->token_last : 0;
     lock->state = LOCK_AMENDING;
     request_send(host, request, actions);
 }
@@ -221,7 +221,8 @@ static void attend_shared(struct host *host, struct place at, struct host_action
     if (wanted == MESSAGE_MODE_EXCLUSIVE) {
         hfi_recall(actor, at.slot, 0); /* readers who come now wait behind the writer */
         attend_recalled(host, at, actions);
-    } else if (wanted == MESSAGE_MODE_NONE && host->now_ns >= host->upgrade_due_ns &&
+    } else if (wanted == MESSAGE_MODE_NONE && host->ringing &&
+               host->now_ns >= host->upgrade_due_ns &&
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
                hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
         host->upgrade_due_ns = host->now_ns + UPGRADE_PAUSE_MS * MS; /* most rings are no such */

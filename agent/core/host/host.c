@@ -298,7 +298,9 @@ static void attend_dirty(struct host *host, uint32_t index, struct host_actions 
             atomic_fetch_and(&space->region.dirty[word], ~(UINT64_C(1) << bit));
             struct place at = {index, word * 64 + bit};
             if (at.slot < space->slots_used) {
+                host->ringing = true;
                 lock_attend(host, at, actions);
+                host->ringing = false;
             }
         }
         space->attend_word = word + 1 < words ? word + 1 : 0;

@@ -254,9 +254,6 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
         lock_is_granted(lock_at(host, at)) && lock_at(host, at)->mode == HFI_GRANT_EXCLUSIVE) {
         return break_here(host, at, now, actions); /* nobody else has it */
     }
-    if (host->config.voter_count == 1 && host->config.self != HOST_OBSERVER) {
-        return 0;
-    }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
                                              BREAK_PATIENCE_MS);
     if (question == NULL) {

@@ -259,6 +259,7 @@ struct host {
     int64_t now_ns;
     bool started;
     bool rang;
+    bool ringing; /* a lock is looked at because its bell rang */
     bool starved;            /* a request found no room */
     struct host_lease lease; /* epoch: of the grants */
     uint64_t last_request;
