@@ -108,9 +108,10 @@ void host_load_grant(struct host *host, const struct message_name *name,
     lock->lock_delay_ms = value->lock_delay_ms;
     lock->mode = value->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
     lock->token_last = value->token_last;
-    /* A token whose low bits are 0 is never handed out: see grant_apply(). */
-    token_raise(host, at,
-                value->token_first & HFI_W_TOKEN ? value->token_first : value->token_first + 1);
+    /* A token whose low bits are 0 is never handed out, and readers show the last: see
+     * grant_apply(). */
+    bool next = lock->mode == HFI_GRANT_SHARED || !(value->token_first & HFI_W_TOKEN);
+    token_raise(host, at, value->token_first + next);
 }
 
 const char *host_check_regions(struct host *host)

@@ -211,7 +211,8 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
 /*
  * A shared grant. Readers are served; a writer needs another one. A bell that rings while only
  * readers are inside and nobody waits may be one that wants to write as well (hfi_upgrade): it
- * cannot leave for that, so the grant is changed, if no other host shares it.
+ * cannot leave for that, so the grant is changed, if no other host shares it. Not if the next tokens
+ * need another slot, which nobody can move to who is inside.
  */
 static void attend_shared(struct host *host, struct place at, struct host_actions *actions)
 {
@@ -223,6 +224,7 @@ static void attend_shared(struct host *host, struct place at, struct host_action
         attend_recalled(host, at, actions);
     } else if (wanted == MESSAGE_MODE_NONE && host->ringing &&
                host->now_ns >= host->upgrade_due_ns &&
+               (lock_at(host, at)->token_last & HFI_W_TOKEN) != HFI_W_TOKEN &&
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
                hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
         host->upgrade_due_ns = host->now_ns + UPGRADE_PAUSE_MS * MS; /* most rings are no such */

@@ -100,14 +100,21 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
     return true;
 }
 
-/* Whether it is asked again; then it is answered by the way by which it came last. */
-static bool is_queued(struct quorum *quorum, const struct work *work, const struct request *request)
+/*
+ * Whether it is asked again; then it is answered by the way by which it came last. An acquire may
+ * ask for another mode meanwhile, in its old place: *changed.
+ */
+static bool is_queued(struct quorum *quorum, const struct work *work, const struct request *request,
+                      bool *changed)
 {
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
         struct request *other = &quorum->requests[at];
         if (other->agent == request->agent && other->epoch == request->epoch &&
             other->id == request->id && other->kind == request->kind) {
             other->relay = request->relay;
+            *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
+                       other->outcome == OUTCOME_NONE;
+            other->mode = *changed ? request->mode : other->mode;
             return true;
         }
     }
@@ -177,7 +184,11 @@ void work_request(struct quorum *quorum, const struct message *message)
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
         return;
     }
-    if (is_queued(quorum, work, &request)) {
+    bool changed = false;
+    if (is_queued(quorum, work, &request, &changed)) {
+        if (changed && work->state == WORK_WAITING) {
+            work_look(quorum, work);
+        }
         return;
     }
     request.again = request.kind == MESSAGE_ACQUIRE &&

@@ -249,7 +249,7 @@ struct message_acquire {
     uint32_t epoch;
     uint64_t request_id;
     struct message_name name;
-    uint8_t mode; /* MESSAGE_MODE_SHARED or MESSAGE_MODE_EXCLUSIVE */
+    uint8_t mode; /* SHARED or EXCLUSIVE; a repeat may ask for the other, in its old place */
     uint16_t lock_delay_ms;
     uint32_t waited_ms; /* how long the host has been asking; a repeat says more */
 };
