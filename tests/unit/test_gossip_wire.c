@@ -1,0 +1,217 @@
+/* Gossip as bytes: what is written is read back, and nothing else is read. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gossip_samples.h"
+#include "holdfast/holdfast.h"
+
+static unsigned char bytes[GOSSIP_PACKET_MAX];
+
+START_TEST(test_items_come_back)
+{
+    struct gossip_reader reader;
+    struct gossip_stamp stamp;
+    struct gossip_item item;
+    struct gossip_item sample;
+    const unsigned char *body;
+    size_t size;
+    ck_assert(gossip_open(&reader, bytes, gossip_sample(GOSSIP_SAMPLE_ITEMS, bytes)));
+    ck_assert_int_eq(reader.kind, GOSSIP_ITEMS);
+    ck_assert_uint_eq(reader.incarnation, 99);
+    ck_assert_uint_eq(reader.beat_ms, 123456);
+    ck_assert(!reader.answer);
+    for (uint32_t i = 0; i < GOSSIP_SAMPLE_ITEMS; i++) {
+        memset(&item, 0, sizeof(item)); /* so that whole structs can be compared */
+        gossip_sample_item(i, &sample);
+        ck_assert(gossip_next_item(&reader, &stamp, &item, &body, &size));
+        ck_assert_uint_eq(stamp.number, i % 2 ? INT64_MAX : i + 1);
+        ck_assert_uint_eq(stamp.age_ms, i % 2 ? UINT32_MAX : 0);
+        ck_assert_uint_eq(stamp.author.length, i % 2 ? 32 : 1);
+        ck_assert_uint_eq(item.kind, sample.kind);
+        if (i == 2) { /* the largest: what is behind a command's end is not told */
+            ck_assert_uint_eq(item.as.lock.name.length, MESSAGE_NAME_MAX);
+            ck_assert_uint_eq(item.as.lock.holder_count, GOSSIP_HOLDERS_MAX);
+            ck_assert_uint_eq(item.as.lock.waiter_count, GOSSIP_WAITERS_MAX);
+            ck_assert_uint_eq(strlen(item.as.lock.holders[3].command), GOSSIP_COMMAND_MAX);
+            ck_assert_uint_eq(item.as.lock.holders[3].token, UINT64_MAX);
+            ck_assert_int_eq(item.as.lock.waiters[7].waited_ms, INT64_MAX);
+            ck_assert_uint_eq(item.as.lock.waiter_total, 2000);
+        } else if (i != 1) {
+            ck_assert_int_eq(memcmp(&item, &sample, sizeof(item)), 0);
+        } else {
+            ck_assert_str_eq(item.as.lock.holders[0].command, "job");
+            ck_assert_int_eq(item.as.lock.holders[0].uid, -1);
+            ck_assert_int_eq(item.as.lock.waiters[0].pid, 77);
+        }
+        ck_assert(gossip_body_decode(body, size, &item));
+        ck_assert(!gossip_body_decode(body, size - 1, &item));
+    }
+    ck_assert(!gossip_next_item(&reader, &stamp, &item, &body, &size));
+}
+END_TEST
+
+START_TEST(test_digests_and_hashes_come_back)
+{
+    struct gossip_reader reader;
+    struct gossip_digest digest;
+    struct gossip_hashes hashes;
+    struct gossip_hashes sample;
+    ck_assert(gossip_open(&reader, bytes, gossip_sample(GOSSIP_SAMPLE_ITEMS + 1, bytes)));
+    ck_assert(reader.answer);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert(gossip_next_digest(&reader, &digest));
+        ck_assert_uint_eq(digest.incarnation, 1 + i);
+        ck_assert_uint_eq(digest.hash, i ? UINT64_MAX : 0);
+        ck_assert_uint_eq(digest.age_ms, i ? UINT32_MAX : 0);
+    }
+    ck_assert(!gossip_next_digest(&reader, &digest));
+    ck_assert(gossip_open(&reader, bytes, gossip_sample(GOSSIP_SAMPLE_ITEMS + 2, bytes)));
+    for (uint32_t i = 0; i < 3; i++) {
+        gossip_sample_hashes(i == 2 ? GOSSIP_BUCKETS : i, &sample);
+        ck_assert(gossip_next_hashes(&reader, &hashes));
+        ck_assert_uint_eq(hashes.count, sample.count);
+        ck_assert_int_eq(memcmp(hashes.buckets, sample.buckets, hashes.count * 8), 0);
+    }
+    ck_assert(!gossip_next_hashes(&reader, &hashes));
+}
+END_TEST
+
+/* No part of a packet is a packet, nor is one with something behind it. */
+START_TEST(test_cut_and_longer)
+{
+    struct gossip_reader reader;
+    for (uint32_t i = 0; i < GOSSIP_SAMPLE_PACKETS; i++) {
+        size_t size = gossip_sample(i, bytes);
+        ck_assert_uint_gt(size, 0);
+        ck_assert(gossip_open(&reader, bytes, size));
+        for (size_t cut = 0; cut < size; cut++) {
+            ck_assert(!gossip_open(&reader, bytes, cut));
+            ck_assert_uint_eq(reader.left, 0);
+        }
+        if (size < sizeof(bytes)) {
+            bytes[size] = 0;
+            ck_assert(!gossip_open(&reader, bytes, size + 1));
+        }
+    }
+    ck_assert_uint_eq(gossip_sample(GOSSIP_SAMPLE_PACKETS, bytes), 0);
+}
+END_TEST
+
+/* Replaces the first occurrence of a byte string of the same length; false: it is not there. */
+static bool replace(size_t size, const char *from, const char *to, size_t length)
+{
+    for (size_t at = 0; at + length <= size; at++) {
+        if (memcmp(bytes + at, from, length) == 0) {
+            memcpy(bytes + at, to, length);
+            return true;
+        }
+    }
+    return false;
+}
+
+START_TEST(test_refused)
+{
+    static const struct {
+        const char *what;
+        uint32_t sample;
+        uint32_t length;
+        const char *from;
+        const char *to;
+    } bad[] = {
+        {"a control character in a name", 1, 4, "\243a/b", "\243a\001b"},
+        {"a command that is no UTF-8", 1, 4, "\243job", "\243j\377b"},
+        {"no such state", 1, 6, "\004\243a/b\001", "\004\243a/b\003"},
+        {"no such kind", 1, 5, "\004\243a/b", "\005\243a/b"},
+        {"a kind with other fields", 1, 5, "\004\243a/b", "\001\243a/b"},
+        {"more holders than there are", 1, 6, "a/b\001\000\001", "a/b\001\000\000"},
+        {"a packet of no kind", 0, 3, "\225\001\302", "\225\004\302"},
+        {"a packet with a field less", 0, 3, "\225\001\302", "\224\001\302"},
+        {"epoch 0 is over", 7, 2, "4\007", "4\000"},
+        {"an author with a capital", 0, 3, "\241a\001", "\241A\001"},
+        {"an incarnation 0", GOSSIP_SAMPLE_ITEMS + 1, 3, "\241a\001", "\241a\000"},
+    };
+    struct gossip_reader reader;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        size_t size = gossip_sample(bad[i].sample, bytes);
+        ck_assert_msg(replace(size, bad[i].from, bad[i].to, bad[i].length), "not there: %s",
+                      bad[i].what);
+        ck_assert_msg(!gossip_open(&reader, bytes, size), "is read: %s", bad[i].what);
+    }
+    unsigned char large[GOSSIP_PACKET_MAX + 1] = {0};
+    ck_assert(!gossip_open(&reader, large, sizeof(large)));
+}
+END_TEST
+
+/* What is out of range is not written; a command is cleaned. */
+START_TEST(test_not_written)
+{
+    unsigned char body[GOSSIP_BODY_MAX];
+    struct gossip_item item;
+    gossip_sample_item(1, &item);
+    strcpy(item.as.lock.holders[0].command, "a\x1b[31m\xff");
+    size_t size = gossip_body_encode(&item, body, sizeof(body));
+    ck_assert_uint_gt(size, 0);
+    ck_assert(gossip_body_decode(body, size, &item));
+    ck_assert_str_eq(item.as.lock.holders[0].command, "a?[31m?");
+    item.as.lock.state = 3;
+    ck_assert_uint_eq(gossip_body_encode(&item, body, sizeof(body)), 0);
+    gossip_sample_item(1, &item);
+    item.as.lock.name.length = 0;
+    ck_assert_uint_eq(gossip_body_encode(&item, body, sizeof(body)), 0);
+    gossip_sample_item(2, &item);
+    size = gossip_body_encode(&item, body, sizeof(body));
+    ck_assert_uint_gt(size, 0);
+    ck_assert_uint_eq(gossip_body_encode(&item, body, size - 1), 0);
+}
+END_TEST
+
+/* A packet takes what fits, and is as it was when something does not. */
+START_TEST(test_full)
+{
+    unsigned char body[GOSSIP_BODY_MAX];
+    struct gossip_writer writer;
+    struct gossip_reader reader;
+    struct gossip_item item;
+    struct gossip_stamp stamp = {.author = {1, "a"}, .incarnation = 1, .number = 1};
+    gossip_sample_item(2, &item);
+    size_t size = gossip_body_encode(&item, body, sizeof(body));
+    gossip_begin(&writer, bytes, sizeof(bytes), GOSSIP_ITEMS, 1, 1);
+    uint32_t count = 0;
+    while (count < 100 && gossip_add_item(&writer, &stamp, body, size)) {
+        count++;
+    }
+    ck_assert_uint_ge(count, 4);
+    ck_assert_uint_lt(count, 10);
+    size_t packet = gossip_end(&writer, true);
+    ck_assert_uint_le(packet, GOSSIP_PACKET_MAX);
+    ck_assert(gossip_open(&reader, bytes, packet));
+    ck_assert_uint_eq(reader.left, count);
+    ck_assert(reader.answer);
+    gossip_sample_item(0, &item);
+    size = gossip_body_encode(&item, body, sizeof(body));
+    gossip_begin(&writer, bytes, sizeof(bytes), GOSSIP_ITEMS, 1, 1);
+    for (count = 0; count < 1000 && gossip_add_item(&writer, &stamp, body, size);) {
+        count++;
+    }
+    ck_assert_uint_eq(count, GOSSIP_ENTRIES_MAX);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gossip_wire");
+    TCase *tests = tcase_create("gossip_wire");
+    tcase_add_test(tests, test_items_come_back);
+    tcase_add_test(tests, test_digests_and_hashes_come_back);
+    tcase_add_test(tests, test_cut_and_longer);
+    tcase_add_test(tests, test_refused);
+    tcase_add_test(tests, test_not_written);
+    tcase_add_test(tests, test_full);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
