@@ -245,13 +245,28 @@ static void agent_exec(const struct agent_process *agent)
     REQUIRE(false, "%s: %s", program, strerror(errno));
 }
 
-void agent_start(struct agent_process *agent)
+void agent_configure(const struct agent_process *agent, const char *config)
+{
+    write_config(agent, config);
+}
+
+void agent_launch(struct agent_process *agent)
 {
     REQUIRE(agent->pid == 0, "the agent runs already");
     agent->pid = fork_tied();
     if (agent->pid == 0) {
         agent_exec(agent);
     }
+}
+
+void agent_start(struct agent_process *agent)
+{
+    agent_launch(agent);
+    agent_await_socket(agent);
+}
+
+void agent_await_socket(struct agent_process *agent)
+{
     for (int waited_ms = 0; !takes_connections(agent); waited_ms += 2) {
         int status = 0;
         if (waitpid(agent->pid, &status, WNOHANG) == agent->pid || waited_ms > GUARD_MS) {

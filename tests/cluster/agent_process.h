@@ -38,8 +38,14 @@ void agent_create(struct agent_process *agent, const char *config);
 /* Makes its folder and socket accessible to every user; before the start. */
 void agent_admit_all(struct agent_process *agent);
 
+/* Another configuration, for the next start. */
+void agent_configure(const struct agent_process *agent, const char *config);
+
 /* Starts it and waits until it takes connections. From the main thread only. */
 void agent_start(struct agent_process *agent);
+/* The same in two steps: agents of one cell may need each other to get that far. */
+void agent_launch(struct agent_process *agent);
+void agent_await_socket(struct agent_process *agent);
 
 /* kill -9, and waits for its end. */
 void agent_kill(struct agent_process *agent);

@@ -1,0 +1,226 @@
+/*
+ * Three real agents on this machine's loopback, one cell: the same lock excludes across hosts, its
+ * tokens rise, who waits on another host is served, and a minority's death stops nobody.
+ */
+#include "actor.h"
+#include "require.h"
+#include "suite_main.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { HOSTS = 3, NAMES = 24, ROUNDS = 10 };
+
+static struct agent_process agents[HOSTS];
+static struct actor actors[HOSTS];
+static unsigned ports[HOSTS];
+
+/* Ports that nobody uses now: held open together, so that they differ. */
+static void choose_ports(void)
+{
+    int fds[HOSTS];
+    for (int i = 0; i < HOSTS; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        socklen_t size = sizeof(address);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(bind(fds[i], (struct sockaddr *)&address, size) == 0, "bind");
+        REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
+        ports[i] = ntohs(address.sin_port);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        close(fds[i]);
+    }
+}
+
+static void describe(int host, const char *ttl, char *text, size_t size)
+{
+    snprintf(text, size,
+             "[agent]\nname = host-%c\ncell = smoke\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n"
+             "[cell]\nsession_ttl = %s\n"
+             "[voters]\nhost-c = tcp://127.0.0.1:%u\nhost-a = tcp://127.0.0.1:%u\n"
+             "host-b = tcp://127.0.0.1:%u\n",
+             'a' + host, ttl, ports[2], ports[0], ports[1]);
+}
+
+static void start(void)
+{
+    char text[512];
+    choose_ports();
+    for (int i = 0; i < HOSTS; i++) {
+        describe(i, "2s", text, sizeof(text));
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        agent_await_socket(&agents[i]);
+        actor_ready(&actors[i], agents[i].socket);
+    }
+}
+
+static void stop(void)
+{
+    for (int i = 0; i < HOSTS; i++) {
+        actor_end(&actors[i]);
+    }
+    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor holds the pipes of those before it */
+        agent_destroy(&agents[i]);
+    }
+}
+
+/* Acquires, notes that the token rose, releases. */
+static void take_once(int host, uint32_t lock, uint64_t *token)
+{
+    struct hf_hold hold;
+    int result = actor_acquire(&actors[host], lock, HF_EXCLUSIVE, GUARD_MS, &hold);
+    REQUIRE(result == 0, "host %d, lock %u: %s", host, lock, hf_strerror(result));
+    REQUIRE(hold.token > *token, "token %llu after %llu", (unsigned long long)hold.token,
+            (unsigned long long)*token);
+    *token = hold.token;
+    REQUIRE(actor_release(&actors[host], lock) == 0, "release");
+}
+
+START_TEST(one_lock_on_three_hosts)
+{
+    uint64_t token = 0;
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, "job", 10), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < HOSTS; i++) {
+            take_once(i, 0, &token);
+        }
+    }
+    struct hf_hold hold;
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, 300, NULL), HF_ETIMEDOUT);
+    ck_assert_int_eq(actor_acquire(&actors[2], 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    struct actor_reply reply;
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    ck_assert(!actor_receive(&actors[1], &reply, 300));
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+    ck_assert(actor_receive(&actors[1], &reply, GUARD_MS));
+    ck_assert_int_eq(reply.result, 0);
+    ck_assert_uint_gt(reply.hold.token, hold.token);
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+}
+END_TEST
+
+START_TEST(readers_on_three_hosts)
+{
+    struct actor_reply reply;
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, "page", 10), 0);
+    }
+    for (int i = 0; i < HOSTS; i++) { /* all at once */
+        ck_assert_int_eq(actor_acquire(&actors[i], 0, HF_SHARED, GUARD_MS, NULL), 0);
+    }
+    for (int i = 1; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_release(&actors[i], 0), 0);
+    }
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    ck_assert(!actor_receive(&actors[1], &reply, 300));
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+    ck_assert(actor_receive(&actors[1], &reply, GUARD_MS));
+    ck_assert_int_eq(reply.result, 0);
+}
+END_TEST
+
+/* Names of all coordinators, one after the other on each of the first hosts from `from` on. */
+static void use_all_names(int from, uint64_t tokens[NAMES])
+{
+    for (uint32_t lock = 1; lock <= NAMES; lock++) {
+        char name[32];
+        snprintf(name, sizeof(name), "name-%u", lock);
+        for (int i = from; i < HOSTS; i++) {
+            int result = actor_open(&actors[i], lock, name, 10);
+            REQUIRE(result == 0, "open %s on host %d: %s", name, i, hf_strerror(result));
+            take_once(i, lock, &tokens[lock - 1]);
+            result = actor_do(&actors[i],
+                              &(struct actor_request){.kind = ACTOR_CLOSE, .lock = lock})
+                         .result;
+            REQUIRE(result == 0, "close: %s", hf_strerror(result));
+        }
+    }
+}
+
+START_TEST(a_voter_dies_and_comes_back)
+{
+    uint64_t tokens[NAMES] = {0};
+    struct hf_hold hold;
+    struct hf_hold next;
+    use_all_names(0, tokens);
+    ck_assert_int_eq(actor_open(&actors[0], 0, "held", 10), 0);
+    ck_assert_int_eq(actor_open(&actors[1], 0, "held", 10), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    agent_kill(&agents[0]);
+    int64_t killed_ns = boottime_now();
+    /* Those that it coordinated too. What it held, its host may hold until its session is over. */
+    ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, GUARD_MS, &next), 0);
+    ck_assert_int_gt(next.deadline_ns, hold.deadline_ns);
+    ck_assert_int_ge(boottime_now(), hold.deadline_ns);
+    ck_assert_uint_gt(next.token, hold.token);
+    ck_assert_int_le(actor_remaining(&actors[0], 0), 0);
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+    printf("the dead host's lock: %.1f s\n", (double)(boottime_now() - killed_ns) / 1e9);
+    use_all_names(1, tokens);
+    agent_start(&agents[0]);
+    actor_end(&actors[0]);
+    actor_ready(&actors[0], agents[0].socket);
+    use_all_names(0, tokens);
+}
+END_TEST
+
+START_TEST(all_are_killed_and_come_back)
+{
+    uint64_t tokens[NAMES] = {0};
+    use_all_names(0, tokens);
+    for (int i = 0; i < HOSTS; i++) {
+        agent_kill(&agents[i]);
+        actor_end(&actors[i]);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        agent_launch(&agents[i]);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        agent_await_socket(&agents[i]);
+        actor_ready(&actors[i], agents[i].socket);
+    }
+    use_all_names(0, tokens);
+}
+END_TEST
+
+START_TEST(another_configuration_is_refused)
+{
+    char text[512];
+    char command[256];
+    ck_assert_int_eq(agent_stop(&agents[2]), 0);
+    describe(2, "3s", text, sizeof(text));
+    agent_configure(&agents[2], text);
+    snprintf(command, sizeof(command), "%s --config %s/holdfast.conf 2>>%s",
+             binary_path("holdfastd"), agents[2].folder, agents[2].log);
+    int status = system(command);
+    ck_assert_int_eq(WEXITSTATUS(status), 78);
+    ck_assert(agent_logged(&agents[2], "is not that of the cell"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("cell");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 180);
+    tcase_add_test(tests, one_lock_on_three_hosts);
+    tcase_add_test(tests, readers_on_three_hosts);
+    tcase_add_test(tests, a_voter_dies_and_comes_back);
+    tcase_add_test(tests, all_are_killed_and_come_back);
+    tcase_add_test(tests, another_configuration_is_refused);
+    return suite_main("cell_smoke", tests);
+}
