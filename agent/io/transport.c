@@ -13,6 +13,11 @@
  * A link that breaks loses what was queued for it: a packet that arrives when the world has moved
  * on helps nobody.
  *
+ * A host that vanished, or a link that was cut, must not hold up a link for as long as the kernel's
+ * defaults do: they double the pause between two tries, so a link that was cut for a minute would
+ * be back a minute late. So a little after a link came or went, and each second while one is absent,
+ * bound_due() goes over the process's TCP sockets and bounds that.
+ *
  * Closing: callbacks of ours are stopped first, then each socket is closed, which waits until no
  * callback of its pipes runs; only then is memory freed. Dialers and the listener are never closed
  * on their own.
@@ -43,6 +48,8 @@ enum {
     TROUBLES_MAX = 16,
     REMOTES = 256, /* cached; a power of two */
     CHECK_MS_DEFAULT = 10000,
+    BOUND_SOON_MS = 300,
+    BOUND_EVERY_MS = 1000,
     CHECK_GRACE_MS = 5000, /* for the agent to reach its own inbox */
     TEXT_MAX = 160,
 };
@@ -96,6 +103,8 @@ struct transport {
     nng_tls_config *server; /* NULL: no TLS, both */
     nng_tls_config *client;
     nng_aio *receive;
+    nng_aio *send; /* the loop's */
+    nng_aio *bound;
     struct peer *self; /* of the listener's check */
     nng_aio *check;
     uint32_t check_ms;
@@ -103,9 +112,11 @@ struct transport {
     int event;
 
     pthread_mutex_t mutex;
-    bool closing;   /* this and all down to deaf: under the mutex */
-    bool signalled; /* the descriptor is readable, or about to be */
-    bool parked;    /* the receive was not started again */
+    bool closing;          /* this and all down to deaf: under the mutex */
+    bool signalled;        /* the descriptor is readable, or about to be */
+    bool parked;           /* the receive was not started again */
+    bool bounding;         /* bound_due() will come */
+    uint32_t absent_count; /* of peers without a pipe */
     struct inbox *filling;
     uint32_t noted_count;
     struct peer *noted[TRANSPORT_PEERS_MAX]; /* their link came or went */
@@ -194,6 +205,39 @@ static void received(void *arg)
     }
 }
 
+/* Lets bound_due() come. */
+static void bound_soon(struct transport *transport)
+{
+    bool start;
+
+    pthread_mutex_lock(&transport->mutex);
+    start = !transport->bounding && !transport->closing;
+    transport->bounding = transport->bounding || start;
+    pthread_mutex_unlock(&transport->mutex);
+    if (start) {
+        nng_sleep_aio(BOUND_SOON_MS, transport->bound);
+    }
+}
+
+static void bound_due(void *arg)
+{
+    struct transport *transport = arg;
+    bool again;
+
+    if (nng_aio_result(transport->bound) != 0) {
+        return; /* closing */
+    }
+    /* What changes from here on begins anew, or is seen below. */
+    pthread_mutex_lock(&transport->mutex);
+    again = transport->absent_count > 0 && !transport->closing;
+    transport->bounding = again;
+    pthread_mutex_unlock(&transport->mutex);
+    transport_bound_waiting();
+    if (again) {
+        nng_sleep_aio(BOUND_EVERY_MS, transport->bound);
+    }
+}
+
 /* A link's pipe came or went. Its going may overtake its coming. */
 static void link_changed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
@@ -204,9 +248,11 @@ static void link_changed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
     pthread_mutex_lock(&transport->mutex);
     if (event == NNG_PIPE_EV_ADD_POST && peer->gone != id) {
+        transport->absent_count -= peer->pipe == 0 ? 1 : 0;
         peer->pipe = id;
         peer->ups++;
     } else if (event == NNG_PIPE_EV_REM_POST) {
+        transport->absent_count += peer->pipe == id ? 1 : 0;
         peer->gone = id;
         peer->pipe = peer->pipe == id ? 0 : peer->pipe;
     }
@@ -219,6 +265,7 @@ static void link_changed(nng_pipe pipe, nng_pipe_ev event, void *arg)
     if (first) {
         wake(transport);
     }
+    bound_soon(transport);
 }
 
 /*
@@ -285,6 +332,9 @@ static struct peer *peer_create(struct transport *transport, const char *address
     if (index == TRANSPORT_PEER_NONE) {
         transport->self = peer; /* before its link can come */
     }
+    pthread_mutex_lock(&transport->mutex);
+    transport->absent_count++;
+    pthread_mutex_unlock(&transport->mutex);
     if (nng_socket_set_int(peer->socket, NNG_OPT_SENDBUF, SEND_QUEUE) != 0 ||
         nng_socket_set_ms(peer->socket, NNG_OPT_RECONNMINT, REDIAL_MIN_MS) != 0 ||
         nng_socket_set_ms(peer->socket, NNG_OPT_RECONNMAXT, REDIAL_MAX_MS) != 0 ||
@@ -296,9 +346,13 @@ static struct peer *peer_create(struct transport *transport, const char *address
         nng_dialer_start(peer->dialer, NNG_FLAG_NONBLOCK) != 0) {
         nng_close(peer->socket);
         transport->self = transport->self == peer ? NULL : transport->self;
+        pthread_mutex_lock(&transport->mutex);
+        transport->absent_count--;
+        pthread_mutex_unlock(&transport->mutex);
         free(peer);
         return NULL;
     }
+    bound_soon(transport);
     return peer;
 }
 
@@ -355,7 +409,12 @@ bool transport_send(struct transport *transport, uint32_t index, const void *byt
         return false;
     }
     memcpy(nng_msg_body(message), bytes, size);
-    if (nng_sendmsg(transport->peers[index]->socket, message, NNG_FLAG_NONBLOCK) != 0) {
+    /* As nng_sendmsg() would, but for an aio of its own each time, which costs a system call. */
+    nng_aio_set_msg(transport->send, message);
+    nng_send_aio(transport->peers[index]->socket, transport->send);
+    nng_aio_wait(transport->send);
+    if (nng_aio_result(transport->send) != 0) {
+        nng_aio_set_msg(transport->send, NULL);
         nng_msg_free(message);
         transport->counts.packets_lost++;
         return false;
@@ -561,7 +620,7 @@ static bool listen_start(struct transport *transport, const struct transport_con
     return result == 0 || failed(error, config->listen, result);
 }
 
-/* The receive and the listener's check. */
+/* The receive, the send and the listener's check. */
 static bool callbacks_start(struct transport *transport, const char *listen, char *error)
 {
     char own[TRANSPORT_ADDRESS_SIZE];
@@ -570,6 +629,11 @@ static bool callbacks_start(struct transport *transport, const char *listen, cha
         return failed(error, listen, NNG_ENOMEM);
     }
     nng_recv_aio(transport->socket, transport->receive);
+    if (nng_aio_alloc(&transport->send, NULL, NULL) != 0 ||
+        nng_aio_alloc(&transport->bound, bound_due, transport) != 0) {
+        return failed(error, listen, NNG_ENOMEM);
+    }
+    nng_aio_set_timeout(transport->send, NNG_DURATION_ZERO); /* never blocks */
     transport_own_address(listen, own);
     if (peer_create(transport, own, TRANSPORT_PEER_NONE) == NULL ||
         nng_aio_alloc(&transport->check, check_due, transport) != 0) {
@@ -669,6 +733,9 @@ void transport_close(struct transport *transport)
     if (transport->check != NULL) {
         nng_aio_stop(transport->check);
     }
+    if (transport->bound != NULL) {
+        nng_aio_stop(transport->bound);
+    }
     if (transport->receive != NULL) {
         nng_aio_stop(transport->receive);
     }
@@ -680,6 +747,8 @@ void transport_close(struct transport *transport)
         nng_close(transport->socket);
     }
     nng_aio_free(transport->receive);
+    nng_aio_free(transport->send);
+    nng_aio_free(transport->bound);
     nng_aio_free(transport->check);
     inbox_fini(transport->filling);
     inbox_fini(transport->emptying);

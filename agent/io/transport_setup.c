@@ -2,15 +2,23 @@
 #include "transport_setup.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PEM_SIZE_MAX = 1024 * 1024, PORT_MAX = 65535 };
+enum {
+    PEM_SIZE_MAX = 1024 * 1024,
+    PORT_MAX = 65535,
+    SYN_RETRIES = 2,          /* after 1 and 2 (or 1) more seconds, then it is given up */
+    UNANSWERED_MAX_MS = 3000, /* less than a session's usual ttl */
+};
 
 static const char plain[] = "tcp://";
 static const char secured[] = "tls+tcp://";
@@ -93,6 +101,47 @@ void transport_remote_text(const nng_sockaddr *address, char *out)
     } else {
         snprintf(out, TRANSPORT_REMOTE_MAX, "?");
     }
+}
+
+/* ---- waiting ---- */
+
+static void bound_one(int fd)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    unsigned timeout_ms = 0;
+    socklen_t timeout_size = sizeof timeout_ms;
+    const int retries = SYN_RETRIES;
+
+    /* Anything but a TCP socket refuses this. One that NNG closed meanwhile, too, or it is another
+     * one of this process by now. */
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+        return;
+    }
+    if (info.tcpi_state == TCP_SYN_SENT) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &retries, sizeof retries);
+    } else if (info.tcpi_state == TCP_ESTABLISHED &&
+               getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &timeout_size) == 0 &&
+               timeout_ms == 0) {
+        timeout_ms = UNANSWERED_MAX_MS;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    }
+}
+
+void transport_bound_waiting(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    if (folder == NULL) {
+        return; /* without it links come back later, that is all */
+    }
+    while ((entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            bound_one(atoi(entry->d_name));
+        }
+    }
+    closedir(folder);
 }
 
 /* ---- TLS ---- */

@@ -134,12 +134,46 @@ static void tell_seats(const struct sim_agent *agent, const struct hfi_region *r
     }
 }
 
+/* What the voters have of a lock. */
+static void tell_registers(uint32_t lock)
+{
+    for (uint32_t i = 0; i < world.voters; i++) {
+        const struct sim_agent *agent = &world.agents[i];
+        const struct disk_register *row = &agent->disk.registers[lock];
+        const struct message_value *value = &row->reg.value;
+        if (!row->used) {
+            sim_tell("voter %u has no register of lock %u", i, lock);
+            continue;
+        }
+        sim_tell("voter %u: lock %u at %llx.%llu: mode %u, version %llx.%llu, owner %.*s epoch %u, "
+                 "%u shares",
+                 i, lock, (unsigned long long)row->reg.accepted.ballot,
+                 (unsigned long long)row->reg.accepted.sequence, value->mode,
+                 (unsigned long long)value->version.ballot,
+                 (unsigned long long)value->version.sequence, value->owner.length,
+                 value->owner.text, value->epoch, value->share_count);
+        for (uint32_t k = 0; k < value->share_count; k++) {
+            const struct message_share *share = &value->shares[k];
+            sim_tell("  %.*s epoch %u, version %llx.%llu", share->agent.length, share->agent.text,
+                     share->epoch, (unsigned long long)share->version.ballot,
+                     (unsigned long long)share->version.sequence);
+        }
+    }
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        sim_tell("host %u: epoch %u, marked %u %u %u", i, world.agents[i].disk.epoch,
+                 world.agents[0].disk.marks[i].epoch,
+                 world.agents[1 % world.voters].disk.marks[i].epoch,
+                 world.agents[2 % world.voters].disk.marks[i].epoch);
+    }
+}
+
 static void fail_handle(const struct sim_process *process, const struct sim_handle *handle)
 {
     const struct sim_agent *agent = process->agent;
     const struct hfi_region *region = &agent->regions[handle->region].region;
     const struct connection *line = &process->connection;
     tell_seats(agent, region, handle->slot);
+    tell_registers(handle->lock);
     sim_fail("process %u of host %u is never served lock %u: slot %u, holder id %u, seat %d, fiber "
              "%d, word %016llx; connection broken %d, welcomed %d, to the agent %u, to it %u, "
              "asking %s; agent's fiber %d, serving %d, lease for %lld us",

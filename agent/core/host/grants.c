@@ -359,7 +359,7 @@ static void grant_confirm(struct host *host, struct place at, const struct messa
 {
     _Atomic uint64_t *until = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
-    uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)grant->lock_delay_ms * MS;
+    uint64_t latest_ns = (uint64_t)(host->now_ns + lock_delay_ns(host, grant->lock_delay_ms));
     if ((word & HFI_W_CLOSED) && atomic_load(until) > latest_ns) {
         /* Closed for as long as any lock-delay may be: now it is known how long it is. */
         atomic_store(until, latest_ns);

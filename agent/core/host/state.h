@@ -472,6 +472,9 @@ void lock_name(const struct host *host, struct place at, struct message_name *ou
 void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
                        struct host_actions *actions);
 /* How long it stays closed behind a holder: the handle's lock-delay, or the grant's. */
+/* A lock-delay as it is waited out here. Other hosts rely on it too, so it is counted long, except
+ * in a cell of one host, whose clock is everybody's. */
+int64_t lock_delay_ns(const struct host *host, uint32_t delay_ms);
 uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder);
 
 /* ---- grants.c ---- */

@@ -38,7 +38,9 @@ void death_want(struct quorum *quorum, uint32_t index, uint32_t epoch, bool supe
         return;
     }
     agent->wanted_ns = quorum->now_ns;
-    if (agent->phase != DEATH_IDLE && agent->target >= epoch) {
+    /* One at a time, the oldest first: a newer session may live on for ever. A newer one that has
+     * lapsed already covers it. */
+    if (agent->phase != DEATH_IDLE && (agent->target <= epoch || agent->phase == DEATH_MARK)) {
         agent->superseded = agent->superseded || (superseded && agent->target == epoch);
         return;
     }
