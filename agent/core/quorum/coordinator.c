@@ -27,6 +27,7 @@ enum {
     PREPARE_MS = 50, /* an unanswered PREPARE is sent again */
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 60,
+    REFUSED_MS = 1000,
     HAND_BACK_MS = 1000, /* so long the preferred voter has to be well */
     IDLE_MIN_MS = 1000,  /* so long this voter coordinates nothing after a stuck round */
     IDLE_MAX_MS = 4000,  /* if it happens again and again */
@@ -68,6 +69,7 @@ void coordinator_init(struct quorum *quorum)
     quorum->idle_until_ns = INT64_MIN;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint8_t *order = quorum->partitions[p].order;
+        quorum->partitions[p].refused_ns = INT64_MIN / 2;
         for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
             uint64_t own = weight(&quorum->config.voters[voter], p);
             uint32_t at = voter;
@@ -227,7 +229,9 @@ static void begin(struct quorum *quorum, uint32_t p)
 {
     struct partition *partition = &quorum->partitions[p];
     set_state(quorum, p, PARTITION_PREPARING);
-    partition->began_ns = quorum->now_ns;
+    if (quorum->now_ns - partition->refused_ns > REFUSED_MS * MS_NS) {
+        partition->began_ns = quorum->now_ns; /* else this is one more try of the same */
+    }
     partition->anew = true;
 }
 
@@ -346,6 +350,9 @@ static void note_round(struct quorum *quorum, uint64_t higher)
 static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 {
     struct partition *partition = &quorum->partitions[p];
+    if (owned) {
+        partition->refused_ns = quorum->now_ns;
+    }
     if (owned && quorum->now_ns - partition->began_ns > QUORUM_TAKEOVER_MS * MS_NS) {
         /* Somebody coordinates it, whom this voter does not hear. */
         set_state(quorum, p, PARTITION_OTHERS);

@@ -204,6 +204,7 @@ struct partition {
     uint64_t ballot;     /* own ballot */
     int64_t began_ns;    /* PREPARING: since when */
     int64_t prepared_ns; /* PREPARED: since when */
+    int64_t refused_ns;  /* the last time for the sake of its owner */
     int64_t retry_ns;    /* OTHERS: not to be prepared before; 0: at any time */
     uint8_t state;
     uint8_t mask;   /* voters that promised */
