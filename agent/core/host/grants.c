@@ -25,7 +25,11 @@
  */
 #include "state.h"
 
-/* The longest lock-delay that any handle of the lock asks for. */
+/*
+ * The longest lock-delay that any handle of the lock asks for. Not those of the dead and of clients
+ * that have not opened theirs again: the grant that they held under covers them, and as long as it
+ * is not known theirs is not either.
+ */
 static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
 {
     /* Clients that have not opened their handles again may have asked for more than is known. */
@@ -34,7 +38,9 @@ static uint16_t longest_delay(const struct host *host, struct place at, uint32_t
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         const struct handle *who = &host->handles[handle];
-        longest_ms = who->lock_delay_ms > longest_ms ? who->lock_delay_ms : longest_ms;
+        if ((who->flags & (HANDLE_FOUND | HANDLE_ZOMBIE)) == 0 && who->lock_delay_ms > longest_ms) {
+            longest_ms = who->lock_delay_ms;
+        }
         handle = who->lock_next;
     }
     return (uint16_t)longest_ms;
