@@ -598,7 +598,10 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
         if (waiting->what == WAITING_OWN) {
             deliver(driver, message);
         } else if (waiting->what == WAITING_PEER) {
-            message->commit = driver->commit; /* what it depends on is in that one */
+            if (driver->config.quorum != NULL) {
+                /* What it depends on is in the last one. */
+                message->commit = quorum_told_commit(driver->config.quorum);
+            }
             operations->send(operations->arg, &waiting->to, message);
         } else {
             operations->act(operations->arg, body,

@@ -29,7 +29,8 @@ struct peer_agent {
     unsigned char *buffer; /* NULL: nothing is on its way */
     struct wire_writer writer;
     uint64_t commit; /* as the packet's header says */
-    bool silent;     /* and that was said */
+    uint32_t membership;
+    bool silent; /* and that was said */
 };
 
 /* Whose packets were refused lately. */
@@ -50,7 +51,8 @@ struct peers {
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* those with a buffer */
     unsigned char *kept[BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t commit; /* the last that a message told */
+    uint64_t commit; /* as the last message told */
+    uint32_t membership;
     struct refused refused[REFUSED_MAX];
     struct log_limit link_limit;
     struct log_limit refused_limit;
@@ -109,15 +111,16 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
-static void begin_packet(struct peers *peers, struct peer_agent *peer, uint64_t commit)
+static void begin_packet(struct peers *peers, struct peer_agent *peer)
 {
     const struct agent *agent = peers->agent;
     struct wire_header header = {.cell = agent->host_config.cell,
                                  .from = agent->host_config.agent,
-                                 .membership = agent->meta.membership,
+                                 .membership = peers->membership,
                                  .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
-                                 .commit = commit};
-    peer->commit = commit;
+                                 .commit = peers->commit};
+    peer->commit = peers->commit;
+    peer->membership = peers->membership;
     wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header);
 }
 
@@ -128,9 +131,9 @@ static void send_packet(struct peers *peers, struct peer_agent *peer)
     (void)transport_send(peers->transport, peer->link, peer->buffer, size);
 }
 
-/* A packet to that agent whose header says this commit. NULL: it cannot be reached. */
-static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to,
-                                      uint64_t commit)
+/* A packet to that agent whose header says what the last message told. NULL: it cannot be
+ * reached. */
+static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
     struct peer_agent *peer = find_peer(peers, to);
     if (peer == NULL || peer->link == TRANSPORT_PEER_NONE) {
@@ -142,11 +145,11 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
             return NULL; /* a message is lost */
         }
         peers->dirty[peers->dirty_count++] = (uint16_t)(peer - peers->peers);
-        begin_packet(peers, peer, commit);
-    } else if (peer->commit < commit) {
-        /* What a message promises must not be told under an older commit. */
+        begin_packet(peers, peer);
+    } else if (peer->commit < peers->commit || peer->membership != peers->membership) {
+        /* What a message promises must not be told under an older commit or record of stores. */
         send_packet(peers, peer);
-        begin_packet(peers, peer, commit);
+        begin_packet(peers, peer);
     }
     return peer;
 }
@@ -158,24 +161,25 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
         return; /* there is nobody */
     }
     peers->commit = message->commit > peers->commit ? message->commit : peers->commit;
-    struct peer_agent *peer = open_packet(peers, to, peers->commit);
+    peers->membership = message->membership;
+    struct peer_agent *peer = open_packet(peers, to);
     if (peer == NULL || wire_add(&peer->writer, message)) {
         return;
     }
     send_packet(peers, peer);
-    begin_packet(peers, peer, peers->commit);
+    begin_packet(peers, peer);
     HF_CHECK(wire_add(&peer->writer, message));
 }
 
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size)
 {
     struct peers *peers = ((struct agent *)arg)->peers;
-    struct peer_agent *peer = peers == NULL ? NULL : open_packet(peers, to, peers->commit);
+    struct peer_agent *peer = peers == NULL ? NULL : open_packet(peers, to);
     if (peer == NULL || wire_add_gossip(&peer->writer, bytes, size)) {
         return;
     }
     send_packet(peers, peer);
-    begin_packet(peers, peer, peers->commit);
+    begin_packet(peers, peer);
     HF_CHECK(wire_add_gossip(&peer->writer, bytes, size));
 }
 

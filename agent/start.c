@@ -22,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -148,6 +149,18 @@ static int open_folders(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
+/* If the store is gone, no epoch comes twice: others may still have grants of the ones before. The
+ * lease file may be gone too; then the seconds of the wall clock are above what was counted up. */
+void agent_store_identity(const struct agent *agent, struct store_identity *identity)
+{
+    bool alone = agent->config.voter_count <= 1 && !agent->config.observer;
+    uint32_t seconds = alone ? 0 : (uint32_t)time(NULL);
+    memset(identity, 0, sizeof(*identity));
+    identity->epoch = agent->left.epoch > seconds ? agent->left.epoch : seconds;
+    message_agent_set(&identity->cell, agent->config.cell, strlen(agent->config.cell));
+    message_agent_set(&identity->agent, agent->config.agent, strlen(agent->config.agent));
+}
+
 static int open_store(struct agent *agent)
 {
     char path[PATH_MAX + 32];
@@ -157,9 +170,7 @@ static int open_store(struct agent *agent)
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
                     strerror(errno));
     }
-    identity.epoch = agent->left.epoch; /* if the store is gone: no epoch comes twice */
-    message_agent_set(&identity.cell, agent->config.cell, strlen(agent->config.cell));
-    message_agent_set(&identity.agent, agent->config.agent, strlen(agent->config.agent));
+    agent_store_identity(agent, &identity);
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     agent->store = store_open(path, &identity, &agent->meta, error);
     if (agent->store == NULL) {
@@ -280,6 +291,21 @@ static bool load_mark(void *arg, const struct message_session *mark)
     return quorum_load_mark(((struct agent *)arg)->quorum, mark);
 }
 
+static bool load_checkpoint(void *arg, const struct quorum_checkpoint *checkpoint)
+{
+    return quorum_load_checkpoint(((struct agent *)arg)->quorum, checkpoint);
+}
+
+static bool load_member(void *arg, const struct quorum_member *member)
+{
+    return quorum_load_member(((struct agent *)arg)->quorum, member);
+}
+
+static bool load_seen(void *arg, const struct quorum_seen *seen)
+{
+    return quorum_load_seen(((struct agent *)arg)->quorum, seen);
+}
+
 static bool load_region(void *arg, const char *space, const char *shm_name)
 {
     struct agent *agent = arg;
@@ -382,8 +408,13 @@ static int map_cores(struct agent *agent)
 /* Makes them and loads what the quorum core must not have forgotten. */
 static int make_cores(struct agent *agent)
 {
-    struct store_reader reader = {
-        .arg = agent, .promise = load_promise, .reg = load_register, .mark = load_mark};
+    struct store_reader reader = {.arg = agent,
+                                  .promise = load_promise,
+                                  .reg = load_register,
+                                  .mark = load_mark,
+                                  .checkpoint = load_checkpoint,
+                                  .member = load_member,
+                                  .seen = load_seen};
     int code = map_cores(agent);
     if (code != AGENT_EXIT_OK || agent->quorum == NULL) {
         return code;
@@ -423,6 +454,7 @@ static void make_renewal(struct agent *agent)
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
+    char differs[256];
     bool found = false;
     uint64_t commit;
     if (!store_rules(agent->store, &stored, &found)) {
@@ -430,12 +462,13 @@ static int check_rules(struct agent *agent)
     }
     bool alone = agent->rules.voter_count == 1 && (!found || stored.voter_count == 1);
     if (found && !alone && !agent->config.observer &&
-        message_rules_digest(&agent->rules) != message_rules_digest(&stored)) {
+        message_rules_differ(&agent->rules, &stored, differs, sizeof(differs))) {
         return fail(agent, AGENT_EXIT_CONFIG,
-                    "the configuration is not that of the cell that %s/holdfast.db belongs to",
-                    agent->config.state_dir);
+                    "the configuration (here) is not that of the cell that %s/holdfast.db belongs "
+                    "to (there): %s",
+                    agent->config.state_dir, differs);
     }
-    if (!found && !alone && agent->meta.session_epoch != 0 && !agent->meta.rejoin) {
+    if (!found && !alone && agent->meta.commit > 1 && !agent->meta.rejoin) {
         return fail(agent, AGENT_EXIT_CONFIG,
                     "%s/holdfast.db is of a cell of one host, found [voters] with %u",
                     agent->config.state_dir, agent->rules.voter_count);

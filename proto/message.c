@@ -1,6 +1,8 @@
 /* The rules of a cell: their digest, and what differs between two of them. See message.h. */
 #include "proto/message.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
@@ -31,4 +33,117 @@ uint64_t message_rules_digest(const struct message_rules *rules)
     hash = mix_number(hash, (uint64_t)rules->session_ttl_ns);
     hash = mix_number(hash, (uint64_t)rules->grace_ns);
     return mix_number(hash, rules->max_drift_percent);
+}
+
+/* ---- What differs ---- */
+
+struct difference {
+    char *text;
+    size_t size;
+    size_t used;
+    bool any;
+};
+
+/* Appends a printf; what does not fit is cut off. */
+__attribute__((format(printf, 2, 3))) static void add(struct difference *to, const char *format,
+                                                      ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (to->used < to->size) {
+        int length = vsnprintf(to->text + to->used, to->size - to->used, format, arguments);
+        to->used += length > 0 ? (size_t)length : 0;
+    }
+    va_end(arguments);
+}
+
+static void begin(struct difference *to, const char *what)
+{
+    add(to, "%s%s: ", to->any ? "; " : "", what);
+    to->any = true;
+}
+
+/* In the largest unit that it is a whole number of, as the configuration has it. */
+static void add_duration(struct difference *to, int64_t duration_ns)
+{
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } UNITS[] = {{INT64_C(3600000000000), "h"},
+                 {INT64_C(60000000000), "m"},
+                 {1000000000, "s"},
+                 {1000000, "ms"}};
+    for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]); i++) {
+        if (duration_ns != 0 && duration_ns % UNITS[i].ns == 0) {
+            add(to, "%" PRId64 "%s", duration_ns / UNITS[i].ns, UNITS[i].text);
+            return;
+        }
+    }
+    add(to, "%" PRId64 "ns", duration_ns);
+}
+
+static void compare_duration(struct difference *to, const char *what, int64_t here, int64_t there)
+{
+    if (here != there) {
+        begin(to, what);
+        add_duration(to, here);
+        add(to, " here, ");
+        add_duration(to, there);
+        add(to, " there");
+    }
+}
+
+static bool has_voter(const struct message_rules *rules, const struct message_agent *voter)
+{
+    for (uint32_t i = 0; i < rules->voter_count && i < MESSAGE_VOTERS_MAX; i++) {
+        if (memcmp(&rules->voters[i], voter, sizeof(*voter)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The voters of `of` that `other` does not have. */
+static void add_voters(struct difference *to, const struct message_rules *of,
+                       const struct message_rules *other, const char *where)
+{
+    bool any = false;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < of->voter_count && i < MESSAGE_VOTERS_MAX; i++) {
+        if (has_voter(other, &of->voters[i])) {
+            continue;
+        }
+        if (!any) {
+            begin(to, "voters");
+        }
+        add(to, "%s%.*s", any ? ", " : "", (int)of->voters[i].length, of->voters[i].text);
+        any = true;
+        count++;
+    }
+    if (any) {
+        add(to, " %s only %s", count == 1 ? "is" : "are", where);
+    }
+}
+
+bool message_rules_differ(const struct message_rules *here, const struct message_rules *there,
+                          char *text, size_t size)
+{
+    struct difference to = {.text = text, .size = size};
+    if (size > 0) {
+        text[0] = 0;
+    }
+    add_voters(&to, here, there, "here");
+    add_voters(&to, there, here, "there");
+    compare_duration(&to, "session_ttl", here->session_ttl_ns, there->session_ttl_ns);
+    compare_duration(&to, "grace_period", here->grace_ns, there->grace_ns);
+    if (here->max_drift_percent != there->max_drift_percent) {
+        begin(&to, "max_drift");
+        add(&to, "%" PRIu32 "%% here, %" PRIu32 "%% there", here->max_drift_percent,
+            there->max_drift_percent);
+    }
+    if (!to.any && message_rules_digest(here) != message_rules_digest(there)) {
+        begin(&to, "voters");
+        add(&to, "listed in another order");
+    }
+    return to.any;
 }

@@ -190,6 +190,7 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
             keep(&agent->quorum_memory, &agent->quorum_bytes, quorum_size(&quorum_limits)), &config,
             agent->names);
         disk_load(&agent->disk, agent->quorum);
+        quorum_set_commit(agent->quorum, agent->opened_commit);
         quorum_header(agent->quorum, MESSAGE_RENEW, header);
         return;
     }
@@ -252,6 +253,7 @@ static void agent_begin(struct sim_agent *agent)
                    clock_now(agent) <= agent->lease_file.deadline_ns + SIM_GRACE_NS &&
                    agent->region_count > 0 &&
                    agent->regions[agent->region_count - 1].memory != NULL;
+    agent->opened_commit = agent->disk.commit;
     if (!adopted) {
         memset(agent->disk.slots, 0, sizeof(agent->disk.slots));
         agent->disk.epoch++;

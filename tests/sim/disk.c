@@ -212,4 +212,12 @@ void disk_preset_tokens(void)
             disk->registers[i] = (struct disk_register){true, reg};
         }
     }
+    /* Who has promised anything is of a cell that was made already. */
+    for (uint32_t voter = 0; voter < world.voters * world.voters; voter++) {
+        const struct sim_agent *agent = &world.agents[voter % world.voters];
+        struct quorum_member *row = &world.agents[voter / world.voters].disk.members[agent->index];
+        row->voter = agent->name;
+        row->member.generation = 1;
+        memcpy(row->member.store_id, agent->disk.store_id, sizeof(row->member.store_id));
+    }
 }

@@ -186,6 +186,7 @@ struct sim_agent {
     int64_t starts_ns; /* when it is down: when it is started again */
     uint32_t starts;
     struct disk disk;
+    uint64_t opened_commit; /* what the disk had when the agent started */
     struct disk *copy; /* an old copy of it; NULL: none */
     enum store_state store;
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */

@@ -2,6 +2,7 @@
 #include "quorum_cell.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,8 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
         char text[8] = {'h', 'o', 's', 't', '-', (char)('a' + i)};
         message_agent_set(&cell->config.voters[i], text, 6);
         cell->nodes[i].disk.registers = calloc(REGISTERS, sizeof(struct quorum_register));
+        cell->nodes[i].disk.store_id = 1;
+        cell->nodes[i].disk.commits = 1;
         cell->nodes[i].items = calloc(CELL_ACTIONS, sizeof(struct action));
         ck_assert_ptr_nonnull(cell->nodes[i].disk.registers);
         ck_assert_ptr_nonnull(cell->nodes[i].items);
@@ -151,6 +154,23 @@ static void disk_mark(struct cell_disk *disk, const struct message_session *mark
     disk->marks[at] = *mark;
 }
 
+static void disk_delete(struct cell_disk *disk, const struct message_name *name)
+{
+    for (uint32_t i = 0; i < disk->register_count; i++) {
+        if (memcmp(&disk->registers[i].name, name, sizeof(*name)) == 0) {
+            disk->registers[i] = disk->registers[--disk->register_count];
+            return;
+        }
+    }
+}
+
+/* Nodes are called host-a, host-b, ... */
+static uint32_t voter_of(const struct message_agent *agent)
+{
+    ck_assert(agent->length == 6 && agent->text[5] >= 'a' && agent->text[5] < 'a' + CELL_NODES);
+    return (uint32_t)(agent->text[5] - 'a');
+}
+
 static void disk_write(struct cell_disk *disk, const struct action *action)
 {
     switch (action->kind) {
@@ -168,10 +188,21 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
         disk_mark(disk, &action->as.mark);
         break;
     case ACTION_PERSIST_DELETED:
+        disk_delete(disk, &action->as.deleted);
+        break;
     case ACTION_PERSIST_CHECKPOINT:
+        disk->checkpoints[action->as.checkpoint.partition] = action->as.checkpoint.checkpoint;
+        break;
     case ACTION_PERSIST_MEMBER:
+        disk->members[voter_of(&action->as.member.voter)] = action->as.member.member;
+        break;
     case ACTION_PERSIST_SEEN:
+        disk->seen[voter_of(&action->as.seen.voter)] = action->as.seen;
+        break;
     case ACTION_PERSIST_REJOINED:
+        ck_assert(disk->rejoin);
+        disk->rejoin = false;
+        break;
     case ACTION_LOG:
     case ACTION_SEND:
         break;
@@ -192,6 +223,19 @@ static void disk_load(const struct cell_disk *disk, struct quorum *quorum)
     for (uint32_t i = 0; i < disk->mark_count; i++) {
         ck_assert(quorum_load_mark(quorum, &disk->marks[i]));
     }
+    for (uint32_t i = 0; i < CELL_NODES; i++) {
+        char text[8] = {'h', 'o', 's', 't', '-', (char)('a' + i)};
+        struct quorum_member member = {.member = disk->members[i]};
+        message_agent_set(&member.voter, text, 6);
+        ck_assert(member.member.generation == 0 || quorum_load_member(quorum, &member));
+        ck_assert(disk->seen[i].voter.length == 0 || quorum_load_seen(quorum, &disk->seen[i]));
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        struct quorum_checkpoint checkpoint = {.partition = p, .checkpoint = disk->checkpoints[p]};
+        ck_assert(checkpoint.checkpoint.order.ballot == 0 ||
+                  quorum_load_checkpoint(quorum, &checkpoint));
+    }
+    quorum_set_commit(quorum, disk->commits);
 }
 
 /* ---- Driving ---- */
@@ -285,7 +329,12 @@ static bool node_commit(struct cell *cell, uint32_t node)
     struct cell_node *at = &cell->nodes[node];
     bool any = false;
     for (uint32_t i = 0; i < at->actions.count; i++) {
-        any = any || at->actions.items[i].kind != ACTION_SEND;
+        const struct action *action = &at->actions.items[i];
+        any = any || (action->kind != ACTION_SEND && action->kind != ACTION_LOG);
+        if (action->kind == ACTION_LOG) {
+            snprintf(at->last_log, sizeof(at->last_log), "%s", action->as.log.event);
+            snprintf(at->log_text, sizeof(at->log_text), "%s", action->as.log.text);
+        }
     }
     if (any && at->fail_commit) {
         at->fail_commit = false;
@@ -296,6 +345,7 @@ static bool node_commit(struct cell *cell, uint32_t node)
         disk_write(&at->disk, &at->actions.items[i]);
     }
     at->disk.commits += any;
+    quorum_set_commit(at->quorum, at->disk.commits);
     return true;
 }
 
@@ -353,11 +403,58 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
     }
 }
 
+void cell_wipe(struct cell *cell, uint32_t node, bool rejoin)
+{
+    struct cell_disk *disk = &cell->nodes[node].disk;
+    struct quorum_register *registers = disk->registers;
+    ck_assert(!cell->nodes[node].up);
+    uint64_t id = disk->store_id;
+    memset(disk, 0, sizeof(*disk));
+    disk->registers = registers;
+    disk->store_id = id + 1000;
+    disk->rejoin = rejoin;
+    disk->commits = 1;
+}
+
+static void fill_id(const struct cell *cell, uint32_t node, uint64_t id[2])
+{
+    id[0] = cell->nodes[node].disk.store_id;
+    id[1] = node + 1;
+}
+
+/* As if every other voter answered the node's HELLO: you may vote. */
+static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
+{
+    struct message message;
+    struct message_hello *hello = &message.as.hello;
+    for (uint32_t from = 0; from < cell->config.voter_count; from++) {
+        if (from == node) {
+            continue;
+        }
+        cell_header(cell, from, MESSAGE_HELLO, &message);
+        fill_id(cell, from, message.store_id);
+        hello->answer = true;
+        hello->standing = MESSAGE_STANDING_VOTING;
+        hello->echo = incarnation;
+        hello->incarnation = 1;
+        hello->bootstrapped = true;
+        quorum_rules(&cell->config, &hello->rules);
+        for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+            hello->members[i].generation = 1;
+            fill_id(cell, i, hello->members[i].store_id);
+        }
+        node_receive(cell, node, &message);
+    }
+    ck_assert_int_eq(quorum_standing(cell->nodes[node].quorum), MESSAGE_STANDING_VOTING);
+}
+
 void cell_start(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
     struct quorum_config config = cell->config;
     config.self = node;
+    config.rejoin = at->disk.rejoin;
+    fill_id(cell, node, config.store_id);
     ck_assert_ptr_null(quorum_config_error(&config));
     at->memory = calloc(1, quorum_size(&config.limits));
     at->names_memory = calloc(1, names_size(NAMES));
@@ -370,7 +467,11 @@ void cell_start(struct cell *cell, uint32_t node)
     links_change(cell, node);
     struct quorum_event event = {
         .kind = QUORUM_START, .now_ns = cell->now_ns, .random = cell_random(cell)};
+    uint64_t incarnation = event.random | 1;
     cell_step(cell, node, event);
+    if (!cell->natural && at->up && cell->config.voter_count > 1) {
+        introduce(cell, node, incarnation);
+    }
 }
 
 void cell_start_all(struct cell *cell)
@@ -610,6 +711,9 @@ void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, u
     message.as.renew.epoch = epoch;
     message.as.renew.renewal_id = id;
     message.as.renew.echo = echo;
+    struct message_rules rules;
+    quorum_rules(&cell->config, &rules);
+    message.as.renew.rules = message_rules_digest(&rules);
     cell_send(cell, node, to, &message);
 }
 

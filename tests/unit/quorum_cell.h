@@ -24,6 +24,11 @@ struct cell_disk {
     struct message_session marks[64];
     uint32_t mark_count;
     uint64_t commits;
+    uint64_t store_id; /* 0: none yet */
+    bool rejoin;
+    struct message_member members[CELL_NODES];
+    struct quorum_seen seen[CELL_NODES];
+    struct message_checkpoint checkpoints[MESSAGE_PARTITIONS];
 };
 
 struct cell_node {
@@ -36,6 +41,8 @@ struct cell_node {
     struct cell_disk disk;
     struct action *items;
     struct actions actions;
+    char last_log[64];                /* the event of its last line of log, and */
+    char log_text[256];               /* its text */
     struct message inbox[CELL_INBOX]; /* for the host, if cell.host is NULL */
     uint32_t inbox_count;
     struct message_grant last_grant; /* its host's */
@@ -59,6 +66,9 @@ struct cell {
     bool cut[CELL_NODES][CELL_NODES]; /* from, to */
     uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to: bits of message kinds that get lost */
     bool silent;                      /* nobody is told that a link broke, or is there again */
+    /* A node that starts has to find out with the others whether it may vote. Else all others seem
+     * to tell it at once that it may: tests that are not about that need not run them. */
+    bool natural;
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
     uint32_t packet_count;
@@ -83,6 +93,8 @@ uint64_t cell_random(struct cell *cell);
 void cell_start(struct cell *cell, uint32_t node);
 void cell_start_all(struct cell *cell);
 void cell_kill(struct cell *cell, uint32_t node);
+/* An empty disk with a new store; rejoin: told to start over. */
+void cell_wipe(struct cell *cell, uint32_t node, bool rejoin);
 
 /* Lets time pass until all that are up have a majority and have prepared what is theirs. */
 void cell_run_ready(struct cell *cell);

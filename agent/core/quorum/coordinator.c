@@ -249,6 +249,22 @@ static void prepare_all(struct quorum *quorum)
     work_ballots_changed(quorum);
 }
 
+void coordinator_recount(struct quorum *quorum)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (quorum->partitions[p].state != PARTITION_OTHERS) {
+            begin(quorum, p);
+            any = true;
+        }
+    }
+    if (any) {
+        prepare_at(quorum, quorum->now_ns);
+        beat_soon(quorum);
+        work_ballots_changed(quorum);
+    }
+}
+
 static void resign(struct quorum *quorum, uint32_t p)
 {
     set_state(quorum, p, PARTITION_OTHERS);

@@ -129,6 +129,17 @@ void death_marked(struct quorum *quorum, const struct message *message)
     }
 }
 
+void death_recount(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < quorum->agent_count && quorum->deaths > 0; i++) {
+        struct agent_record *agent = &quorum->agents[i];
+        if (agent->phase != DEATH_IDLE) {
+            poll_later(quorum, agent, 0);
+            agent->mask = 0;
+        }
+    }
+}
+
 int64_t death_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;

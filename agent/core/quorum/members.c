@@ -1,30 +1,803 @@
-/* Which voter may vote. */
+/*
+ * Membership: with which store a voter votes.
+ *
+ * An acceptor that forgot what it promised breaks the cell, so a voter's store has an id, and the
+ * cell a record of the stores that count: one line a voter, {store id, generation}. Every voter
+ * keeps the record. Voters tell each other in HELLO who they are and what they know.
+ *
+ *   EMPTY      no record. Made when every voter of the configuration is heard as empty, and has
+ *              heard the same stores as this one: then nobody has promised anything. Or another's
+ *              record names this store: it was made without this one hearing of it.
+ *   LISTED     the record names this store, but it may be an old copy of the disk: the others keep
+ *              the highest commit that they saw of it. It votes when a majority, itself included,
+ *              has seen none that it does not have.
+ *   VOTING
+ *   REFUSED    the store is an old copy, or not the one that the record names. It never votes;
+ *              a person has to tell it to start over.
+ *   REJOINING  told so: see rejoin.c. Its line gets the next generation, and the higher one is
+ *              right.
+ *
+ * What votes is counted by generation: the message header's membership is a number made from the
+ * generations of the record, and a vote under another one than the receiver's counts for nothing
+ * (members_admit). When the record changes, everything that was counted is asked again. So no count
+ * mixes what a store promised that is gone with what its successor does not know of: whoever
+ * adopted the new line before answering the successor's PREPARE or PULL has told it everything that
+ * was counted under the old number.
+ *
+ * Until a store votes, its messages tell the commit that it had when it was opened, and that number
+ * is kept as its own line of `seen`: a process that only starts and ends makes commits too, and an
+ * old copy must not catch up by them. That line goes when it votes; only when that is durable are
+ * higher commits told.
+ */
+#include <string.h>
+
+#include "proto/check.h"
 #include "state.h"
+
+enum {
+    HURRY_MS = 100, /* HELLO while this store does not vote yet */
+    HELLO_MS = 500, /* to a voter that is not settled */
+    SETTLED_MS = 5000,
+    SEEN_MS = 1000, /* commits of others are kept at most so often */
+    WAIT_LOG_MS = 5000,
+    WAIT_LOG_AGAIN_MS = 60000,
+};
+
+static bool id_equal(const uint64_t a[2], const uint64_t b[2])
+{
+    return a[0] == b[0] && a[1] == b[1];
+}
+
+static struct member *own(struct quorum *quorum)
+{
+    return &quorum->members.of[quorum->config.self];
+}
+
+static bool has_record(const struct quorum *quorum)
+{
+    return quorum->members.of[quorum->config.self].line.generation != 0;
+}
+
+/* Equal at two voters only if they know the same generations. */
+static uint32_t number_of(const struct quorum *quorum)
+{
+    uint32_t number = quorum->config.membership & 0xf;
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        uint32_t generation = quorum->members.of[i].line.generation;
+        number |= (generation == 0 ? 0 : (generation - 1) & 0xf) << (4 * i + 4);
+    }
+    return number;
+}
+
+enum message_standing quorum_standing(const struct quorum *quorum)
+{
+    return (enum message_standing)quorum->members.standing;
+}
 
 bool members_votes(const struct quorum *quorum)
 {
-    return quorum->started;
+    return quorum->members.standing == MESSAGE_STANDING_VOTING;
 }
 
-bool members_rules_match(const struct quorum *quorum, uint64_t rules)
+bool members_rules_match(const struct quorum *quorum, uint64_t digest)
 {
-    (void)quorum;
-    (void)rules;
-    return true;
+    return digest == 0 || digest == quorum->members.rules_digest;
 }
 
-void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
-                    uint32_t partition)
+uint32_t quorum_membership(const struct quorum *quorum)
 {
-    (void)quorum;
-    (void)voter;
-    (void)what;
-    (void)partition;
+    return quorum->members.number;
+}
+
+/* What the store had when it was opened, or when a process before this one, which did not get to
+ * vote, opened it. */
+static uint64_t opened_commit(const struct quorum *quorum)
+{
+    uint64_t opened = quorum->members.opened_commit;
+    uint64_t kept = quorum->members.of[quorum->config.self].kept_commit;
+    return kept != 0 && kept < opened ? kept : opened;
+}
+
+uint64_t quorum_told_commit(const struct quorum *quorum)
+{
+    bool told = members_votes(quorum) && quorum->commit >= quorum->members.vote_commit;
+    return told ? quorum->commit : opened_commit(quorum);
+}
+
+void members_init(struct quorum *quorum)
+{
+    quorum->members.number = number_of(quorum);
+}
+
+void members_set_commit(struct quorum *quorum, uint64_t commit)
+{
+    if (!quorum->started && !quorum->members.opened) {
+        quorum->members.opened = true;
+        quorum->members.opened_commit = commit;
+    }
+}
+
+/* ---- The rules ---- */
+
+static bool agent_before(const struct message_agent *a, const struct message_agent *b)
+{
+    int order = memcmp(a->text, b->text, sizeof(a->text)); /* zero-padded */
+    return order < 0 || (order == 0 && a->length < b->length);
+}
+
+void quorum_rules(const struct quorum_config *config, struct message_rules *rules)
+{
+    memset(rules, 0, sizeof(*rules));
+    rules->session_ttl_ns = config->session_ttl_ns;
+    rules->grace_ns = config->grace_ns;
+    rules->max_drift_percent = config->max_drift_percent;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        uint32_t at = rules->voter_count++;
+        for (; at > 0 && agent_before(&config->voters[i], &rules->voters[at - 1]); at--) {
+            rules->voters[at] = rules->voters[at - 1];
+        }
+        rules->voters[at] = config->voters[i];
+    }
+}
+
+/* ---- The record ---- */
+
+/* Everything that was counted under another number is asked again. */
+static void recount(struct quorum *quorum)
+{
+    uint32_t number = number_of(quorum);
+    if (number == quorum->members.number) {
+        return;
+    }
+    quorum->members.number = number;
+    rejoin_recount(quorum);
+    death_recount(quorum);
+    coordinator_recount(quorum);
+}
+
+void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
+{
+    struct quorum_member *row = &quorum_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
+    quorum->members.of[voter].line = *line;
+    row->voter = quorum->config.voters[voter];
+    row->member = *line;
+    recount(quorum);
+}
+
+/* Everybody hears at once what has changed here. */
+void members_tell(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        quorum->members.of[i].hello_ns = quorum->now_ns;
+    }
+    quorum_schedule(quorum, quorum->now_ns);
+}
+
+static void keep_own_commit(struct quorum *quorum, uint64_t commit)
+{
+    struct quorum_seen *row = &quorum_emit(quorum, ACTION_PERSIST_SEEN)->as.seen;
+    row->voter = quorum->config.voters[quorum->config.self];
+    row->store_id[0] = quorum->config.store_id[0];
+    row->store_id[1] = quorum->config.store_id[1];
+    row->commit = commit;
+    own(quorum)->kept_commit = commit;
+}
+
+void members_vote(struct quorum *quorum)
+{
+    if (own(quorum)->kept_commit != 0) {
+        quorum->members.opened_commit = opened_commit(quorum);
+        keep_own_commit(quorum, 0);
+        /* Durable with the next commit, or the one after that which is on its way. */
+        quorum->members.vote_commit = quorum->commit + 2;
+    }
+    quorum->members.standing = MESSAGE_STANDING_VOTING;
+    if (quorum->config.voter_count > 1) {
+        quorum_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
+        members_tell(quorum);
+        beat_soon(quorum);
+        coordinator_review(quorum);
+    }
+}
+
+static struct action_log *refuse(struct quorum *quorum, const struct message_agent *by,
+                                 int64_t number)
+{
+    quorum->members.standing = MESSAGE_STANDING_REFUSED;
+    members_tell(quorum);
+    coordinator_review(quorum); /* which gives up what this voter coordinates */
+    struct action_log *log = quorum_log(quorum, "voter_refused", by, number);
+    log_add(log, "the store of ");
+    log_add_agent(log, &quorum->config.voters[quorum->config.self]);
+    return log;
+}
+
+static void refuse_copy(struct quorum *quorum, const struct message_agent *by, uint64_t commit)
+{
+    struct action_log *log = refuse(quorum, by, (int64_t)commit);
+    log_add(log, " is an old copy: commit ");
+    log_add_number(log, opened_commit(quorum));
+    log_add(log, ", ");
+    log_add_agent(log, by);
+    log_add(log, " has seen ");
+    log_add_number(log, commit);
+    log_add(log,
+            "; it does not vote. On this host, with the agent stopped: holdfast member rejoin");
+}
+
+static void refuse_other(struct quorum *quorum, const struct message_agent *by)
+{
+    struct action_log *log = refuse(quorum, by, 0);
+    log_add(log, " is not the one that the cell knows (says ");
+    log_add_agent(log, by);
+    log_add(log, "): it was lost or replaced; it does not vote. On this host, with the agent "
+                 "stopped: holdfast member rejoin");
+}
+
+static void refuse_used(struct quorum *quorum)
+{
+    struct action_log *log = refuse(quorum, NULL, 0);
+    log_add(log, " has promises or locks, but no record of a cell of several voters: it was in "
+                 "use in another cell; it does not vote. On this host, with the agent stopped: "
+                 "holdfast member rejoin");
+}
+
+/* ---- HELLO ---- */
+
+/* The index here of a voter that the rules name; voter_count: it is none. */
+static uint32_t voter_named(const struct quorum *quorum, const struct message_agent *name)
+{
+    uint32_t at = 0;
+    while (at < quorum->config.voter_count &&
+           memcmp(&quorum->config.voters[at], name, sizeof(*name)) != 0) {
+        at++;
+    }
+    return at;
+}
+
+/* What a HELLO says: of the record, or while there is none of the stores that were heard. */
+static struct message_member line_told(const struct quorum *quorum, uint32_t voter)
+{
+    const struct member *member = &quorum->members.of[voter];
+    struct message_member line = member->line;
+    if (!has_record(quorum)) {
+        line.store_id[0] = member->store_id[0];
+        line.store_id[1] = member->store_id[1];
+        line.generation = 0;
+    }
+    return line;
+}
+
+static void fill(const struct quorum *quorum, uint32_t voter, struct message_hello *hello)
+{
+    hello->standing = quorum->members.standing;
+    hello->incarnation = quorum->members.nonce;
+    hello->bootstrapped = has_record(quorum);
+    quorum_rules(&quorum->config, &hello->rules);
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        hello->members[i] = line_told(quorum, voter_named(quorum, &hello->rules.voters[i]));
+    }
+    memcpy(hello->advertise, quorum->config.advertise, sizeof(hello->advertise));
+    if (voter < quorum->config.voter_count) {
+        const struct member *member = &quorum->members.of[voter];
+        hello->seen.store_id[0] = member->seen_id[0];
+        hello->seen.store_id[1] = member->seen_id[1];
+        hello->seen.generation = member->line.generation;
+        hello->seen_commit = member->seen_commit;
+    }
+}
+
+static void send_hello(struct quorum *quorum, uint32_t voter)
+{
+    struct message_hello *hello = &quorum_send(quorum, voter, MESSAGE_HELLO)->as.hello;
+    fill(quorum, voter, hello);
 }
 
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
-    (void)quorum;
-    (void)agent;
-    (void)asked;
+    bool voter = agent < quorum->config.voter_count;
+    enum message_kind kind = voter ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
+    struct message_hello *hello = &quorum_send(quorum, agent, kind)->as.hello;
+    fill(quorum, agent, hello);
+    hello->answer = true;
+    hello->echo = asked != NULL ? asked->incarnation : 0;
+}
+
+/* The store that a voter says HELLO with, while there is no record here. If it is another than
+ * before, answers that were given before do not count. */
+static void hear_store(struct quorum *quorum, uint32_t voter, const uint64_t id[2])
+{
+    struct member *member = &quorum->members.of[voter];
+    if (id_equal(member->store_id, id)) {
+        return;
+    }
+    if ((member->store_id[0] | member->store_id[1]) != 0) {
+        quorum->members.nonce += 2;
+    }
+    member->store_id[0] = id[0];
+    member->store_id[1] = id[1];
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        quorum->members.of[i].agrees = false;
+    }
+    members_tell(quorum);
+}
+
+static bool hears_the_same(const struct quorum *quorum, const struct message_hello *hello)
+{
+    bool same = true;
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
+        const uint64_t *id = quorum->members.of[voter].store_id;
+        same = same && (id[0] | id[1]) != 0 && id_equal(hello->members[i].store_id, id);
+    }
+    return same;
+}
+
+/* EMPTY: makes the record, if everybody is. */
+static void bootstrap(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        if (i != quorum->config.self && !quorum->members.of[i].agrees) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        struct message_member line = {.generation = 1};
+        memcpy(line.store_id, quorum->members.of[i].store_id, sizeof(line.store_id));
+        members_set_line(quorum, i, &line);
+    }
+    members_vote(quorum);
+}
+
+/* EMPTY, and the other has a record. */
+static void take_record(struct quorum *quorum, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    const struct message_member *line = NULL;
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        if (voter_named(quorum, &hello->rules.voters[i]) == quorum->config.self) {
+            line = &hello->members[i];
+        }
+        if (hello->members[i].generation == 0) {
+            return; /* half of one */
+        }
+    }
+    if (line == NULL || !id_equal(line->store_id, quorum->config.store_id)) {
+        refuse_other(quorum, &message->from);
+        return;
+    }
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        members_set_line(quorum, voter_named(quorum, &hello->rules.voters[i]), &hello->members[i]);
+    }
+    quorum->members.standing = MESSAGE_STANDING_LISTED;
+    keep_own_commit(quorum, opened_commit(quorum));
+    members_tell(quorum);
+}
+
+static void hear_own_line(struct quorum *quorum, const struct message *message,
+                          const struct message_member *line)
+{
+    const struct message_member *mine = &own(quorum)->line;
+    if (quorum->members.standing == MESSAGE_STANDING_REJOINING) {
+        rejoin_hear_line(quorum, line);
+        return;
+    }
+    if (quorum->members.standing != MESSAGE_STANDING_REFUSED &&
+        line->generation >= mine->generation &&
+        !id_equal(line->store_id, quorum->config.store_id)) {
+        refuse_other(quorum, &message->from);
+    }
+}
+
+/* The higher generation of each line is right. */
+static void merge(struct quorum *quorum, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    bool changed = false;
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        const struct message_member *line = &hello->members[i];
+        uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
+        if (voter == quorum->config.self) {
+            hear_own_line(quorum, message, line);
+        } else if (line->generation > quorum->members.of[voter].line.generation) {
+            members_set_line(quorum, voter, line);
+            quorum->members.of[voter].differs_told = false;
+            changed = true;
+        }
+    }
+    if (changed) {
+        members_tell(quorum);
+    }
+}
+
+/* LISTED: a majority has seen no commit of this store that it does not have. */
+static void check_seen(struct quorum *quorum, uint32_t voter, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    if (hello->standing != MESSAGE_STANDING_VOTING && hello->standing != MESSAGE_STANDING_LISTED) {
+        return;
+    }
+    if (id_equal(hello->seen.store_id, quorum->config.store_id) &&
+        hello->seen_commit > opened_commit(quorum)) {
+        refuse_copy(quorum, &message->from, hello->seen_commit);
+        return;
+    }
+    quorum->members.of[voter].answered = true;
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        count += quorum->members.of[i].answered;
+    }
+    if (count >= quorum_majority(quorum)) {
+        members_vote(quorum);
+    }
+}
+
+static bool same_record(const struct quorum *quorum, const struct message_hello *hello)
+{
+    bool same = hello->bootstrapped && has_record(quorum);
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        const struct message_member *line = &hello->members[i];
+        uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
+        const struct message_member *mine = &quorum->members.of[voter].line;
+        same = same && line->generation == mine->generation &&
+               id_equal(line->store_id, mine->store_id);
+    }
+    return same;
+}
+
+static void hear_voter(struct quorum *quorum, uint32_t voter, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    struct member *member = &quorum->members.of[voter];
+    member->standing = hello->standing;
+    if (!has_record(quorum) && !hello->bootstrapped) {
+        hear_store(quorum, voter, message->store_id);
+    }
+    if (hello->bootstrapped) {
+        if (quorum->members.standing == MESSAGE_STANDING_EMPTY) {
+            take_record(quorum, message);
+        } else if (quorum->members.standing != MESSAGE_STANDING_REFUSED || has_record(quorum)) {
+            merge(quorum, message);
+        }
+    }
+    member->same = same_record(quorum, hello);
+    if (!hello->answer || hello->echo != quorum->members.nonce) {
+        return;
+    }
+    if (quorum->members.standing == MESSAGE_STANDING_EMPTY) {
+        member->agrees = hello->standing == MESSAGE_STANDING_EMPTY && !hello->bootstrapped &&
+                         hears_the_same(quorum, hello);
+        bootstrap(quorum);
+    } else if (quorum->members.standing == MESSAGE_STANDING_LISTED) {
+        if (member->same) {
+            check_seen(quorum, voter, message);
+        }
+    } else if (quorum->members.standing == MESSAGE_STANDING_REJOINING) {
+        rejoin_answered(quorum, voter, hello);
+    }
+}
+
+/* Whether its rules contradict ours; said once. */
+static bool contradicts(struct quorum *quorum, const struct message *message, bool *told)
+{
+    struct message_rules rules;
+    char text[sizeof(((struct action_log *)NULL)->text)];
+    quorum_rules(&quorum->config, &rules);
+    if (!message_rules_differ(&rules, &message->as.hello.rules, text, sizeof(text))) {
+        *told = false;
+        return false;
+    }
+    if (!*told) {
+        struct action_log *log = quorum_log(quorum, "rules_differ", &message->from, 0);
+        log_add(log, "the configuration of ");
+        log_add_agent(log, &message->from);
+        log_add(log, " contradicts this one: ");
+        log_add(log, text);
+        *told = true;
+    }
+    return true;
+}
+
+void members_hello(struct quorum *quorum, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    uint32_t agent = 0;
+    if (memcmp(&message->from, &quorum->config.voters[quorum->config.self],
+               sizeof(message->from)) == 0) {
+        return;
+    }
+    if (!quorum_from_voter(quorum, message, &agent)) {
+        if (!hello->answer && quorum_agent(quorum, &message->from, &agent)) {
+            members_answer(quorum, agent, hello);
+        }
+        return;
+    }
+    struct member *member = &quorum->members.of[agent];
+    member->differs = contradicts(quorum, message, &member->differs_told);
+    if (!member->differs) {
+        hear_voter(quorum, agent, message);
+    }
+    if (!hello->answer) {
+        members_answer(quorum, agent, hello);
+    }
+}
+
+/* ---- What is seen of other stores ---- */
+
+void members_learn(struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    if (!quorum_from_voter(quorum, message, &voter) || voter == quorum->config.self ||
+        (message->store_id[0] | message->store_id[1]) == 0) {
+        return;
+    }
+    struct member *member = &quorum->members.of[voter];
+    if (member->line.generation != 0 && !id_equal(member->line.store_id, message->store_id)) {
+        return; /* not the one that counts */
+    }
+    if (!id_equal(member->seen_id, message->store_id)) {
+        member->seen_id[0] = message->store_id[0];
+        member->seen_id[1] = message->store_id[1];
+        member->seen_commit = 0;
+        member->kept_commit = 0;
+    }
+    if (message->commit > member->seen_commit) {
+        member->seen_commit = message->commit;
+    }
+}
+
+/* Keeping them is a commit, which others see and would keep: alone it is worth one only for two. */
+static void keep_seen(struct quorum *quorum, uint64_t behind)
+{
+    struct members *members = &quorum->members;
+    bool any = false;
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        any = any || (i != quorum->config.self &&
+                      members->of[i].seen_commit >= members->of[i].kept_commit + behind);
+    }
+    if (!any || !has_record(quorum)) {
+        return;
+    }
+    members->seen_ns = quorum->now_ns + SEEN_MS * MS_NS;
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        struct member *member = &members->of[i];
+        if (i == quorum->config.self || member->seen_commit <= member->kept_commit) {
+            continue;
+        }
+        struct quorum_seen *row = &quorum_emit(quorum, ACTION_PERSIST_SEEN)->as.seen;
+        row->voter = quorum->config.voters[i];
+        row->store_id[0] = member->seen_id[0];
+        row->store_id[1] = member->seen_id[1];
+        row->commit = member->seen_commit;
+        member->kept_commit = member->seen_commit;
+    }
+}
+
+static bool persists(const struct action *action)
+{
+    return action->kind != ACTION_SEND && action->kind != ACTION_LOG;
+}
+
+void members_end_step(struct quorum *quorum, uint32_t first)
+{
+    if (quorum->config.voter_count == 1 || quorum->now_ns < quorum->members.seen_ns ||
+        !quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+        return;
+    }
+    for (uint32_t i = first; i < quorum->actions->count; i++) {
+        if (persists(&quorum->actions->items[i])) {
+            keep_seen(quorum, 1);
+            return;
+        }
+    }
+}
+
+/* ---- Loading and starting ---- */
+
+bool quorum_load_member(struct quorum *quorum, const struct quorum_member *row)
+{
+    HF_CHECK(!quorum->started);
+    uint32_t voter = voter_named(quorum, &row->voter);
+    if (voter == quorum->config.voter_count || row->member.generation == 0) {
+        return false;
+    }
+    quorum->members.of[voter].line = row->member;
+    return true;
+}
+
+bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *row)
+{
+    HF_CHECK(!quorum->started);
+    uint32_t voter = voter_named(quorum, &row->voter);
+    if (voter == quorum->config.voter_count) {
+        return false;
+    }
+    struct member *member = &quorum->members.of[voter];
+    member->seen_id[0] = row->store_id[0];
+    member->seen_id[1] = row->store_id[1];
+    member->seen_commit = row->commit;
+    member->kept_commit = row->commit;
+    return true;
+}
+
+/* Whether the store was ever used to vote. */
+static bool was_used(const struct quorum *quorum)
+{
+    bool used = quorum->register_count != 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        used = used || quorum->partitions[p].promised != 0;
+    }
+    for (uint32_t i = 0; i < quorum->agent_count; i++) {
+        used = used || quorum->agents[i].marked != 0;
+    }
+    return used;
+}
+
+static void start_listed(struct quorum *quorum)
+{
+    quorum->members.standing = MESSAGE_STANDING_LISTED;
+    if (own(quorum)->kept_commit == 0) {
+        keep_own_commit(quorum, opened_commit(quorum));
+    }
+}
+
+void members_start(struct quorum *quorum)
+{
+    struct members *members = &quorum->members;
+    struct message_rules rules;
+    quorum_rules(&quorum->config, &rules);
+    members->rules_digest = message_rules_digest(&rules);
+    members->nonce = quorum->incarnation;
+    members->number = number_of(quorum);
+    members->since_ns = quorum->now_ns;
+    members->wait_log_ns = quorum->now_ns + WAIT_LOG_MS * MS_NS;
+    memcpy(own(quorum)->store_id, quorum->config.store_id, sizeof(own(quorum)->store_id));
+    if (quorum->config.voter_count == 1) {
+        if (!has_record(quorum)) {
+            struct message_member line = {.generation = 1};
+            memcpy(line.store_id, quorum->config.store_id, sizeof(line.store_id));
+            members_set_line(quorum, 0, &line);
+        }
+        members_vote(quorum);
+    } else if (quorum->config.rejoin) {
+        members->standing = MESSAGE_STANDING_REJOINING;
+        rejoin_start(quorum);
+    } else if (!has_record(quorum) && was_used(quorum)) {
+        refuse_used(quorum);
+    } else if (!has_record(quorum)) {
+        members->standing = MESSAGE_STANDING_EMPTY;
+    } else {
+        start_listed(quorum);
+    }
+    members_tell(quorum);
+}
+
+/* ---- What comes in ---- */
+
+void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                    uint32_t partition)
+{
+    if (quorum->members.standing == MESSAGE_STANDING_REJOINING) {
+        rejoin_pulled(quorum, voter, what, partition);
+    }
+}
+
+void members_link(struct quorum *quorum, uint32_t voter, bool up)
+{
+    if (up && voter < quorum->config.voter_count) {
+        quorum->members.of[voter].hello_ns = quorum->now_ns;
+        quorum_schedule(quorum, quorum->now_ns);
+    }
+}
+
+static bool is_vote(enum message_kind kind)
+{
+    return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
+           kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_CHECKPOINTED ||
+           kind == MESSAGE_PULLED;
+}
+
+static bool asks_for_vote(enum message_kind kind)
+{
+    return kind == MESSAGE_PREPARE || kind == MESSAGE_READ || kind == MESSAGE_ACCEPT ||
+           kind == MESSAGE_POLL || kind == MESSAGE_MARK || kind == MESSAGE_CHECKPOINT ||
+           kind == MESSAGE_PULL;
+}
+
+bool members_admit(const struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    if (message->kind == MESSAGE_RENEW) {
+        return members_votes(quorum);
+    }
+    bool asks = asks_for_vote(message->kind);
+    if (!asks && !is_vote(message->kind)) {
+        return true;
+    }
+    if (!quorum_from_voter(quorum, message, &voter) || quorum->members.of[voter].differs) {
+        return false;
+    }
+    if (asks) {
+        return members_votes(quorum);
+    }
+    bool rejoining = quorum->members.standing == MESSAGE_STANDING_REJOINING &&
+                     (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_PULLED);
+    return message->membership == quorum->members.number && (members_votes(quorum) || rejoining);
+}
+
+/* ---- Time ---- */
+
+static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *member)
+{
+    enum message_standing standing = quorum_standing(quorum);
+    if (standing != MESSAGE_STANDING_VOTING && standing != MESSAGE_STANDING_REFUSED) {
+        return HURRY_MS;
+    }
+    return member->same && member->standing == MESSAGE_STANDING_VOTING ? SETTLED_MS : HELLO_MS;
+}
+
+/* Why this voter does not vote yet, for people. */
+static void log_wait(struct quorum *quorum)
+{
+    static const char *const WHAT[] = {
+        [MESSAGE_STANDING_EMPTY] = "a cell is made when all its voters are there for the first "
+                                   "time; no answer yet from:",
+        [MESSAGE_STANDING_LISTED] = "after a start a voter votes when a majority has told what it "
+                                    "saw of its store; no answer yet from:",
+        [MESSAGE_STANDING_REJOINING] =
+            "a voter that starts over needs more than half of all voters "
+            "beside itself; not there yet:",
+    };
+    uint8_t standing = quorum->members.standing;
+    if (standing != MESSAGE_STANDING_EMPTY && standing != MESSAGE_STANDING_LISTED &&
+        standing != MESSAGE_STANDING_REJOINING) {
+        return;
+    }
+    int64_t waited_ms = (quorum->now_ns - quorum->members.since_ns) / MS_NS;
+    struct action_log *log = quorum_log(quorum, "voter_waits", NULL, waited_ms);
+    log_add(log, WHAT[standing]);
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        const struct member *member = &quorum->members.of[i];
+        bool there = standing == MESSAGE_STANDING_EMPTY    ? member->agrees
+                     : standing == MESSAGE_STANDING_LISTED ? member->answered
+                                                           : rejoin_has(quorum, i);
+        if (i != quorum->config.self && !there) {
+            log_add(log, " ");
+            log_add_agent(log, &quorum->config.voters[i]);
+        }
+    }
+}
+
+int64_t members_tick(struct quorum *quorum)
+{
+    struct members *members = &quorum->members;
+    int64_t next_ns = NEVER;
+    if (quorum->config.voter_count == 1) {
+        return next_ns;
+    }
+    if (!quorum_has_room(quorum, 3 * MESSAGE_VOTERS_MAX)) {
+        return quorum->now_ns;
+    }
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        struct member *member = &members->of[i];
+        if (i == quorum->config.self) {
+            continue;
+        }
+        if (member->hello_ns <= quorum->now_ns) {
+            send_hello(quorum, i);
+            member->hello_ns = quorum->now_ns + hello_pause_ms(quorum, member) * MS_NS;
+        }
+        next_ns = member->hello_ns < next_ns ? member->hello_ns : next_ns;
+    }
+    if (members->seen_ns <= quorum->now_ns) {
+        members->seen_ns = quorum->now_ns + SEEN_MS * MS_NS;
+        keep_seen(quorum, 2);
+    }
+    if (!members_votes(quorum) && members->wait_log_ns <= quorum->now_ns) {
+        members->wait_log_ns = quorum->now_ns + WAIT_LOG_AGAIN_MS * MS_NS;
+        log_wait(quorum);
+    }
+    next_ns = members->seen_ns < next_ns ? members->seen_ns : next_ns;
+    int64_t rejoin_ns = rejoin_tick(quorum);
+    return rejoin_ns < next_ns ? rejoin_ns : next_ns;
 }

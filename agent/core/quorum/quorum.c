@@ -128,6 +128,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     quorum->death_ns = NEVER;
     quorum->tick_ns = NEVER;
     coordinator_init(quorum);
+    members_init(quorum);
     memset(quorum->agent_heads, 0xff, layout.agent_head_count * sizeof(uint16_t));
     for (uint32_t i = 0; i < config->voter_count; i++) {
         uint32_t index = 0;
@@ -171,11 +172,11 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
 {
     message_zero(message);
     message->kind = kind;
-    message->membership = quorum->config.membership;
+    message->membership = quorum->members.number;
     message->from = quorum->config.voters[quorum->config.self];
     message->store_id[0] = quorum->config.store_id[0];
     message->store_id[1] = quorum->config.store_id[1];
-    message->commit = quorum->commit;
+    message->commit = quorum_told_commit(quorum);
 }
 
 struct message *quorum_send(struct quorum *quorum, uint32_t to, enum message_kind kind)
@@ -314,6 +315,7 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
 void quorum_set_commit(struct quorum *quorum, uint64_t commit)
 {
     quorum->commit = commit;
+    members_set_commit(quorum, commit);
 }
 
 int64_t quorum_next_tick_ns(const struct quorum *quorum)
@@ -350,6 +352,7 @@ static void start(struct quorum *quorum)
         uint32_t round = (uint32_t)(quorum->partitions[p].promised >> 16);
         quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
     }
+    members_start(quorum);
     beat_start(quorum);
     sweep_start(quorum);
     coordinator_review(quorum);
@@ -360,12 +363,23 @@ static void receive(struct quorum *quorum, const struct message *message)
     if (!message_valid(message)) {
         return;
     }
+    members_learn(quorum, message);
+    if (!members_admit(quorum, message)) {
+        return;
+    }
     switch (message->kind) {
     case MESSAGE_PREPARE:
         acceptor_prepare(quorum, message);
         break;
     case MESSAGE_PROMISE:
-        coordinator_promise(quorum, message);
+        if (quorum_standing(quorum) == MESSAGE_STANDING_REJOINING) {
+            rejoin_promise(quorum, message);
+        } else {
+            coordinator_promise(quorum, message);
+        }
+        break;
+    case MESSAGE_HELLO:
+        members_hello(quorum, message);
         break;
     case MESSAGE_READ:
         acceptor_read(quorum, message);
@@ -417,6 +431,7 @@ static void receive(struct quorum *quorum, const struct message *message)
 static void tick(struct quorum *quorum)
 {
     quorum->tick_ns = NEVER;
+    quorum_schedule(quorum, members_tick(quorum));
     quorum_schedule(quorum, beat_tick(quorum));
     quorum_schedule(quorum, coordinator_tick(quorum));
     quorum_schedule(quorum, sweep_tick(quorum));
@@ -433,6 +448,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     quorum->random = event->random;
     quorum->actions = actions;
     quorum->action_limit = actions->count + QUORUM_STEP_ACTIONS;
+    uint32_t first = actions->count;
     switch (event->kind) {
     case QUORUM_START:
         start(quorum);
@@ -448,9 +464,11 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         coordinator_review(quorum);
         break;
     case QUORUM_LINK:
+        members_link(quorum, event->as.link.voter, event->as.link.up);
         beat_link(quorum, event->as.link.voter, event->as.link.up);
         break;
     }
+    members_end_step(quorum, first);
     quorum->actions = NULL;
 }
 

@@ -9,6 +9,9 @@
  *   coordinator.c  ballots: which partitions are this voter's, and prepared
  *   sweep.c        pulling registers from each other: completeness, catching up
  *   work.c         a name that somebody asks for; with request.c, plan.c, answer.c, wait.c: work.h
+ *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
+ *   rejoin.c       a voter that starts over
+ *   log.c          lines for people
  *   quorum.c       memory, loading, events
  */
 #ifndef QUORUM_STATE_H
@@ -261,6 +264,57 @@ struct pull {
     struct message_checkpoint checkpoint;
 };
 
+/* A voter, this one included, and its store. */
+struct member {
+    struct message_member line; /* of the record; generation 0: there is none */
+    uint64_t store_id[2];       /* without a record: the store that it said HELLO with */
+    /* The highest commit that was heard of the store, and how much of that is durable. Of the own
+     * store: not 0 until it votes, what it had when it last did. */
+    uint64_t seen_id[2];
+    uint64_t seen_commit;
+    uint64_t kept_commit;
+    int64_t hello_ns; /* when it is to hear HELLO again */
+    uint8_t standing; /* as it said last */
+    bool agrees;      /* EMPTY: it is empty too, and knows the same stores */
+    bool answered;    /* LISTED: it has seen no commit that is not here */
+    bool same;        /* its record is the same */
+    bool differs;     /* its rules do */
+    bool differs_told;
+};
+
+struct members {
+    struct member of[MESSAGE_VOTERS_MAX];
+    uint8_t standing;       /* enum message_standing */
+    bool opened;            /* opened_commit is known */
+    uint64_t opened_commit; /* of the store when it was opened */
+    uint64_t vote_commit;   /* from this one on, commits are told */
+    uint64_t nonce;         /* what answers to our HELLO echo */
+    uint64_t rules_digest;
+    uint32_t number; /* what goes out as the header's membership */
+    int64_t seen_ns; /* when what was seen of others may be kept again */
+    int64_t since_ns;
+    int64_t wait_log_ns;
+};
+
+enum rejoin_phase { REJOIN_NONE = 0, REJOIN_LEARN, REJOIN_TELL, REJOIN_PREPARE, REJOIN_PULL };
+
+/* Masks are of voters. */
+struct rejoin {
+    uint8_t phase; /* enum rejoin_phase */
+    bool anew;     /* PREPARE: a higher promise refused this ballot */
+    uint8_t heard; /* LEARN: told their record */
+    uint8_t known; /* TELL: have the new line */
+    uint8_t promised_all;
+    uint8_t promised[MESSAGE_PARTITIONS];
+    uint8_t pulled_all;
+    uint8_t pulled[MESSAGE_PARTITIONS];
+    uint8_t pulled_marks;
+    uint32_t heard_generation; /* the highest of another store of this voter */
+    uint32_t next_pull;
+    uint64_t ballot;
+    int64_t next_ns; /* PREPARE, PULL: when to go on */
+};
+
 struct quorum {
     struct quorum_config config;
     struct names *names;
@@ -292,6 +346,9 @@ struct quorum {
     uint32_t deaths;  /* agents whose phase is not IDLE */
 
     int64_t death_ns; /* when death_tick() has something to do */
+
+    struct members members;
+    struct rejoin rejoin;
 
     struct peer peers[MESSAGE_VOTERS_MAX]; /* that of self is not used */
     uint64_t beat_number;                  /* of the last one sent */
@@ -427,6 +484,8 @@ bool session_adopt_mark(struct quorum *quorum, const struct message_session *mar
 void death_want(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
 void death_polled(struct quorum *quorum, const struct message *message);
 void death_marked(struct quorum *quorum, const struct message *message);
+/* The record of stores changed: what voters said is asked again. */
+void death_recount(struct quorum *quorum);
 /* Returns when it wants to be called again. */
 int64_t death_tick(struct quorum *quorum);
 
@@ -455,6 +514,8 @@ void coordinator_promise(struct quorum *quorum, const struct message *message);
 void coordinator_beaten(struct quorum *quorum, uint32_t partition, uint64_t higher);
 /* A round with the voters, begun then, has no majority yet: an old one makes this voter resign. */
 void coordinator_round_age(struct quorum *quorum, int64_t began_ns);
+/* The record of stores changed: everything is prepared anew. */
+void coordinator_recount(struct quorum *quorum);
 int64_t coordinator_tick(struct quorum *quorum);
 /* The order of the next proposal; false: this ballot has none left, a new one is being prepared. */
 bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
@@ -468,7 +529,7 @@ void sweep_pull(struct quorum *quorum, const struct message *message);
 void sweep_pulled(struct quorum *quorum, const struct message *message);
 /* Has this voter catch up with everything that others coordinate. */
 void sweep_behind(struct quorum *quorum);
-/* Begins to read a listing for members.c, which is told by members_pulled(). false: too many are
+/* Begins to read a listing for rejoin.c, which is told by members_pulled(). false: too many are
  * on the way, or the step has no room. */
 bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                   uint32_t partition);
@@ -484,15 +545,52 @@ void checkpoint_adopt(struct quorum *quorum, uint32_t partition,
                       const struct message_checkpoint *checkpoint, uint32_t listing);
 
 /* members.c */
-/* Tells an agent what the cell is, and this voter in it. */
-void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
-/* A listing that sweep_rejoin() began was read to its end. */
-void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
-                    uint32_t partition);
 /* Whether this voter may vote, coordinate, and acknowledge renewals. */
 bool members_votes(const struct quorum *quorum);
 /* Whether an agent's rules (their digest) are those of this voter. */
 bool members_rules_match(const struct quorum *quorum, uint64_t rules);
+void members_init(struct quorum *quorum);
+void members_start(struct quorum *quorum);
+void members_hello(struct quorum *quorum, const struct message *message);
+/* Tells an agent what the cell is. asked: its HELLO, or NULL if it sent none. */
+void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
+/* What a message's header says of its sender's store. */
+void members_learn(struct quorum *quorum, const struct message *message);
+/* Whether a message may be acted on: votes are neither given nor taken across standings, records or
+ * rules that do not fit. */
+bool members_admit(const struct quorum *quorum, const struct message *message);
+void members_link(struct quorum *quorum, uint32_t voter, bool up);
+/* At the end of a step whose actions begin there: what rides along with what is persisted. */
+void members_end_step(struct quorum *quorum, uint32_t first);
+int64_t members_tick(struct quorum *quorum);
+void members_set_commit(struct quorum *quorum, uint64_t commit);
+/* A listing that sweep_rejoin() began was read to its end. */
+void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                    uint32_t partition);
+/* For rejoin.c. */
+void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
+void members_tell(struct quorum *quorum);
+void members_vote(struct quorum *quorum);
+
+/* rejoin.c */
+void rejoin_start(struct quorum *quorum);
+void rejoin_recount(struct quorum *quorum);
+void rejoin_hear_line(struct quorum *quorum, const struct message_member *line);
+void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello);
+void rejoin_promise(struct quorum *quorum, const struct message *message);
+void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                   uint32_t partition);
+/* Whether that voter has done its part of the present phase. */
+bool rejoin_has(const struct quorum *quorum, uint32_t voter);
+int64_t rejoin_tick(struct quorum *quorum);
+
+/* log.c */
+/* A line for people; event is static. Its text is added by the others, and cut off where it ends. */
+struct action_log *quorum_log(struct quorum *quorum, const char *event,
+                              const struct message_agent *agent, int64_t number);
+void log_add(struct action_log *log, const char *text);
+void log_add_agent(struct action_log *log, const struct message_agent *agent);
+void log_add_number(struct action_log *log, uint64_t number);
 
 /* work.c */
 void work_request(struct quorum *quorum, const struct message *message);

@@ -588,8 +588,8 @@ static inline uint64_t message_token_range_last(uint64_t first)
 /* The digest of a cell's rules (FNV-1a over their fields, the same on every host). */
 uint64_t message_rules_digest(const struct message_rules *rules);
 
-/* Which part of an agent's configuration contradicts the cell's: one line "session_ttl: here 5s,
- * there 7s" into text; false: nothing does. */
+/* Which part of an agent's configuration contradicts the cell's: one line "session_ttl: 5s here,
+ * 7s there; voters: host-c is only here" into text; false: nothing does. */
 bool message_rules_differ(const struct message_rules *here, const struct message_rules *there,
                           char *text, size_t size);
 

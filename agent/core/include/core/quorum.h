@@ -248,12 +248,20 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
 /* What this voter's acceptor has for a name; false: nothing. It need not be what was chosen. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
+/* What goes out as the header's membership: it changes when the record of stores does. A packet says
+ * what is so when its first message is made, and has no messages from after a change. */
+uint32_t quorum_membership(const struct quorum *quorum);
+
 /* Ready-made header fields for messages of this agent (the host core's): from, membership,
  * store_id, commit. The rest of *message is zeroed. */
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
 
-/* The last commit that the driver knows durable; goes out in every message. */
+/* The last commit that the driver knows durable; messages tell it. The first time, before START:
+ * the one that the store had when it was opened, before this process committed anything. */
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
+
+/* The commit that messages tell: not always the last one (members.c). */
+uint64_t quorum_told_commit(const struct quorum *quorum);
 
 /* Whether a message from a stranger has only values that the core knows. Every event's message is
  * checked with it; the driver may ask too, to log who sends rubbish. */

@@ -1,0 +1,287 @@
+/*
+ * A voter that starts over, with an empty store under a new id (MESSAGE_STANDING_REJOINING).
+ *
+ *   LEARN    N/2 + 1 of the other voters tell their record: its line there has some generation,
+ *            this store gets the next one
+ *   TELL     N/2 + 1 of the others have the new line: what the old store had voted counts no more
+ *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition: whatever the old store
+ *            helped to choose is at one of them, and nothing can be chosen any more by its promises
+ *   PULL     all registers, checkpoints and marks of each of those are adopted
+ *
+ * Then it promises that ballot itself, durably, and votes. It coordinates nothing under it. Why
+ * N/2 + 1 of the others: a majority that the old store was part of has N/2 others, so one of them is
+ * among these. A cell of one voter cannot do that.
+ *
+ * Killed in between, it begins again; its line stays, unless somebody has a newer one.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "state.h"
+
+enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60, PULLS_A_STEP = 4 };
+
+static uint32_t needed(const struct quorum *quorum)
+{
+    return quorum_majority(quorum);
+}
+
+static void wake_at(struct quorum *quorum, int64_t when_ns)
+{
+    quorum->rejoin.next_ns = when_ns;
+    quorum_schedule(quorum, when_ns);
+}
+
+void rejoin_start(struct quorum *quorum)
+{
+    memset(&quorum->rejoin, 0, sizeof(quorum->rejoin));
+    quorum->rejoin.phase = REJOIN_LEARN;
+    quorum->rejoin.next_ns = NEVER;
+}
+
+/* The phases behind TELL begin again: what was counted does not count any more. */
+void rejoin_recount(struct quorum *quorum)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    if (rejoin->phase != REJOIN_LEARN) {
+        rejoin->phase = REJOIN_TELL;
+        rejoin->known = 0;
+        rejoin->next_ns = NEVER;
+    }
+}
+
+static void set_line(struct quorum *quorum, uint32_t generation)
+{
+    struct message_member line = {.generation = generation};
+    memcpy(line.store_id, quorum->config.store_id, sizeof(line.store_id));
+    quorum->rejoin.phase = REJOIN_TELL;
+    quorum->rejoin.known = 0;
+    quorum->rejoin.next_ns = NEVER;
+    members_set_line(quorum, quorum->config.self, &line);
+    members_tell(quorum);
+}
+
+void rejoin_hear_line(struct quorum *quorum, const struct message_member *line)
+{
+    const struct message_member *mine = &quorum->members.of[quorum->config.self].line;
+    if (line->store_id[0] == quorum->config.store_id[0] &&
+        line->store_id[1] == quorum->config.store_id[1]) {
+        return;
+    }
+    if (line->generation > quorum->rejoin.heard_generation) {
+        quorum->rejoin.heard_generation = line->generation;
+    }
+    if (quorum->rejoin.phase != REJOIN_LEARN && line->generation >= mine->generation) {
+        set_line(quorum, line->generation + 1);
+    }
+}
+
+bool rejoin_has(const struct quorum *quorum, uint32_t voter)
+{
+    const struct rejoin *rejoin = &quorum->rejoin;
+    uint8_t mask = rejoin->phase == REJOIN_LEARN     ? rejoin->heard
+                   : rejoin->phase == REJOIN_TELL    ? rejoin->known
+                   : rejoin->phase == REJOIN_PREPARE ? rejoin->promised_all
+                                                     : rejoin->pulled_all;
+    return (mask >> voter & 1) != 0;
+}
+
+/* ---- PREPARE ---- */
+
+static void ask(struct quorum *quorum)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        if (voter == quorum->config.self || (rejoin->promised_all >> voter & 1) != 0) {
+            continue;
+        }
+        struct message_prepare *prepare = &quorum_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
+        prepare->ballot = rejoin->ballot;
+        prepare->rejoin = true;
+        memset(&prepare->partitions, 0xff, sizeof(prepare->partitions));
+    }
+    wake_at(quorum, quorum->now_ns + PREPARE_AGAIN_MS * MS_NS);
+}
+
+static void prepare(struct quorum *quorum)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    uint32_t highest = quorum->heard_round > quorum->round ? quorum->heard_round : quorum->round;
+    if (highest == UINT32_MAX) {
+        return; /* no round is left */
+    }
+    quorum->round = highest + 1;
+    quorum_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
+    rejoin->phase = REJOIN_PREPARE;
+    rejoin->ballot = (uint64_t)quorum->round << 16 | (quorum->config.self + 1);
+    rejoin->promised_all = 0;
+    rejoin->anew = false;
+    memset(rejoin->promised, 0, sizeof(rejoin->promised));
+    ask(quorum);
+}
+
+static void start_pulling(struct quorum *quorum)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    rejoin->phase = REJOIN_PULL;
+    rejoin->pulled_all = 0;
+    rejoin->next_pull = 0;
+    memset(rejoin->pulled, 0, sizeof(rejoin->pulled));
+    rejoin->pulled_marks = 0;
+    wake_at(quorum, quorum->now_ns);
+}
+
+void rejoin_promise(struct quorum *quorum, const struct message *message)
+{
+    const struct message_promise *promise = &message->as.promise;
+    struct rejoin *rejoin = &quorum->rejoin;
+    uint32_t voter = 0;
+    if (!quorum_from_voter(quorum, message, &voter) || voter == quorum->config.self ||
+        rejoin->phase != REJOIN_PREPARE || promise->ballot != rejoin->ballot || rejoin->anew) {
+        return;
+    }
+    uint32_t round = (uint32_t)(promise->higher >> 16);
+    quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
+    bool all = true;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (message_partition_has(&promise->promised, p)) {
+            rejoin->promised[p] |= (uint8_t)(1u << voter);
+        } else if (message_partition_has(&promise->refused, p)) {
+            rejoin->anew = true;
+        }
+        all = all && (rejoin->promised[p] >> voter & 1) != 0;
+    }
+    if (rejoin->anew) {
+        uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
+        wake_at(quorum,
+                quorum->now_ns + PAUSE_MIN_MS * MS_NS + (int64_t)(quorum->random % range_ns));
+    } else if (all) {
+        rejoin->promised_all |= (uint8_t)(1u << voter);
+        if (mask_count(rejoin->promised_all) >= needed(quorum)) {
+            start_pulling(quorum);
+        }
+    }
+}
+
+/* ---- LEARN, TELL ---- */
+
+void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    const struct member *own = &quorum->members.of[quorum->config.self];
+    if (!hello->bootstrapped || (hello->standing != MESSAGE_STANDING_VOTING &&
+                                 hello->standing != MESSAGE_STANDING_LISTED)) {
+        return; /* it may itself know less than it should */
+    }
+    if (rejoin->phase == REJOIN_LEARN) {
+        rejoin->heard |= (uint8_t)(1u << voter);
+        if (mask_count(rejoin->heard) < needed(quorum)) {
+            return;
+        }
+        bool kept = own->line.generation > rejoin->heard_generation;
+        set_line(quorum, kept ? own->line.generation : rejoin->heard_generation + 1);
+    } else if (rejoin->phase == REJOIN_TELL && quorum->members.of[voter].same) {
+        rejoin->known |= (uint8_t)(1u << voter);
+        if (mask_count(rejoin->known) >= needed(quorum)) {
+            prepare(quorum);
+        }
+    }
+}
+
+/* ---- PULL ---- */
+
+static void finish(struct quorum *quorum)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    struct message_partitions lower = {{0}};
+    bool any = false;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (quorum->partitions[p].promised < rejoin->ballot) {
+            quorum->partitions[p].promised = rejoin->ballot;
+            message_partition_add(&lower, p);
+            any = true;
+        }
+    }
+    if (any) {
+        struct quorum_promise *promise = &quorum_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
+        promise->partitions = lower;
+        promise->ballot = rejoin->ballot;
+    }
+    quorum_emit(quorum, ACTION_PERSIST_REJOINED);
+    rejoin->phase = REJOIN_NONE;
+    members_vote(quorum);
+}
+
+void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                   uint32_t partition)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    if (rejoin->phase != REJOIN_PULL || (rejoin->promised_all >> voter & 1) == 0) {
+        return;
+    }
+    uint8_t bit = (uint8_t)(1u << voter);
+    if (what == MESSAGE_PULL_MARKS) {
+        rejoin->pulled_marks |= bit;
+    } else {
+        rejoin->pulled[partition] |= bit;
+    }
+    uint8_t all = rejoin->pulled_marks;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        all &= rejoin->pulled[p];
+    }
+    rejoin->pulled_all = all;
+    if ((all & rejoin->promised_all) == rejoin->promised_all) {
+        finish(quorum);
+    } else {
+        wake_at(quorum, quorum->now_ns); /* there is room for the next */
+    }
+}
+
+/* The listings are numbered: those of the first voter, then of the next; the marks are the last of
+ * each. Begins as many as may be; those that got lost are begun again. */
+static void pull(struct quorum *quorum)
+{
+    enum { OF_A_VOTER = MESSAGE_PARTITIONS + 1 };
+    struct rejoin *rejoin = &quorum->rejoin;
+    uint32_t total = OF_A_VOTER * quorum->config.voter_count;
+    wake_at(quorum, quorum->now_ns + PREPARE_AGAIN_MS * MS_NS);
+    for (uint32_t i = 0; i < total; i++) {
+        uint32_t at = rejoin->next_pull % total;
+        uint32_t voter = at / OF_A_VOTER;
+        uint32_t partition = at % OF_A_VOTER;
+        bool marks = partition == MESSAGE_PARTITIONS;
+        uint8_t had = marks ? rejoin->pulled_marks : rejoin->pulled[partition];
+        bool wanted = (rejoin->promised_all >> voter & 1) != 0 && (had >> voter & 1) == 0;
+        if (wanted &&
+            !sweep_rejoin(quorum, voter, marks ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS,
+                          marks ? 0 : partition)) {
+            return; /* as many as may be are on the way */
+        }
+        rejoin->next_pull = at + 1;
+    }
+}
+
+int64_t rejoin_tick(struct quorum *quorum)
+{
+    struct rejoin *rejoin = &quorum->rejoin;
+    if (quorum->members.standing != MESSAGE_STANDING_REJOINING) {
+        return NEVER;
+    }
+    if (rejoin->next_ns > quorum->now_ns) {
+        return rejoin->next_ns;
+    }
+    if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
+        return quorum->now_ns;
+    }
+    rejoin->next_ns = NEVER;
+    if (rejoin->phase == REJOIN_PREPARE) {
+        if (rejoin->anew) {
+            prepare(quorum);
+        } else {
+            ask(quorum);
+        }
+    } else if (rejoin->phase == REJOIN_PULL) {
+        pull(quorum);
+    }
+    return rejoin->next_ns;
+}
