@@ -331,7 +331,6 @@ bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_age
     }
     agent->length = (uint8_t)item.text.size;
     memcpy(agent->text, item.text.bytes, item.text.size);
-    memset(agent->text + item.text.size, 0, sizeof agent->text - item.text.size);
     return true;
 }
 
@@ -350,7 +349,6 @@ static bool read_name(struct hfi_reader *reader, bool or_none, struct message_na
     }
     name->length = (uint8_t)item.text.size;
     memcpy(name->bytes, item.text.bytes, item.text.size);
-    memset(name->bytes + item.text.size, 0, sizeof name->bytes - item.text.size);
     return true;
 }
 
@@ -371,7 +369,6 @@ static bool read_address(struct hfi_reader *reader, char *address)
         return false;
     }
     memcpy(address, item.text.bytes, item.text.size);
-    memset(address + item.text.size, 0, MESSAGE_ADDRESS_MAX - item.text.size);
     return true;
 }
 

@@ -32,7 +32,7 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *m
 /* "ACCEPT"; NULL: no such kind. */
 const char *wire_kind_name(enum message_kind kind);
 
-/* An agent's or cell's name; empty only if `or_none`. */
+/* An agent's or cell's name; empty only if `or_none`. *agent is zeroed before it is read. */
 bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
     __attribute__((warn_unused_result));
 void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent);
