@@ -9,7 +9,7 @@
  *
  * And at every message that is sent, from what was sent before and from the disks:
  *
- *   - a proposal has one value, however often it is sent;
+ *   - a proposal has one value, however often it is sent, and no ballot is used in two lives;
  *   - a promise or an accepted value is durable when it is told, and never forgotten: nobody
  *     accepts below what he has promised, in this life or an earlier one;
  *   - what a disk has for a name only ever gets newer (quorum_cell.c).
@@ -56,6 +56,8 @@ enum { PROPOSALS = 1 << 17 };
 
 struct world {
     struct proposal *proposals;
+    uint64_t ballot_highest[CELL_NODES];           /* that was prepared */
+    uint64_t ballot_before[CELL_NODES];            /* in earlier lives */
     uint64_t told[CELL_NODES][MESSAGE_PARTITIONS]; /* the highest promise */
     struct cell *cell;
     struct host_model hosts[CELL_NODES];
@@ -144,6 +146,12 @@ static void see(void *arg, uint32_t from, uint32_t to, const struct message *mes
         break;
     case MESSAGE_ACCEPTED:
         see_accepted(world, from, &message->as.accepted);
+        break;
+    case MESSAGE_PREPARE:
+        ck_assert_uint_gt(message->as.prepare.ballot, world->ballot_before[from]);
+        if (message->as.prepare.ballot > world->ballot_highest[from]) {
+            world->ballot_highest[from] = message->as.prepare.ballot;
+        }
         break;
     case MESSAGE_PROMISE:
         for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -337,6 +345,7 @@ static void host_act(struct world *world, uint32_t node)
 
 static void start_node(struct world *world, uint32_t node)
 {
+    world->ballot_before[node] = world->ballot_highest[node];
     cell_start(world->cell, node);
     if (world->cell->nodes[node].up) {
         host_start(world, node);

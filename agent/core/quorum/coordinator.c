@@ -381,6 +381,14 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
+/* With its own promise: what its own acceptor has is part of what it reads (sweep.c), so that must
+ * not take lower ballots any more. */
+static bool has_majority(const struct quorum *quorum, const struct partition *partition)
+{
+    return (partition->mask >> quorum->config.self & 1) != 0 &&
+           mask_is_majority(quorum, partition->mask);
+}
+
 static void prepared(struct quorum *quorum, uint32_t p)
 {
     struct partition *partition = &quorum->partitions[p];
@@ -417,8 +425,7 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
         }
         if (message_partition_has(&promise->promised, p)) {
             partition->mask |= (uint8_t)(1u << voter);
-            if (partition->state == PARTITION_PREPARING &&
-                mask_is_majority(quorum, partition->mask)) {
+            if (partition->state == PARTITION_PREPARING && has_majority(quorum, partition)) {
                 prepared(quorum, p);
                 any_prepared = true;
             }

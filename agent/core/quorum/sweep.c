@@ -315,6 +315,7 @@ static void remove_partition(struct message_partitions *set, uint32_t partition)
 
 static void complete(struct quorum *quorum, struct partition *partition, uint32_t voter)
 {
+    HF_CHECK((partition->mask >> quorum->config.self & 1) != 0);
     partition->pulled |= (uint8_t)(1u << voter);
     if (mask_count(partition->pulled) + 1 >= quorum_majority(quorum)) {
         partition->complete = true;
