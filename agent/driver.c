@@ -519,10 +519,9 @@ static void compare_rules(struct driver *driver, const struct message *message)
     uint32_t voter = find_voter(driver, &message->from);
     struct action_log log = {.event = "rules_differ", .agent = message->from};
     if ((driver->refusing >> voter & 1) != 0 || here->voter_count == 0 ||
-        message_rules_digest(here) == message_rules_digest(&message->as.hello.rules)) {
+        !message_rules_differ(here, &message->as.hello.rules, log.text, sizeof(log.text))) {
         return;
     }
-    snprintf(log.text, sizeof(log.text), "this agent is configured for another cell than that one");
     driver->refusing |= 1U << voter;
     operations->log(operations->arg, &log);
     see_to_voters(driver);

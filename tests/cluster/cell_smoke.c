@@ -208,7 +208,7 @@ START_TEST(another_configuration_is_refused)
              binary_path("holdfastd"), agents[2].folder, agents[2].log);
     int status = system(command);
     ck_assert_int_eq(WEXITSTATUS(status), 78);
-    ck_assert(agent_logged(&agents[2], "is not that of the cell"));
+    ck_assert(agent_logged(&agents[2], "session_ttl"));
 }
 END_TEST
 

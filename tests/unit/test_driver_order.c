@@ -93,6 +93,12 @@ void quorum_set_commit(struct quorum *quorum, uint64_t commit)
     told_commit = commit;
 }
 
+uint64_t quorum_told_commit(const struct quorum *quorum)
+{
+    (void)quorum;
+    return told_commit;
+}
+
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
 {
     (void)quorum;
