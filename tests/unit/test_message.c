@@ -87,6 +87,253 @@ START_TEST(value_fields)
 }
 END_TEST
 
+static struct message accept_shares(void)
+{
+    struct message message = blank(MESSAGE_ACCEPT);
+    struct message_accept *accept = &message.as.accept;
+    accept->order = (struct message_order){1 << 16 | 1, 9};
+    message_name_set(&accept->name, "a", 1);
+    accept->value.version = (struct message_order){1 << 16 | 1, 4};
+    accept->value.token_first = 7;
+    accept->value.token_last = 7;
+    accept->value.permits = 1;
+    accept->value.mode = MESSAGE_MODE_SHARED;
+    accept->value.share_count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct message_share *share = &accept->value.shares[i];
+        share->version = (struct message_order){1 << 16 | 1, 3 + i};
+        message_agent_set(&share->agent, i == 0 ? "host-a" : "host-b", 6);
+        share->epoch = 1;
+    }
+    return message;
+}
+
+START_TEST(share_fields)
+{
+    BAD(accept_shares, as.accept.value.share_count, 0);
+    BAD(accept_shares, as.accept.value.share_count, MESSAGE_SHARES_MAX + 1);
+    BAD(accept_shares, as.accept.value.shares[0].agent.length, 0);
+    BAD(accept_shares, as.accept.value.shares[1].agent.text[5], 'a'); /* twice the same host */
+    BAD(accept_shares, as.accept.value.shares[1].epoch, 0);
+    BAD(accept_shares, as.accept.value.shares[1].version.sequence, 0);
+    BAD(accept_shares, as.accept.value.shares[0].version.sequence, 5); /* above the value's */
+    BAD(accept_shares, as.accept.value.shares[1].version.sequence, 2); /* nobody has the value's */
+    BAD(accept_shares, as.accept.value.token_last, 8);
+    BAD(accept_shares, as.accept.value.token_first, 0);
+    BAD(accept_shares, as.accept.value.owner.length, 6);
+    BAD(accept_shares, as.accept.value.epoch, 1);
+    BAD(accept_shares, as.accept.value.mode, MESSAGE_MODE_NONE);
+    BAD(accept_shares, as.accept.value.mode, MESSAGE_MODE_EXCLUSIVE);
+    BAD(accept_grant, as.accept.value.share_count, 1);
+    struct message message = accept_shares();
+    struct message_value *value = &message.as.accept.value;
+    for (uint32_t i = 2; i < MESSAGE_SHARES_MAX; i++) {
+        value->shares[i] = value->shares[0];
+        value->shares[i].agent.text[4] = (char)('a' + i / 26);
+        value->shares[i].agent.text[5] = (char)('a' + i % 26);
+    }
+    value->share_count = MESSAGE_SHARES_MAX;
+    ck_assert(message_valid(&message));
+}
+END_TEST
+
+static struct message read_value(void)
+{
+    struct message message = blank(MESSAGE_VALUE);
+    message.as.value.ballot = 1 << 16 | 1;
+    message_name_set(&message.as.value.name, "a", 1);
+    message.as.value.checkpoint.order = (struct message_order){1 << 16 | 1, 1};
+    return message;
+}
+
+static struct message break_lock(void)
+{
+    struct message message = blank(MESSAGE_BREAK);
+    message.as.break_lock.agent = message.from;
+    message_name_set(&message.as.break_lock.name, "a", 1);
+    return message;
+}
+
+static struct message beat(void)
+{
+    return blank(MESSAGE_BEAT);
+}
+
+static struct message hello(void)
+{
+    struct message message = blank(MESSAGE_HELLO);
+    message.as.hello.rules.voter_count = 1;
+    message.as.hello.rules.voters[0] = message.from;
+    return message;
+}
+
+static struct message pull(void)
+{
+    struct message message = blank(MESSAGE_PULL);
+    message.as.pull.what = MESSAGE_PULL_REGISTERS;
+    return message;
+}
+
+static struct message pulled_register(void)
+{
+    struct message message = blank(MESSAGE_PULLED);
+    message.as.pulled.what = MESSAGE_PULL_REGISTERS;
+    message.as.pulled.kind = MESSAGE_PULLED_REGISTER;
+    message_name_set(&message.as.pulled.name, "a", 1);
+    message.as.pulled.accepted = (struct message_order){1 << 16 | 1, 1};
+    message.as.pulled.value.token_first = 1;
+    message.as.pulled.value.permits = 1;
+    return message;
+}
+
+static struct message pulled_mark(void)
+{
+    struct message message = blank(MESSAGE_PULLED);
+    message.as.pulled.what = MESSAGE_PULL_MARKS;
+    message.as.pulled.kind = MESSAGE_PULLED_MARK;
+    message.as.pulled.mark.agent = message.from;
+    message.as.pulled.mark.epoch = 1;
+    return message;
+}
+
+static struct message checkpoint(void)
+{
+    struct message message = blank(MESSAGE_CHECKPOINT);
+    message.as.checkpoint.ballot = 1 << 16 | 1;
+    message.as.checkpoint.checkpoint.order = (struct message_order){1 << 16 | 1, 1};
+    return message;
+}
+
+static struct message checkpointed(void)
+{
+    struct message message = blank(MESSAGE_CHECKPOINTED);
+    message.as.checkpointed.ballot = 1 << 16 | 1;
+    message.as.checkpointed.order = (struct message_order){1 << 16 | 1, 1};
+    return message;
+}
+
+START_TEST(fields_between_voters)
+{
+    BAD(read_value, as.value.checkpoint.order.sequence, 0);
+    BAD(read_value, as.value.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
+    BAD(read_value, as.value.name.length, 0);
+    BAD(read_value, as.value.higher, 5);
+    BAD(beat, as.beat.ballot, 5);
+    BAD(hello, as.hello.standing, MESSAGE_STANDING_REJOINING + 1);
+    BAD(hello, as.hello.rules.voter_count, 0);
+    BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);
+    BAD(hello, as.hello.rules.voters[0].length, 0);
+    BAD(hello, as.hello.advertise[MESSAGE_ADDRESS_MAX - 1], 'x');
+    BAD(pull, as.pull.what, 0);
+    BAD(pull, as.pull.what, MESSAGE_PULL_MARKS + 1);
+    BAD(pull, as.pull.checkpoint.order.ballot, 1);
+    BAD(pulled_register, as.pulled.kind, 0);
+    BAD(pulled_register, as.pulled.kind, MESSAGE_PULLED_END + 1);
+    BAD(pulled_register, as.pulled.what, MESSAGE_PULL_MARKS);
+    BAD(pulled_register, as.pulled.name.length, 0);
+    BAD(pulled_register, as.pulled.accepted.sequence, 0);
+    BAD(pulled_register, as.pulled.value.token_first, 0);
+    BAD(pulled_register, as.pulled.value.share_count, 200);
+    BAD(pulled_mark, as.pulled.what, MESSAGE_PULL_REGISTERS);
+    BAD(pulled_mark, as.pulled.mark.epoch, 0);
+    BAD(checkpoint, as.checkpoint.ballot, 0);
+    BAD(checkpoint, as.checkpoint.checkpoint.order.sequence, 0);
+    BAD(checkpoint, as.checkpoint.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
+    BAD(checkpointed, as.checkpointed.order.sequence, 0);
+    BAD(checkpointed, as.checkpointed.higher, 5);
+}
+END_TEST
+
+static struct message grant(void)
+{
+    struct message message = blank(MESSAGE_GRANT);
+    message.as.grant.agent = message.from;
+    message.as.grant.epoch = 1;
+    message_name_set(&message.as.grant.name, "a", 1);
+    message.as.grant.version = (struct message_order){1 << 16 | 1, 1};
+    message.as.grant.mode = MESSAGE_MODE_SHARED;
+    message.as.grant.token_first = 5;
+    message.as.grant.token_last = 5;
+    return message;
+}
+
+static struct message outcome(void)
+{
+    struct message message = blank(MESSAGE_CHECKED);
+    message.as.outcome.agent = message.from;
+    return message;
+}
+
+static struct message check(void)
+{
+    struct message message = blank(MESSAGE_CHECK);
+    message.as.check.agent = message.from;
+    message.as.check.epoch = 1;
+    message.as.check.token = 1;
+    message_name_set(&message.as.check.name, "a", 1);
+    return message;
+}
+
+static struct message refused(void)
+{
+    struct message message = blank(MESSAGE_REFUSED);
+    message.as.refused.agent = message.from;
+    message.as.refused.reason = MESSAGE_REFUSED_RULES;
+    return message;
+}
+
+static struct message owner(void)
+{
+    struct message message = blank(MESSAGE_OWNER);
+    message.as.owner.ballot = 1 << 16 | 1;
+    return message;
+}
+
+START_TEST(fields_for_hosts)
+{
+    BAD(grant, as.grant.token_last, 6); /* readers show one token */
+    BAD(grant, as.grant.token_first, 0);
+    BAD(grant, as.grant.mode, MESSAGE_MODE_NONE);
+    BAD(grant, as.grant.version.sequence, 0);
+    BAD(grant, as.grant.epoch, 0);
+    BAD(grant, as.grant.lock_delay_ms, MESSAGE_LOCK_DELAY_MAX_MS + 1);
+    BAD(outcome, as.outcome.result, 1);
+    BAD(outcome, as.outcome.agent.length, 0);
+    BAD(check, as.check.token, 0);
+    BAD(check, as.check.token, MESSAGE_TOKEN_LIMIT);
+    BAD(check, as.check.name.length, 0);
+    BAD(refused, as.refused.reason, 0);
+    BAD(refused, as.refused.reason, MESSAGE_REFUSED_RULES + 1);
+    BAD(refused, as.refused.owner.length, 3);
+    BAD(owner, as.owner.ballot, 0);
+    BAD(break_lock, as.break_lock.agent.length, 0);
+    BAD(break_lock, as.break_lock.name.length, 0);
+}
+END_TEST
+
+/* Only requests of hosts and their answers have somebody else to go to. */
+START_TEST(envelopes)
+{
+    BAD(acquire, to.length, MESSAGE_AGENT_MAX + 1);
+    struct message message = acquire();
+    message_agent_set(&message.to, "host-b", 6);
+    ck_assert(message_valid(&message));
+    struct message (*never[])(void) = {accept_grant, beat, hello, pull, checkpoint, owner};
+    for (uint32_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        message = never[i]();
+        ck_assert(message_valid(&message));
+        message_agent_set(&message.to, "host-b", 6);
+        ck_assert(!message_valid(&message));
+    }
+    struct message (*passed[])(void) = {grant, outcome, check, refused, break_lock};
+    for (uint32_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+        message = passed[i]();
+        message_agent_set(&message.to, "host-b", 6);
+        ck_assert(message_valid(&message));
+    }
+}
+END_TEST
+
 START_TEST(address_is_terminated)
 {
     struct message message = blank(MESSAGE_RENEW);
@@ -104,6 +351,10 @@ int main(void)
     TCase *tests = tcase_create("message");
     tcase_add_test(tests, acquire_fields);
     tcase_add_test(tests, value_fields);
+    tcase_add_test(tests, share_fields);
+    tcase_add_test(tests, fields_between_voters);
+    tcase_add_test(tests, fields_for_hosts);
+    tcase_add_test(tests, envelopes);
     tcase_add_test(tests, address_is_terminated);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
