@@ -141,10 +141,14 @@ START_TEST(asked_again_after_it_was_given_back)
     settle(cell);
     ck_assert(message_order_equal(granted(cell, to, 3).version, second.version));
     /* The same id for another name is another request. */
-    cell_acquire(cell, to, cell_coordinator(cell, "other"), "other", 1, 1, X, 0);
+    char name[8] = "other0";
+    while (cell_coordinator(cell, name) != to) {
+        name[5]++;
+    }
+    cell_acquire(cell, to, to, name, 1, 1, X, 0);
     settle(cell);
     again = granted(cell, to, 1);
-    ck_assert_uint_eq(again.name.length, strlen("other"));
+    ck_assert_uint_eq(again.name.length, strlen(name));
     ck_assert(!message_order_equal(again.version, first.version));
     cell_destroy(cell);
 }
@@ -442,6 +446,80 @@ START_TEST(every_slot_is_used_again)
 }
 END_TEST
 
+/* Many wait, for different times, and leave in any order: each is looked at in its time. */
+START_TEST(many_wait_for_their_times)
+{
+    struct cell *cell = start(1);
+    struct message_order versions[40];
+    char name[8] = "w00";
+    for (uint32_t i = 0; i < 40; i++) {
+        name[1] = (char)('0' + i / 10);
+        name[2] = (char)('0' + i % 10);
+        cell_other_acquire(cell, "holder", 0, name, 1 + i, 1, X);
+        settle(cell);
+        const struct message *grant = cell_other_got(cell, "holder", MESSAGE_GRANT);
+        ck_assert_uint_eq(grant->as.grant.request_id, 1 + i);
+        versions[i] = grant->as.grant.version;
+        cell_acquire(cell, 0, 0, name, 1 + i, 1, X, 0);
+        cell_run(cell, (int64_t)(cell_random(cell) % 40) * CELL_MS);
+    }
+    for (uint32_t k = 0; k < 40; k++) {
+        uint32_t i = k * 17 % 40;
+        name[1] = (char)('0' + i / 10);
+        name[2] = (char)('0' + i % 10);
+        cell_other_give_back(cell, "holder", 0, name, 100 + i, 1, versions[i]);
+        settle(cell);
+        bool served = false; /* perhaps before: the holder's session ends meanwhile */
+        for (uint32_t at = 0; at < cell->nodes[0].inbox_count; at++) {
+            const struct message *message = &cell->nodes[0].inbox[at];
+            served = served ||
+                     (message->kind == MESSAGE_GRANT && message->as.grant.request_id == 1 + i);
+        }
+        ck_assert(served);
+        cell->other_count = 0;
+        cell_run(cell, (int64_t)(cell_random(cell) % 100) * CELL_MS);
+    }
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_ptr_null(cell_other_got(cell, "holder", MESSAGE_RECALL));
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Whoever waits for an end of a session is looked at when it has ended. */
+START_TEST(served_as_soon_as_it_is_dead)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, (to + 1) % 3, to, "a", 1, 1, X, 0);
+    settle(cell);
+    ask(cell, to, to, 1, X, 0);
+    for (uint32_t i = 0; i < 10000 && cell->nodes[to].disk.mark_count == 0; i++) {
+        cell_run(cell, CELL_MS);
+    }
+    ck_assert(!has(cell, to, 1));
+    settle(cell);
+    granted(cell, to, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(breaks_of_the_dead)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 3;
+    cell_acquire(cell, owner, to, "a", 1, 1, X, 60000);
+    settle(cell);
+    ask(cell, to, to, 1, X, 0);
+    cell_run(cell, 2 * CELL_TTL_NS);
+    break_lock(cell, to, to, 7);
+    ck_assert_ptr_null(cell_got(cell, owner, MESSAGE_BREAK_HOLD));
+    ck_assert_ptr_nonnull(cell_got(cell, to, MESSAGE_BROKEN));
+    ck_assert(!has(cell, to, 1)); /* its lock-delay runs */
+    cell_destroy(cell);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("queue");
@@ -458,6 +536,9 @@ int main(void)
     tcase_add_test(tests, answered_by_the_latest_way);
     tcase_add_test(tests, breaks_go_to_the_owners);
     tcase_add_test(tests, a_break_does_not_hit_the_next_owner);
+    tcase_add_test(tests, many_wait_for_their_times);
+    tcase_add_test(tests, served_as_soon_as_it_is_dead);
+    tcase_add_test(tests, breaks_of_the_dead);
     tcase_add_test(tests, every_slot_is_used_again);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);

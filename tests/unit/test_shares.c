@@ -172,6 +172,22 @@ START_TEST(every_share_is_recalled)
 }
 END_TEST
 
+/* A share that the host got anew is not ended by a give-back of the one before. */
+START_TEST(old_versions_of_a_share)
+{
+    struct cell *cell = start(3);
+    struct message_grant first = acquire(cell, 0, 1, S);
+    acquire(cell, 1, 1, S);
+    give_back(cell, 0, 2, first.version);
+    struct message_grant second = acquire(cell, 0, 3, S);
+    ck_assert(message_order_before(first.version, second.version));
+    give_back(cell, 0, 4, first.version);
+    ck_assert_uint_eq(look(cell, "a").share_count, 2);
+    ck_assert(message_order_equal(acquire(cell, 0, 5, S).version, second.version));
+    cell_destroy(cell);
+}
+END_TEST
+
 /* The share of a dead session goes when its lock-delay is over; the others' stay. */
 START_TEST(a_share_ends_with_its_session)
 {
@@ -193,6 +209,21 @@ START_TEST(a_share_ends_with_its_session)
     ck_assert(waits(cell, writer, 1));
     give_back(cell, lives, 2, share.version);
     granted(cell, writer, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Two die together: their lock-delays run together. */
+START_TEST(lock_delays_of_shares_run_together)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, (to + 1) % 3, to, "a", 1, 1, S, 3000);
+    cell_acquire(cell, (to + 2) % 3, to, "a", 1, 1, S, 3000);
+    settle(cell);
+    ask(cell, to, 1, X);
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 3300 * CELL_MS + 1000 * CELL_MS);
+    granted(cell, to, 1);
     cell_destroy(cell);
 }
 END_TEST
@@ -323,44 +354,53 @@ static const char *reader(uint32_t index)
  * all, are within the limits of a step (cell_step checks); they give back one by one. */
 START_TEST(as_many_shares_as_there_may_be)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = start(5);
+    uint32_t to = cell_coordinator(cell, "a");
     struct message_order versions[MESSAGE_SHARES_MAX];
     for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
-        cell_other_acquire(cell, reader(i), 0, "a", 1, 1, S);
+        cell_other_acquire(cell, reader(i), to, "a", 1, 1, S);
         settle(cell);
         const struct message *grant = cell_other_got(cell, reader(i), MESSAGE_GRANT);
         ck_assert_ptr_nonnull(grant);
         versions[i] = grant->as.grant.version;
     }
     ck_assert_uint_eq(look(cell, "a").share_count, MESSAGE_SHARES_MAX);
-    cell_other_acquire(cell, reader(64), 0, "a", 1, 1, S);
+    cell_other_acquire(cell, reader(64), to, "a", 1, 1, S);
     settle(cell);
     ck_assert_uint_eq(cell_other_got(cell, reader(64), MESSAGE_REFUSED)->as.refused.reason,
                       MESSAGE_REFUSED_FULL);
     cell->other_count = 0;
-    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    cell_acquire(cell, to, to, "a", 1, 1, X, 0);
     settle(cell);
     ck_assert_uint_eq(cell->other_count, MESSAGE_SHARES_MAX);
+    for (uint32_t i = 0; i < cell->other_count; i++) {
+        ck_assert_uint_eq(cell->others[i].kind, MESSAGE_RECALL);
+    }
     struct message message;
-    cell_header(cell, 0, MESSAGE_BREAK, &message);
+    cell_header(cell, to, MESSAGE_BREAK, &message);
     message.as.break_lock.agent = message.from;
-    message.as.break_lock.request_id = 7;
     message_name_set(&message.as.break_lock.name, "a", 1);
     cell->other_count = 0;
-    cell_send(cell, 0, 0, &message);
-    cell_send(cell, 0, 0, &message);
-    settle(cell);
-    uint32_t told = 0;
-    for (uint32_t i = 0; i < cell->other_count; i++) {
-        told += cell->others[i].kind == MESSAGE_BREAK_HOLD;
+    /* A round is on its way meanwhile, so that they are all decided together. */
+    for (uint32_t i = 0; i < 5; i++) {
+        cell->cut[to][i] = i != to;
     }
-    ck_assert_uint_eq(told, 2 * MESSAGE_SHARES_MAX);
-    for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
-        ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_GRANT));
-        cell_other_give_back(cell, reader(i), 0, "a", 2, 1, versions[i]);
+    cell_other_give_back(cell, reader(0), to, "a", 2, 1, versions[0]);
+    cell_run(cell, 5 * CELL_MS);
+    for (uint32_t i = 0; i < 6; i++) {
+        message.as.break_lock.request_id = 7 + i;
+        cell_send(cell, to, to, &message);
+    }
+    cell_run(cell, 5 * CELL_MS);
+    memset(cell->cut, 0, sizeof(cell->cut));
+    cell_run(cell, 250 * CELL_MS);
+    ck_assert_uint_ge(cell->other_count, 6 * (MESSAGE_SHARES_MAX - 1));
+    for (uint32_t i = 1; i < MESSAGE_SHARES_MAX; i++) {
+        ck_assert_ptr_null(cell_got(cell, to, MESSAGE_GRANT));
+        cell_other_give_back(cell, reader(i), to, "a", 2, 1, versions[i]);
         settle(cell);
     }
-    granted(cell, 0, 1);
+    granted(cell, to, 1);
     cell_destroy(cell);
 }
 END_TEST
@@ -452,6 +492,8 @@ int main(void)
     tcase_add_test(tests, a_run_of_readers_goes_together);
     tcase_add_test(tests, a_waiting_writer_is_not_starved);
     tcase_add_test(tests, every_share_is_recalled);
+    tcase_add_test(tests, old_versions_of_a_share);
+    tcase_add_test(tests, lock_delays_of_shares_run_together);
     tcase_add_test(tests, a_share_ends_with_its_session);
     tcase_add_test(tests, a_dead_reader_keeps_no_reader_out);
     tcase_add_test(tests, the_same_host_asks_for_the_other_mode);
