@@ -71,10 +71,14 @@ static int table_add_lock(const struct hf_lock_info *info, void *arg)
     if (info->holder_count > 1) {
         snprintf(holder, sizeof(holder), "%zu holders", info->holder_count);
     } else if (info->holder_count == 1) {
-        const char *command = info->holders[0].command;
+        const struct hf_party *who = &info->holders[0];
+        char pid[24] = "?";
 
-        snprintf(holder, sizeof(holder), "%" PRId64 " %.480s", info->holders[0].pid,
-                 command == NULL ? "" : command);
+        if (who->pid >= 0) {
+            snprintf(pid, sizeof(pid), "%" PRId64, who->pid);
+        }
+        snprintf(holder, sizeof(holder), "%.32s %s %.440s", who->agent == NULL ? "?" : who->agent,
+                 pid, who->command == NULL ? "" : who->command);
     }
     snprintf(number, sizeof(number), "%zu", info->waiter_count);
     error = row_set(row, 0, info->name, 0);

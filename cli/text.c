@@ -167,6 +167,11 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
         text_write_clean(out, info->coordinator, 0);
         fputc('\n', out);
     }
+    if (info->age_ns > 0) {
+        fprintf(out, "heard        %s ago\n", text_duration(duration, info->age_ns));
+    } else if (info->age_ns < 0) {
+        fputs("heard        nothing for too long: another host may hold it\n", out);
+    }
 }
 
 void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
