@@ -30,6 +30,7 @@ struct agent {
     uint64_t sent;
     uint64_t bytes_sent;
     uint64_t received;
+    uint64_t incarnation; /* as its last packet said */
     uint32_t connections;
 };
 
@@ -78,7 +79,9 @@ static void send_packet(uint32_t from, const struct gossip_action *action)
     struct agent *sender = &agents[from];
     ck_assert_uint_lt(to, agent_count);
     ck_assert_msg(sender->known[to], "v/h %u sends to %u without an address", from, to);
-    ck_assert_uint_le(action->as.send.size, GOSSIP_PACKET_MAX);
+    struct gossip_reader reader;
+    ck_assert(gossip_open(&reader, output + action->as.send.offset, action->as.send.size));
+    sender->incarnation = reader.incarnation;
     sender->sent++;
     sender->bytes_sent += action->as.send.size;
     if (random_next() % 100 < loss_percent || sender->part != agents[to].part) {
@@ -643,6 +646,33 @@ START_TEST(test_owner)
 }
 END_TEST
 
+/* What only grew older is no change, and is not told again. */
+START_TEST(test_older_is_no_change)
+{
+    struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .name = {1, "x"}};
+    lock.holder_total = lock.holder_count = lock.waiter_total = lock.waiter_count = 1;
+    lock.closed_ms = 60000;
+    cell(3, 0, 0, 1024);
+    pass(3000 * MS);
+    ck_assert(gossip_put_lock(agents[0].gossip, &lock, now));
+    pass(3000 * MS);
+    count_reset();
+    for (uint32_t i = 0; i < 40; i++) {
+        lock.closed_ms -= 100;
+        lock.holders[0].held_ms += 100;
+        lock.waiters[0].waited_ms += 100;
+        ck_assert(gossip_put_lock(agents[0].gossip, &lock, now));
+        pass(100 * MS);
+    }
+    ck_assert_uint_lt(agents[0].sent, 4 * 10); /* digests only */
+    lock.holders[0].token = 1;
+    ck_assert(gossip_put_lock(agents[0].gossip, &lock, now));
+    pass(500 * MS);
+    ck_assert_uint_eq(shown(1, 0, "x"), 1);
+    cell_end();
+}
+END_TEST
+
 /* A cell of one host: nothing is sent, nothing is to be done. */
 START_TEST(test_alone)
 {
@@ -675,7 +705,7 @@ START_TEST(test_authors_defend_their_own)
     item.as.lock.holders[0].pid = 1;
     for (uint32_t i = 0; i < 2; i++) { /* a higher number; an incarnation of its own */
         struct gossip_stamp stamp = {.author = name_of(1), .number = 1000 + i};
-        stamp.incarnation = i == 0 ? 1 : (UINT64_C(5) << 31) + 5;
+        stamp.incarnation = agents[1].incarnation + (i == 0 ? 0 : UINT64_C(5) << 31);
         gossip_begin(&writer, bytes, sizeof(bytes), GOSSIP_ITEMS, 0, 0);
         size_t size = gossip_body_encode(&item, body, sizeof(body));
         ck_assert(gossip_add_item(&writer, &stamp, body, size));
@@ -707,6 +737,7 @@ int main(void)
     tcase_add_test(tests, test_tombstones_go);
     tcase_add_test(tests, test_names_in_order);
     tcase_add_test(tests, test_owner);
+    tcase_add_test(tests, test_older_is_no_change);
     tcase_add_test(tests, test_alone);
     tcase_add_test(tests, test_authors_defend_their_own);
     suite_add_tcase(suite, tests);
