@@ -217,11 +217,30 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
     renewal_init(&agent->renewal, &config, header);
 }
 
+/* Gossip is for people: most seeds do without. */
+static void gossip_make(struct sim_agent *agent)
+{
+    struct gossip_config config = {.limits = {.agents = AGENTS + 1, .items = 256, .chunks = 1024},
+                                   .self = agent->name,
+                                   .voter = agent->index < world.voters,
+                                   .silent_ns = SIM_TTL_NS + SIM_GRACE_NS};
+    agent->gossip = NULL;
+    if (!world.gossip) {
+        return;
+    }
+    address_of(agent, config.address, sizeof(config.address));
+    agent->gossip = gossip_init(
+        keep(&agent->gossip_memory, &agent->gossip_bytes, gossip_size(&config.limits)), &config,
+        sim_random());
+    host_set_gossip(agent->host, agent->gossip);
+}
+
 static void driver_make(struct sim_agent *agent, const struct message_rules *rules)
 {
     struct driver_config config = {.host = agent->host,
                                    .quorum = agent->quorum,
                                    .renewal = &agent->renewal,
+                                   .gossip = agent->gossip,
                                    .self = agent->name,
                                    .voter_count = world.voters,
                                    .rules = *rules,
@@ -268,6 +287,7 @@ static void agent_begin(struct sim_agent *agent)
     quorum_make(agent, &rules, &header);
     renewal_make(agent, &rules, &header);
     host_make(agent, adopted);
+    gossip_make(agent);
     host_load(agent);
     driver_make(agent, &rules);
     for (uint32_t i = 0; i < world.voters; i++) {
@@ -525,6 +545,7 @@ void agent_free(struct sim_agent *agent)
     free(agent->names_memory);
     free(agent->quorum_memory);
     free(agent->host_memory);
+    free(agent->gossip_memory);
     fiber_free(&agent->fiber);
     *agent = (struct sim_agent){.index = agent->index};
 }

@@ -114,6 +114,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
                      note->process, note->agent->index);
         }
     }
+    watch_held(process->agent, handle->lock);
     uint64_t token = handle->held.token;
     uint64_t above = highest[handle->lock];
     if (shared ? token < above : token <= above || token <= read_at[handle->lock]) {

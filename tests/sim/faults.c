@@ -69,6 +69,7 @@ void faults_draw_cell(void)
         world.process_count = 7;
         world.lock_count = 3;
     }
+    world.gossip = sim_draw(4) == 0 && world.agent_count > 1;
     world.process_count = run->processes != 0 ? run->processes : world.process_count;
     world.lock_count = run->locks != 0 ? run->locks : world.lock_count;
     HF_CHECK(world.agent_count <= AGENTS && world.process_count <= PROCESSES &&

@@ -206,10 +206,12 @@ struct sim_agent {
     void *names_memory;
     void *quorum_memory;
     void *host_memory;
-    size_t names_bytes, quorum_bytes, host_bytes;
+    void *gossip_memory;
+    size_t names_bytes, quorum_bytes, host_bytes, gossip_bytes;
     struct names *names;
     struct quorum *quorum; /* NULL: an observer */
     struct host *host;
+    struct gossip *gossip; /* NULL: none */
     struct renewal renewal;
     struct hfi_kernel kernel;
 };
@@ -267,6 +269,7 @@ struct sim_world {
     uint32_t agent_count; /* voters, then observers */
     uint32_t process_count;
     uint32_t lock_count;
+    bool gossip; /* there is any */
     struct sim_agent agents[AGENTS];
     struct sim_process processes[PROCESSES];
     struct fiber *fibers[FIBERS];
@@ -413,6 +416,8 @@ void watch_durable(const struct sim_agent *agent, const struct action *action);
 void watch_starts(const struct sim_agent *agent);
 /* Its store is not what it told others any more, and it has to start over. */
 void watch_forgot(const struct sim_agent *agent);
+/* A process holds a lock under a grant of that agent. */
+void watch_held(const struct sim_agent *agent, uint32_t lock);
 /* Before anybody is told this deadline, by the agent's clock. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
 

@@ -4,6 +4,7 @@
  *   told       a promise or an accepted value that was told (PROMISE, ACCEPTED) was on the disk by
  *              then, and is there at every later start, unless that store is declared gone
  *   chosen     a grant, an amendment, an acknowledged return was durable at a majority by then
+ *   held       a hold is under a grant that a majority has on disk at that time
  *   one value  a proposal's order names one value, whoever accepts it
  *   same again a request that was answered with a grant is never answered with another as long as a
  *              majority has the first
@@ -44,6 +45,7 @@ static struct {
     uint64_t told_promise[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
     struct message_order told_accepted[MESSAGE_VOTERS_MAX][LOCKS];
     struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest ever */
+    bool forgot[MESSAGE_VOTERS_MAX]; /* its disk was lost, or an old copy, at some time */
     /* Rings. */
     struct proposal proposals[PROPOSALS];
     uint32_t proposal_count;
@@ -107,6 +109,7 @@ void watch_starts(const struct sim_agent *agent)
 void watch_forgot(const struct sim_agent *agent)
 {
     if (agent->index < world.voters) {
+        seen.forgot[agent->index] = true;
         memset(seen.told_promise[agent->index], 0, sizeof(seen.told_promise[agent->index]));
         memset(seen.told_accepted[agent->index], 0, sizeof(seen.told_accepted[agent->index]));
     }
@@ -202,6 +205,26 @@ static void sent_grant(const struct sim_agent *from, const struct message_grant 
         }
     }
     seen.answers[seen.answer_count++ % ANSWERS] = now;
+}
+
+void watch_held(const struct sim_agent *agent, uint32_t lock)
+{
+    uint32_t count = 0;
+    uint32_t gone = 0;
+    for (uint32_t voter = 0; voter < world.voters; voter++) {
+        const struct disk_register *row = &world.agents[voter].disk.registers[lock];
+        const struct message_value *value = &row->reg.value;
+        bool has = row->used && memcmp(&value->owner, &agent->name, sizeof(agent->name)) == 0;
+        for (uint32_t i = 0; row->used && i < value->share_count; i++) {
+            has = has || memcmp(&value->shares[i].agent, &agent->name, sizeof(agent->name)) == 0;
+        }
+        count += has;
+        gone += !has && seen.forgot[voter];
+    }
+    if (count + gone < majority()) {
+        sim_fail("lock %u is held on host %u, but %u of %u voters have it as its", lock,
+                 agent->index, count, world.voters);
+    }
 }
 
 /* ---- one value ---- */
