@@ -381,7 +381,8 @@ static void take_quorum_actions(struct driver *driver)
             operations->log(operations->arg, &action->as.log);
         } else {
             kept(driver, batch_add_action(driver->open, action));
-            if (action->kind == ACTION_PERSIST_MARK) {
+            /* What becomes of the own session is told by see_to_session(). */
+            if (action->kind == ACTION_PERSIST_MARK && !is_self(driver, &action->as.mark.agent)) {
                 tell_gossip_of_session(driver, &action->as.mark.agent, action->as.mark.epoch,
                                        GOSSIP_LOST);
             }

@@ -19,13 +19,13 @@ enum { HOSTS = 3, NAMES = 24, ROUNDS = 10 };
 
 static struct agent_process agents[HOSTS];
 static struct actor actors[HOSTS];
-static unsigned ports[HOSTS];
+static unsigned ports[HOSTS + 1]; /* the last one is an observer's */
 
 /* Ports that nobody uses now: held open together, so that they differ. */
 static void choose_ports(void)
 {
-    int fds[HOSTS];
-    for (int i = 0; i < HOSTS; i++) {
+    int fds[HOSTS + 1];
+    for (int i = 0; i <= HOSTS; i++) {
         struct sockaddr_in address = {.sin_family = AF_INET};
         socklen_t size = sizeof(address);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -34,7 +34,7 @@ static void choose_ports(void)
         REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
         ports[i] = ntohs(address.sin_port);
     }
-    for (int i = 0; i < HOSTS; i++) {
+    for (int i = 0; i <= HOSTS; i++) {
         close(fds[i]);
     }
 }
@@ -87,6 +87,16 @@ static void take_once(int host, uint32_t lock, uint64_t *token)
     REQUIRE(actor_release(&actors[host], lock) == 0, "release");
 }
 
+/* Until a host's agent has heard who holds the lock. */
+static void await_shown(int host, const char *name, int64_t holder_pid)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (actor_show(&actors[host], name).holder_pid != holder_pid) {
+        REQUIRE(boottime_now() < end_ns, "host %d does not hear of %s", host, name);
+        sleep_ms(20);
+    }
+}
+
 START_TEST(one_lock_on_three_hosts)
 {
     uint64_t token = 0;
@@ -102,6 +112,7 @@ START_TEST(one_lock_on_three_hosts)
     ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, 300, NULL), HF_ETIMEDOUT);
     ck_assert_int_eq(actor_acquire(&actors[2], 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    await_shown(2, "job", actors[0].pid);
     struct actor_reply reply;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
     ck_assert(!actor_receive(&actors[1], &reply, 300));
@@ -130,6 +141,34 @@ START_TEST(readers_on_three_hosts)
     ck_assert_int_eq(actor_release(&actors[0], 0), 0);
     ck_assert(actor_receive(&actors[1], &reply, GUARD_MS));
     ck_assert_int_eq(reply.result, 0);
+}
+END_TEST
+
+START_TEST(an_observer_takes_part)
+{
+    struct agent_process observer;
+    struct actor actor;
+    struct hf_hold hold;
+    char text[512];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = watcher\ncell = smoke\nrole = observer\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n"
+             "[cell]\nsession_ttl = 2s\nlisten = tcp://127.0.0.1:%u\n"
+             "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
+             "host-c = tcp://127.0.0.1:%u\n",
+             ports[HOSTS], ports[0], ports[1], ports[2]);
+    agent_create(&observer, text);
+    agent_start(&observer);
+    actor_ready(&actor, observer.socket);
+    ck_assert_int_eq(actor_open(&actor, 0, "job", 10), 0);
+    ck_assert_int_eq(actor_open(&actors[0], 0, "job", 10), 0);
+    ck_assert_int_eq(actor_acquire(&actor, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, 300, NULL), HF_ETIMEDOUT);
+    await_shown(1, "job", actor.pid);
+    ck_assert_int_eq(actor_release(&actor, 0), 0);
+    take_once(0, 0, &hold.token);
+    actor_end(&actor);
+    agent_destroy(&observer);
 }
 END_TEST
 
@@ -219,6 +258,7 @@ int main(void)
     tcase_set_timeout(tests, 180);
     tcase_add_test(tests, one_lock_on_three_hosts);
     tcase_add_test(tests, readers_on_three_hosts);
+    tcase_add_test(tests, an_observer_takes_part);
     tcase_add_test(tests, a_voter_dies_and_comes_back);
     tcase_add_test(tests, all_are_killed_and_come_back);
     tcase_add_test(tests, another_configuration_is_refused);
