@@ -190,6 +190,16 @@ static void give_back_unknown(struct host *host, const struct message_name *name
 
 /* ---- a grant that is here ---- */
 
+/*
+ * When a lock may be given back behind a lock-delay. Here its end is known by the clock that its
+ * holder had; whoever gets it next has another one, so it is counted long by what those may differ.
+ */
+static int64_t return_due_ns(const struct host *host, struct place at)
+{
+    int64_t delay_ns = (int64_t)lock_at(host, at)->lock_delay_ms * MS;
+    return lock_closed_until_ns(host, at) + delay_ns / 100 * host->config.max_drift_percent;
+}
+
 /* Somebody else wants it. */
 static void attend_recalled(struct host *host, struct place at, struct host_actions *actions)
 {
@@ -198,7 +208,9 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
     if (lock->state != LOCK_GRANTED) {
         return;
     }
-    if (!request_room(host)) {
+    if (return_due_ns(host, at) > host->now_ns) {
+        opening_add(host, at, return_due_ns(host, at));
+    } else if (!request_room(host)) {
         lock_look_later(host, at);
     } else if (hfi_retract(actor, at.slot)) {
         uint64_t used = hfi_token(lock->token_last, atomic_load(lock_word(host, at)));
@@ -365,7 +377,7 @@ static void grant_confirm(struct host *host, struct place at, const struct messa
 {
     _Atomic uint64_t *until = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
-    uint64_t latest_ns = (uint64_t)(host->now_ns + lock_delay_ns(host, grant->lock_delay_ms));
+    uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)grant->lock_delay_ms * MS;
     if ((word & HFI_W_CLOSED) && atomic_load(until) > latest_ns) {
         /* Closed for as long as any lock-delay may be: now it is known how long it is. */
         atomic_store(until, latest_ns);

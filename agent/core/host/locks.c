@@ -195,13 +195,6 @@ void locks_known(struct host *host)
 
 /* ---- taking holds away ---- */
 
-int64_t lock_delay_ns(const struct host *host, uint32_t delay_ms)
-{
-    int64_t delay_ns = (int64_t)delay_ms * MS;
-    bool alone = host->config.voter_count == 1 && host->config.self != HOST_OBSERVER;
-    return alone ? delay_ns : delay_ns + delay_ns / 100 * host->config.max_drift_percent;
-}
-
 uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder)
 {
     uint32_t handle = handle_of(host, at, holder);
@@ -212,7 +205,7 @@ uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder
 void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, const char *why, struct host_actions *actions)
 {
-    int64_t until_ns = delay_ms ? host->now_ns + lock_delay_ns(host, delay_ms) : 0;
+    int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
         return;
     }
@@ -231,7 +224,7 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, const char *why, struct host_actions *actions)
 {
-    int64_t until_ns = delay_ms ? host->now_ns + lock_delay_ns(host, delay_ms) : 0;
+    int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
     if (!hfi_evict_reader(lock_actor(host, at), at.slot, seat, cell, until_ns)) {
         return;
     }
@@ -246,17 +239,25 @@ void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64
     lock_changed(host, at);
 }
 
+int64_t lock_closed_until_ns(const struct host *host, struct place at)
+{
+    uint64_t until_ns = atomic_load(&host->spaces[at.space].region.slots[at.slot].closed_until_ns);
+    uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)MESSAGE_LOCK_DELAY_MAX_MS * MS;
+    return (int64_t)(until_ns < latest_ns ? until_ns : latest_ns); /* hostile bytes */
+}
+
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions)
 {
-    if (!lock_is_named(lock_at(host, at)) || !(atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+    if (!lock_is_named(lock_at(host, at))) {
         return;
     }
-    uint64_t until_ns = atomic_load(&host->spaces[at.space].region.slots[at.slot].closed_until_ns);
-    int64_t longest_ns = lock_delay_ns(host, MESSAGE_LOCK_DELAY_MAX_MS);
-    uint64_t latest_ns = (uint64_t)(host->now_ns + longest_ns);
-    until_ns = until_ns < latest_ns ? until_ns : latest_ns; /* hostile bytes */
-    if (until_ns > (uint64_t)host->now_ns) {
-        opening_add(host, at, (int64_t)until_ns);
+    if (!(atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+        lock_attend(host, at, actions); /* a give-back may wait for it */
+        return;
+    }
+    int64_t until_ns = lock_closed_until_ns(host, at);
+    if (until_ns > host->now_ns) {
+        opening_add(host, at, until_ns);
         return;
     }
     hfi_open(lock_actor(host, at), at.slot);

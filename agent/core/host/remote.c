@@ -233,6 +233,7 @@ static int32_t break_here(struct host *host, struct place at, bool now,
         block = space->block_next[block - 1];
     }
     if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+        atomic_store(&space->region.slots[at.slot].closed_until_ns, 0);
         hfi_open(lock_actor(host, at), at.slot);
         lock_changed(host, at);
     }

@@ -259,7 +259,7 @@ struct host {
     int64_t now_ns;
     bool started;
     bool rang;
-    bool ringing; /* a lock is looked at because its bell rang */
+    bool ringing;            /* a lock is looked at because its bell rang */
     bool starved;            /* a request found no room */
     struct host_lease lease; /* epoch: of the grants */
     uint64_t last_request;
@@ -459,6 +459,8 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
                 uint32_t delay_ms, const char *why, struct host_actions *actions);
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, const char *why, struct host_actions *actions);
+/* Until when the lock is closed, or was last. */
+int64_t lock_closed_until_ns(const struct host *host, struct place at);
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
 /* Takes back idle locks when slots run short. */
 void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);
@@ -472,9 +474,6 @@ void lock_name(const struct host *host, struct place at, struct message_name *ou
 void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
                        struct host_actions *actions);
 /* How long it stays closed behind a holder: the handle's lock-delay, or the grant's. */
-/* A lock-delay as it is waited out here. Other hosts rely on it too, so it is counted long, except
- * in a cell of one host, whose clock is everybody's. */
-int64_t lock_delay_ns(const struct host *host, uint32_t delay_ms);
 uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder);
 
 /* ---- grants.c ---- */
