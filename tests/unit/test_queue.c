@@ -27,6 +27,11 @@ static bool has(struct cell *cell, uint32_t node, uint64_t id)
     return message != NULL && message->as.grant.request_id == id;
 }
 
+static bool has_grant(struct cell *cell, uint32_t node)
+{
+    return cell_got(cell, node, MESSAGE_GRANT) != NULL;
+}
+
 static struct message_grant granted(struct cell *cell, uint32_t node, uint64_t id)
 {
     ck_assert(has(cell, node, id));
@@ -520,6 +525,58 @@ START_TEST(breaks_of_the_dead)
 }
 END_TEST
 
+/* What a majority's registers and checkpoints say of a name: node 1 has it, accepted as the third
+ * of a ballot; node 2 has a checkpoint as of that order, and has it not; node 0 is down. Asked by
+ * the coordinator before it knows everything. */
+static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
+{
+    struct cell *cell = start(3);
+    struct cell_disk *has = &cell->nodes[1].disk;
+    struct cell_disk *deleted = &cell->nodes[2].disk;
+    char name[8] = "a";
+    for (uint32_t i = 0; i < 20; i++) {
+        name[0] = (char)('a' + i);
+        uint32_t p = names_partition(name, 1);
+        struct message_agent voters[2] = {cell->config.voters[1], cell->config.voters[2]};
+        if (1 + quorum_preferred(voters, 2, p) == coordinator) {
+            break;
+        }
+    }
+    uint32_t p = names_partition(name, 1);
+    for (uint32_t node = 0; node < 3; node++) {
+        cell_kill(cell, node);
+    }
+    uint64_t ballot = has->promised[p];
+    struct quorum_register *reg = &has->registers[0];
+    message_name_set(&reg->name, name, 1);
+    reg->accepted = (struct message_order){ballot, 3};
+    reg->value.token_first = 50;
+    reg->value.permits = 1;
+    has->register_count = found;
+    deleted->checkpoints[p].order = (struct message_order){ballot, checkpoint_sequence};
+    deleted->checkpoints[p].floor = 99;
+    cell_start(cell, 1);
+    cell_start(cell, 2);
+    for (uint32_t i = 0; i < 5000 && !has_grant(cell, coordinator); i++) {
+        cell_acquire(cell, coordinator, coordinator, name, 1, 1, X, 0);
+        cell_run(cell, CELL_MS);
+    }
+    uint64_t first = granted(cell, coordinator, 1).token_first;
+    cell_destroy(cell);
+    return first;
+}
+
+START_TEST(deleted_is_what_the_highest_checkpoint_says)
+{
+    for (uint32_t coordinator = 1; coordinator < 3; coordinator++) {
+        ck_assert_uint_eq(first_token(coordinator, 3, true), 100); /* deleted */
+        ck_assert_uint_eq(first_token(coordinator, 4, true), 100);
+        ck_assert_uint_eq(first_token(coordinator, 2, true), 50); /* newer than the checkpoint */
+        ck_assert_uint_eq(first_token(coordinator, 3, false), 100);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("queue");
@@ -538,6 +595,7 @@ int main(void)
     tcase_add_test(tests, a_break_does_not_hit_the_next_owner);
     tcase_add_test(tests, many_wait_for_their_times);
     tcase_add_test(tests, served_as_soon_as_it_is_dead);
+    tcase_add_test(tests, deleted_is_what_the_highest_checkpoint_says);
     tcase_add_test(tests, breaks_of_the_dead);
     tcase_add_test(tests, every_slot_is_used_again);
     tcase_set_timeout(tests, 300);
