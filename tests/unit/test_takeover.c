@@ -89,6 +89,8 @@ START_TEST(preferred_at_first)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t owner = quorum_preferred(cell->config.voters, voters, p);
         of[owner]++;
+        /* Also by its own acceptor, which is one of those whose values it relies on. */
+        ck_assert_uint_eq(cell->nodes[owner].disk.promised[p] & 0xffff, owner + 1);
         for (uint32_t i = 0; i < voters; i++) {
             ck_assert_uint_eq(quorum_coordinator(cell->nodes[i].quorum, p), owner);
         }

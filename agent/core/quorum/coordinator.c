@@ -70,6 +70,7 @@ void coordinator_init(struct quorum *quorum)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint8_t *order = quorum->partitions[p].order;
         quorum->partitions[p].refused_ns = INT64_MIN / 2;
+        quorum->partitions[p].spent = true;
         for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
             uint64_t own = weight(&quorum->config.voters[voter], p);
             uint32_t at = voter;
@@ -221,6 +222,7 @@ static void new_round(struct quorum *quorum)
             partition->ballot = own_ballot(quorum);
             partition->mask = 0;
             partition->anew = false;
+            partition->spent = false;
         }
     }
 }
@@ -253,6 +255,7 @@ void coordinator_recount(struct quorum *quorum)
 {
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        quorum->partitions[p].spent = true;
         if (quorum->partitions[p].state != PARTITION_OTHERS) {
             begin(quorum, p);
             any = true;
@@ -308,7 +311,9 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
         look_again_at(quorum, begin_ns);
         return false;
     }
+    bool again = quorum->now_ns - partition->refused_ns <= REFUSED_MS * MS_NS && !partition->spent;
     begin(quorum, p);
+    partition->anew = !again; /* else what was promised holds */
     return true;
 }
 
@@ -376,7 +381,10 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
         look_again_at(quorum, partition->retry_ns);
         return true;
     }
-    partition->anew = partition->anew || !owned;
+    if (!owned) {
+        partition->anew = true;
+        partition->spent = true;
+    }
     prepare_at(quorum, quorum->now_ns + pause_ns(quorum));
     return false;
 }
@@ -393,6 +401,7 @@ static void prepared(struct quorum *quorum, uint32_t p)
 {
     struct partition *partition = &quorum->partitions[p];
     set_state(quorum, p, PARTITION_PREPARED);
+    partition->spent = true;
     partition->prepared_ns = quorum->now_ns;
     if (quorum->config.voter_count == 1) {
         partition->complete = true;

@@ -213,7 +213,8 @@ struct partition {
     uint8_t mask;   /* voters that promised */
     uint8_t pulled; /* PREPARED: of those, the voters whose registers are all here */
     bool complete;  /* PREPARED: a majority's are, a name that is not here has no value */
-    bool anew;      /* PREPARING: a higher promise refused this ballot */
+    bool anew;      /* PREPARING: a new ballot is needed */
+    bool spent;     /* the ballot was used, or is refused by a higher promise */
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
     uint32_t works;                    /* the first */
     uint32_t busy;                     /* of them, those with a round under way */
