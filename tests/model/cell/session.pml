@@ -1,0 +1,160 @@
+/*
+ * A session's lease, its end by a majority, drifting clocks, lost and late messages, restarts.
+ *
+ * Three voters, one host, one epoch. True time goes in ticks; the host's clock is slow (two local
+ * ticks in three), the voters' are fast (four in three): that is the worst that max_drift allows,
+ * and any better clock only makes the lease end earlier or the wait longer. The ttl is three ticks:
+ * the host counts it short (2), a voter long (4).
+ *
+ * The promise: once a majority of marks says that the session is dead, and ever after, the host's
+ * lease does not count any more. (With it no grant of a dead session is in force; what becomes of
+ * the grants is grants.pml.)
+ *
+ * Rules (agent/core/quorum/session.c, death.c, renewal.c); each can be broken by a -D (mutants/):
+ *   s1  the host counts from the sending of the renewal that was acknowledged
+ *   s2  the host counts the ttl short, s3 a voter long
+ *   s4  a mark is set only if the session has lapsed by the voter's clock at that instant
+ *   s5  who has marked acknowledges no renewal
+ *   s6  a mark is on the disk before it is told
+ *   s7  a voter that starts takes every session for just renewed
+ *   s8  a majority of marks is death
+ *   s9  a majority of acknowledgements is a lease
+ *
+ * That a renewal counts only with a fresh echo is left out: every renewal that arrives counts here,
+ * however late. So the echo is no rule of safety: it is there so that a host that hears nothing is
+ * not kept alive for ever, which the simulator sees (one-way links).
+ */
+#define V 3
+#define MAJORITY 2
+#ifndef TMAX
+#define TMAX 6
+#endif
+#ifndef RESTARTS
+#define RESTARTS 1
+#endif
+#ifndef RENEWALS
+#define RENEWALS 2
+#endif
+
+#ifdef BREAK_S2_HOST_NOT_SHORT
+#define HOST_LEASE 3
+#else
+#define HOST_LEASE 2
+#endif
+#ifdef BREAK_S3_VOTER_NOT_LONG
+#define VOTER_WAIT 3
+#else
+#define VOTER_WAIT 4
+#endif
+
+byte now;        /* true time */
+byte phase;      /* of the skipped and the doubled tick */
+byte host_clock;
+byte voter_clock;
+
+/* A renewal on its way to each voter, and an answer from it: a later one overwrites (loses) it, and
+ * it may take as long as it likes. The host's clock + 1 at the sending; 0: none. */
+byte renewal[V];
+byte answer[V];
+
+/* Voters. */
+byte heard[V]; /* the voter's clock at the last counted receipt, or at its start */
+bit marked[V];
+bit told[V];   /* the mark's answer left */
+byte restarts;
+
+/* Host. */
+byte extended[V]; /* its clock + 1 at the sending of the latest renewal that the voter extended */
+byte deadline;    /* by its clock */
+byte renewals;
+
+#define MARKS (told[0] + told[1] + told[2])
+#ifdef BREAK_S8_ONE_MARK
+#define DEAD (MARKS >= 1)
+#else
+#define DEAD (MARKS >= MAJORITY)
+#endif
+#define SAFE (host_clock < deadline)
+
+#define AS_LATE(i) ((extended[0] >= extended[i]) + (extended[1] >= extended[i]) + \
+                    (extended[2] >= extended[i]))
+#ifdef BREAK_S9_ONE_ACK
+#define ENOUGH(i) (extended[i] > 0)
+#else
+#define ENOUGH(i) (extended[i] > 0 && AS_LATE(i) >= MAJORITY)
+#endif
+#define COUNT(i)                                                                                   \
+    if                                                                                             \
+    :: ENOUGH(i) && extended[i] - 1 + HOST_LEASE > deadline ->                                     \
+        deadline = extended[i] - 1 + HOST_LEASE                                                    \
+    :: else                                                                                        \
+    fi
+
+#define TIME /* passes */                                                                          \
+    :: d_step { now < TMAX ->                                                                      \
+            now++;                                                                                 \
+            phase = (phase + 1) % 3;                                                               \
+            voter_clock = voter_clock + 1 + (phase == 0);                                          \
+            host_clock = host_clock + (phase != 0);                                                \
+            assert(!(DEAD && SAFE))                                                                \
+        }
+
+#define RENEW(v) /* the host renews with a voter */                                                \
+    :: d_step { renewals < RENEWALS -> renewals++; renewal[v] = host_clock + 1 }
+
+#ifdef BREAK_S5_ACKS_AFTER_MARK
+#define MAY_ACK(v) 1
+#else
+#define MAY_ACK(v) (!marked[v])
+#endif
+#define RENEWED(v) /* it arrives */                                                                \
+    :: d_step { renewal[v] > 0 && MAY_ACK(v) ->                                                    \
+            answer[v] = renewal[v]; heard[v] = voter_clock; renewal[v] = 0 }
+
+#ifdef BREAK_S1_FROM_ANSWER
+#define EXTEND(v) extended[v] = host_clock + 1
+#else
+#define EXTEND(v) extended[v] = (answer[v] > extended[v] -> answer[v] : extended[v])
+#endif
+#define ACKED(v) /* the answer arrives */                                                          \
+    :: d_step { answer[v] > 0 ->                                                                   \
+            EXTEND(v);                                                                             \
+            COUNT(0); COUNT(1); COUNT(2);                                                          \
+            answer[v] = 0;                                                                         \
+            assert(!(DEAD && SAFE))                                                                \
+        }
+
+#ifdef BREAK_S4_MARK_UNCONDITIONAL /* it was polled and had lapsed then, as long ago as one likes */
+#define LAPSED(v) (voter_clock > VOTER_WAIT)
+#else
+#define LAPSED(v) (voter_clock >= heard[v] + VOTER_WAIT)
+#endif
+#define MARK(v) /* somebody asks it to mark the session dead */                                    \
+    :: d_step { !marked[v] && LAPSED(v) -> marked[v] = 1 }
+
+#define MARKED(v) /* the answer to that leaves, once the mark is on the disk */                    \
+    :: d_step { marked[v] && !told[v] -> told[v] = 1; assert(!(DEAD && SAFE)) }
+
+#ifdef BREAK_S6_MARK_NOT_FLUSHED
+#define LOSE(v) marked[v] = 0
+#else
+#define LOSE(v) marked[v] = (told[v] -> marked[v] : 0)
+#endif
+#ifdef BREAK_S7_START_IS_NOT_FRESH
+#define HEARD_AT_START 0
+#else
+#define HEARD_AT_START voter_clock
+#endif
+#define RESTART(v) /* it is killed and starts again from its disk */                               \
+    :: d_step { restarts < RESTARTS -> restarts++; LOSE(v); heard[v] = HEARD_AT_START }
+
+#define VOTER(v) RENEW(v) RENEWED(v) ACKED(v) MARK(v) MARKED(v) RESTART(v)
+
+active proctype world()
+{
+    d_step { host_clock = 1; voter_clock = 1; heard[0] = 1; heard[1] = 1; heard[2] = 1 }
+    if :: phase = 0 :: phase = 1 :: phase = 2 fi;
+    do
+    TIME VOTER(0) VOTER(1) VOTER(2)
+    od
+}
