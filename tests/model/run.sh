@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks the model of the lock word with spin.
+# Checks the models with spin: of the lock word (lockword.pml), and of the cell: a session's end
+# (cell/session.pml) and one lock's register (cell/grants.pml).
 #
 #   run.sh check NAME    the configuration NAME (below) keeps every promise
 #   run.sh mutant NAME   with one rule broken (mutants/NAME), spin finds it out
@@ -13,7 +14,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 deep=${HOLDFAST_TEST_DEEP:-${HF_DEEP:-0}}
 
-# name | in the deep run only | how it is varied (lockword.pml)
+# name | in the deep run only | the model, if it is not lockword.pml, and how it is varied
 configurations() {
     cat <<'LIST'
 queue      |      | -DN=3 -DGIVES_UP=4
@@ -30,6 +31,12 @@ queue-deep |deep  | -DN=3 -DUNDO
 twice-deep |deep  | -DN=2 -DTWICE=6 -DKILLS=1
 death-deep |deep  | -DN=3 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=4
 readers-deep|deep | -DN=3 -DREADERS=2 -DREADERS_ONLY_READ -DGIVES_UP=0
+session    |      | cell/session.pml
+session-deep|deep | cell/session.pml -DRENEWALS=3
+grants     |      | cell/grants.pml -DROUNDS=2 -DSEQUENCES=2 -DDEATHS=1 -DRESTARTS=0
+take-over  |      | cell/grants.pml -DROUNDS=3 -DSEQUENCES=1 -DDEATHS=0 -DRESTARTS=1
+grants-deep|deep  | cell/grants.pml -DROUNDS=2 -DSEQUENCES=3 -DDEATHS=0 -DRESTARTS=0
+take-over-deep|deep | cell/grants.pml -DROUNDS=3 -DSEQUENCES=2 -DDEATHS=0 -DRESTARTS=1
 LIST
 }
 
@@ -37,7 +44,9 @@ fail() { printf '%s\n' "$*" >&2; exit 1; }
 
 list() {
     configurations | awk -F'|' '{ gsub(/ /, "", $1); print "check", $1 }'
-    for file in "$here"/mutants/*; do printf 'mutant %s\n' "$(basename "$file")"; done
+    for file in "$here"/mutants/* "$here"/cell/mutants/*; do
+        printf 'mutant %s\n' "$(basename "$file")"
+    done
 }
 
 # explore FLAG...: leaves pan's report in $work/report; a search that was cut short is an error.
@@ -47,10 +56,18 @@ explore() {
     cd "$work" || exit 2
     local optimise=-O1 # most mutants are found after few states: compiling is what takes the time
     [[ ${mutant-} && $* != *KILLS* ]] && optimise=-O0
-    spin -a "$@" "$here/lockword.pml" >spin.log 2>&1 || { cat spin.log >&2; exit 2; }
+    local model=lockword.pml
+    if [[ $1 == *.pml ]]; then
+        model=$1
+        shift
+    fi
+    spin -a "$@" "$here/$model" >spin.log 2>&1 || { cat spin.log >&2; exit 2; }
     gcc "$optimise" -w -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -DMEMLIM=$((deep ? 12000 : 3000)) \
         -o pan pan.c || exit 2
-    timeout "$((deep ? 3000 : 120))" ./pan -m1000000 >report 2>&1
+    # -E: the cell's models end where nothing is left to do, which is no deadlock
+    local ends=()
+    [[ $model == cell/* ]] && ends=(-E)
+    timeout "$((deep ? 3000 : 240))" ./pan "${ends[@]}" -m1000000 >report 2>&1
     if grep -Eq 'Search not completed|max search depth|memory limit|out of memory' report &&
         ! grep -q 'errors: [1-9]' report; then
         cat report >&2
@@ -71,15 +88,22 @@ check)
     read -ra flags <<<"$flags"
     explore "${flags[@]}"
     if ! grep -q 'errors: 0' report; then
-        spin -t -k lockword.pml.trail -p "${flags[@]}" "$here/lockword.pml" | tail -120
+        model=lockword.pml
+        if [[ ${flags[0]} == *.pml ]]; then
+            model=${flags[0]}
+            flags=("${flags[@]:1}")
+        fi
+        spin -t -k ./*.trail -p "${flags[@]}" "$here/$model" | tail -120
         grep '^pan:' report
-        fail "the model breaks a promise: spin -a ${flags[*]} lockword.pml"
+        fail "the model breaks a promise: spin -a ${flags[*]} $model"
     fi
     grep 'states, stored' report
     ;;
 mutant)
-    [[ -f $here/mutants/${2-} ]] || fail "no mutant ${2-}: see run.sh list"
-    read -ra flags < <(grep -v '^#' "$here/mutants/$2" | tr '\n' ' ')
+    file=$here/mutants/${2-}
+    [[ -f $file ]] || file=$here/cell/mutants/${2-}
+    [[ -f $file ]] || fail "no mutant ${2-}: see run.sh list"
+    read -ra flags < <(grep -v '^#' "$file" | tr '\n' ' ')
     mutant=yes explore "${flags[@]}"
     grep -q 'errors: [1-9]' report || fail "spin does not notice ${flags[*]}"
     grep '^pan:1' report

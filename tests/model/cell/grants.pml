@@ -23,10 +23,13 @@
  *   g6  one round at a time: the next value follows from a chosen one
  *   g7  a give-back applies only to the version that the register has
  *   g8  a host refuses grants at or below a version that it gave back
- *   g9  a host asks again only when its give-back was acknowledged
- *   g10 after a death the next token is above the leased one
- *   g11 catch-up only ever takes newer values
- *   g12 an own vote counts when it is durable
+ *   g9  after a death the next token is above the leased one
+ *   g10 catch-up only ever takes newer values
+ *   g11 an own vote counts when it is durable
+ *
+ * That a host asks again only when its give-back was acknowledged is no rule of safety here (g8 is
+ * enough): without it its request may be answered with the grant that it refuses, and nobody asks
+ * again. It is modelled as it is.
  */
 #define V 3
 #ifndef ROUNDS
@@ -187,7 +190,7 @@ byte o, n; /* scratch, 0 between steps */
     :: d_step { READY(c) && GIVEN_BACK(c, h) && asking[1 - h] && !dead[1 - h] ->                   \
             PROPOSE(c, 2 - h, 0, TOKEN_NOW(c) + 1) }
 
-#ifdef BREAK_G10_TOKEN_AFTER_DEATH
+#ifdef BREAK_G9_TOKEN_AFTER_DEATH
 #define TOKEN_AFTER_DEATH(c) TOKEN_NOW(c)
 #else
 #define TOKEN_AFTER_DEATH(c) (TOKEN_NOW(c) + 1)
@@ -199,7 +202,10 @@ byte o, n; /* scratch, 0 between steps */
 #ifdef BREAK_G6_BESIDE
 #define BESIDE(c, h) /* while a value is on its way, another from the one before */                \
     :: d_step { state[c] == proposing && sequence[c] < SEQUENCES && OWNER_NOW(c) == NOBODY &&      \
-                asking[h] -> PROPOSE(c, h + 1, 0, TOKEN_NOW(c)) }
+                asking[h] -> PROPOSE(c, h + 1, 0, TOKEN_NOW(c)) }                                  \
+    :: d_step { sequence[c] > 1 && p_owner[ORDER(ballot[c], sequence[c] - 1)] == h + 1 &&          \
+                COUNT(took[ORDER(ballot[c], sequence[c] - 1)]) >= MAJORITY ->                      \
+            granted[ORDER(ballot[c], sequence[c] - 1)] = 1 }
 #else
 #define BESIDE(c, h)
 #endif
@@ -213,7 +219,7 @@ byte o, n; /* scratch, 0 between steps */
 #define AFTER_LOSS(c) accepted[c] = 0
 #elif defined(BREAK_G3_PROMISE_FORGOTTEN)
 #define AFTER_LOSS(c) promised[c] = (accepted[c] > 0 -> BALLOT(accepted[c]) : 0)
-#elif defined(BREAK_G12_OWN_VOTE_EARLY) /* it was counted, and was not on the disk yet */
+#elif defined(BREAK_G11_OWN_VOTE_EARLY) /* it was counted, and was not on the disk yet */
 #define AFTER_LOSS(c)                                                                              \
     if                                                                                             \
     :: accepted[c] > 0 && BALLOT(accepted[c]) == ballot[c] -> accepted[c] = 0                      \
@@ -240,7 +246,7 @@ byte o, n; /* scratch, 0 between steps */
             took[x] = took[x] | (1 << a)                                                           \
         }
 
-#ifdef BREAK_G11_CATCH_UP_TAKES_ANY
+#ifdef BREAK_G10_CATCH_UP_TAKES_ANY
 #define NEWER(x, a) (accepted[x] > 0 && accepted[x] != accepted[a])
 #else
 #define NEWER(x, a) (accepted[x] > accepted[a])
@@ -256,13 +262,8 @@ byte o, n; /* scratch, 0 between steps */
 
 /* ---- hosts ---- */
 
-#ifdef BREAK_G9_ASKS_BEFORE_ACK
-#define MAY_ASK(h) 1
-#else
-#define MAY_ASK(h) (!returning[h])
-#endif
 #define ASK(h)                                                                                     \
-    :: d_step { !dead[h] && !asking[h] && !in_force[h] && MAY_ASK(h) -> asking[h] = 1 }
+    :: d_step { !dead[h] && !asking[h] && !in_force[h] && !returning[h] -> asking[h] = 1 }
 
 #ifdef BREAK_G8_TAKES_OLD_GRANTS
 #define NOT_REFUSED(h, x) 1
