@@ -500,6 +500,9 @@ START_TEST(test_the_dead_are_not_shown)
     put(4, "x", 9);
     pass(2000 * MS);
     ck_assert_uint_eq(shown(3, 4, "x"), 9);
+    step(4, &over); /* it learns that its old session is over: its present one is not */
+    pass(2000 * MS);
+    ck_assert_uint_eq(shown(3, 4, "x"), 9);
     cell_end();
 }
 END_TEST

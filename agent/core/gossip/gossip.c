@@ -241,9 +241,11 @@ static void session_changed(struct gossip *gossip, const struct gossip_event *ev
     uint32_t epoch = event->as.session.epoch;
     uint16_t index = author_find(gossip, &event->agent);
     if (index == SELF) {
-        self->epoch = epoch;
-        self->state = event->as.session.state;
-        put_self(gossip);
+        if (epoch >= self->epoch) { /* else: a voter marked a session of its own past */
+            self->epoch = epoch;
+            self->state = event->as.session.state;
+            put_self(gossip);
+        }
         return;
     }
     struct gossip_item item = {.kind = GOSSIP_DEAD, .as.dead = {event->agent, epoch}};

@@ -84,8 +84,8 @@ enum gossip_event_kind {
     GOSSIP_RECEIVED,  /* a packet of agent */
     GOSSIP_PEER,      /* an agent that this one can send to: a voter of the configuration, one that
                          renewed here; or its connection is there, or broken */
-    GOSSIP_SESSION,   /* agent == self: its session's epoch or state changed; else (a voter): a
-                         session of agent is over */
+    GOSSIP_SESSION,   /* agent == self: its session's epoch or state changed (that an older epoch is
+                         over is no news); else (a voter): a session of agent is over */
 };
 
 struct gossip_event {

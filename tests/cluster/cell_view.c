@@ -1,0 +1,202 @@
+/*
+ * What people see of a cell, on every host of it, an observer's too: who holds and who waits
+ * elsewhere, who coordinates, changes as they come, which voters are down.
+ */
+#include "actor.h"
+#include "require.h"
+#include "suite_main.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HOSTS = 4, VOTERS = 3, OBSERVER = 3, OUTPUT = 8192 };
+
+static struct agent_process agents[HOSTS];
+static struct actor actors[HOSTS];
+static unsigned ports[HOSTS];
+
+/* Ports that nobody uses now: held open together, so that they differ. */
+static void choose_ports(void)
+{
+    int fds[HOSTS];
+    for (int i = 0; i < HOSTS; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        socklen_t size = sizeof(address);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(bind(fds[i], (struct sockaddr *)&address, size) == 0, "bind");
+        REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
+        ports[i] = ntohs(address.sin_port);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        close(fds[i]);
+    }
+}
+
+static void start(void)
+{
+    char text[512];
+    choose_ports();
+    for (int i = 0; i < HOSTS; i++) {
+        snprintf(text, sizeof(text),
+                 "[agent]\nname = host-%c\ncell = view\nrole = %s\nstate_dir = %%D/state\n"
+                 "socket = %%D/agent.sock\n"
+                 "[cell]\nlisten = tcp://127.0.0.1:%u\nsession_ttl = 2s\n"
+                 "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
+                 "host-c = tcp://127.0.0.1:%u\n",
+                 'a' + i, i < VOTERS ? "voter" : "observer", ports[i], ports[0], ports[1],
+                 ports[2]);
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        agent_await_socket(&agents[i]);
+        actor_ready(&actors[i], agents[i].socket);
+    }
+}
+
+static void stop(void)
+{
+    for (int i = 0; i < HOSTS; i++) {
+        actor_end(&actors[i]);
+    }
+    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor holds the pipes of those before it */
+        agent_destroy(&agents[i]);
+    }
+}
+
+/* What the command prints on that host. Static buffer. */
+static const char *command(int host, const char *words)
+{
+    static char output[OUTPUT];
+    char line[512];
+    snprintf(line, sizeof(line), "%s -s %s %s", binary_path("holdfast"), agents[host].socket,
+             words);
+    FILE *pipe = popen(line, "re");
+    REQUIRE(pipe != NULL, "popen");
+    size_t size = fread(output, 1, sizeof(output) - 1, pipe);
+    output[size] = '\0';
+    (void)pclose(pipe);
+    return output;
+}
+
+/* Until the command prints both texts there. The time that it took, in ms. */
+static int64_t await(int host, const char *words, const char *one, const char *other)
+{
+    int64_t from_ns = boottime_now();
+    for (;;) {
+        const char *seen = command(host, words);
+        int64_t took_ms = (boottime_now() - from_ns) / 1000000;
+        if (strstr(seen, one) != NULL && strstr(seen, other) != NULL) {
+            return took_ms;
+        }
+        REQUIRE(took_ms < GUARD_MS, "host-%c: %s: no %s, %s in %s", 'a' + host, words, one, other,
+                seen);
+        sleep_ms(20);
+    }
+}
+
+START_TEST(every_host_sees_who_holds_and_waits)
+{
+    char held[64];
+    char waits[64];
+    char coordinator[64] = "";
+    struct hf_hold hold;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, "job/1", 10), 0);
+    }
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    snprintf(held, sizeof(held), "\"agent\":\"host-a\",\"pid\":%d,\"uid\":%d", (int)actors[0].pid,
+             (int)getuid());
+    int64_t worst_ms = 0;
+    for (int i = 0; i < HOSTS; i++) {
+        int64_t took_ms = await(i, "show --json job/1", held, "\"mode\":\"exclusive\"");
+        worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+    }
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    snprintf(waits, sizeof(waits), "\"waiters\":[{\"agent\":\"host-b\",\"pid\":%d",
+             (int)actors[1].pid);
+    for (int i = 0; i < HOSTS; i++) {
+        int64_t took_ms = await(i, "ls --json job/", waits, held);
+        worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+        const char *seen = strstr(command(i, "show --json job/1"), "\"coordinator\":\"host-");
+        ck_assert_ptr_nonnull(seen);
+        ck_assert(coordinator[0] == '\0' || strncmp(coordinator, seen, 22) == 0);
+        snprintf(coordinator, sizeof(coordinator), "%.22s", seen);
+    }
+    printf("every host saw it within %lld ms\n", (long long)worst_ms);
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+    struct actor_reply reply;
+    ck_assert(actor_receive(&actors[1], &reply, GUARD_MS));
+    for (int i = 0; i < HOSTS; i++) {
+        await(i, "show --json job/1", "\"holders\":[{\"agent\":\"host-b\"", "\"waiters\":[]");
+    }
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+    for (int i = 0; i < HOSTS; i++) {
+        await(i, "show --json job/1", "\"mode\":\"free\"", "\"holders\":[]");
+    }
+}
+END_TEST
+
+/* The next event of an actor. */
+static struct actor_reply next_event(struct actor *actor)
+{
+    return actor_do(actor, &(struct actor_request){.kind = ACTOR_EVENT,
+                                                   .timeout_ns = GUARD_MS * INT64_C(1000000)});
+}
+
+START_TEST(a_watcher_is_told_of_other_hosts)
+{
+    struct actor_request watch = {.kind = ACTOR_WATCH, .name = "job/"};
+    struct actor_request events = {.kind = ACTOR_EVENTS};
+    ck_assert_int_ge(actor_do(&actors[OBSERVER], &events).result, 0);
+    ck_assert_int_eq(actor_do(&actors[OBSERVER], &watch).result, 0);
+    ck_assert_int_eq(actor_open(&actors[1], 0, "job/2", 10), 0);
+    ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    struct actor_reply reply = next_event(&actors[OBSERVER]);
+    ck_assert_int_eq(reply.result, 1);
+    ck_assert_int_eq(reply.event.kind, HF_EVENT_CHANGED);
+    ck_assert_str_eq(reply.event.name, "job/2");
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+    reply = next_event(&actors[OBSERVER]);
+    ck_assert_int_eq(reply.result, 1);
+    ck_assert_str_eq(reply.event.name, "job/2");
+}
+END_TEST
+
+START_TEST(the_dead_are_seen_no_more)
+{
+    ck_assert_int_eq(actor_open(&actors[0], 0, "job/3", 10), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    await(OBSERVER, "show --json job/3", "\"agent\":\"host-a\"", "\"mode\":\"exclusive\"");
+    await(OBSERVER, "status --json", "\"role\":\"observer\"", "\"state\":\"safe\"");
+    agent_kill(&agents[0]);
+    actor_end(&actors[0]);
+    for (int i = 1; i < HOSTS; i++) {
+        await(i, "show --json job/3", "\"holders\":[]", "\"mode\":\"free\"");
+        await(i, "status --json", "\"name\":\"host-a\"", "\"state\":\"down\"");
+    }
+    agent_start(&agents[0]);
+    actor_ready(&actors[0], agents[0].socket);
+    ck_assert_int_eq(actor_open(&actors[0], 0, "job/3", 10), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    for (int i = 1; i < HOSTS; i++) {
+        await(i, "show --json job/3", "\"agent\":\"host-a\"", "\"mode\":\"exclusive\"");
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("cell_view");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 180);
+    tcase_add_test(tests, every_host_sees_who_holds_and_waits);
+    tcase_add_test(tests, a_watcher_is_told_of_other_hosts);
+    tcase_add_test(tests, the_dead_are_seen_no_more);
+    return suite_main("cell_view", tests);
+}
