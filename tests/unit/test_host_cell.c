@@ -383,7 +383,7 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
     const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
     ck_assert_ptr_nonnull(give_back);
     ck_assert_uint_eq(give_back->as.give_back.version.sequence, 3);
-    ck_assert_uint_eq(give_back->as.give_back.token_used, 0);
+    ck_assert_uint_ge(give_back->as.give_back.token_used, 100);
     rig_answer(rig, &asked, MESSAGE_MODE_EXCLUSIVE, 3, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);

@@ -63,14 +63,9 @@ static void set_version(struct lock *lock, struct message_order version)
     lock->sequence = version.sequence & (MESSAGE_SEQUENCE_LIMIT - 1);
 }
 
-/*
- * What a give-back of a grant says that this agent has not put in force: no token was handed out.
- * Unless the session is older than this process: the one before may have handed out all of them.
- */
-static uint64_t token_unknown(const struct host *host)
-{
-    return host->lease.epoch == host->config.continued_epoch ? MESSAGE_TOKEN_LIMIT - 1 : 0;
-}
+/* What the give-back of a grant says that this process has not put in force: all tokens were used.
+ * A process before it may have done so; nothing here knows, and there are tokens enough. */
+static const uint64_t TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 
 /* ---- asking, amending, giving back ---- */
 
@@ -171,7 +166,7 @@ static void give_back_unknown(struct host *host, const struct message_name *name
 {
     struct place at = {0};
     if (!lock_find(host, name->bytes, name->length, &at)) {
-        request_orphan(host, name, version, token_unknown(host), actions);
+        request_orphan(host, name, version, TOKENS_ALL, actions);
         return;
     }
     struct lock *lock = lock_at(host, at);
@@ -184,7 +179,7 @@ static void give_back_unknown(struct host *host, const struct message_name *name
         } else if (!request_room(host)) {
             return; /* the quorum recalls it again */
         }
-        give_back(host, at, version, token_unknown(host), actions);
+        give_back(host, at, version, TOKENS_ALL, actions);
     }
 }
 
