@@ -508,6 +508,28 @@ START_TEST(served_as_soon_as_it_is_dead)
 }
 END_TEST
 
+/* A mark of the coordinator's own voter alone ends no session: it would be refused for good, while
+ * the other voters keep it alive. */
+START_TEST(marked_by_a_minority_is_served)
+{
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t host = (to + 1) % 3;
+    cell_kill(cell, to);
+    struct cell_disk *disk = &cell->nodes[to].disk;
+    disk->marks[disk->mark_count++] = (struct message_session){.agent = cell->config.voters[host],
+                                                               .epoch = 1};
+    cell_start(cell, to);
+    cell_run(cell, 3000 * CELL_MS);
+    cell_run_ready(cell);
+    ck_assert_uint_eq(cell_coordinator(cell, "a"), to);
+    ask(cell, host, to, 1, X, 0);
+    settle(cell);
+    granted(cell, host, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(breaks_of_the_dead)
 {
     struct cell *cell = start(3);
@@ -596,6 +618,7 @@ int main(void)
     tcase_add_test(tests, many_wait_for_their_times);
     tcase_add_test(tests, served_as_soon_as_it_is_dead);
     tcase_add_test(tests, deleted_is_what_the_highest_checkpoint_says);
+    tcase_add_test(tests, marked_by_a_minority_is_served);
     tcase_add_test(tests, breaks_of_the_dead);
     tcase_add_test(tests, every_slot_is_used_again);
     tcase_set_timeout(tests, 300);

@@ -215,11 +215,12 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 
 /* ---- Acquires ---- */
 
+/* That a majority marked it. The own mark alone says nothing: the others may go on acknowledging its
+ * renewals, and a grant to a session that is dead after all is used by nobody. */
 static bool session_over(const struct quorum *quorum, const struct request *request)
 {
     const struct agent_record *agent = &quorum->agents[request->agent];
-    return request->epoch <= agent->dead || request->epoch <= agent->marked ||
-           request->epoch < agent->epoch;
+    return request->epoch <= agent->dead || request->epoch < agent->epoch;
 }
 
 /* What the host that asks has already: the grant of that session is its answer, whatever mode it
