@@ -15,23 +15,25 @@ struct action_log *quorum_log(struct quorum *quorum, const char *event,
     return log;
 }
 
+/* By memchr: a loop over the characters would be made a call of strlen. */
+static size_t used_of(const struct action_log *log)
+{
+    const char *end = memchr(log->text, 0, sizeof(log->text));
+    return end != NULL ? (size_t)(end - log->text) : sizeof(log->text) - 1;
+}
+
 static void append(struct action_log *log, const char *text, size_t length)
 {
-    size_t used = 0;
-    while (log->text[used] != 0) {
-        used++;
-    }
+    size_t used = used_of(log);
     size_t room = sizeof(log->text) - 1 - used;
     memcpy(log->text + used, text, length < room ? length : room);
 }
 
 void log_add(struct action_log *log, const char *text)
 {
-    size_t length = 0;
-    while (text[length] != 0) {
-        length++;
+    for (size_t used = used_of(log); *text != 0 && used < sizeof(log->text) - 1; used++) {
+        log->text[used] = *text++;
     }
-    append(log, text, length);
 }
 
 void log_add_agent(struct action_log *log, const struct message_agent *agent)
