@@ -81,6 +81,8 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     struct agent *agent = arg;
     uint64_t commit = 0;
     if (agent->committer != NULL) {
+        /* Proposals first: the other voters' disks are further away than this one's. */
+        peers_flush(agent);
         committer_begin(agent->committer, batch);
         return;
     }

@@ -157,8 +157,8 @@ void committer_begin(struct committer *committer, const void *batch)
     committer->batch = batch;
     committer->begun = true;
     committer->done = false;
-    pthread_cond_broadcast(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
+    pthread_cond_broadcast(&committer->changed); /* it finds the mutex free */
 }
 
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
