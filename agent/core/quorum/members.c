@@ -736,18 +736,25 @@ static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *
     return member->same && member->standing == MESSAGE_STANDING_VOTING ? SETTLED_MS : HELLO_MS;
 }
 
+/* What a voter of that standing waits for (a table of strings would be a variable). */
+static const char *waits_for(enum message_standing standing)
+{
+    switch (standing) {
+    case MESSAGE_STANDING_EMPTY:
+        return "a cell is made when all its voters are there for the first "
+               "time; no answer yet from:";
+    case MESSAGE_STANDING_LISTED:
+        return "after a start a voter votes when a majority has told what it "
+               "saw of its store; no answer yet from:";
+    default:
+        return "a voter that starts over needs more than half of all voters "
+               "beside itself; not there yet:";
+    }
+}
+
 /* Why this voter does not vote yet, for people. */
 static void log_wait(struct quorum *quorum)
 {
-    static const char *const WHAT[] = {
-        [MESSAGE_STANDING_EMPTY] = "a cell is made when all its voters are there for the first "
-                                   "time; no answer yet from:",
-        [MESSAGE_STANDING_LISTED] = "after a start a voter votes when a majority has told what it "
-                                    "saw of its store; no answer yet from:",
-        [MESSAGE_STANDING_REJOINING] =
-            "a voter that starts over needs more than half of all voters "
-            "beside itself; not there yet:",
-    };
     uint8_t standing = quorum->members.standing;
     if (standing != MESSAGE_STANDING_EMPTY && standing != MESSAGE_STANDING_LISTED &&
         standing != MESSAGE_STANDING_REJOINING) {
@@ -755,7 +762,7 @@ static void log_wait(struct quorum *quorum)
     }
     int64_t waited_ms = (quorum->now_ns - quorum->members.since_ns) / MS_NS;
     struct action_log *log = quorum_log(quorum, "voter_waits", NULL, waited_ms);
-    log_add(log, WHAT[standing]);
+    log_add(log, waits_for((enum message_standing)standing));
     for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
         const struct member *member = &quorum->members.of[i];
         bool there = standing == MESSAGE_STANDING_EMPTY    ? member->agrees
