@@ -366,7 +366,6 @@ static bool wait_until_safe(struct agent *agent)
     bool alone = agent->config.voter_count == 1 && agent->quorum != NULL;
     int64_t end_ns = clock_boottime_ns() + agent->config.session_ttl_ns;
     agent->in_turn = true;
-    agent->started_ns = clock_boottime_ns();
     driver_start(agent->driver, agent->epoch, agent->adopted);
     turn_end(agent);
     for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->told_to_end; i++) {

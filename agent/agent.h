@@ -117,7 +117,6 @@ struct agent {
     uv_poll_t bells[HOST_NAMESPACES_MAX];
     int timer_fd;
     int64_t armed_ns;
-    int64_t started_ns;
     bool in_turn;
     bool told_to_end;
     int exit_code;

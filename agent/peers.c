@@ -30,7 +30,8 @@ struct peer_agent {
     struct wire_writer writer;
     uint64_t commit; /* as the packet's header says */
     uint32_t membership;
-    bool silent; /* and that was said */
+    int64_t up_ns; /* since when the connection is there, if it is */
+    bool silent;   /* for too long, and that was said */
 };
 
 /* Whose packets were refused lately. */
@@ -337,10 +338,11 @@ static void on_link(void *arg, uint32_t link, bool up)
     struct agent *agent = arg;
     struct peers *peers = agent->peers;
     for (uint32_t i = 0; i < peers->count; i++) {
-        const struct peer_agent *peer = &peers->peers[i];
+        struct peer_agent *peer = &peers->peers[i];
         if (peer->link != link) {
             continue;
         }
+        peer->up_ns = clock_boottime_ns();
         struct log_line line;
         log_begin_limited(&line, LOG_LEVEL_INFO, up ? "peer_connected" : "peer_disconnected",
                           &peers->link_limit, clock_boottime_ns());
@@ -382,7 +384,7 @@ void peers_look(struct agent *agent)
             continue; /* this agent itself */
         }
         bool silent = transport_is_up(peers->transport, peer->link) &&
-                      now_ns - agent->started_ns > agent->config.session_ttl_ns &&
+                      now_ns - peer->up_ns > agent->config.session_ttl_ns &&
                       !renewal_voter_up(&agent->renewal, i, now_ns);
         if (silent && !peer->silent) {
             struct log_line line;
