@@ -144,20 +144,54 @@ START_TEST(readers_on_three_hosts)
 }
 END_TEST
 
+static void create_observer(struct agent_process *observer, const char *cell, const char *ttl)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = watcher\ncell = %s\nrole = observer\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n"
+             "[cell]\nsession_ttl = %s\nlisten = tcp://127.0.0.1:%u\n"
+             "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
+             "host-c = tcp://127.0.0.1:%u\n",
+             cell, ttl, ports[HOSTS], ports[0], ports[1], ports[2]);
+    agent_create(observer, text);
+}
+
+static void await_logged(const struct agent_process *agent, const char *text)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(agent, text)) {
+        REQUIRE(boottime_now() < end_ns, "not logged: %s", text);
+        sleep_ms(20);
+    }
+}
+
+/* And get no lease, whatever else they are told. */
+START_TEST(strangers_are_refused_in_words)
+{
+    struct agent_process stranger;
+    create_observer(&stranger, "other", "2s");
+    agent_launch(&stranger);
+    await_logged(&stranger, "event=voter_silent");
+    ck_assert(agent_logged(&agents[0], "it belongs to cell other, this agent to smoke"));
+    ck_assert(!agent_logged(&stranger, "state=safe"));
+    agent_await_socket(&stranger); /* its processes may ask it what is wrong */
+    agent_destroy(&stranger);
+    create_observer(&stranger, "smoke", "3s");
+    agent_launch(&stranger);
+    await_logged(&stranger, "session_ttl: 3s here, 2s there");
+    agent_await_socket(&stranger);
+    ck_assert(!agent_logged(&stranger, "state=safe"));
+    agent_destroy(&stranger);
+}
+END_TEST
+
 START_TEST(an_observer_takes_part)
 {
     struct agent_process observer;
     struct actor actor;
     struct hf_hold hold;
-    char text[512];
-    snprintf(text, sizeof(text),
-             "[agent]\nname = watcher\ncell = smoke\nrole = observer\nstate_dir = %%D/state\n"
-             "socket = %%D/agent.sock\n"
-             "[cell]\nsession_ttl = 2s\nlisten = tcp://127.0.0.1:%u\n"
-             "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
-             "host-c = tcp://127.0.0.1:%u\n",
-             ports[HOSTS], ports[0], ports[1], ports[2]);
-    agent_create(&observer, text);
+    create_observer(&observer, "smoke", "2s");
     agent_start(&observer);
     actor_ready(&actor, observer.socket);
     ck_assert_int_eq(actor_open(&actor, 0, "job", 10), 0);
@@ -258,6 +292,7 @@ int main(void)
     tcase_set_timeout(tests, 180);
     tcase_add_test(tests, one_lock_on_three_hosts);
     tcase_add_test(tests, readers_on_three_hosts);
+    tcase_add_test(tests, strangers_are_refused_in_words);
     tcase_add_test(tests, an_observer_takes_part);
     tcase_add_test(tests, a_voter_dies_and_comes_back);
     tcase_add_test(tests, all_are_killed_and_come_back);
