@@ -142,6 +142,9 @@ struct agent {
 /* Everything up to a loaded and adopted state, not yet started. AGENT_EXIT_OK, or the exit code,
  * and agent->error is one line. */
 int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
+/* Replaces this voter's store by an empty one that starts over (store_start_over()); kept (of
+ * STORE_KEPT_MAX bytes) is where the old one is now. Instead of agent_prepare(). */
+int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
 /* Whose store it is, by the configuration and the lease file. */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity);
 /* Closes and frees what agent_prepare() made; what is durable and the regions stay. */

@@ -21,6 +21,9 @@ static const char help[] =
     "  holdfastd --config FILE --check-config\n"
     "                                       only checks FILE: 0 good, 78 not\n"
     "\n"
+    "  holdfastd --config FILE --rejoin     this voter starts over with an empty store, and ends\n"
+    "                                       (`holdfast member rejoin` explains it and does this)\n"
+    "\n"
     "It stays in the foreground and logs to standard error. SIGTERM ends it; every hold stays as\n"
     "it is, and goes on if an agent is back before the lease is over (5 s, unless configured).\n"
     "\n"
@@ -30,6 +33,7 @@ static const char help[] =
     "                    /run/holdfast)\n"
     "  --config FILE     an INI file\n"
     "  --check-config    with --config: validate and exit\n"
+    "  --rejoin          with --config: replace the store of this voter (the agent is stopped)\n"
     "  --version         print the version\n"
     "  --help            print this\n"
     "\n"
@@ -46,6 +50,7 @@ static const char help[] =
 struct command_line {
     bool dev;
     bool check_only;
+    bool rejoin;
     const char *state_dir;
     const char *config;
 };
@@ -59,12 +64,13 @@ static int usage(const char *what, const char *found, const char *expected)
 /* -1: go on; else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
-    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, HELP, VERSION };
+    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, HELP, VERSION };
     static const struct option options[] = {
         {"dev", no_argument, NULL, DEV},
         {"state-dir", required_argument, NULL, STATE_DIR},
         {"config", required_argument, NULL, CONFIG},
         {"check-config", no_argument, NULL, CHECK},
+        {"rejoin", no_argument, NULL, REJOIN},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION},
         {NULL, 0, NULL, 0},
@@ -84,6 +90,9 @@ static int read_options(int argc, char **argv, struct command_line *out)
             break;
         case CHECK:
             out->check_only = true;
+            break;
+        case REJOIN:
+            out->rejoin = true;
             break;
         case HELP:
         case 'h':
@@ -116,6 +125,9 @@ static int check_command_line(const struct command_line *line)
     if (line->check_only && line->config == NULL) {
         return usage("found --check-config", "", "--config FILE with it");
     }
+    if (line->rejoin && (line->config == NULL || line->check_only)) {
+        return usage("found --rejoin", "", "--config FILE with it and nothing else");
+    }
     return -1;
 }
 
@@ -133,6 +145,21 @@ static int configure(const struct command_line *line, struct config *config)
         return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
     }
     return -1;
+}
+
+static int start_over(struct agent *agent)
+{
+    char kept[STORE_KEPT_MAX];
+    int code = agent_start_over(agent, kept);
+    if (code != AGENT_EXIT_OK) {
+        fprintf(stderr, "holdfastd: %s\n", agent->error);
+        return code;
+    }
+    if (kept[0] != '\0') {
+        printf("the old store is now %s\n", kept);
+    }
+    printf("%s starts over with an empty store: start its agent\n", agent->config.agent);
+    return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
 }
 
 /* A check that failed: one line of log, then a core. */
@@ -163,7 +190,10 @@ int main(int argc, char **argv)
         return AGENT_EXIT_UNAVAILABLE;
     }
     code = configure(&line, &agent->config);
-    if (code < 0) {
+    if (code < 0 && line.rejoin) {
+        code = start_over(agent);
+        agent_release(agent);
+    } else if (code < 0) {
         log_open_stderr();
         code = agent_prepare(agent);
         if (code == AGENT_EXIT_OK) {

@@ -724,21 +724,59 @@ static int make_session(struct agent *agent)
     return code;
 }
 
-int agent_prepare(struct agent *agent)
+/* What agent_release() relies on. */
+static void blank(struct agent *agent)
 {
     agent->own = geteuid();
     agent->state_fd = agent->clients_fd = agent->bells_fd = -1;
     agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = -1;
+    for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
+        region_file_init(&agent->regions[i]);
+    }
+    umask(0077);
+}
+
+int agent_start_over(struct agent *agent, char *kept)
+{
+    char path[PATH_MAX + 32];
+    char error[STORE_ERROR_MAX];
+    struct store_identity identity;
+    blank(agent);
+    if (agent->config.observer) {
+        return fail(agent, AGENT_EXIT_CONFIG,
+                    "%s is an observer: it does not vote, so it has nothing to start over with",
+                    agent->config.agent);
+    }
+    if (agent->config.voter_count <= 1) {
+        return fail(agent, AGENT_EXIT_CONFIG,
+                    "%s is the only voter of its cell: nobody else has what its store has",
+                    agent->config.agent);
+    }
+    int code = open_folders(agent);
+    if (code != AGENT_EXIT_OK) {
+        return code;
+    }
+    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+                    strerror(errno));
+    }
+    agent_store_identity(agent, &identity);
+    snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
+    if (!store_start_over(path, &identity, kept, error)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+    }
+    return AGENT_EXIT_OK;
+}
+
+int agent_prepare(struct agent *agent)
+{
+    blank(agent);
     agent->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
                                         .wake = kernel_wake,
                                         .now_ns = kernel_now_ns,
                                         .bell = kernel_bell,
                                         .arg = NULL};
-    for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
-        region_file_init(&agent->regions[i]);
-    }
     raise_descriptor_limit();
-    umask(0077);
     if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }

@@ -64,5 +64,6 @@ int command_watch(struct cli *cli, int argc, char **argv);
 int command_check(struct cli *cli, int argc, char **argv);
 int command_status(struct cli *cli, int argc, char **argv);
 int command_break(struct cli *cli, int argc, char **argv);
+int command_member(struct cli *cli, int argc, char **argv);
 
 #endif

@@ -17,6 +17,7 @@ static const char program_help[] =
     "  holdfast status                      is the agent well?\n"
     "  holdfast check SEQUENCER             is this hold still held?\n"
     "  holdfast break [--now] NAME          end the holds of a lock (administrators)\n"
+    "  holdfast member [rejoin]             the voters of the cell; a voter that starts over\n"
     "\n"
     "Before or after the command word:\n"
     "  -s, --socket PATH   the agent's socket; else $HOLDFAST_SOCKET, else\n"
@@ -162,6 +163,38 @@ static const char break_help[] =
     "Exit status: 0, also if nobody held it; 69 no agent; 64 bad usage or name; 77 not allowed;\n"
     "70 anything else.\n";
 
+static const char member_help[] =
+    "holdfast member\n"
+    "holdfast member rejoin --config FILE [--yes]\n"
+    "\n"
+    "Without a word: the voters of the cell and how each stands, as seen from this host: up,\n"
+    "down, or refused (its store is not the one that the cell knows, or an old copy of it).\n"
+    "\n"
+    "rejoin has a voter start over, on its own host, with its agent stopped. A voter whose disk\n"
+    "was lost, replaced, or put back from a backup must not vote with what it has: it may have\n"
+    "promised what it no longer knows. The cell recognises such a store and refuses it. Starting\n"
+    "over gives the voter an empty store with a new id; when its agent is started, it fetches\n"
+    "everything from the other voters, and then votes again. The old store stays beside it, as\n"
+    "holdfast.db.replaced-N.\n"
+    "\n"
+    "It needs more than half of all voters besides this one: of three both others, of five three\n"
+    "others. Do it to one voter at a time, and wait until it is up again: what only voters that\n"
+    "started over together knew is gone for good, and with it who holds what. A cell of one voter\n"
+    "cannot do it: nobody else has what its store had. Holds on this host end.\n"
+    "\n"
+    "  --config FILE   the configuration file of this host's agent\n"
+    "  --yes           do it; without, it is only explained\n"
+    "\n"
+    "Examples:\n"
+    "  holdfast member\n"
+    "  systemctl stop holdfast\n"
+    "  holdfast member rejoin --config /etc/holdfast/holdfast.conf --yes\n"
+    "  systemctl start holdfast\n"
+    "\n"
+    "Exit status: 0; 64 bad usage, or rejoin without --yes; 69 no agent (member), or holdfastd is\n"
+    "not found; 78 the configuration is wrong or has no other voters; 70 the agent is running, or\n"
+    "anything else.\n";
+
 int help_show(const char *command)
 {
     static const struct {
@@ -170,7 +203,7 @@ int help_show(const char *command)
     } pages[] = {
         {"lock", lock_help},   {"ls", ls_help},         {"show", show_help},
         {"watch", watch_help}, {"status", status_help}, {"check", check_help},
-        {"break", break_help},
+        {"break", break_help}, {"member", member_help},
     };
 
     for (size_t index = 0; command != NULL && index < sizeof(pages) / sizeof(pages[0]); index++) {

@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGISTERS = 64, REQUESTS = 64, SHARES = 96, AGENTS = 80, NAMES = 128, TURNS_MAX = 100000 };
+enum {
+    REGISTERS = 64, /* unless a test wants more, at most ROWS */
+    ROWS = 512,
+    REQUESTS = 64,
+    SHARES = 96,
+    AGENTS = 80,
+    TURNS_MAX = 100000,
+};
 
 uint64_t cell_random(struct cell *cell)
 {
@@ -43,7 +50,7 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
     for (uint32_t i = 0; i < voters; i++) {
         char text[8] = {'h', 'o', 's', 't', '-', (char)('a' + i)};
         message_agent_set(&cell->config.voters[i], text, 6);
-        cell->nodes[i].disk.registers = calloc(REGISTERS, sizeof(struct quorum_register));
+        cell->nodes[i].disk.registers = calloc(ROWS, sizeof(struct quorum_register));
         cell->nodes[i].disk.store_id = 1;
         cell->nodes[i].disk.commits = 1;
         cell->nodes[i].items = calloc(CELL_ACTIONS, sizeof(struct action));
@@ -127,7 +134,7 @@ static void disk_register(struct cell_disk *disk, const struct quorum_register *
            memcmp(&disk->registers[at].name, &reg->name, sizeof(reg->name)) != 0) {
         at++;
     }
-    ck_assert_uint_lt(at, REGISTERS);
+    ck_assert_uint_lt(at, ROWS);
     if (at == disk->register_count) {
         disk->register_count++;
     } else {
@@ -457,9 +464,9 @@ void cell_start(struct cell *cell, uint32_t node)
     fill_id(cell, node, config.store_id);
     ck_assert_ptr_null(quorum_config_error(&config));
     at->memory = calloc(1, quorum_size(&config.limits));
-    at->names_memory = calloc(1, names_size(NAMES));
+    at->names_memory = calloc(1, names_size(2 * config.limits.registers));
     ck_assert(at->memory != NULL && at->names_memory != NULL);
-    at->names = names_init(at->names_memory, NAMES, cell_random(cell));
+    at->names = names_init(at->names_memory, 2 * config.limits.registers, cell_random(cell));
     at->quorum = quorum_init(at->memory, &config, at->names);
     at->actions = (struct actions){.items = at->items, .capacity = CELL_ACTIONS};
     disk_load(&at->disk, at->quorum);

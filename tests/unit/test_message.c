@@ -345,10 +345,61 @@ START_TEST(address_is_terminated)
 }
 END_TEST
 
+static struct message_rules rules_of(const char *last)
+{
+    struct message_rules rules;
+    memset(&rules, 0, sizeof(rules));
+    rules.voter_count = 3;
+    message_agent_set(&rules.voters[0], "host-a", 6);
+    message_agent_set(&rules.voters[1], "host-b", 6);
+    message_agent_set(&rules.voters[2], last, strlen(last));
+    rules.session_ttl_ns = 5000000000;
+    rules.grace_ns = 5000000000;
+    rules.max_drift_percent = 10;
+    return rules;
+}
+
+static void differ(const struct message_rules *here, const struct message_rules *there,
+                   const char *expected)
+{
+    char text[256] = "x";
+    ck_assert(message_rules_differ(here, there, text, sizeof(text)) == (expected[0] != 0));
+    ck_assert_str_eq(text, expected);
+    ck_assert((message_rules_digest(here) == message_rules_digest(there)) == (expected[0] == 0));
+}
+
+START_TEST(what_differs_is_spelled_out)
+{
+    struct message_rules here = rules_of("host-c");
+    struct message_rules there = here;
+    char text[8];
+    differ(&here, &there, "");
+    there.session_ttl_ns = 7500000000;
+    differ(&here, &there, "session_ttl: 5s here, 7500ms there");
+    there.grace_ns = 60000000000;
+    differ(&here, &there, "session_ttl: 5s here, 7500ms there; grace_period: 5s here, 1m there");
+    ck_assert(message_rules_differ(&here, &there, text, sizeof(text)));
+    ck_assert_str_eq(text, "session");
+    there = rules_of("host-d");
+    differ(&here, &there, "voters: host-c is only here; voters: host-d is only there");
+    there = here;
+    there.voter_count = 1;
+    differ(&here, &there, "voters: host-b, host-c are only here");
+    there = here;
+    there.max_drift_percent = 5;
+    differ(&here, &there, "max_drift: 10% here, 5% there");
+    there = here;
+    there.voters[0] = here.voters[1];
+    there.voters[1] = here.voters[0];
+    differ(&here, &there, "voters: listed in another order");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("message");
     TCase *tests = tcase_create("message");
+    tcase_add_test(tests, what_differs_is_spelled_out);
     tcase_add_test(tests, acquire_fields);
     tcase_add_test(tests, value_fields);
     tcase_add_test(tests, share_fields);

@@ -1,6 +1,29 @@
-/* Deletion of idle registers. */
+/*
+ * Deletion: a checkpoint of a partition takes its idle registers (mode NONE) away, and keeps of
+ * them only a floor: the next token of any of them is above it.
+ *
+ * It is a proposal like any other, of "not there" for each of those names, with one order for all.
+ * The coordinator makes it when it has everything of the partition and no round is under way there;
+ * from then on its own new names start above the floor, whatever becomes of it. An acceptor follows
+ * only if it has exactly the same live registers (their digest), and none above the order: so
+ * whoever reads from a majority later finds each live register, and learns from the checkpoint that
+ * the rest is gone, even from a voter that was away. Who lacks something says so, and catches up.
+ *
+ * An idle register at or below its partition's checkpoint is not there, also if its row still is:
+ * rows beyond the room of a step stay on the disk until the next start finds them.
+ */
 #include "proto/check.h"
 #include "state.h"
+
+enum {
+    CHECK_MS = 250,           /* how often partitions are looked at */
+    AGAIN_MS = 1000,          /* a partition whose checkpoint failed waits so long */
+    GIVE_UP_MS = 2000,        /* a round that nobody answers */
+    IDLE_MIN = 64,            /* so many idle registers are worth a checkpoint, if */
+    IDLE_PART = 4,            /* they are at least a quarter of the partition */
+    REST_MS = 10 * 60 * 1000, /* any are, if nothing changed for so long */
+    ROOM = 64,                /* actions that are left for others in a step */
+};
 
 bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *row)
 {
@@ -10,17 +33,292 @@ bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoin
         checkpoint->floor >= MESSAGE_TOKEN_LIMIT) {
         return false;
     }
-    struct partition *partition = &quorum->partitions[row->partition];
-    partition->checkpoint = *checkpoint;
-    partition->floor = checkpoint->floor > partition->floor ? checkpoint->floor : partition->floor;
+    quorum->partitions[row->partition].checkpoint = *checkpoint;
+    quorum->partitions[row->partition].floor = checkpoint->floor;
     return true;
 }
 
-void checkpoint_adopt(struct quorum *quorum, uint32_t partition,
+static bool is_above(const struct record *record, struct message_order order)
+{
+    return message_order_before(order, record_accepted(record));
+}
+
+/* Takes the register away, here and, if there is room, on the disk. */
+static void take_away(struct quorum *quorum, uint32_t partition, uint32_t index)
+{
+    if (quorum_has_room(quorum, 1 + ROOM)) {
+        struct message_name *name = &quorum_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted;
+        quorum_name(quorum, quorum->links[index].name, name);
+    }
+    acceptor_delete(quorum, partition, index);
+}
+
+static void take_idle(struct quorum *quorum, uint32_t p, struct message_order order)
+{
+    uint32_t next = NONE;
+    for (uint32_t at = quorum->partitions[p].first; at != NONE; at = next) {
+        next = quorum->links[at].next;
+        if (quorum->registers[at].mode == MESSAGE_MODE_NONE &&
+            !is_above(&quorum->registers[at], order)) {
+            take_away(quorum, p, at);
+        }
+    }
+}
+
+static void keep(struct quorum *quorum, uint32_t p, const struct message_checkpoint *checkpoint)
+{
+    struct partition *partition = &quorum->partitions[p];
+    struct quorum_checkpoint *row = &quorum_emit(quorum, ACTION_PERSIST_CHECKPOINT)->as.checkpoint;
+    partition->checkpoint = *checkpoint;
+    if (checkpoint->floor > partition->floor) {
+        partition->floor = checkpoint->floor;
+    }
+    row->partition = p;
+    row->checkpoint = *checkpoint;
+}
+
+void checkpoint_start(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (quorum->partitions[p].checkpoint.order.ballot != 0) {
+            take_idle(quorum, p, quorum->partitions[p].checkpoint.order);
+        }
+        quorum->checkpoints.changed_ns[p] = quorum->now_ns;
+    }
+}
+
+/* ---- The acceptor's side ---- */
+
+/* NULL: it can be followed. */
+static bool can_follow(const struct quorum *quorum, const struct message_delete *asked)
+{
+    const struct partition *partition = &quorum->partitions[asked->partition];
+    if (partition->live != asked->live || work_busy(quorum, asked->partition)) {
+        return false;
+    }
+    for (uint32_t at = partition->first; at != NONE; at = quorum->links[at].next) {
+        if (is_above(&quorum->registers[at], asked->checkpoint.order)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void raise_promise(struct quorum *quorum, uint32_t p, uint64_t ballot)
+{
+    struct quorum_promise *promise = &quorum_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
+    quorum->partitions[p].promised = ballot;
+    promise->ballot = ballot;
+    message_partition_add(&promise->partitions, p);
+}
+
+void checkpoint_asked(struct quorum *quorum, const struct message *message)
+{
+    const struct message_delete *asked = &message->as.checkpoint;
+    uint32_t voter = 0;
+    if (!quorum_from_voter(quorum, message, &voter) || (asked->ballot & 0xffff) != voter + 1 ||
+        asked->checkpoint.order.ballot != asked->ballot) {
+        return;
+    }
+    uint32_t p = asked->partition;
+    struct partition *partition = &quorum->partitions[p];
+    struct message_deleted answer = {
+        .ballot = asked->ballot, .partition = asked->partition, .order = asked->checkpoint.order};
+    if (asked->ballot < partition->promised) {
+        answer.higher = partition->promised;
+    } else if (message_order_before(asked->checkpoint.order, partition->checkpoint.order)) {
+        return; /* overtaken */
+    } else if (!message_order_equal(asked->checkpoint.order, partition->checkpoint.order)) {
+        if (asked->ballot > partition->promised) {
+            raise_promise(quorum, p, asked->ballot);
+        }
+        answer.missing = !can_follow(quorum, asked);
+        if (!answer.missing) {
+            keep(quorum, p, &asked->checkpoint);
+            take_idle(quorum, p, asked->checkpoint.order);
+        } else if (voter != quorum->config.self) {
+            message_partition_add(&quorum->behind, p);
+        }
+    }
+    quorum_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
+}
+
+/* Whether that register was not in the listing, and the checkpoint says that it is gone. */
+static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_order order,
+                    uint32_t listing)
+{
+    return quorum->links[index].listing != listing && !is_above(&quorum->registers[index], order);
+}
+
+void checkpoint_adopt(struct quorum *quorum, uint32_t p,
                       const struct message_checkpoint *checkpoint, uint32_t listing)
 {
-    (void)quorum;
-    (void)partition;
-    (void)checkpoint;
-    (void)listing;
+    uint32_t live = 0;
+    for (uint32_t at = quorum->partitions[p].first; at != NONE; at = quorum->links[at].next) {
+        live += is_gone(quorum, at, checkpoint->order, listing) &&
+                quorum->registers[at].mode != MESSAGE_MODE_NONE;
+    }
+    /* The live ones have to be gone from the disk together with the checkpoint's coming. */
+    if (!quorum_has_room(quorum, live + 2 + ROOM) || work_busy(quorum, p)) {
+        return; /* another time */
+    }
+    keep(quorum, p, checkpoint);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        uint32_t next = NONE;
+        for (uint32_t at = quorum->partitions[p].first; at != NONE; at = next) {
+            next = quorum->links[at].next;
+            bool idle = quorum->registers[at].mode == MESSAGE_MODE_NONE;
+            if (idle == (pass == 1) && is_gone(quorum, at, checkpoint->order, listing)) {
+                take_away(quorum, p, at);
+            }
+        }
+    }
+}
+
+/* ---- The coordinator's side ---- */
+
+static void send_round(struct quorum *quorum)
+{
+    struct checkpoints *checkpoints = &quorum->checkpoints;
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        if ((checkpoints->mask >> voter & 1) == 0) {
+            quorum_send(quorum, voter, MESSAGE_CHECKPOINT)->as.checkpoint = checkpoints->asked;
+        }
+    }
+    checkpoints->next_ns = quorum->now_ns + RESEND_MS * MS_NS;
+    quorum_schedule(quorum, checkpoints->next_ns);
+}
+
+/* What the next token of every idle register is above. */
+static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
+{
+    const struct partition *partition = &quorum->partitions[p];
+    uint64_t floor = partition->floor;
+    for (uint32_t at = partition->first; at != NONE; at = quorum->links[at].next) {
+        const struct record *record = &quorum->registers[at];
+        if (record->mode == MESSAGE_MODE_NONE && record->token_first - 1 > floor) {
+            floor = record->token_first - 1;
+        }
+    }
+    return floor;
+}
+
+static bool is_wanted(struct quorum *quorum, uint32_t p)
+{
+    struct checkpoints *checkpoints = &quorum->checkpoints;
+    const struct partition *partition = &quorum->partitions[p];
+    uint32_t idle = partition->register_count - partition->live_count;
+    if (partition->digest != checkpoints->digest[p]) {
+        checkpoints->digest[p] = partition->digest;
+        checkpoints->changed_ns[p] = quorum->now_ns;
+    }
+    if (partition->state != PARTITION_PREPARED || !sweep_complete(quorum, p) ||
+        work_busy(quorum, p) || quorum->now_ns < checkpoints->again_ns[p]) {
+        return false;
+    }
+    bool many = idle > IDLE_MIN && idle * IDLE_PART > partition->register_count;
+    return many || (idle > 0 && quorum->now_ns - checkpoints->changed_ns[p] >= REST_MS * MS_NS);
+}
+
+static void begin(struct quorum *quorum, uint32_t p)
+{
+    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct partition *partition = &quorum->partitions[p];
+    struct message_delete *asked = &checkpoints->asked;
+    uint64_t floor = floor_of(quorum, p);
+    checkpoints->again_ns[p] = quorum->now_ns + AGAIN_MS * MS_NS;
+    /* A name whose tokens are used up (or nearly) stays: no name could start above it. */
+    if (floor >= MESSAGE_TOKEN_LIMIT - MESSAGE_TOKEN_BLOCK ||
+        !coordinator_next_order(quorum, p, &asked->checkpoint.order)) {
+        return;
+    }
+    asked->ballot = partition->ballot;
+    asked->partition = (uint8_t)p;
+    asked->checkpoint.floor = floor;
+    asked->live = partition->live;
+    partition->floor = floor;
+    checkpoints->active = true;
+    checkpoints->mask = 0;
+    checkpoints->missing = 0;
+    checkpoints->began_ns = quorum->now_ns;
+    send_round(quorum);
+}
+
+static void end(struct quorum *quorum)
+{
+    quorum->checkpoints.active = false;
+    quorum->checkpoints.next_ns = quorum->now_ns; /* for the next */
+}
+
+void checkpoint_answered(struct quorum *quorum, const struct message *message)
+{
+    const struct message_deleted *answer = &message->as.checkpointed;
+    struct checkpoints *checkpoints = &quorum->checkpoints;
+    uint32_t voter = 0;
+    if (!checkpoints->active || !quorum_from_voter(quorum, message, &voter) ||
+        answer->partition != checkpoints->asked.partition ||
+        !message_order_equal(answer->order, checkpoints->asked.checkpoint.order)) {
+        return;
+    }
+    if (answer->higher != 0) {
+        end(quorum);
+        coordinator_beaten(quorum, answer->partition, answer->higher);
+        return;
+    }
+    if (answer->missing) {
+        checkpoints->missing |= (uint8_t)(1u << voter);
+    } else {
+        checkpoints->mask |= (uint8_t)(1u << voter);
+    }
+    uint32_t left = quorum->config.voter_count - mask_count(checkpoints->missing);
+    if (left < quorum_majority(quorum) ||
+        mask_count(checkpoints->mask) == quorum->config.voter_count ||
+        mask_count(checkpoints->mask | checkpoints->missing) == quorum->config.voter_count) {
+        end(quorum);
+    }
+}
+
+void checkpoint_recount(struct quorum *quorum)
+{
+    quorum->checkpoints.active = false;
+}
+
+static void continue_round(struct quorum *quorum)
+{
+    struct checkpoints *checkpoints = &quorum->checkpoints;
+    const struct partition *partition = &quorum->partitions[checkpoints->asked.partition];
+    if (partition->state != PARTITION_PREPARED || partition->ballot != checkpoints->asked.ballot ||
+        mask_is_majority(quorum, checkpoints->mask) ||
+        quorum->now_ns - checkpoints->began_ns >= GIVE_UP_MS * MS_NS) {
+        end(quorum);
+    } else {
+        send_round(quorum);
+    }
+}
+
+void checkpoint_end_step(struct quorum *quorum)
+{
+    struct checkpoints *checkpoints = &quorum->checkpoints;
+    if (quorum->now_ns < checkpoints->next_ns || !members_votes(quorum) ||
+        !quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
+        return;
+    }
+    if (checkpoints->active) {
+        continue_round(quorum);
+        return;
+    }
+    checkpoints->next_ns = quorum->now_ns + CHECK_MS * MS_NS;
+    for (uint32_t i = 0; i < MESSAGE_PARTITIONS; i++) {
+        uint32_t p = checkpoints->cursor;
+        checkpoints->cursor = (p + 1) % MESSAGE_PARTITIONS;
+        if (is_wanted(quorum, p)) {
+            begin(quorum, p);
+            return;
+        }
+    }
+}
+
+int64_t checkpoint_tick(const struct quorum *quorum)
+{
+    return quorum->checkpoints.active ? quorum->checkpoints.next_ns : NEVER;
 }

@@ -152,6 +152,7 @@ static void recount(struct quorum *quorum)
     quorum->members.number = number;
     rejoin_recount(quorum);
     death_recount(quorum);
+    checkpoint_recount(quorum);
     coordinator_recount(quorum);
 }
 

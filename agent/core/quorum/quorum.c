@@ -352,6 +352,7 @@ static void start(struct quorum *quorum)
         uint32_t round = (uint32_t)(quorum->partitions[p].promised >> 16);
         quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
     }
+    checkpoint_start(quorum);
     members_start(quorum);
     beat_start(quorum);
     sweep_start(quorum);
@@ -380,6 +381,12 @@ static void receive(struct quorum *quorum, const struct message *message)
         break;
     case MESSAGE_HELLO:
         members_hello(quorum, message);
+        break;
+    case MESSAGE_CHECKPOINT:
+        checkpoint_asked(quorum, message);
+        break;
+    case MESSAGE_CHECKPOINTED:
+        checkpoint_answered(quorum, message);
         break;
     case MESSAGE_READ:
         acceptor_read(quorum, message);
@@ -432,6 +439,7 @@ static void tick(struct quorum *quorum)
 {
     quorum->tick_ns = NEVER;
     quorum_schedule(quorum, members_tick(quorum));
+    quorum_schedule(quorum, checkpoint_tick(quorum));
     quorum_schedule(quorum, beat_tick(quorum));
     quorum_schedule(quorum, coordinator_tick(quorum));
     quorum_schedule(quorum, sweep_tick(quorum));
@@ -468,6 +476,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         beat_link(quorum, event->as.link.voter, event->as.link.up);
         break;
     }
+    checkpoint_end_step(quorum);
     members_end_step(quorum, first);
     quorum->actions = NULL;
 }

@@ -9,8 +9,8 @@
  *   PULL     all registers, checkpoints and marks of each of those are adopted
  *
  * Then it promises that ballot itself, durably, and votes. It coordinates nothing under it. Why
- * N/2 + 1 of the others: a majority that the old store was part of has N/2 others, so one of them is
- * among these. A cell of one voter cannot do that.
+ * N/2 + 1 of the others: a majority that the old store was part of has N/2 others, so one of them
+ * is among these. A cell of one voter cannot do that.
  *
  * Killed in between, it begins again; its line stays, unless somebody has a newer one.
  */

@@ -11,6 +11,7 @@
  *   work.c         a name that somebody asks for; with request.c, plan.c, answer.c, wait.c: work.h
  *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
  *   rejoin.c       a voter that starts over
+ *   checkpoint.c   deletion of idle registers
  *   log.c          lines for people
  *   quorum.c       memory, loading, events
  */
@@ -316,6 +317,20 @@ struct rejoin {
     int64_t next_ns; /* PREPARE, PULL: when to go on */
 };
 
+/* Deletion: when which partition is looked at, and the one round that may be under way. */
+struct checkpoints {
+    bool active;
+    uint8_t mask;    /* voters that follow */
+    uint8_t missing; /* that cannot */
+    struct message_delete asked;
+    int64_t began_ns;
+    int64_t next_ns;                     /* when to send it again, or to look at the partitions */
+    uint32_t cursor;                     /* a partition: the next to be looked at */
+    uint64_t digest[MESSAGE_PARTITIONS]; /* as they were looked at last */
+    int64_t changed_ns[MESSAGE_PARTITIONS];
+    int64_t again_ns[MESSAGE_PARTITIONS];
+};
+
 struct quorum {
     struct quorum_config config;
     struct names *names;
@@ -350,6 +365,7 @@ struct quorum {
 
     struct members members;
     struct rejoin rejoin;
+    struct checkpoints checkpoints;
 
     struct peer peers[MESSAGE_VOTERS_MAX]; /* that of self is not used */
     uint64_t beat_number;                  /* of the last one sent */
@@ -544,6 +560,16 @@ bool sweep_complete(const struct quorum *quorum, uint32_t partition);
  * another listing's number and was accepted at or below the checkpoint is deleted. */
 void checkpoint_adopt(struct quorum *quorum, uint32_t partition,
                       const struct message_checkpoint *checkpoint, uint32_t listing);
+/* After loading: what a checkpoint took away is not there, also if its row still is. */
+void checkpoint_start(struct quorum *quorum);
+void checkpoint_asked(struct quorum *quorum, const struct message *message);
+void checkpoint_answered(struct quorum *quorum, const struct message *message);
+/* The record of stores changed: what was counted does not count. */
+void checkpoint_recount(struct quorum *quorum);
+/* At the end of a step: makes one, if one is due. It needs no tick of its own for that. */
+void checkpoint_end_step(struct quorum *quorum);
+/* When it wants a step in any case. */
+int64_t checkpoint_tick(const struct quorum *quorum);
 
 /* members.c */
 /* Whether this voter may vote, coordinate, and acknowledge renewals. */

@@ -1,0 +1,125 @@
+/*
+ * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains what
+ * starting over is and has the agent's program do it (holdfastd --rejoin): that one knows the
+ * store and its locks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "help.h"
+#include "json.h"
+#include "options.h"
+
+enum { PROGRAM_MAX = 4096 };
+
+static const int64_t member_timeout_ns = 1000000000;
+
+static const char *state_text(enum hf_voter_state state)
+{
+    return state == HF_VOTER_UP ? "up" : state == HF_VOTER_REFUSED ? "refused" : "down";
+}
+
+static void show_voters(const struct hf_status *status, void *arg)
+{
+    const struct cli *cli = arg;
+    struct json json;
+
+    if (!cli->json) {
+        for (size_t index = 0; index < status->voter_count; index++) {
+            const struct hf_voter_info *voter = &status->voters[index];
+
+            printf("%s %s%s%s\n", voter->name, state_text(voter->state),
+                   voter->address != NULL ? " at " : "",
+                   voter->address != NULL ? voter->address : "");
+        }
+        return;
+    }
+    json_init(&json, stdout);
+    json_open_array(&json, NULL);
+    for (size_t index = 0; index < status->voter_count; index++) {
+        const struct hf_voter_info *voter = &status->voters[index];
+
+        json_open_object(&json, NULL);
+        json_text(&json, "name", voter->name);
+        json_text(&json, "address", voter->address);
+        json_text(&json, "state", state_text(voter->state));
+        json_close_object(&json);
+    }
+    json_close_array(&json);
+    putchar('\n');
+}
+
+static int list(struct cli *cli)
+{
+    hf_client *client = NULL;
+    int status = cli_connect(cli, "member", member_timeout_ns, &client);
+
+    if (status != 0) {
+        return status;
+    }
+    int error = hf_status(client, show_voters, cli);
+    hf_disconnect(client);
+    return error == 0 ? CLI_OK : cli_fail("member", "asking the agent", error);
+}
+
+/* Runs the holdfastd that lies beside this program, or else the one that PATH has. */
+static int run_agent(const char *config)
+{
+    char path[PROGRAM_MAX];
+    char *arguments[] = {(char *)"holdfastd", (char *)"--config", (char *)config,
+                         (char *)"--rejoin", NULL};
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof("holdfastd"));
+
+    (void)fflush(stdout);
+    if (length > 0) {
+        path[length] = '\0';
+        char *slash = strrchr(path, '/');
+        if (slash != NULL) {
+            memcpy(slash + 1, "holdfastd", sizeof("holdfastd"));
+            execv(path, arguments);
+        }
+    }
+    execvp("holdfastd", arguments);
+    fprintf(stderr, "holdfast member: holdfastd cannot be run: %s\n", strerror(errno));
+    return CLI_NO_AGENT;
+}
+
+int command_member(struct cli *cli, int argc, char **argv)
+{
+    const char *config = NULL;
+    bool yes = false;
+    const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &config},
+                                        {"yes", '\0', OPTION_FLAG, &yes}};
+    struct words words;
+    int status = options_parse(cli, "member", specs, 2, argc, argv, &words);
+
+    if (status == 0 && cli->help) {
+        return help_show("member");
+    }
+    status = status != 0 ? status : words_expect("member", &words, 0, 1, "rejoin or nothing");
+    if (status != 0) {
+        return status;
+    }
+    if (words.plain_count == 0) {
+        if (config != NULL || yes) {
+            return cli_usage_error("member", "found --config or --yes, expected them after rejoin");
+        }
+        return list(cli);
+    }
+    if (strcmp(words.plain[0], "rejoin") != 0) {
+        return cli_usage_error("member", "found \"%s\", expected rejoin or nothing",
+                               words.plain[0]);
+    }
+    if (config == NULL) {
+        return cli_usage_error("member rejoin",
+                               "expected --config FILE, the configuration of this host's agent");
+    }
+    if (!yes) {
+        (void)help_show("member");
+        return cli_usage_error("member rejoin", "nothing was done; with --yes it is");
+    }
+    return run_agent(config);
+}

@@ -1,0 +1,285 @@
+/* Deletion: names that nobody uses go, from a majority at once and from the others when they are
+ * back; their tokens never come again, and nothing that lives goes with them. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+enum { NAMES_USED = 100, PARTITION = 7 };
+
+static struct cell *cell;
+static char names_used[NAMES_USED][32];
+
+static void make_cell(uint32_t voters, uint64_t seed)
+{
+    cell = cell_create(voters, seed);
+    cell->config.limits.registers = 500;
+}
+
+/* Names of one partition, so that they are many enough for a checkpoint. */
+static void setup(void)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; found < NAMES_USED; i++) {
+        char name[32];
+        int length = snprintf(name, sizeof(name), "jobs/%u", i);
+        if (names_partition(name, (size_t)length) == PARTITION) {
+            memcpy(names_used[found++], name, sizeof(name));
+        }
+    }
+    make_cell(3, 1);
+}
+
+static void teardown(void)
+{
+    cell_destroy(cell);
+}
+
+static const struct message *granted(uint32_t node, const char *name)
+{
+    const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_uint_eq(message->as.grant.name.length, strlen(name));
+    ck_assert_int_eq(memcmp(message->as.grant.name.bytes, name, strlen(name)), 0);
+    return message;
+}
+
+static uint32_t coordinator(void)
+{
+    return cell_coordinator(cell, names_used[0]);
+}
+
+/* Acquires a name for node's host; its first token. */
+static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
+{
+    cell->nodes[node].inbox_count = 0;
+    cell_acquire(cell, node, coordinator(), name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
+    cell_run(cell, 20 * CELL_MS);
+    return granted(node, name)->as.grant.token_first;
+}
+
+/* The same, and gives it back with that many tokens used. Returns the first one. */
+static uint64_t use(uint32_t node, const char *name, uint64_t id, uint64_t tokens)
+{
+    uint64_t first = acquire(node, name, id);
+    struct message_order version = granted(node, name)->as.grant.version;
+    cell_give_back(cell, node, coordinator(), name, id + 1, 1, version, first + tokens - 1);
+    cell_run(cell, 20 * CELL_MS);
+    ck_assert_ptr_nonnull(cell_got(cell, node, MESSAGE_GIVE_BACK_ACK));
+    return first;
+}
+
+static void use_all(uint64_t tokens)
+{
+    for (uint32_t i = 0; i < NAMES_USED; i++) {
+        ck_assert_uint_eq(use(coordinator(), names_used[i], 1000 + 2 * i, tokens), 1);
+    }
+}
+
+static uint32_t rows(uint32_t node)
+{
+    return cell->nodes[node].disk.register_count;
+}
+
+static uint64_t floor_at(uint32_t node)
+{
+    return cell->nodes[node].disk.checkpoints[PARTITION].floor;
+}
+
+static void settle(void)
+{
+    cell_start_all(cell);
+    cell_run(cell, 2000 * CELL_MS);
+}
+
+START_TEST(idle_names_go_and_their_tokens_do_not_come_again)
+{
+    settle();
+    use_all(5);
+    cell_run(cell, 3000 * CELL_MS);
+    for (uint32_t node = 0; node < 3; node++) {
+        ck_assert_uint_lt(rows(node), NAMES_USED);
+        ck_assert_uint_eq(floor_at(node), 5);
+    }
+    /* A name that was deleted, and one that never was, start above the floor. */
+    ck_assert_uint_gt(use(coordinator(), names_used[0], 5000, 1), 5);
+    char fresh[] = "jobs/4711";
+    uint32_t partition = names_partition(fresh, strlen(fresh));
+    uint64_t first = use(cell_coordinator(cell, fresh), fresh, 5002, 1);
+    ck_assert(partition == PARTITION ? first > 5 : first == 1);
+}
+END_TEST
+
+START_TEST(what_is_held_stays)
+{
+    settle();
+    uint64_t held = acquire(coordinator(), names_used[0], 1);
+    struct message_order version = granted(coordinator(), names_used[0])->as.grant.version;
+    for (uint32_t i = 1; i < NAMES_USED; i++) {
+        use(coordinator(), names_used[i], 1000 + 2 * i, 1);
+    }
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_gt(floor_at(coordinator()), 0);
+    cell->nodes[coordinator()].inbox_count = 0;
+    ck_assert_uint_eq(acquire(coordinator(), names_used[0], 9001), held); /* the same grant */
+    ck_assert(
+        message_order_equal(granted(coordinator(), names_used[0])->as.grant.version, version));
+}
+END_TEST
+
+/* The trap: a voter that missed the deletion must not bring the names back. */
+START_TEST(voter_that_was_away_does_not_bring_them_back)
+{
+    settle();
+    uint32_t owner = coordinator();
+    uint32_t away = (owner + 1) % 3;
+    uint32_t third = (owner + 2) % 3;
+    /* The one that goes away has seen one token used of each; afterwards there are more. */
+    use_all(1);
+    ck_assert_uint_eq(floor_at(away), 0);
+    cell_kill(cell, away);
+    cell_run(cell, 1000 * CELL_MS);
+    for (uint32_t i = 0; i < NAMES_USED; i++) {
+        use(coordinator(), names_used[i], 3000 + 2 * i, 100);
+    }
+    cell_run(cell, 3000 * CELL_MS);
+    uint64_t floor = floor_at(coordinator());
+    ck_assert_uint_gt(floor, 100);
+    ck_assert_uint_gt(rows(away), 0);
+    /* It comes back, and the one that coordinated goes: it is part of every majority. */
+    cell_start(cell, away);
+    cell_run(cell, 50 * CELL_MS);
+    cell_kill(cell, owner);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_ne(coordinator(), owner);
+    for (uint32_t i = 0; i < 5; i++) {
+        ck_assert_uint_gt(use(coordinator(), names_used[i], 7000 + 2 * i, 1), floor);
+    }
+    ck_assert_uint_ge(floor_at(third), floor);
+    cell_run(cell, 15000 * CELL_MS);
+    ck_assert_uint_ge(floor_at(away), floor); /* it has caught up, also with the deletion */
+    ck_assert_uint_lt(rows(away), NAMES_USED / 2);
+}
+END_TEST
+
+START_TEST(restart_of_all_remembers_the_floor)
+{
+    settle();
+    use_all(9);
+    cell_run(cell, 3000 * CELL_MS);
+    uint64_t floor = floor_at(0);
+    ck_assert_uint_ge(floor, 9);
+    for (uint32_t node = 0; node < 3; node++) {
+        cell_kill(cell, node);
+    }
+    settle();
+    ck_assert_uint_gt(use(coordinator(), names_used[3], 5000, 1), floor);
+}
+END_TEST
+
+/* A row that is still on the disk below its partition's checkpoint is not there. */
+START_TEST(row_below_the_checkpoint_is_not_there)
+{
+    settle();
+    use_all(3);
+    struct cell_disk saved = cell->nodes[0].disk;
+    struct quorum_register *old = calloc(saved.register_count, sizeof(*old));
+    ck_assert_ptr_nonnull(old);
+    uint32_t count = saved.register_count;
+    memcpy(old, saved.registers, count * sizeof(*old));
+    cell_run(cell, 3000 * CELL_MS);
+    uint64_t floor = floor_at(0);
+    for (uint32_t node = 0; node < 3; node++) {
+        cell_kill(cell, node);
+    }
+    ck_assert_uint_ge(floor, 3);
+    struct cell_disk *disk = &cell->nodes[0].disk;
+    struct message_order order = disk->checkpoints[PARTITION].order;
+    uint32_t put = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!message_order_before(order, old[i].accepted)) {
+            uint32_t at = 0;
+            while (at < disk->register_count &&
+                   memcmp(&disk->registers[at].name, &old[i].name, sizeof(old[i].name)) != 0) {
+                at++;
+            }
+            if (at == disk->register_count) {
+                disk->registers[disk->register_count++] = old[i];
+                put++;
+            }
+        }
+    }
+    free(old);
+    ck_assert_uint_gt(put, 0);
+    uint32_t before = rows(0);
+    settle();
+    ck_assert_uint_lt(rows(0), before); /* the rows are cleaned up */
+    ck_assert_uint_gt(use(coordinator(), names_used[3], 5000, 1), floor);
+}
+END_TEST
+
+START_TEST(one_voter_deletes_too)
+{
+    cell_destroy(cell);
+    make_cell(1, 1);
+    settle();
+    use_all(4);
+    for (uint32_t i = 0; i < 8; i++) { /* something happens, so that it looks */
+        char other[32];
+        snprintf(other, sizeof(other), "other/%u", i);
+        use(0, other, 8000 + 2 * i, 1);
+        cell_run(cell, 300 * CELL_MS);
+    }
+    ck_assert_uint_eq(floor_at(0), 4);
+    ck_assert_uint_gt(use(0, names_used[0], 9000, 1), 4);
+}
+END_TEST
+
+/* Loss and deaths while names come and go: tokens of a name only rise. */
+START_TEST(tokens_rise_through_it_all)
+{
+    uint64_t highest[NAMES_USED] = {0};
+    cell_destroy(cell);
+    make_cell(3, 4000 + (uint64_t)_i);
+    settle();
+    for (uint32_t round = 0; round < 4; round++) {
+        uint32_t victim = (uint32_t)(cell_random(cell) % 3);
+        for (uint32_t i = 0; i < NAMES_USED; i++) {
+            if (i == NAMES_USED / 2) {
+                cell_kill(cell, victim);
+                cell_run(cell, 1500 * CELL_MS);
+            }
+            uint32_t node = coordinator();
+            uint64_t first = use(node, names_used[i], 10000 * (round + 1) + 2 * i, 1 + i % 3);
+            ck_assert_uint_gt(first, highest[i]);
+            highest[i] = first + i % 3;
+        }
+        cell_start(cell, victim);
+        cell_run(cell, (int64_t)(cell_random(cell) % 3000) * CELL_MS);
+    }
+    ck_assert_uint_gt(floor_at(coordinator()), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoint");
+    TCase *tests = tcase_create("checkpoint");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, idle_names_go_and_their_tokens_do_not_come_again);
+    tcase_add_test(tests, what_is_held_stays);
+    tcase_add_test(tests, voter_that_was_away_does_not_bring_them_back);
+    tcase_add_test(tests, restart_of_all_remembers_the_floor);
+    tcase_add_test(tests, row_below_the_checkpoint_is_not_there);
+    tcase_add_test(tests, one_voter_deletes_too);
+    tcase_add_loop_test(tests, tokens_rise_through_it_all, 0, 6);
+    tcase_set_timeout(tests, 300);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

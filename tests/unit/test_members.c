@@ -1,0 +1,347 @@
+/* Membership: which store votes, which is refused, and how one starts over. */
+#include <check.h>
+#include <string.h>
+
+#include "quorum_cell.h"
+
+static struct cell *cell;
+
+static void setup(void)
+{
+    cell = cell_create(3, 1);
+    cell->natural = true;
+}
+
+static void teardown(void)
+{
+    cell_destroy(cell);
+}
+
+static enum message_standing standing(uint32_t node)
+{
+    return quorum_standing(cell->nodes[node].quorum);
+}
+
+static void expect_voting(void)
+{
+    for (uint32_t node = 0; node < cell->config.voter_count; node++) {
+        ck_assert_msg(!cell->nodes[node].up || standing(node) == MESSAGE_STANDING_VOTING,
+                      "node %u: %d, %s", node, standing(node), cell->nodes[node].log_text);
+    }
+}
+
+static void kill_all(void)
+{
+    for (uint32_t node = 0; node < cell->config.voter_count; node++) {
+        cell_kill(cell, node);
+    }
+}
+
+/* A grant through the node's coordinator; its first token. */
+static uint64_t use(const char *name, uint64_t id)
+{
+    uint32_t owner = cell_coordinator(cell, name);
+    cell->nodes[owner].inbox_count = 0;
+    cell_acquire(cell, owner, owner, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
+    /* Who starts over takes every partition's ballot from its owner, which learns of it now. */
+    cell_run(cell, 500 * CELL_MS);
+    const struct message *grant = cell_got(cell, owner, MESSAGE_GRANT);
+    ck_assert_ptr_nonnull(grant);
+    uint64_t first = grant->as.grant.token_first;
+    struct message_order version = grant->as.grant.version;
+    cell_give_back(cell, owner, owner, name, id + 1, 1, version, first);
+    cell_run(cell, 50 * CELL_MS);
+    ck_assert_ptr_nonnull(cell_got(cell, owner, MESSAGE_GIVE_BACK_ACK));
+    return first;
+}
+
+START_TEST(record_is_made_when_all_are_there)
+{
+    cell_start(cell, 0);
+    cell_start(cell, 1);
+    cell_run(cell, 6000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_EMPTY);
+    ck_assert_int_eq(standing(1), MESSAGE_STANDING_EMPTY);
+    ck_assert_str_eq(cell->nodes[0].last_log, "voter_waits");
+    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "host-c"));
+    cell_start(cell, 2);
+    cell_run(cell, 3000 * CELL_MS);
+    expect_voting();
+    for (uint32_t node = 0; node < 3; node++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            ck_assert_uint_eq(cell->nodes[node].disk.members[i].generation, 1);
+            ck_assert_uint_eq(cell->nodes[node].disk.members[i].store_id[1], i + 1);
+        }
+    }
+    use("a", 1);
+}
+END_TEST
+
+START_TEST(after_a_restart_of_all_they_vote)
+{
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    uint64_t first = use("a", 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        kill_all();
+        cell_start_all(cell);
+        cell_run(cell, 1000 * CELL_MS);
+        expect_voting();
+    }
+    ck_assert_uint_gt(use("a", 3), first);
+}
+END_TEST
+
+/* One alone does not know whether its store is an old copy. */
+START_TEST(needs_a_majority_after_a_start)
+{
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    kill_all();
+    cell_start(cell, 0);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_LISTED);
+    cell_start(cell, 1);
+    cell_run(cell, 1000 * CELL_MS);
+    expect_voting();
+}
+END_TEST
+
+static void save(struct cell_disk *copy, struct quorum_register *registers, uint32_t node)
+{
+    const struct cell_disk *disk = &cell->nodes[node].disk;
+    ck_assert_uint_le(disk->register_count, 64);
+    *copy = *disk;
+    memcpy(registers, disk->registers, disk->register_count * sizeof(*registers));
+}
+
+static void restore(const struct cell_disk *copy, const struct quorum_register *registers,
+                    uint32_t node)
+{
+    struct cell_disk *disk = &cell->nodes[node].disk;
+    struct quorum_register *own = disk->registers;
+    *disk = *copy;
+    disk->registers = own;
+    memcpy(own, registers, copy->register_count * sizeof(*own));
+}
+
+/* Also if it is started again and again: what a start writes does not make up for it. */
+START_TEST(old_copy_of_a_disk_is_refused)
+{
+    static struct cell_disk copy;
+    static struct quorum_register registers[64];
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    use("a", 1);
+    cell_kill(cell, 0);
+    save(&copy, registers, 0);
+    cell_start(cell, 0);
+    cell_run(cell, 1500 * CELL_MS);
+    for (uint32_t i = 0; i < 5; i++) {
+        use("a", 10 + 2 * i);
+        use("b", 30 + 2 * i);
+        cell_run(cell, 1100 * CELL_MS);
+    }
+    cell_kill(cell, 0);
+    restore(&copy, registers, 0);
+    for (uint32_t i = 0; i < 12; i++) {
+        cell_start(cell, 0);
+        cell_run(cell, 300 * CELL_MS);
+        ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+        ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "is an old copy: commit"));
+        ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "holdfast member rejoin"));
+        cell_kill(cell, 0);
+    }
+    cell_run(cell, 1000 * CELL_MS);
+    use("a", 100); /* the others go on */
+}
+END_TEST
+
+START_TEST(lost_store_is_refused_until_it_starts_over)
+{
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    uint64_t first = use("a", 1);
+    cell_kill(cell, 2);
+    cell_wipe(cell, 2, false);
+    cell_start(cell, 2);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_int_eq(standing(2), MESSAGE_STANDING_REFUSED);
+    ck_assert_ptr_nonnull(strstr(cell->nodes[2].log_text, "is not the one that the cell knows"));
+    ck_assert_uint_gt(use("a", 3), first);
+    cell_kill(cell, 2);
+    cell_wipe(cell, 2, true);
+    cell_start(cell, 2);
+    cell_run(cell, 5000 * CELL_MS);
+    expect_voting();
+    ck_assert(!cell->nodes[2].disk.rejoin);
+    for (uint32_t node = 0; node < 3; node++) {
+        ck_assert_uint_eq(cell->nodes[node].disk.members[2].generation, 2);
+    }
+    /* It has everything, and stays in after a restart. */
+    ck_assert_uint_eq(cell->nodes[2].disk.register_count, cell->nodes[0].disk.register_count);
+    kill_all();
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    expect_voting();
+}
+END_TEST
+
+/* The old store, should it turn up again, is not the one any more. */
+START_TEST(store_that_was_replaced_is_refused)
+{
+    static struct cell_disk copy;
+    static struct quorum_register registers[64];
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    use("a", 1);
+    cell_kill(cell, 1);
+    save(&copy, registers, 1);
+    cell_wipe(cell, 1, true);
+    cell_start(cell, 1);
+    cell_run(cell, 5000 * CELL_MS);
+    expect_voting();
+    cell_kill(cell, 1);
+    restore(&copy, registers, 1);
+    cell_start(cell, 1);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_int_eq(standing(1), MESSAGE_STANDING_REFUSED);
+}
+END_TEST
+
+/* What the lost store helped to choose must be found: only one other has the newest value. */
+START_TEST(starting_over_forgets_nothing)
+{
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t lost = (owner + 1) % 3;
+    uint32_t away = (owner + 2) % 3;
+    cell_kill(cell, away);
+    cell_run(cell, 1000 * CELL_MS);
+    uint64_t first = use("a", 1); /* chosen by owner and lost */
+    cell_kill(cell, lost);
+    cell_wipe(cell, lost, true);
+    cell_start(cell, lost);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_int_eq(standing(lost), MESSAGE_STANDING_REJOINING); /* it needs both others */
+    cell_start(cell, away);
+    cell_run(cell, 5000 * CELL_MS);
+    expect_voting();
+    cell_kill(cell, owner);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_uint_gt(use("a", 3), first);
+}
+END_TEST
+
+START_TEST(killed_while_it_starts_over)
+{
+    cell_destroy(cell);
+    cell = cell_create(5, 100 + (uint64_t)_i);
+    cell->natural = true;
+    cell_start_all(cell);
+    cell_run(cell, 1500 * CELL_MS);
+    uint64_t first = use("a", 1);
+    cell_kill(cell, 3);
+    cell_wipe(cell, 3, true);
+    for (uint32_t i = 0; i < 10; i++) {
+        cell_start(cell, 3);
+        cell_run(cell, (int64_t)(cell_random(cell) % 60) * CELL_MS);
+        cell_kill(cell, 3);
+    }
+    cell_start(cell, 3);
+    cell_run(cell, 6000 * CELL_MS);
+    expect_voting();
+    ck_assert_uint_gt(use("a", 3), first);
+}
+END_TEST
+
+START_TEST(two_different_configurations)
+{
+    cell_start(cell, 0);
+    cell_start(cell, 1);
+    cell->config.session_ttl_ns += 1000 * CELL_MS;
+    cell_start(cell, 2);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_EMPTY);
+    ck_assert_str_eq(cell->nodes[0].last_log, "rules_differ");
+    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "session_ttl: 3s here, 4s there"));
+    ck_assert_ptr_nonnull(strstr(cell->nodes[2].log_text, "session_ttl: 4s here, 3s there"));
+}
+END_TEST
+
+/* A store of a cell of one host, in a cell of three. */
+START_TEST(used_store_without_a_record)
+{
+    struct cell_disk *disk = &cell->nodes[0].disk;
+    disk->promised[5] = UINT64_C(1) << 16 | 1;
+    cell_start_all(cell);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "no record of a cell"));
+    ck_assert_int_eq(standing(1), MESSAGE_STANDING_EMPTY);
+}
+END_TEST
+
+START_TEST(loss_and_reordering)
+{
+    cell_destroy(cell);
+    cell = cell_create(_i % 2 == 0 ? 3 : 5, 500 + (uint64_t)_i);
+    cell->natural = true;
+    cell->loss_percent = 20;
+    cell->repeat_percent = 20;
+    cell->delay_max_ns = 30 * CELL_MS;
+    cell_start_all(cell);
+    cell_run(cell, 8000 * CELL_MS);
+    cell_kill(cell, 1);
+    cell_wipe(cell, 1, true);
+    cell_start(cell, 1);
+    cell_run(cell, 60000 * CELL_MS);
+    cell->loss_percent = 0;
+    cell->repeat_percent = 0;
+    cell_run(cell, 10000 * CELL_MS);
+    expect_voting();
+}
+END_TEST
+
+/* An idle cell does not keep itself busy by keeping what it saw. */
+START_TEST(idle_cell_writes_nothing)
+{
+    cell_start_all(cell);
+    cell_run(cell, 15000 * CELL_MS);
+    uint64_t commits[3];
+    for (uint32_t node = 0; node < 3; node++) {
+        commits[node] = cell->nodes[node].disk.commits;
+    }
+    cell_run(cell, 30000 * CELL_MS);
+    for (uint32_t node = 0; node < 3; node++) {
+        ck_assert_uint_eq(cell->nodes[node].disk.commits, commits[node]);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("members");
+    TCase *tests = tcase_create("members");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, record_is_made_when_all_are_there);
+    tcase_add_test(tests, after_a_restart_of_all_they_vote);
+    tcase_add_test(tests, needs_a_majority_after_a_start);
+    tcase_add_test(tests, old_copy_of_a_disk_is_refused);
+    tcase_add_test(tests, lost_store_is_refused_until_it_starts_over);
+    tcase_add_test(tests, store_that_was_replaced_is_refused);
+    tcase_add_test(tests, starting_over_forgets_nothing);
+    tcase_add_loop_test(tests, killed_while_it_starts_over, 0, 10);
+    tcase_add_test(tests, two_different_configurations);
+    tcase_add_test(tests, used_store_without_a_record);
+    tcase_add_loop_test(tests, loss_and_reordering, 0, 10);
+    tcase_add_test(tests, idle_cell_writes_nothing);
+    tcase_set_timeout(tests, 300);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
