@@ -1,14 +1,20 @@
 /*
  * Rules broken on purpose. Some functions of the lock word are renamed for the simulator
- * (real_X) and pass through here; breaking one must make a check fail, or the check is worthless.
+ * (real_X) and pass through here; breaking one must make a check fail, or the check is worthless. Those
+ * between hosts are in breaks_core.c; some are in disk.c and agent.c.
  */
 #include <string.h>
 
 #include "sim.h"
 
+bool sim_waits_for_disk(enum message_kind kind, bool own);
+
 enum breaking broken;
-const char *const break_names[] = {"nothing", "lock-delay", "tokens",  "dead-holders",
-                                   "wake",    "commit",     "readers", NULL};
+const char *const break_names[] = {
+    "nothing", "lock-delay", "tokens",      "dead-holders", "wake",   "commit",
+    "readers", "told-first", "own-vote",    "promise",      "ballot", "majority",
+    "read",    "adopt",      "old-store",   "lapse",        "mark",   "ack",
+    "lease",   "version",    "death-delay", "floor",        NULL};
 
 bool breaks_choose(const char *name)
 {
@@ -21,25 +27,36 @@ bool breaks_choose(const char *name)
     return false;
 }
 
-bool real_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
-                int64_t closed_until_ns);
-void real_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
-                uint64_t token_first, uint64_t token_last);
-bool real_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
+bool real_hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
+                    int64_t closed_until_ns);
+void real_hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
+                    uint64_t token_first, uint64_t token_last);
+bool real_hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns)
 {
-    return real_evict(agent, slot, holder, token, broken == BREAK_LOCK_DELAY ? 0 : closed_until_ns);
+    return real_hfi_evict(agent, slot, holder, token,
+                          broken == BREAK_LOCK_DELAY ? 0 : closed_until_ns);
 }
 
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last)
 {
-    real_grant(agent, slot, mode, broken == BREAK_TOKENS ? 1 : token_first, token_last);
+    real_hfi_grant(agent, slot, mode, broken == BREAK_TOKENS ? 1 : token_first, token_last);
+}
+
+/* Votes are told, or counted, before they are durable. */
+bool sim_waits_for_disk(enum message_kind kind, bool own)
+{
+    bool vote = kind == MESSAGE_ACCEPTED || kind == MESSAGE_PROMISE;
+    if (vote && broken == (own ? BREAK_OWN_VOTE : BREAK_TOLD_FIRST)) {
+        return false;
+    }
+    return quorum_waits_for_disk(kind);
 }
 
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except)
 {
-    return broken != BREAK_READERS && real_has_readers(region, slot, except);
+    return broken != BREAK_READERS && real_hfi_has_readers(region, slot, except);
 }

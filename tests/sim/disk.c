@@ -75,6 +75,7 @@ static void write_checkpoint(struct disk *disk, const struct quorum_checkpoint *
         sim_fail("the checkpoint of partition %u falls", row->partition);
     }
     *at = row->checkpoint;
+    at->floor = broken == BREAK_FLOOR ? 0 : at->floor;
 }
 
 static void write_action(struct disk *disk, const struct action *action)
@@ -178,9 +179,10 @@ static void load_rows(const struct disk *disk, struct quorum *quorum)
 
 void disk_load(const struct disk *disk, struct quorum *quorum)
 {
-    HF_CHECK(quorum_load_round(quorum, disk->round));
+    bool forget = broken == BREAK_PROMISE || broken == BREAK_BALLOT;
+    HF_CHECK(quorum_load_round(quorum, broken == BREAK_BALLOT ? 0 : disk->round));
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        struct quorum_promise promise = {.ballot = disk->promised[p]};
+        struct quorum_promise promise = {.ballot = forget ? 0 : disk->promised[p]};
         message_partition_add(&promise.partitions, p);
         HF_CHECK(promise.ballot == 0 || quorum_load_promise(quorum, &promise));
         struct quorum_checkpoint checkpoint = {.partition = p, .checkpoint = disk->checkpoints[p]};

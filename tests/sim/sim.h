@@ -12,7 +12,7 @@
  *   check.c    what must be true of holds, told from outside
  *   watch.c    what must be true of messages and disks, told from outside
  *   faults.c   what a seed allows, and when it happens; healing
- *   breaks.c   rules that are broken on purpose, to see the checks fail
+ *   breaks.c   rules that are broken on purpose, to see the checks fail; breaks_core.c
  *   main.c     seeds and the command line
  *   shrink.c   makes a failing run smaller
  *
@@ -187,7 +187,7 @@ struct sim_agent {
     uint32_t starts;
     struct disk disk;
     uint64_t opened_commit; /* what the disk had when the agent started */
-    struct disk *copy; /* an old copy of it; NULL: none */
+    struct disk *copy;      /* an old copy of it; NULL: none */
     enum store_state store;
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
     struct lease_file lease_file;
@@ -452,6 +452,21 @@ enum breaking {
     BREAK_WAKE,
     BREAK_COMMIT,
     BREAK_READERS,
+    BREAK_TOLD_FIRST,  /* a vote is told before it is durable */
+    BREAK_OWN_VOTE,    /* the own vote is counted before it is durable */
+    BREAK_PROMISE,     /* promises are forgotten by a restart */
+    BREAK_BALLOT,      /* so are rounds: a ballot is used again */
+    BREAK_MAJORITY,    /* one vote less will do */
+    BREAK_READ,        /* a new coordinator asks nobody what there is */
+    BREAK_ADOPT,       /* older values are taken over */
+    BREAK_OLD_STORE,   /* any store votes */
+    BREAK_LAPSE,       /* voters count the ttl short */
+    BREAK_MARK,        /* a session is marked without a look whether it has lapsed */
+    BREAK_ACK,         /* a marked session is acknowledged */
+    BREAK_LEASE,       /* a lease runs from the answer */
+    BREAK_VERSION,     /* a give-back's version is ignored */
+    BREAK_DEATH_DELAY, /* no lock-delay behind a dead session */
+    BREAK_FLOOR,       /* checkpoints forget their floor */
 };
 extern enum breaking broken;
 

@@ -1,0 +1,122 @@
+/*
+ * Rules of the protocol between hosts that are broken on purpose: functions of the quorum core, of
+ * the renewal and of the host core are renamed for the simulator (real_X) and pass through here.
+ * It looks into the core's private state, as nobody else outside does.
+ */
+#include <string.h>
+
+#include "core/renewal.h"
+#include "quorum/state.h"
+#include "sim.h"
+
+uint32_t real_quorum_majority(const struct quorum *quorum);
+int64_t real_quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
+bool real_members_votes(const struct quorum *quorum);
+bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
+bool real_acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
+void real_session_renew(struct quorum *quorum, const struct message *message);
+void real_session_mark(struct quorum *quorum, const struct message *message);
+void real_work_request(struct quorum *quorum, const struct message *message);
+void real_renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
+                        struct actions *actions);
+
+/* One vote less than a majority. */
+uint32_t quorum_majority(const struct quorum *quorum)
+{
+    uint32_t majority = real_quorum_majority(quorum);
+    return broken == BREAK_MAJORITY && majority > 1 ? majority - 1 : majority;
+}
+
+/* A voter takes a session for lapsed early; a coordinator waits for no lock-delay. */
+int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns)
+{
+    bool session = duration_ns == quorum->config.session_ttl_ns;
+    if (session && broken == BREAK_LAPSE) {
+        return duration_ns / 4;
+    }
+    return !session && broken == BREAK_DEATH_DELAY ? 0 : real_quorum_long_ns(quorum, duration_ns);
+}
+
+/* A store that is lost, or an old copy, votes. */
+bool members_votes(const struct quorum *quorum)
+{
+    return broken == BREAK_OLD_STORE || real_members_votes(quorum);
+}
+
+/* A name that is not here has no value: no majority is asked. */
+bool sweep_complete(const struct quorum *quorum, uint32_t partition)
+{
+    return broken == BREAK_READ || real_sweep_complete(quorum, partition);
+}
+
+/* What another acceptor has is taken over, even if it is older. */
+bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value)
+{
+    uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
+    struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    if (broken == BREAK_ADOPT && record != NULL) {
+        record_set_accepted(record, (struct message_order){0, 0});
+    }
+    return real_acceptor_adopt(quorum, value);
+}
+
+/* A marked session is acknowledged all the same. */
+void session_renew(struct quorum *quorum, const struct message *message)
+{
+    uint32_t index = 0;
+    if (broken != BREAK_ACK || !quorum_find_agent(quorum, &message->as.renew.agent, &index)) {
+        real_session_renew(quorum, message);
+        return;
+    }
+    uint32_t marked = quorum->agents[index].marked;
+    quorum->agents[index].marked = 0;
+    real_session_renew(quorum, message);
+    quorum->agents[index].marked = marked;
+}
+
+/* Polled lapsed is enough to be marked, whatever came since. */
+void session_mark(struct quorum *quorum, const struct message *message)
+{
+    uint32_t index = 0;
+    if (broken == BREAK_MARK && quorum_find_agent(quorum, &message->as.session.agent, &index)) {
+        struct agent_record *agent = &quorum->agents[index];
+        int64_t heard_ns = agent->heard_ns;
+        int64_t since_ns = quorum->fresh_since_ns;
+        agent->heard_ns = agent->heard_older_ns = quorum->fresh_since_ns = INT64_MIN / 2;
+        real_session_mark(quorum, message);
+        agent->heard_ns = heard_ns;
+        quorum->fresh_since_ns = since_ns;
+        return;
+    }
+    real_session_mark(quorum, message);
+}
+
+/* A give-back is for whatever version the register has by now. */
+void work_request(struct quorum *quorum, const struct message *message)
+{
+    const struct message_give_back *back = &message->as.give_back;
+    uint32_t name = message->kind == MESSAGE_GIVE_BACK
+                        ? names_find(quorum->names, back->name.bytes, back->name.length)
+                        : NAMES_NONE;
+    const struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    if (broken == BREAK_VERSION && record != NULL) {
+        struct message changed;
+        message_copy(&changed, message);
+        changed.as.give_back.version = record_version(record);
+        real_work_request(quorum, &changed);
+        return;
+    }
+    real_work_request(quorum, message);
+}
+
+/* The lease runs from the answer's arrival. */
+void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
+                   struct actions *actions)
+{
+    uint64_t id = message->as.renew_ack.renewal_id;
+    struct renewal_sent *sent = &renewal->sent[id % RENEWAL_REMEMBERED];
+    if (broken == BREAK_LEASE && sent->id == id) {
+        sent->sent_ns = now_ns;
+    }
+    real_renewal_acked(renewal, message, now_ns, actions);
+}

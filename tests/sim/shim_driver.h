@@ -1,0 +1,16 @@
+/* Put in front of the driver when it is built for the simulator: which messages wait for the disk
+ * can be broken (breaks.c). */
+#ifndef SIM_SHIM_DRIVER_H
+#define SIM_SHIM_DRIVER_H
+
+#include <stdbool.h>
+
+#include "core/quorum.h"
+
+/* own: a message to the own quorum core. */
+bool sim_waits_for_disk(enum message_kind kind, bool own);
+
+#define quorum_waits_for_disk(kind)                                                                \
+    sim_waits_for_disk(kind, __builtin_strcmp(__func__, "send_to_self") == 0)
+
+#endif
