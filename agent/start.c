@@ -437,6 +437,8 @@ static void make_renewal(struct agent *agent)
                                     .session_ttl_ns = host->session_ttl_ns,
                                     .grace_period_ns = host->grace_ns,
                                     .max_drift_percent = host->max_drift_percent,
+                                    .asks_epoch = host->voter_count > 1 ||
+                                                  host->self == HOST_OBSERVER,
                                     .rules = message_rules_digest(&agent->rules)};
     struct message header = {.membership = agent->meta.membership,
                              .from = host->agent,

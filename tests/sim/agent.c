@@ -208,6 +208,7 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
                                     .session_ttl_ns = SIM_TTL_NS,
                                     .grace_period_ns = SIM_GRACE_NS,
                                     .max_drift_percent = SIM_DRIFT_PERCENT,
+                                    .asks_epoch = world.agent_count > 1,
                                     .rules = message_rules_digest(rules)};
     address_of(agent, config.advertise, sizeof(config.advertise));
     for (uint32_t i = 0; i < world.voters; i++) {

@@ -16,12 +16,15 @@ static struct action items[RENEWAL_ACTIONS];
 static struct actions actions;
 static int64_t now;
 
+static bool asks_epoch;
+
 static void start(uint32_t voters, bool adopted)
 {
     struct renewal_config config = {.voter_count = voters,
                                     .session_ttl_ns = TTL,
                                     .grace_period_ns = GRACE,
                                     .max_drift_percent = 10,
+                                    .asks_epoch = asks_epoch,
                                     .rules = 4711,
                                     .advertise = "tcp://10.0.0.1:7411"};
     struct message header;
@@ -46,7 +49,8 @@ static uint64_t sent(uint32_t voter)
         const struct action *action = &items[i];
         ck_assert_int_eq(action->kind, ACTION_SEND);
         ck_assert(message_valid(&action->as.send.message));
-        ck_assert_uint_eq(action->as.send.message.as.renew.epoch, 4);
+        uint32_t epoch = action->as.send.message.as.renew.epoch;
+        ck_assert(epoch == 4 || (asks_epoch && epoch == 0));
         ck_assert_uint_eq(action->as.send.message.as.renew.rules, 4711);
         ck_assert_str_eq(action->as.send.message.as.renew.advertise, "tcp://10.0.0.1:7411");
         if (action->as.send.to == voter) {
@@ -223,6 +227,49 @@ START_TEST(adopted_session_is_lost_if_nobody_renews_it)
 }
 END_TEST
 
+/* Trap: a store that was lost, or is an old copy, begins a session that another one was. */
+START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
+{
+    asks_epoch = true;
+    start(3, false);
+    uint64_t id = sent(0);
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
+    ack_as(0, id, false, 4, 0);
+    ack_as(0, id, false, 9, 0); /* the same voter again is no majority */
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ack_as(1, id, true, 0, 4); /* not an answer to that question */
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ack_as(2, id, false, 1, 0);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
+    ck_assert_uint_eq(renewal_epoch(&renewal), 9);
+    actions.count = 0;
+    renewal_start(&renewal, 10, false, now, 1, &actions); /* in this process: no need to ask */
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 10);
+    asks_epoch = false;
+}
+END_TEST
+
+START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
+{
+    asks_epoch = true;
+    start(3, false);
+    ack_as(0, sent(0), false, 3, 0);
+    uint64_t id = next_round(2); /* nobody but one answered: asked again */
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
+    actions.count = 0;
+    ack_as(2, id, false, 2, 0);
+    id = sent(0);
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 4);
+    ck_assert_int_eq(items[0].as.send.message.as.renew.echo.issued_ns, 5000 * MS);
+    ack(0, id, true);
+    ack(2, id, true);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    asks_epoch = false;
+    start(3, true);
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 4);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewal");
@@ -234,6 +281,8 @@ int main(void)
     tcase_add_test(tests, jeopardy_ends_in_time_or_never);
     tcase_add_test(tests, dead_when_a_majority_says_so);
     tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);
+    tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
+    tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -110,6 +110,29 @@ START_TEST(echo_of_an_earlier_process)
 }
 END_TEST
 
+/* Epoch 0 asks which there were: from renewals, marks and grants, the last two through a restart. */
+START_TEST(the_highest_epoch_is_told_to_who_asks)
+{
+    struct cell *cell = start();
+    const struct message_echo none = {0};
+    ck_assert_uint_eq(renew(cell, 0, 1, none)->dead_epoch, 0);
+    struct message_echo echo = renew(cell, 6, 2, none)->echo;
+    ck_assert(renew(cell, 6, 3, echo)->extended);
+    ck_assert_uint_eq(renew(cell, 0, 4, none)->dead_epoch, 6);
+    ck_assert(!renew(cell, 0, 5, echo)->extended);
+    cell_run(cell, 1000 * CELL_MS); /* coordinators are there */
+    for (uint32_t to = 0; to < 3; to++) {
+        cell_acquire(cell, 1, to, "granted", 1, 6, MESSAGE_MODE_EXCLUSIVE, 100);
+    }
+    cell_run(cell, 500 * CELL_MS);
+    cell_kill(cell, 0);
+    cell_start(cell, 0);
+    cell_run(cell, 1000 * CELL_MS); /* it votes again */
+    ck_assert_uint_eq(renew(cell, 0, 6, none)->dead_epoch, 6);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Trap: renewals arrive, answers do not: such a host's session ends. */
 START_TEST(one_way_link)
 {
@@ -226,6 +249,7 @@ int main(void)
     tcase_add_test(tests, marked_is_dead_for_ever);
     tcase_add_test(tests, start_and_stall_renew_everybody);
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
+    tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

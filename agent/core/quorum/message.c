@@ -253,7 +253,7 @@ static bool request_valid(const struct message *message)
 
     switch (message->kind) {
     case MESSAGE_RENEW:
-        return session_valid(&renew->agent, renew->epoch) &&
+        return agent_name_valid(&renew->agent) && /* epoch 0: asks which it had */
                memcmp(&renew->agent, &message->from, sizeof(renew->agent)) == 0 &&
                address_valid(renew->advertise);
     case MESSAGE_ACQUIRE:
@@ -285,7 +285,7 @@ static bool answer_valid(const struct message *message)
 
     switch (message->kind) {
     case MESSAGE_RENEW_ACK:
-        return session_valid(&message->as.renew_ack.agent, message->as.renew_ack.epoch);
+        return agent_name_valid(&message->as.renew_ack.agent);
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:
         return session_valid(&grant->agent, grant->epoch) && grant->name.length > 0 &&

@@ -221,6 +221,20 @@ static bool agents_of(struct quorum *quorum, const struct message_value *value,
     return true;
 }
 
+/* For an agent that lost its store and asks which epochs it had (session_renew()). */
+static void note_epochs(struct quorum *quorum, const struct message_value *value,
+                        const struct share *shares, uint32_t owner)
+{
+    for (uint32_t i = 0; value->mode == MESSAGE_MODE_SHARED && i < value->share_count; i++) {
+        struct agent_record *agent = &quorum->agents[shares[i].agent];
+        agent->granted = shares[i].epoch > agent->granted ? shares[i].epoch : agent->granted;
+    }
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
+        struct agent_record *agent = &quorum->agents[owner];
+        agent->granted = value->epoch > agent->granted ? value->epoch : agent->granted;
+    }
+}
+
 bool record_from_value(struct quorum *quorum, const struct message_value *value,
                        struct record *record)
 {
@@ -235,6 +249,7 @@ bool record_from_value(struct quorum *quorum, const struct message_value *value,
     record_drop(quorum, record);
     record_blank(record, 0);
     record_set_version(record, value->version);
+    note_epochs(quorum, value, shares, owner);
     record->token_first = value->token_first;
     record->lock_delay_ms = value->lock_delay_ms;
     record->permits = value->permits;

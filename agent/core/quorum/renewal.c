@@ -55,7 +55,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     message_copy(&action->as.send.message, &renewal->header);
     struct message_renew *renew = &action->as.send.message.as.renew;
     renew->agent = renewal->header.from;
-    renew->epoch = renewal->epoch;
+    renew->epoch = renewal->asking ? 0 : renewal->epoch;
     renew->renewal_id = id;
     renew->echo = renewal->voters[voter].echo;
     renew->rules = renewal->config.rules;
@@ -69,13 +69,14 @@ static void send_round(struct renewal *renewal, int64_t now_ns, struct actions *
         renewal->voters[voter].hurried = false;
         send_to(renewal, voter, id, actions);
     }
-    renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / 3;
+    renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / (renewal->asking ? 12 : 3);
 }
 
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
                    uint64_t random, struct actions *actions)
 {
     HF_CHECK(epoch > renewal->epoch && now_ns > 0);
+    renewal->asking = renewal->config.asks_epoch && renewal->epoch == 0 && !adopted;
     renewal->epoch = epoch;
     renewal->adopted = adopted;
     renewal->lost = false;
@@ -138,6 +139,32 @@ static bool find_voter(const struct renewal *renewal, const struct message_agent
     return false;
 }
 
+/*
+ * A voter told the highest epoch that it knows of this agent. A store that was lost, or is an old
+ * copy, does not know which its sessions had, and one that is used twice would be granted what the
+ * other still holds. What was granted is known by one voter of any majority.
+ */
+static void epoch_told(struct renewal *renewal, uint32_t voter, uint32_t epoch, int64_t now_ns,
+                       struct actions *actions)
+{
+    uint32_t count = 0;
+    renewal->told |= (uint8_t)(1U << voter);
+    renewal->told_epoch = epoch > renewal->told_epoch ? epoch : renewal->told_epoch;
+    for (uint32_t i = 0; i < renewal->config.voter_count; i++) {
+        count += renewal->told >> i & 1;
+    }
+    if (count < majority(renewal)) {
+        return;
+    }
+    renewal->asking = false;
+    if (renewal->told_epoch >= renewal->epoch) {
+        renewal->epoch = renewal->told_epoch;
+        renewal->lost = true;
+    } else {
+        send_round(renewal, now_ns, actions);
+    }
+}
+
 void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                    struct actions *actions)
 {
@@ -145,7 +172,8 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     uint32_t index = 0;
     /* Lost stays lost: time is asked before the answer that came too late is counted. */
     renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
-    if (renewal->epoch == 0 || renewal->lost || ack->epoch != renewal->epoch ||
+    uint32_t asked = renewal->asking ? 0 : renewal->epoch;
+    if (renewal->epoch == 0 || renewal->lost || ack->epoch != asked ||
         memcmp(&ack->agent, &renewal->header.from, sizeof(ack->agent)) != 0 ||
         !find_voter(renewal, &message->from, &index)) {
         return;
@@ -156,6 +184,11 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
         return;
     }
     voter->answered_ns = now_ns;
+    if (renewal->asking) {
+        voter->echo = ack->echo; /* so that what follows extends */
+        epoch_told(renewal, index, ack->dead_epoch, now_ns, actions);
+        return;
+    }
     if (ack->dead_epoch > voter->dead_epoch) {
         voter->dead_epoch = ack->dead_epoch;
     }

@@ -64,6 +64,15 @@ static void refuse_rules(struct quorum *quorum, uint32_t index, const struct mes
     members_answer(quorum, index, NULL);
 }
 
+/* That any session of the agent had, as far as is known here. What it was ever granted and has not
+ * given back is known so by one voter of any majority. */
+static uint32_t highest_epoch(const struct agent_record *agent)
+{
+    uint32_t epoch = agent->epoch > agent->marked ? agent->epoch : agent->marked;
+    epoch = agent->dead > epoch ? agent->dead : epoch;
+    return agent->granted > epoch ? agent->granted : epoch;
+}
+
 void session_renew(struct quorum *quorum, const struct message *message)
 {
     const struct message_renew *renew = &message->as.renew;
@@ -82,7 +91,7 @@ void session_renew(struct quorum *quorum, const struct message *message)
     }
     bool dead = renew->epoch <= agent->marked;
     bool extended = false;
-    if (!dead) {
+    if (!dead && renew->epoch != 0) {
         follow_epoch(agent, renew->epoch);
         extended = renew->epoch == agent->epoch && echo_is_fresh(quorum, agent, &renew->echo);
     }
@@ -102,7 +111,7 @@ void session_renew(struct quorum *quorum, const struct message *message)
     ack->echo.incarnation = quorum->incarnation;
     ack->echo.issued_ns = quorum->stamp_ns;
     ack->extended = extended;
-    ack->dead_epoch = agent->marked;
+    ack->dead_epoch = renew->epoch == 0 ? highest_epoch(agent) : agent->marked;
 }
 
 static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind,

@@ -101,6 +101,7 @@ struct agent_record {
     /* Voter's side. */
     uint32_t epoch;          /* the highest that renewed here */
     uint32_t marked;         /* epochs up to this one are dead, durably; 0: none */
+    uint32_t granted;        /* the highest that any value stored here was granted to */
     int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
     int64_t heard_older_ns;  /* of any epoch before */
     int64_t echo_counted_ns; /* stamp of the echo counted last */

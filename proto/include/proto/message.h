@@ -103,18 +103,18 @@ struct message_checkpoint {
 /* The numbers are the wire's: never renumbered, new ones at the end of their half. */
 enum message_kind {
     /* For a voter's quorum core. */
-    MESSAGE_PREPARE = 1,  /* coordinator -> acceptor */
-    MESSAGE_PROMISE,      /* its answer */
-    MESSAGE_READ,         /* coordinator -> acceptor */
-    MESSAGE_VALUE,        /* its answer */
-    MESSAGE_ACCEPT,       /* coordinator -> acceptor */
-    MESSAGE_ACCEPTED,     /* its answer */
-    MESSAGE_RENEW,        /* host -> voter */
-    MESSAGE_POLL,         /* coordinator -> voter: has this session lapsed? */
-    MESSAGE_POLLED,       /* its answer */
-    MESSAGE_MARK,         /* coordinator -> voter: mark it dead if it has lapsed by now */
-    MESSAGE_MARKED,       /* its answer */
-    MESSAGE_ACQUIRE,      /* host -> coordinator, as the next three */
+    MESSAGE_PREPARE = 1, /* coordinator -> acceptor */
+    MESSAGE_PROMISE,     /* its answer */
+    MESSAGE_READ,        /* coordinator -> acceptor */
+    MESSAGE_VALUE,       /* its answer */
+    MESSAGE_ACCEPT,      /* coordinator -> acceptor */
+    MESSAGE_ACCEPTED,    /* its answer */
+    MESSAGE_RENEW,       /* host -> voter */
+    MESSAGE_POLL,        /* coordinator -> voter: has this session lapsed? */
+    MESSAGE_POLLED,      /* its answer */
+    MESSAGE_MARK,        /* coordinator -> voter: mark it dead if it has lapsed by now */
+    MESSAGE_MARKED,      /* its answer */
+    MESSAGE_ACQUIRE,     /* host -> coordinator, as the next three */
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
     MESSAGE_BREAK,        /* an administrator's; the coordinator passes it on to the owners */
@@ -209,7 +209,7 @@ struct message_echo {
 
 struct message_renew {
     struct message_agent agent;
-    uint32_t epoch;
+    uint32_t epoch; /* 0: asks which was the highest that it had: ACK's dead_epoch */
     uint64_t renewal_id;
     struct message_echo echo; /* of this voter's last acknowledgement */
     uint64_t rules; /* message_rules_digest(); a voter with other rules acknowledges nothing */
@@ -222,7 +222,8 @@ struct message_renew_ack {
     uint64_t renewal_id; /* of the renewal that it answers */
     struct message_echo echo;
     bool extended;       /* only these count */
-    uint32_t dead_epoch; /* all epochs of the agent up to this one are marked here; 0: none */
+    uint32_t dead_epoch; /* all epochs of the agent up to this one are marked here; 0: none. With
+                            epoch 0: the highest known here */
 };
 
 /* POLL and MARK: all epochs of the agent up to epoch. */
@@ -349,11 +350,11 @@ struct message_owner {
  * true and it is not older than the take-over timeout.
  */
 struct message_beat {
-    uint64_t number;   /* of this beat; from a random start, rising */
-    uint64_t echo;     /* the number of the receiver's last beat that arrived here, 0: none */
-    bool majority;     /* a majority echoed a beat of the sender's that is not too old */
-    bool votes;        /* the sender is a voter in good standing */
-    uint64_t ballot;   /* the highest under which it coordinates; 0: nothing */
+    uint64_t number; /* of this beat; from a random start, rising */
+    uint64_t echo;   /* the number of the receiver's last beat that arrived here, 0: none */
+    bool majority;   /* a majority echoed a beat of the sender's that is not too old */
+    bool votes;      /* the sender is a voter in good standing */
+    uint64_t ballot; /* the highest under which it coordinates; 0: nothing */
     struct message_partitions owned;
 };
 

@@ -31,7 +31,9 @@ struct renewal_config {
     int64_t session_ttl_ns;
     int64_t grace_period_ns;
     uint32_t max_drift_percent;
-    uint64_t rules; /* message_rules_digest() of what this agent takes the cell's rules for */
+    bool asks_epoch; /* the first session, if it is a new one, waits for what a majority knows of
+                        epochs that this agent had: its store may be new, or an old copy */
+    uint64_t rules;  /* message_rules_digest() of what this agent takes the cell's rules for */
     char advertise[MESSAGE_ADDRESS_MAX];
 };
 
@@ -58,6 +60,9 @@ struct renewal {
     uint32_t epoch;        /* 0: not started */
     bool adopted;
     bool lost;
+    bool asking;         /* which epochs there were: sends epoch 0 until a majority has told */
+    uint32_t told_epoch; /* the highest that was told */
+    uint8_t told;        /* by which voters */
     int64_t started_ns;
     int64_t next_round_ns;
     int64_t deadline_ns; /* 0: never safe yet */
@@ -73,7 +78,8 @@ void renewal_init(struct renewal *renewal, const struct renewal_config *config,
 /*
  * Starts session epoch (durable already, from 1; higher than any that this agent had, unless
  * adopted: the same as before) and sends the first renewals. random keeps answers to an earlier
- * process apart. An adopted session that no majority renews within ttl + grace is lost; a new one
+ * process apart. If the voters know an epoch as high as this one, it is lost at once, and
+ * renewal_epoch() is the one that they know. An adopted session that no majority renews within ttl + grace is lost; a new one
  * has nothing to lose and waits for ever. Needs RENEWAL_ACTIONS of room, as all below.
  */
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
