@@ -229,6 +229,18 @@ void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t ep
     }
 }
 
+enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot)
+{
+    struct pick pick = queue_first(region, slot, false);
+    uint32_t seat = 0;
+    if (!pick.found && hfi_queue(region, slot, &seat, 1) > 0) {
+        pick = (struct pick){true, seat, atomic_load(hfi_seat_wait(region, seat))};
+    }
+    return !pick.found                    ? HFI_GRANT_NONE
+           : pick.value & HFI_WAIT_SHARED ? HFI_GRANT_SHARED
+                                          : HFI_GRANT_EXCLUSIVE;
+}
+
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size)
 {
     size_t count = 0;

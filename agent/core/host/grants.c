@@ -72,14 +72,13 @@ static const uint64_t TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 /* The mode that the first of the local queue needs; `otherwise` if nobody waits. */
 static uint8_t wanted_mode(const struct host *host, struct place at, uint8_t otherwise)
 {
-    const struct hfi_region *region = &host->spaces[at.space].region;
-    uint32_t seat = 0;
-    if (!(atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS)) ||
-        hfi_queue(region, at.slot, &seat, 1) == 0) {
-        return otherwise;
+    enum hfi_grant wanted = HFI_GRANT_NONE;
+    if (atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS)) {
+        wanted = hfi_wanted(&host->spaces[at.space].region, at.slot);
     }
-    uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
-    return wait & HFI_WAIT_SHARED ? MESSAGE_MODE_SHARED : MESSAGE_MODE_EXCLUSIVE;
+    return wanted == HFI_GRANT_NONE     ? otherwise
+           : wanted == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
+                                        : MESSAGE_MODE_EXCLUSIVE;
 }
 
 void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,

@@ -158,6 +158,10 @@ void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 /* The queue of a slot in order, for showing it: seat numbers into seats[], their count returned. */
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
+/* What the first of the queue needs: a shared or an exclusive grant, or none: nobody waits. Who barges
+ * comes behind all who do not. */
+enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
+
 /* Whether any reader's cell of the slot counts, except that of seat `except`. */
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
