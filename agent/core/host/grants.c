@@ -223,8 +223,8 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
 /*
  * A shared grant. Readers are served; a writer needs another one. A bell that rings while only
  * readers are inside and nobody waits may be one that wants to write as well (hfi_upgrade): it
- * cannot leave for that, so the grant is changed, if no other host shares it. Not if the next tokens
- * need another slot, which nobody can move to who is inside.
+ * cannot leave for that, so the grant is changed, if no other host shares it. Not if the next
+ * tokens need another slot, which nobody can move to who is inside.
  */
 static void attend_shared(struct host *host, struct place at, struct host_actions *actions)
 {
