@@ -63,17 +63,17 @@ struct cell {
     uint32_t loss_percent;
     uint32_t repeat_percent;
     int64_t delay_max_ns;
-    bool cut[CELL_NODES][CELL_NODES]; /* from, to */
+    bool cut[CELL_NODES][CELL_NODES];      /* from, to */
     uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to: bits of message kinds that get lost */
-    bool silent;                      /* nobody is told that a link broke, or is there again */
+    bool silent;                           /* nobody is told that a link broke, or is there again */
     /* A node that starts has to find out with the others whether it may vote. Else all others seem
      * to tell it at once that it may: tests that are not about that need not run them. */
     bool natural;
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
     uint32_t packet_count;
-    struct message *others; /* to agents that are no voters, the last of CELL_INBOX */
-    uint32_t other_count;   /* in all */
+    struct message *others;          /* to agents that are no voters, the last of CELL_INBOX */
+    uint32_t other_count;            /* in all */
     struct message *own;             /* those of a node to itself, of a step */
     uint64_t sent[MESSAGE_KIND_END]; /* messages by kind, also those of a node to itself */
     /* Sees every message that is sent, when what it waits for is durable. */

@@ -119,7 +119,7 @@ enum action_kind {
 };
 
 struct action_send {
-    uint32_t to; /* an agent: quorum_agent_name() says which; below voter_count: that voter */
+    uint32_t to;   /* an agent: quorum_agent_name() says which; below voter_count: that voter */
     uint8_t relay; /* a voter that is to pass it on, or QUORUM_NO_RELAY */
     struct message message;
 };
