@@ -44,6 +44,8 @@ static int note_show(const struct hf_lock_info *info, void *arg)
     show->closed_ns = info->closed_ns;
     show->holders = info->holder_count;
     show->waiters = info->waiter_count;
+    snprintf(show->coordinator, sizeof(show->coordinator), "%s",
+             info->coordinator ? info->coordinator : "");
     if (info->holder_count > 0) {
         show->holder_pid = info->holders[0].pid;
         show->holder_uid = info->holders[0].uid;

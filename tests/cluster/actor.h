@@ -58,6 +58,7 @@ struct actor_show {
     int64_t holder_uid;
     uint64_t holder_token;
     int64_t waiter_pids[64];
+    char coordinator[33]; /* "": unknown */
 };
 
 struct actor_reply {

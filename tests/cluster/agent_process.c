@@ -1,6 +1,7 @@
 /* See agent_process.h: real agents in folders of their own, killed and started again. */
 #include "agent_process.h"
 
+#include "network.h"
 #include "require.h"
 
 #include <dirent.h>
@@ -233,6 +234,9 @@ static void agent_exec(const struct agent_process *agent)
     int log = open(agent->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(log, 2);
     dup2(log, 1);
+    if (agent->keeper != 0) {
+        network_enter(agent->keeper);
+    }
     unsetenv("HOLDFAST_SOCKET");
     unsetenv("NOTIFY_SOCKET");
     snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);

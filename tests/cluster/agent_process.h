@@ -20,7 +20,8 @@ enum { GUARD_MS = 20000 };
 #define MS INT64_C(1000000)
 
 struct agent_process {
-    pid_t pid; /* 0: it does not run */
+    pid_t pid;    /* 0: it does not run */
+    pid_t keeper; /* whose network and mount namespaces it enters (network.h); 0: none */
     bool configured;
     char folder[64];
     char socket[96];

@@ -138,9 +138,11 @@ struct hold {
     uint32_t pid;
     enum history_mode mode;
     uint64_t token;
-    int64_t begin_ns; /* when ACQUIRED was logged */
-    int64_t end_ns;   /* it certainly lasted until then */
-    bool ordered;     /* it certainly held at begin_ns */
+    int64_t begin_ns;  /* when ACQUIRED was logged */
+    int64_t end_ns;    /* it certainly lasted until then */
+    int64_t closed_ns; /* nobody else may hold before; end_ns, or later behind one that vanished */
+    bool ordered;      /* it certainly held at begin_ns */
+    uint8_t host;
 };
 
 enum stage { STAGE_NONE, STAGE_WAITING, STAGE_HOLDING, STAGE_RELEASED };
@@ -152,6 +154,8 @@ struct relation {
     int64_t attempt_ns;
     int64_t sure_ns;     /* the last moment at which it certainly held, without its end's help */
     int64_t deadline_ns; /* 0: not known */
+    int64_t delay_ns;
+    bool firm;
     struct hold hold;
 };
 
@@ -186,6 +190,7 @@ static void emit_hold(struct check *check, struct relation *relation, int64_t en
 {
     struct hold *hold = &relation->hold;
     hold->end_ns = end_ns;
+    hold->closed_ns = released ? end_ns : end_ns + relation->delay_ns;
     hold->ordered = released || relation->deadline_ns == 0 ||
                     hold->begin_ns < relation->deadline_ns;
     check->holds[check->hold_count++] = *hold;
@@ -234,13 +239,27 @@ static void on_acquired(struct check *check, struct relation *relation,
     relation->stage = STAGE_HOLDING;
     relation->sure_ns = event->time_ns;
     relation->deadline_ns = event->deadline_ns;
+    relation->firm = event->firm;
+    relation->delay_ns = event->mode == HISTORY_EXCLUSIVE ? event->delay_ns : 0;
     relation->hold = (struct hold){
         .lock = event->lock,
         .pid = event->pid,
+        .host = event->host,
         .mode = event->mode,
         .token = event->token,
         .begin_ns = event->time_ns,
     };
+}
+
+/* How long a hold certainly lasted that its holder did not release. until_ns: it was told then, or
+ * nobody looked any more. */
+static int64_t certain_end(const struct relation *relation, int64_t until_ns)
+{
+    int64_t end_ns = relation->sure_ns;
+    if (relation->firm && relation->deadline_ns != 0) {
+        end_ns = relation->deadline_ns < until_ns ? relation->deadline_ns : until_ns;
+    }
+    return end_ns > relation->sure_ns ? end_ns : relation->sure_ns;
 }
 
 /*
@@ -253,6 +272,7 @@ static void on_killed(struct check *check)
     for (size_t i = 0; i < actor->relation_count; i++) {
         struct relation *relation = &actor->relations[i];
         if (relation->stage == STAGE_RELEASED) {
+            relation->delay_ns = 0; /* nor that it vanished */
             emit_hold(check, relation, relation->sure_ns, false);
         } else if (relation->stage == STAGE_HOLDING) {
             int64_t end_ns = actor->kill_sent ? actor->kill_sent_ns : relation->sure_ns;
@@ -315,7 +335,7 @@ static void on_lock_event(struct check *check, const struct history_event *event
         relation->hold.end_ns = event->time_ns;
         break;
     case HISTORY_LOST:
-        emit_hold(check, relation, relation->sure_ns, false);
+        emit_hold(check, relation, certain_end(relation, event->time_ns), false);
         break;
     case HISTORY_GAVE_UP:
         relation->stage = STAGE_NONE;
@@ -345,7 +365,7 @@ static void end_actor(struct check *check)
         struct relation *relation = &actor->relations[i];
         settle_release(check, relation);
         if (relation->stage == STAGE_HOLDING) {
-            emit_hold(check, relation, relation->sure_ns, false);
+            emit_hold(check, relation, certain_end(relation, INT64_MAX), false);
         } else if (relation->stage == STAGE_WAITING) {
             found(check->report, &check->report->unserved,
                   "never served: pid %u waits for lock %u since %" PRId64, actor->pid,
@@ -398,26 +418,39 @@ static void report_overlap(struct check *check, const struct hold *first, const 
 {
     if (second->begin_ns < first->end_ns) {
         found(check->report, &check->report->overlaps,
-              "overlap: lock %u, pid %u (token %" PRIu64 ") until %" PRId64
-              ", pid %u (token %" PRIu64 ") from %" PRId64,
-              first->lock, first->pid, first->token, first->end_ns, second->pid, second->token,
-              second->begin_ns);
+              "overlap: lock %u, pid %u on host %u (token %" PRIu64 ") until %" PRId64
+              ", pid %u on host %u (token %" PRIu64 ") from %" PRId64,
+              first->lock, first->pid, first->host, first->token, first->end_ns, second->pid,
+              second->host, second->token, second->begin_ns);
+    }
+}
+
+static void report_delay(struct check *check, const struct hold *first, const struct hold *second)
+{
+    if (second->begin_ns >= first->end_ns && second->begin_ns < first->closed_ns) {
+        found(check->report, &check->report->delay_faults,
+              "lock-delay: lock %u, pid %u on host %u (token %" PRIu64
+              ") vanished not before %" PRId64 ", pid %u on host %u (token %" PRIu64
+              ") from %" PRId64 ", %" PRId64 " ns too early",
+              first->lock, first->pid, first->host, first->token, first->end_ns, second->pid,
+              second->host, second->token, second->begin_ns, first->closed_ns - second->begin_ns);
     }
 }
 
 static void report_token(struct check *check, const struct hold *first, const struct hold *second)
 {
     found(check->report, &check->report->token_faults,
-          "token: lock %u, pid %u had %" PRIu64 " at %" PRId64 ", later pid %u had %" PRIu64
-          " at %" PRId64,
-          first->lock, first->pid, first->token, first->begin_ns, second->pid, second->token,
-          second->begin_ns);
+          "token: lock %u, pid %u on host %u had %" PRIu64 " at %" PRId64
+          ", later pid %u on host %u had %" PRIu64 " at %" PRId64,
+          first->lock, first->pid, first->host, first->token, first->begin_ns, second->pid,
+          second->host, second->token, second->begin_ns);
 }
 
 /* What came before, in the order of beginnings, on one lock. */
 struct sweep {
     const struct hold *last_exclusive; /* that ends last */
     const struct hold *last_shared;    /* that ends last */
+    const struct hold *last_closed;    /* that keeps the lock closed longest */
     const struct hold *top_exclusive;  /* with the highest token */
     const struct hold *top_any;        /* with the highest token */
 };
@@ -428,6 +461,9 @@ static void sweep_hold(struct check *check, struct sweep *sweep, const struct ho
                                                                : sweep->top_exclusive;
     if (sweep->last_exclusive != NULL) {
         report_overlap(check, sweep->last_exclusive, hold);
+    }
+    if (sweep->last_closed != NULL) {
+        report_delay(check, sweep->last_closed, hold);
     }
     if (sweep->last_shared != NULL && hold->mode == HISTORY_EXCLUSIVE) {
         report_overlap(check, sweep->last_shared, hold);
@@ -442,6 +478,9 @@ static void sweep_hold(struct check *check, struct sweep *sweep, const struct ho
                                                                : &sweep->last_shared;
     if (*last == NULL || hold->end_ns > (*last)->end_ns) {
         *last = hold;
+    }
+    if (sweep->last_closed == NULL || hold->closed_ns > sweep->last_closed->closed_ns) {
+        sweep->last_closed = hold;
     }
     if (hold->mode == HISTORY_EXCLUSIVE &&
         (sweep->top_exclusive == NULL || hold->token > sweep->top_exclusive->token)) {

@@ -21,6 +21,11 @@
  * One that ended with LOST lasted at least to the last HELD. One whose holder was killed lasted at
  * least to KILL_SENT, but not beyond the last deadline that its holder knew (and may have ended
  * any time until KILLED). One that is still there at the end lasted at least to the last HELD.
+ *
+ * A test in which nothing but its own deadline may take a hold away from a living holder (no break,
+ * no max_stall) says so with `firm`: such a hold lasted until the last deadline that its holder
+ * knew, or until it was told that it is lost. And behind an exclusive hold that ended in another way
+ * than by its release, nobody else holds until the lock-delay is over.
  */
 #ifndef TESTS_CLUSTER_HISTORY_H
 #define TESTS_CLUSTER_HISTORY_H
@@ -50,12 +55,16 @@ struct history_event {
     enum history_mode mode;
     uint64_t token;
     int64_t deadline_ns; /* ACQUIRED, HELD: how long it counts by what is known; 0: not known */
+    bool firm;           /* ACQUIRED, with a deadline: only that ends it while its holder lives */
+    int64_t delay_ns;    /* ACQUIRED, exclusive: its lock-delay; 0: none, or it is not checked */
+    uint8_t host;        /* where, told with what is found */
 };
 
 /* What the check found. A violation is a defect of what was tested. */
 struct history_report {
     size_t overlaps;     /* holds that certainly overlapped and are not both shared */
     size_t token_faults; /* tokens not rising from one exclusive hold to the next, or given twice */
+    size_t delay_faults; /* holds within the lock-delay behind a holder that vanished */
     size_t unserved;     /* attempts that neither ended nor died */
     size_t malformed;    /* events that cannot follow each other: a defect of the test */
     size_t dropped;      /* events that found the log full: the check is worth nothing */

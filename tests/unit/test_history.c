@@ -338,6 +338,79 @@ START_TEST(a_late_record_with_the_same_token_is_a_fault)
 }
 END_TEST
 
+/* Its holder lived and was told nothing: it could rely on what it knew. */
+static void log_firm(int64_t begin_ns, uint32_t pid, int64_t deadline_ns, int64_t delay_ns)
+{
+    log_event(begin_ns - 1, HISTORY_ATTEMPT, pid);
+    history_add(history, (struct history_event){.time_ns = begin_ns,
+                                                .kind = HISTORY_ACQUIRED,
+                                                .pid = pid,
+                                                .lock = LOCK,
+                                                .token = 1,
+                                                .deadline_ns = deadline_ns,
+                                                .firm = true,
+                                                .delay_ns = delay_ns});
+}
+
+START_TEST(a_firm_hold_lasts_until_its_deadline)
+{
+    log_firm(100, 1, 500, 0);
+    log_event(900, HISTORY_LOST, 1);
+    log_hold(500, 600, 2, HISTORY_EXCLUSIVE, 2);
+    expect_clean();
+    log_acquired(499, 3, HISTORY_SHARED, 1, 0);
+    log_event(499, HISTORY_RELEASED, 3);
+    expect(1, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(a_firm_hold_that_was_told_is_over)
+{
+    log_firm(100, 1, 500, 0);
+    log_event(300, HISTORY_LOST, 1);
+    log_hold(300, 600, 2, HISTORY_EXCLUSIVE, 2);
+    expect_clean();
+}
+END_TEST
+
+START_TEST(nobody_holds_within_the_lock_delay)
+{
+    log_firm(100, 1, 500, 50);
+    log_event(900, HISTORY_LOST, 1);
+    log_hold(550, 600, 2, HISTORY_EXCLUSIVE, 2);
+    expect_clean();
+    log_acquired(549, 3, HISTORY_SHARED, 1, 0);
+    log_event(549, HISTORY_RELEASED, 3);
+    expect(0, 0, 0, 0);
+    ck_assert_uint_eq(report.delay_faults, 1);
+}
+END_TEST
+
+START_TEST(the_lock_delay_counts_from_the_kill)
+{
+    log_firm(100, 1, 500, 50);
+    log_event(200, HISTORY_KILL_SENT, 1);
+    log_event(300, HISTORY_KILLED, 1);
+    log_hold(250, 400, 2, HISTORY_EXCLUSIVE, 2);
+    expect_clean();
+    log_acquired(249, 3, HISTORY_SHARED, 1, 0);
+    log_event(249, HISTORY_RELEASED, 3);
+    expect(0, 0, 0, 0);
+    ck_assert_uint_eq(report.delay_faults, 1);
+}
+END_TEST
+
+START_TEST(a_release_needs_no_lock_delay)
+{
+    log_firm(100, 1, 500, 50);
+    log_event(200, HISTORY_RELEASED, 1);
+    log_hold(201, 400, 2, HISTORY_EXCLUSIVE, 2);
+    log_event(900, HISTORY_KILL_SENT, 1);
+    log_event(950, HISTORY_KILLED, 1);
+    expect_clean();
+}
+END_TEST
+
 START_TEST(events_that_cannot_follow)
 {
     log_event(100, HISTORY_RELEASED, 1);
@@ -473,6 +546,11 @@ static TCase *case_of_unknown_ends(void)
     tcase_add_test(tests, a_release_outweighs_an_old_deadline);
     tcase_add_test(tests, a_late_record_of_a_lost_hold_has_no_order);
     tcase_add_test(tests, a_late_record_with_the_same_token_is_a_fault);
+    tcase_add_test(tests, a_firm_hold_lasts_until_its_deadline);
+    tcase_add_test(tests, a_firm_hold_that_was_told_is_over);
+    tcase_add_test(tests, nobody_holds_within_the_lock_delay);
+    tcase_add_test(tests, the_lock_delay_counts_from_the_kill);
+    tcase_add_test(tests, a_release_needs_no_lock_delay);
     return tests;
 }
 

@@ -1,0 +1,56 @@
+/*
+ * A cell of real agents, each on a host of its own (network.h): host 0 is host-a, host 1 host-b.
+ * session_ttl and grace_period are one second. What goes wrong here ends the caller (require.h).
+ */
+#ifndef TESTS_CLUSTER_CELL_H
+#define TESTS_CLUSTER_CELL_H
+
+#include "agent_process.h"
+#include "network.h"
+
+#include <check.h>
+
+enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
+
+struct cell {
+    struct network network;
+    unsigned hosts;
+    unsigned voters; /* the first so many; the rest are observers */
+    struct agent_process agents[NETWORK_HOSTS_MAX];
+};
+
+/* Makes hosts and starts their agents; returns when all take connections. */
+void cell_start(struct cell *cell, unsigned voters, unsigned observers);
+/* The same in two steps: something may be done to the hosts in between. */
+void cell_make(struct cell *cell, unsigned voters, unsigned observers);
+void cell_launch(struct cell *cell);
+/* Waits for all that were launched to take connections. */
+void cell_await(struct cell *cell);
+/* Ends everything and leaves nothing behind. */
+void cell_stop(struct cell *cell);
+
+/* kill -9 of all agents at once; and starts them again. */
+void cell_kill_all(struct cell *cell);
+/* kill -9 of one and another one at once. */
+void cell_restart(struct cell *cell, unsigned host);
+
+/* A host's agent stands still, and goes on. */
+void cell_pause(struct cell *cell, unsigned host);
+void cell_continue(struct cell *cell, unsigned host);
+
+/* Which host coordinates the lock, as `looker` knows it; waits until that is a host whose agent
+ * runs. */
+unsigned cell_coordinator(struct cell *cell, unsigned looker, const char *lock);
+
+/* Waits until a host's log has that text. */
+void cell_await_logged(struct cell *cell, unsigned host, const char *text);
+
+/* The folder where host's agent keeps its state; as the test sees it, whatever is mounted there on
+ * the host. Static buffer. */
+const char *cell_state_path(const struct cell *cell, unsigned host, const char *file);
+
+/* The main() of a test program on cells: needs namespaces, then runs the tests, each with a cell of
+ * its own. */
+int cell_main(const char *name, TCase *tests);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * Agents of a cell die and stand still, one and all, while workers on every host use its locks.
+ * (tests/cluster/crowd.h says what is recorded and checked.)
+ */
+#include "actor.h"
+#include "crowd.h"
+#include "require.h"
+
+#include <signal.h>
+#include <string.h>
+
+static const struct crowd_plan plan = {.workers_per_host = 2,
+                                       .locks = 8,
+                                       .shared_percent = 25,
+                                       .lock_delay_ms = 50,
+                                       .hold_ms = 30,
+                                       .seed = 1};
+static struct cell cell;
+static struct crowd crowd;
+
+static void start(void)
+{
+    cell_start(&cell, 3, 0);
+    crowd_start(&crowd, &cell, &plan);
+}
+
+static void stop(void)
+{
+    cell_stop(&cell);
+}
+
+static void all_go_on(uint64_t holds)
+{
+    for (unsigned host = 0; host < cell.hosts; host++) {
+        crowd_await_progress(&crowd, host, holds);
+    }
+}
+
+START_TEST(the_coordinator_is_killed_under_load)
+{
+    for (int round = 0; round < 3; round++) {
+        unsigned victim = cell_coordinator(&cell, 0, crowd_lock(0));
+        agent_kill(&cell.agents[victim]);
+        crowd_await_progress(&crowd, (victim + 1) % cell.hosts, 20);
+        crowd_await_progress(&crowd, (victim + 2) % cell.hosts, 20);
+        agent_start(&cell.agents[victim]);
+        all_go_on(10);
+    }
+    crowd_finish(&crowd, "coordinator killed");
+}
+END_TEST
+
+START_TEST(a_voter_is_away_for_long)
+{
+    agent_kill(&cell.agents[1]);
+    sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 1500); /* its session is dead, its holds are others' */
+    crowd_await_progress(&crowd, 0, 20);
+    crowd_await_progress(&crowd, 2, 20);
+    agent_start(&cell.agents[1]);
+    all_go_on(20);
+    crowd_finish(&crowd, "voter away");
+}
+END_TEST
+
+START_TEST(all_are_killed_at_once)
+{
+    for (int round = 0; round < 3; round++) {
+        cell_kill_all(&cell);
+        sleep_ms(round * 1200); /* within the lease, within the grace period, beyond */
+        cell_launch(&cell);
+        cell_await(&cell);
+        all_go_on(10);
+    }
+    crowd_finish(&crowd, "all killed");
+}
+END_TEST
+
+START_TEST(an_agent_stands_still_beyond_its_lease)
+{
+    for (unsigned victim = 0; victim < cell.hosts; victim++) {
+        cell_pause(&cell, victim);
+        sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 700);
+        crowd_await_progress(&crowd, (victim + 1) % cell.hosts, 10);
+        cell_continue(&cell, victim);
+        all_go_on(10);
+    }
+    crowd_finish(&crowd, "agent stopped");
+}
+END_TEST
+
+START_TEST(a_whole_host_stands_still)
+{
+    cell_pause(&cell, 2);
+    for (unsigned i = 0; i < crowd.count; i++) {
+        if (crowd.workers[i].host == 2) {
+            kill(crowd.workers[i].pid, SIGSTOP);
+        }
+    }
+    sleep_ms(CELL_TTL_MS + 1500);
+    crowd_await_progress(&crowd, 0, 10);
+    for (unsigned i = 0; i < crowd.count; i++) {
+        kill(crowd.workers[i].pid, SIGCONT); /* they wake up before their agent does */
+    }
+    sleep_ms(50);
+    cell_continue(&cell, 2);
+    all_go_on(10);
+    crowd_finish(&crowd, "host stopped");
+}
+END_TEST
+
+START_TEST(workers_die_holding)
+{
+    uint64_t random = plan.seed;
+    for (int round = 0; round < 30; round++) {
+        sleep_ms(20 + (int64_t)crowd_draw(&random, 50));
+        crowd_replace(&crowd, (unsigned)crowd_draw(&random, crowd.count));
+    }
+    all_go_on(5);
+    crowd_finish(&crowd, "workers killed");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("deaths");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, the_coordinator_is_killed_under_load);
+    tcase_add_test(tests, a_voter_is_away_for_long);
+    tcase_add_test(tests, all_are_killed_at_once);
+    tcase_add_test(tests, an_agent_stands_still_beyond_its_lease);
+    tcase_add_test(tests, a_whole_host_stands_still);
+    tcase_add_test(tests, workers_die_holding);
+    return cell_main("deaths", tests);
+}

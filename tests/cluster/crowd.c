@@ -1,0 +1,256 @@
+/* See crowd.h: workers, what they record, and how it is checked. */
+#include "crowd.h"
+
+#include "holdfast/holdfast.h"
+#include "require.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000 };
+
+/* In memory that all processes share. */
+struct crowd_shared {
+    _Atomic uint32_t last_round;
+    _Atomic uint64_t holds[CROWD_WORKERS_MAX];
+    _Atomic uint64_t lost;
+    _Atomic uint64_t gave_up;
+};
+
+struct worker {
+    struct crowd *crowd;
+    unsigned number;
+    unsigned host;
+    hf_client *client;
+    hf_lock *locks[CROWD_LOCKS_MAX];
+    uint64_t random;
+};
+
+uint64_t crowd_draw(uint64_t *state, uint64_t below)
+{
+    *state ^= *state << 13; /* xorshift */
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state % below;
+}
+
+const char *crowd_lock(unsigned lock)
+{
+    static char name[32];
+    snprintf(name, sizeof(name), "crowd/%u", lock);
+    return name;
+}
+
+static struct history_event event_of(const struct worker *worker, enum history_kind kind,
+                                     unsigned lock, enum hf_mode mode)
+{
+    return (struct history_event){.kind = kind,
+                                  .pid = (uint32_t)getpid(),
+                                  .host = (uint8_t)worker->host,
+                                  .lock = lock,
+                                  .mode = (enum history_mode)mode};
+}
+
+static void record(const struct worker *worker, enum history_kind kind, unsigned lock,
+                   enum hf_mode mode)
+{
+    history_add(worker->crowd->history, event_of(worker, kind, lock, mode));
+}
+
+/* The clock is read first: what is said of that moment is true however late it is written down. */
+static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode mode)
+{
+    struct history_event event = event_of(worker, HISTORY_HELD, lock, mode);
+    event.time_ns = boottime_now();
+    int64_t remaining_ns = hf_remaining_ns(worker->locks[lock]);
+    if (remaining_ns <= 0) {
+        return false;
+    }
+    event.deadline_ns = event.time_ns + remaining_ns;
+    history_add(worker->crowd->history, event);
+    return true;
+}
+
+/* Holds for a while, looking now and then whether it still does. */
+static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
+{
+    int64_t left_ms = (int64_t)crowd_draw(&worker->random, worker->crowd->plan.hold_ms + 1);
+    while (left_ms > 0 && record_held(worker, lock, mode)) {
+        int64_t step_ms = left_ms < 20 ? left_ms : 20;
+        sleep_ms(step_ms);
+        left_ms -= step_ms;
+    }
+}
+
+/* One attempt. Whether it had the lock. */
+static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_t timeout_ns)
+{
+    struct crowd_shared *shared = worker->crowd->shared;
+    struct hf_hold hold;
+    record(worker, HISTORY_ATTEMPT, lock, mode);
+    int result = hf_acquire(worker->locks[lock], mode, timeout_ns, &hold);
+    if (result != 0) {
+        record(worker, HISTORY_GAVE_UP, lock, mode);
+        atomic_fetch_add(&shared->gave_up, 1);
+        REQUIRE(result == HF_EBUSY || result == HF_ETIMEDOUT || result == HF_ENOAGENT,
+                "host %u: hf_acquire: %s", worker->host, hf_strerror(result));
+        return false;
+    }
+    struct history_event event = event_of(worker, HISTORY_ACQUIRED, lock, mode);
+    event.token = hold.token;
+    event.deadline_ns = hold.deadline_ns;
+    event.firm = true;
+    event.delay_ns = worker->crowd->plan.lock_delay_ms * MS;
+    history_add(worker->crowd->history, event);
+    atomic_fetch_add(&shared->holds[worker->number], 1);
+    work(worker, lock, mode);
+    record(worker, HISTORY_RELEASED, lock, mode);
+    result = hf_release(worker->locks[lock]);
+    if (result == HF_ELOST) {
+        record(worker, HISTORY_LOST, lock, mode);
+        atomic_fetch_add(&shared->lost, 1);
+    }
+    REQUIRE(result == 0 || result == HF_ELOST, "host %u: hf_release: %s", worker->host,
+            hf_strerror(result));
+    return true;
+}
+
+/* An agent that is away now is back in a while. */
+static void open_locks(struct worker *worker)
+{
+    const struct hf_options options = {.size = sizeof(options),
+                                       .socket = worker->crowd->cell->agents[worker->host].socket,
+                                       .connect_timeout_ns = -1};
+    const struct hf_lock_options lock_options = {
+        .size = sizeof(lock_options), .lock_delay_ns = worker->crowd->plan.lock_delay_ms * MS};
+    int error = hf_connect(&options, &worker->client);
+    REQUIRE(error == 0, "host %u: hf_connect: %s", worker->host, hf_strerror(error));
+    for (unsigned i = 0; i < worker->crowd->plan.locks; i++) {
+        error = HF_ENOAGENT;
+        for (int tries = 0; error == HF_ENOAGENT && tries < TRIES_MAX; tries++) {
+            error = hf_open(worker->client, crowd_lock(i), &lock_options, &worker->locks[i]);
+            sleep_ms(error == 0 ? 0 : 20);
+        }
+        REQUIRE(error == 0, "host %u: hf_open: %s", worker->host, hf_strerror(error));
+    }
+}
+
+static enum hf_mode draw_mode(struct worker *worker)
+{
+    bool shared = crowd_draw(&worker->random, 100) < worker->crowd->plan.shared_percent;
+    return shared ? HF_SHARED : HF_EXCLUSIVE;
+}
+
+static void worker_run(struct crowd *crowd, unsigned number, uint64_t seed)
+{
+    static const int64_t timeouts_ns[] = {0, 50 * MS, 500 * MS, -1, -1, -1};
+    struct worker worker = {.crowd = crowd,
+                            .number = number,
+                            .host = crowd->workers[number].host,
+                            .random = seed * 0x9e3779b97f4a7c15 | 1};
+    snprintf(require_context, sizeof(require_context), "(a worker on host %u)", worker.host);
+    open_locks(&worker);
+    while (!atomic_load(&crowd->shared->last_round)) {
+        unsigned lock = (unsigned)crowd_draw(&worker.random, crowd->plan.locks);
+        take(&worker, lock, draw_mode(&worker), timeouts_ns[crowd_draw(&worker.random, 6)]);
+        usleep((useconds_t)crowd_draw(&worker.random, PAUSE_US_MAX));
+    }
+    for (unsigned lock = 0; lock < crowd->plan.locks; lock++) {
+        REQUIRE(take(&worker, lock, HF_EXCLUSIVE, -1), "a wait without a limit ended");
+    }
+    hf_disconnect(worker.client);
+    _exit(0);
+}
+
+static void start_worker(struct crowd *crowd, unsigned number)
+{
+    uint64_t seed = ++crowd->seed;
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        worker_run(crowd, number, seed);
+    }
+    crowd->workers[number].pid = pid;
+}
+
+void crowd_start(struct crowd *crowd, struct cell *cell, const struct crowd_plan *plan)
+{
+    *crowd = (struct crowd){.cell = cell, .plan = *plan, .seed = plan->seed};
+    REQUIRE(plan->locks <= CROWD_LOCKS_MAX, "%u locks", plan->locks);
+    crowd->shared = mmap(NULL, sizeof(*crowd->shared), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    crowd->history = history_create(NULL, LOG_EVENTS);
+    REQUIRE(crowd->shared != MAP_FAILED && crowd->history, "no memory");
+    for (unsigned host = 0; host < cell->hosts; host++) {
+        for (unsigned i = 0; i < plan->workers_per_host; i++) {
+            REQUIRE(crowd->count < CROWD_WORKERS_MAX, "too many workers");
+            crowd->workers[crowd->count].host = host;
+            start_worker(crowd, crowd->count++);
+        }
+    }
+    for (unsigned host = 0; host < cell->hosts; host++) {
+        crowd_await_progress(crowd, host, 1);
+    }
+}
+
+void crowd_replace(struct crowd *crowd, unsigned worker)
+{
+    pid_t pid = crowd->workers[worker].pid;
+    struct history_event event = {.kind = HISTORY_KILL_SENT, .pid = (uint32_t)pid};
+    history_add(crowd->history, event);
+    kill(pid, SIGKILL);
+    int status = wait_for(pid);
+    REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "worker %d ended with %x", (int)pid,
+            (unsigned)status);
+    event.kind = HISTORY_KILLED;
+    history_add(crowd->history, event);
+    start_worker(crowd, worker);
+}
+
+uint64_t crowd_holds(const struct crowd *crowd, unsigned host)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < crowd->count; i++) {
+        sum += crowd->workers[i].host == host ? atomic_load(&crowd->shared->holds[i]) : 0;
+    }
+    return sum;
+}
+
+void crowd_await_progress(struct crowd *crowd, unsigned host, uint64_t holds)
+{
+    uint64_t before = crowd_holds(crowd, host);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (crowd_holds(crowd, host) < before + holds) {
+        REQUIRE(boottime_now() < end_ns, "nobody on host %u gets a lock any more (%llu of %llu)",
+                host, (unsigned long long)(crowd_holds(crowd, host) - before),
+                (unsigned long long)holds);
+        sleep_ms(5);
+    }
+}
+
+void crowd_finish(struct crowd *crowd, const char *what)
+{
+    struct history_report report;
+    atomic_store(&crowd->shared->last_round, 1);
+    for (unsigned i = 0; i < crowd->count; i++) {
+        int status = wait_for(crowd->workers[i].pid);
+        REQUIRE(status == 0, "worker %u on host %u ended with %x", i, crowd->workers[i].host,
+                (unsigned)status);
+    }
+    int checked = history_check(crowd->history, &report);
+    printf("%s: %zu holds, %llu lost, %llu attempts given up, longest wait %lld ms\n", what,
+           report.holds, (unsigned long long)atomic_load(&crowd->shared->lost),
+           (unsigned long long)atomic_load(&crowd->shared->gave_up),
+           (long long)(report.longest_wait_ns / MS));
+    REQUIRE(checked == 0,
+            "%s: %zu overlaps, %zu token faults, %zu lock-delays cut short, %zu unserved, %zu "
+            "malformed, %zu dropped; first: %s",
+            what, report.overlaps, report.token_faults, report.delay_faults, report.unserved,
+            report.malformed, report.dropped, report.first);
+    history_destroy(crowd->history);
+    munmap(crowd->shared, sizeof(*crowd->shared));
+}
