@@ -13,8 +13,9 @@
  *   serve.c    packets to events, and the host core's actions to packets
  *   agent.c    the event loop: timer, bells, signals; the end
  *
- * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. A turn of the loop is: whatever is ready is given to the driver, then
- * agent.c's turn_end() lets it commit and answer. Each callback of libuv calls agent_turn() first.
+ * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. A turn of
+ * the loop is: whatever is ready is given to the driver, then agent.c's turn_end() lets it commit
+ * and answer, and sends what is for other agents. Each callback of libuv calls agent_turn() first.
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
