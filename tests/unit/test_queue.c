@@ -160,6 +160,51 @@ START_TEST(asked_again_after_it_was_given_back)
 END_TEST
 
 /* A give-back names its version: an old one, or a late one, ends nothing. */
+static void amend(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
+                  struct message_order version, uint16_t lock_delay_ms)
+{
+    struct message message;
+    cell_header(cell, node, MESSAGE_AMEND, &message);
+    message.as.amend.agent = message.from;
+    message.as.amend.epoch = 1;
+    message.as.amend.request_id = id;
+    message_name_set(&message.as.amend.name, "a", 1);
+    message.as.amend.version = version;
+    message.as.amend.lock_delay_ms = lock_delay_ms;
+    cell_send(cell, node, to, &message);
+}
+
+/* While a round is under way an amendment and then the give-back of the same grant come, which are
+ * decided together. */
+START_TEST(amended_and_given_back_at_once)
+{
+    const enum message_mode mode = _i == 0 ? X : S;
+    struct cell *cell = start(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    ask(cell, to, to, 1, mode, 0);
+    settle(cell);
+    struct message_order version = granted(cell, to, 1).version;
+    cell->cut[to][(to + 1) % 3] = cell->cut[to][(to + 2) % 3] = true;
+    amend(cell, to, to, 2, version, 2000);
+    settle(cell);
+    amend(cell, to, to, 3, version, 3000);
+    settle(cell);
+    cell_give_back(cell, to, to, "a", 4, 1, version, 0);
+    settle(cell);
+    cell->cut[to][(to + 1) % 3] = cell->cut[to][(to + 2) % 3] = false;
+    cell_run(cell, 250 * CELL_MS); /* the round is sent again */
+    const struct message *refused = cell_got(cell, to, MESSAGE_REFUSED);
+    const struct message *given = cell_got(cell, to, MESSAGE_GIVE_BACK_ACK);
+    ck_assert(refused != NULL && refused->as.refused.request_id == 3);
+    ck_assert_uint_eq(refused->as.refused.reason, MESSAGE_REFUSED_VERSION);
+    ck_assert(given != NULL && given->as.version.request_id == 4);
+    ask(cell, (to + 1) % 3, to, 1, X, 0);
+    settle(cell);
+    ck_assert(has(cell, (to + 1) % 3, 1));
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(old_versions_given_back)
 {
     struct cell *cell = start(3);
@@ -606,6 +651,7 @@ int main(void)
     tcase_add_test(tests, who_has_waited_longer_is_first);
     tcase_add_test(tests, asked_again_while_it_waits);
     tcase_add_test(tests, asked_again_after_it_was_given_back);
+    tcase_add_loop_test(tests, amended_and_given_back_at_once, 0, 2);
     tcase_add_test(tests, old_versions_given_back);
     tcase_add_test(tests, order_survives_a_take_over);
     tcase_add_test(tests, order_survives_a_take_over_with_nobody_queued);

@@ -349,20 +349,23 @@ static enum outcome decide(struct quorum *quorum, struct plan *plan, const struc
     }
 }
 
-void plan_make(struct quorum *quorum, struct work *work, const struct record *value, bool held,
-               struct plan *plan)
+/* A later request of the same plan may have ended what an earlier one was to be answered with: its
+ * own give-back behind an amendment, or the end of its session. */
+static void look_again(struct plan *plan, struct request *request)
 {
-    memset(plan, 0, offsetof(struct plan, shares));
-    memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
-    quorum_name(quorum, work->name, &plan->name);
-    plan->value = *value;
-    plan->held = held;
-    plan->share_count = record_shares(quorum, value, plan->shares);
-    plan->share_had = plan->share_count;
-    if (value->mode == MESSAGE_MODE_SHARED) {
-        plan->value.shares = NONE;
-        plan->value.share_count = 0;
+    bool amended = request->outcome == OUTCOME_AMENDED;
+    if (!amended && request->outcome != OUTCOME_GRANT) {
+        return;
     }
+    struct share own = own_part(plan, request->agent);
+    if (own.epoch != request->epoch ||
+        (amended && !message_order_equal(own.version, request->version))) {
+        request->outcome = amended ? OUTCOME_REFUSED_VERSION : OUTCOME_REFUSED_SESSION;
+    }
+}
+
+static void decide_all(struct quorum *quorum, struct work *work, struct plan *plan)
+{
     for (uint32_t pass = 0; pass < 2; pass++) {
         if (pass == 1 && plan->broken) {
             plan->more = true; /* who is granted by the same accept is not to be broken */
@@ -380,5 +383,25 @@ void plan_make(struct quorum *quorum, struct work *work, const struct record *va
             request->outcome = (uint8_t)decide(quorum, plan, request);
             plan->decided += request->outcome != OUTCOME_NONE;
         }
+    }
+}
+
+void plan_make(struct quorum *quorum, struct work *work, const struct record *value, bool held,
+               struct plan *plan)
+{
+    memset(plan, 0, offsetof(struct plan, shares));
+    memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
+    quorum_name(quorum, work->name, &plan->name);
+    plan->value = *value;
+    plan->held = held;
+    plan->share_count = record_shares(quorum, value, plan->shares);
+    plan->share_had = plan->share_count;
+    if (value->mode == MESSAGE_MODE_SHARED) {
+        plan->value.shares = NONE;
+        plan->value.share_count = 0;
+    }
+    decide_all(quorum, work, plan);
+    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+        look_again(plan, &quorum->requests[at]);
     }
 }
