@@ -22,7 +22,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -149,14 +148,12 @@ static int open_folders(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* If the store is gone, no epoch comes twice: others may still have grants of the ones before. The
- * lease file may be gone too; then the seconds of the wall clock are above what was counted up. */
+/* If the store is gone, the lease file may still tell which epoch was the last one. What it does not
+ * tell a majority of the voters does (renewal_config.asks_epoch). */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity)
 {
-    bool alone = agent->config.voter_count <= 1 && !agent->config.observer;
-    uint32_t seconds = alone ? 0 : (uint32_t)time(NULL);
     memset(identity, 0, sizeof(*identity));
-    identity->epoch = agent->left.epoch > seconds ? agent->left.epoch : seconds;
+    identity->epoch = agent->left.epoch;
     message_agent_set(&identity->cell, agent->config.cell, strlen(agent->config.cell));
     message_agent_set(&identity->agent, agent->config.agent, strlen(agent->config.agent));
 }
@@ -536,8 +533,12 @@ static const char *why_over(const struct agent *agent)
     uint64_t all = agent->config.namespace_count == 64
                        ? UINT64_MAX
                        : (UINT64_C(1) << agent->config.namespace_count) - 1;
-    if (agent->meta.session_epoch == 0) {
+    bool had_regions = agent->strange_region || agent->region_rows != 0;
+    if (agent->meta.session_epoch == 0 || (agent->left.epoch == 0 && !had_regions)) {
         return "there was none before";
+    }
+    if (!had_regions) {
+        return "its store is lost";
     }
     if (agent->left.epoch != 0 &&
         memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {

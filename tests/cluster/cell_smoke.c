@@ -124,6 +124,42 @@ START_TEST(one_lock_on_three_hosts)
 }
 END_TEST
 
+/* What a host says of a sequencer. */
+static int check(int host, const char *sequencer)
+{
+    struct actor_request request = {.kind = ACTOR_CHECK};
+    snprintf(request.name, sizeof(request.name), "%s", sequencer);
+    return actor_do(&actors[host], &request).result;
+}
+
+/* Holds lock 0 of that host, in that mode; each host must say so, and must not say so afterwards. */
+static void check_everywhere(int holder, enum hf_mode mode)
+{
+    struct actor_reply written;
+    ck_assert_int_eq(actor_acquire(&actors[holder], 0, mode, GUARD_MS, NULL), 0);
+    written = actor_do(&actors[holder], &(struct actor_request){.kind = ACTOR_SEQUENCER});
+    ck_assert_int_eq(written.result, 0);
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(check(i, written.text), 0);
+    }
+    ck_assert_int_eq(actor_release(&actors[holder], 0), 0);
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(check(i, written.text), HF_ESTALE);
+    }
+}
+
+START_TEST(sequencers_are_checked_on_every_host)
+{
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, "job", 10), 0);
+        check_everywhere(i, HF_EXCLUSIVE);
+        check_everywhere(i, HF_SHARED);
+    }
+    ck_assert_int_eq(check(0, "hf1/smoke/x/1/nobody.1.1/job"), HF_EUNKNOWN);
+    ck_assert_int_eq(check(0, "hf1/other/x/1/host-a.1.1/job"), HF_EINVAL);
+}
+END_TEST
+
 START_TEST(readers_on_three_hosts)
 {
     struct actor_reply reply;
@@ -291,6 +327,7 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 180);
     tcase_add_test(tests, one_lock_on_three_hosts);
+    tcase_add_test(tests, sequencers_are_checked_on_every_host);
     tcase_add_test(tests, readers_on_three_hosts);
     tcase_add_test(tests, strangers_are_refused_in_words);
     tcase_add_test(tests, an_observer_takes_part);
