@@ -272,7 +272,8 @@ static void agent_begin(struct sim_agent *agent)
     bool adopted = agent->lease_file.valid && agent->lease_file.epoch == agent->disk.epoch &&
                    clock_now(agent) <= agent->lease_file.deadline_ns + SIM_GRACE_NS &&
                    agent->region_count > 0 &&
-                   agent->regions[agent->region_count - 1].memory != NULL;
+                   agent->regions[agent->region_count - 1].memory != NULL &&
+                   agent->regions[agent->region_count - 1].store == agent->disk.store_id[0];
     agent->opened_commit = agent->disk.commit;
     if (!adopted) {
         memset(agent->disk.slots, 0, sizeof(agent->disk.slots));
@@ -520,6 +521,8 @@ void agent_restore_disk(struct sim_agent *agent)
              agent->index, (unsigned long long)agent->copy->commit,
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
+    agent->lease_file.valid = false; /* nobody puts a copy back within the time of a lease */
+    memset(agent->lifelines, 0, sizeof(agent->lifelines));
     wrong_store(agent);
 }
 

@@ -200,6 +200,7 @@ void region_make(struct sim_agent *agent)
     struct region_memory *region = &agent->regions[agent->region_count++];
     uint64_t size = hfi_region_size(&sizes);
     region->memory = calloc(1, size);
+    region->store = agent->disk.store_id[0];
     HF_CHECK(region->memory != NULL);
     hfi_region_format(region->memory, &sizes, &identity);
     const char *error = hfi_region_attach(region->memory, size, &region->region);

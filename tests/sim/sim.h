@@ -166,6 +166,7 @@ struct net_packet;
 struct region_memory {
     void *memory;
     struct hfi_region region; /* as processes see it */
+    uint64_t store;           /* of the agent that made it: part of the region's name */
 };
 
 /* How a voter's store stands, as the simulator knows it. */
