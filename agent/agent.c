@@ -227,6 +227,10 @@ static void on_signal(uv_signal_t *handle, int number)
     struct agent *agent = handle->data;
     struct log_line line;
     agent_turn(agent);
+    if (number == SIGUSR1) {
+        peers_log_traffic(agent);
+        return;
+    }
     log_begin(&line, LOG_LEVEL_INFO, "stopping");
     log_text(&line, "signal", strsignal(number));
     log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");
@@ -328,7 +332,7 @@ bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callbac
 
 static bool set_up_loop(struct agent *agent)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction resume = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
     agent->timer_fd = clock_timer_open();

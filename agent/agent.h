@@ -114,7 +114,7 @@ struct agent {
     bool loop_open;
     uv_poll_t timer;
     uv_check_t check;
-    uv_signal_t signals[3];
+    uv_signal_t signals[4];
     uv_poll_t bells[HOST_NAMESPACES_MAX];
     int timer_fd;
     int64_t armed_ns;

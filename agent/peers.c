@@ -59,6 +59,9 @@ struct peers {
     struct log_limit refused_limit;
     struct log_limit trouble_limit;
     struct message message; /* while it is read */
+    /* For people: how many there were of each kind; 0: gossip. */
+    uint64_t sent[MESSAGE_KIND_END];
+    uint64_t received[MESSAGE_KIND_END];
 };
 
 /* ---- by name ---- */
@@ -163,6 +166,7 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
     }
     peers->commit = message->commit > peers->commit ? message->commit : peers->commit;
     peers->membership = message->membership;
+    peers->sent[message->kind]++;
     struct peer_agent *peer = open_packet(peers, to);
     if (peer == NULL || wire_add(&peer->writer, message)) {
         return;
@@ -176,7 +180,11 @@ void peers_send_gossip(void *arg, const struct message_agent *to, const void *by
 {
     struct peers *peers = ((struct agent *)arg)->peers;
     struct peer_agent *peer = peers == NULL ? NULL : open_packet(peers, to);
-    if (peer == NULL || wire_add_gossip(&peer->writer, bytes, size)) {
+    if (peer == NULL) {
+        return;
+    }
+    peers->sent[0]++;
+    if (wire_add_gossip(&peer->writer, bytes, size)) {
         return;
     }
     send_packet(peers, peer);
@@ -325,6 +333,7 @@ static void on_packet(void *arg, const void *bytes, size_t size, const char *rem
         return;
     }
     while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
+        peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
         if (kind == WIRE_MESSAGE) {
             driver_received(agent->driver, &peers->message);
         } else {
@@ -396,6 +405,40 @@ void peers_look(struct agent *agent)
         }
         peer->silent = silent;
     }
+}
+
+static void log_counts(const struct agent *agent, const char *event, const uint64_t *counts)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_INFO, event);
+    log_unsigned(&line, "gossip", counts[0]);
+    for (enum message_kind kind = MESSAGE_PREPARE; kind < MESSAGE_KIND_END; kind++) {
+        if (message_kind_valid(kind) && counts[kind] > 0) {
+            log_unsigned(&line, wire_kind_text(kind), counts[kind]);
+        }
+    }
+    log_unsigned(&line, "commits", driver_commits(agent->driver));
+    log_end(&line);
+}
+
+void peers_log_traffic(struct agent *agent)
+{
+    const struct peers *peers = agent->peers;
+    static const uint64_t none[MESSAGE_KIND_END];
+    struct transport_counts counts = {.packets_sent = 0};
+    struct log_line line;
+    if (peers != NULL) {
+        counts = transport_counts(peers->transport);
+    }
+    log_counts(agent, "traffic_sent", peers != NULL ? peers->sent : none);
+    log_counts(agent, "traffic_received", peers != NULL ? peers->received : none);
+    log_begin(&line, LOG_LEVEL_INFO, "traffic");
+    log_unsigned(&line, "packets_sent", counts.packets_sent);
+    log_unsigned(&line, "packets_lost", counts.packets_lost);
+    log_unsigned(&line, "packets_received", counts.packets_received);
+    log_unsigned(&line, "bytes_sent", counts.bytes_sent);
+    log_unsigned(&line, "bytes_received", counts.bytes_received);
+    log_end(&line);
 }
 
 /* ---- opening and closing ---- */

@@ -41,4 +41,7 @@ void peers_flush(struct agent *agent);
 /* Now and then: tells of voters that are connected but do not answer. */
 void peers_look(struct agent *agent);
 
+/* For people: what went to other agents and came from them since the start, by kind. */
+void peers_log_traffic(struct agent *agent);
+
 #endif

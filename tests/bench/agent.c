@@ -29,13 +29,7 @@ static const char shm_directory[] = "/dev/shm";
 static const char region_prefix[] = "/dev/shm/holdfast.";
 static const int64_t millisecond_ns = 1000000;
 
-/* The regions of one agent, by path. */
-struct regions {
-    char paths[AGENT_REGIONS_MAX][NAME_MAX + sizeof(shm_directory) + 1];
-    size_t count;
-};
-
-static void regions_add(struct regions *regions, const char *path)
+static void regions_add(struct agent_regions *regions, const char *path)
 {
     for (size_t i = 0; i < regions->count; i++) {
         if (strcmp(regions->paths[i], path) == 0) {
@@ -49,7 +43,7 @@ static void regions_add(struct regions *regions, const char *path)
 }
 
 /* Adds the regions that the agent has open, whether mapped or not. */
-static void regions_find_open(const struct agent *agent, struct regions *regions)
+static void regions_find_open(const struct agent *agent, struct agent_regions *regions)
 {
     char directory[64];
     snprintf(directory, sizeof(directory), "/proc/%d/fd", (int)agent->pid);
@@ -105,7 +99,7 @@ static const char *field_value(const char *line, const char *name)
  * process changed for itself (Anonymous) counts: the rest is the page cache's. Swap counts.
  */
 static int read_mappings(const struct agent *agent, struct agent_memory *out,
-                         struct regions *regions)
+                         struct agent_regions *regions)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/smaps", (int)agent->pid);
@@ -141,7 +135,7 @@ static int read_mappings(const struct agent *agent, struct agent_memory *out,
 
 int agent_memory_read(const struct agent *agent, struct agent_memory *out)
 {
-    struct regions regions = {.count = 0};
+    struct agent_regions regions = {.count = 0};
     *out = (struct agent_memory){0};
     regions_find_open(agent, &regions);
     if (read_mappings(agent, out, &regions) != 0) {
@@ -241,7 +235,8 @@ static int daemon_path(char *path, size_t size)
 
 /* In the child: becomes the agent, in a process group of its own, so that the terminal's ^C
  * reaches only the bench, and dies with the bench. Does not return. */
-static _Noreturn void become_daemon(const char *program, const char *directory, pid_t parent)
+static _Noreturn void become_daemon(const char *program, const char *directory, const char *config,
+                                    pid_t parent)
 {
     char log_path[AGENT_PATH_MAX + 16];
     snprintf(log_path, sizeof(log_path), "%s/agent.log", directory);
@@ -251,6 +246,10 @@ static _Noreturn void become_daemon(const char *program, const char *directory, 
         _exit(127);
     }
     close(log_fd);
+    if (config[0] != '\0') {
+        execl(program, "holdfastd", "--config", config, (char *)NULL);
+        _exit(127);
+    }
     execl(program, "holdfastd", "--dev", "--state-dir", directory, (char *)NULL);
     _exit(127);
 }
@@ -272,9 +271,9 @@ static void show_log(const struct agent *agent)
 }
 
 /* Connects once to see that the agent answers. */
-static int await_answer(struct agent *agent)
+int agent_await_answer(struct agent *agent)
 {
-    const int64_t give_up_ns = now_ns() + 10000 * millisecond_ns;
+    const int64_t give_up_ns = now_ns() + 20000 * millisecond_ns;
     int error = HF_ENOAGENT;
     while (now_ns() < give_up_ns && !interrupted()) {
         hf_client *client = NULL;
@@ -298,13 +297,9 @@ static int await_answer(struct agent *agent)
     return complain("no answer at %s: %s", agent->socket, hf_strerror(error));
 }
 
-int agent_start(struct agent *agent, const char *below)
+int agent_prepare(struct agent *agent, const char *below)
 {
     *agent = (struct agent){.pid = 0};
-    char program[PATH_MAX];
-    if (daemon_path(program, sizeof(program)) != 0) {
-        return -1;
-    }
     int needed = snprintf(agent->directory, sizeof(agent->directory), "%s/hfbench.XXXXXX", below);
     if (needed < 0 || needed > 90) { /* an address of a Unix socket has 108 bytes */
         agent->directory[0] = '\0';
@@ -316,16 +311,55 @@ int agent_start(struct agent *agent, const char *below)
         return complain("%s: %s", below, strerror(error));
     }
     snprintf(agent->socket, sizeof(agent->socket), "%s/agent.sock", agent->directory);
+    return 0;
+}
+
+/* Writes DIRECTORY/holdfast.conf, and its path to path. */
+static int write_config(const struct agent *agent, const char *config, char *path, size_t size)
+{
+    snprintf(path, size, "%s/holdfast.conf", agent->directory);
+    FILE *file = fopen(path, "we");
+    for (const char *at = config; file != NULL && *at != '\0'; at++) {
+        if (at[0] == '%' && at[1] == 'D') {
+            fputs(agent->directory, file);
+            at++;
+        } else {
+            fputc(*at, file);
+        }
+    }
+    if (file == NULL || fclose(file) != 0) {
+        return complain("%s: %s", path, strerror(errno));
+    }
+    return 0;
+}
+
+int agent_launch(struct agent *agent, const char *config)
+{
+    char program[PATH_MAX];
+    char config_path[AGENT_PATH_MAX + 16] = "";
+    if (daemon_path(program, sizeof(program)) != 0 ||
+        (config != NULL && write_config(agent, config, config_path, sizeof(config_path)) != 0)) {
+        return -1;
+    }
     pid_t parent = getpid();
+    fflush(NULL);
     pid_t pid = fork();
     if (pid < 0) {
         return complain("fork: %s", strerror(errno));
     }
     if (pid == 0) {
-        become_daemon(program, agent->directory, parent);
+        become_daemon(program, agent->directory, config_path, parent);
     }
     agent->pid = pid;
-    return await_answer(agent);
+    return 0;
+}
+
+int agent_start(struct agent *agent, const char *below)
+{
+    if (agent_prepare(agent, below) != 0 || agent_launch(agent, NULL) != 0) {
+        return -1;
+    }
+    return agent_await_answer(agent);
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
@@ -350,19 +384,40 @@ static void end_process(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-void agent_stop(struct agent *agent)
+/* What has to be removed when it is gone for good. */
+static void note_regions(struct agent *agent)
+{
+    struct agent_memory ignored = {0};
+    regions_find_open(agent, &agent->regions);
+    if (read_mappings(agent, &ignored, &agent->regions) != 0) {
+        complain("regions of this agent may stay in %s", shm_directory);
+    }
+}
+
+void agent_kill(struct agent *agent)
 {
     if (agent->pid != 0) {
-        struct regions regions = {.count = 0};
-        struct agent_memory ignored = {0};
-        regions_find_open(agent, &regions);
-        if (read_mappings(agent, &ignored, &regions) != 0) {
-            complain("regions of this agent may stay in %s", shm_directory);
-        }
+        note_regions(agent);
+        kill(agent->pid, SIGKILL);
+        waitpid(agent->pid, NULL, 0);
+        agent->pid = 0;
+    }
+}
+
+void agent_end(struct agent *agent)
+{
+    if (agent->pid != 0) {
+        note_regions(agent);
         end_process(agent->pid);
-        for (size_t i = 0; i < regions.count; i++) {
-            shm_unlink(regions.paths[i] + sizeof(shm_directory) - 1);
-        }
+        agent->pid = 0;
+    }
+}
+
+void agent_stop(struct agent *agent)
+{
+    agent_end(agent);
+    for (size_t i = 0; i < agent->regions.count; i++) {
+        shm_unlink(agent->regions.paths[i] + sizeof(shm_directory) - 1);
     }
     if (agent->directory[0] != '\0' &&
         nftw(agent->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) {

@@ -1,6 +1,7 @@
 /*
- * An agent of the bench's own: a one-host cell (`holdfastd --dev`) with its state below a given
- * directory, started for one figure and stopped by its process id; and what /proc says about it.
+ * An agent of the bench's own: a one-host cell (`holdfastd --dev`), or a member of a cell with a
+ * configuration, with its state below a given directory, started for one figure and stopped by its
+ * process id; and what /proc says about it.
  *
  * The program is the holdfastd beside the bench's own executable. An agent leaves its regions for
  * the next start when it is ended; as there is none here, agent_stop removes them by name.
@@ -12,16 +13,36 @@
 
 #include "measure.h"
 
-enum { AGENT_PATH_MAX = 512, AGENT_REGIONS_MAX = 16 };
+enum { AGENT_PATH_MAX = 512, AGENT_REGIONS_MAX = 16, AGENT_REGION_PATH_MAX = 272 };
+
+/* The regions of one agent, by path. */
+struct agent_regions {
+    char paths[AGENT_REGIONS_MAX][AGENT_REGION_PATH_MAX];
+    size_t count;
+};
 
 struct agent {
     pid_t pid; /* 0: none runs */
     char directory[AGENT_PATH_MAX];
     char socket[AGENT_PATH_MAX + 16];
+    struct agent_regions regions; /* those known so far, to be removed at the end */
 };
 
 /* Starts an agent and returns when it answers. To be given to agent_stop after a failure, too. */
 int agent_start(struct agent *agent, const char *below) MUST_CHECK;
+
+/*
+ * The same in steps, for agents that need each other to get that far: a directory for it; a start
+ * with a configuration (the text of an INI file, in which %D becomes the directory; NULL: --dev),
+ * after agent_kill() or agent_end() again; and waiting until it answers.
+ */
+int agent_prepare(struct agent *agent, const char *below) MUST_CHECK;
+int agent_launch(struct agent *agent, const char *config) MUST_CHECK;
+int agent_await_answer(struct agent *agent) MUST_CHECK;
+
+/* kill -9, and SIGTERM; all that it left stays, for the next start. */
+void agent_kill(struct agent *agent);
+void agent_end(struct agent *agent);
 
 /* SIGTERM, and SIGKILL if it has not ended 10 s later; then removes all that it left. */
 void agent_stop(struct agent *agent);

@@ -21,4 +21,11 @@ figure_fn figure_idle;          /* idle.c */
 figure_fn figure_memory_closed; /* memory.c */
 figure_fn figure_memory_open;
 
+/* Of cells of three voters. */
+figure_fn figure_cell_cached; /* cell_first.c */
+figure_fn figure_cell_first;
+figure_fn figure_cell_clients;   /* cell_load.c */
+figure_fn figure_cell_alternate; /* cell_hands.c */
+figure_fn figure_cell_waiting;
+
 #endif

@@ -25,7 +25,7 @@ static const struct entry {
     const char *name;
     const char *what;
     figure_fn *run;
-} entries[] = {
+} local_entries[] = {
     {"exclusive", "acquire + release of a cached lock, exclusive, uncontended, one thread",
      figure_exclusive},
     {"shared", "the same, shared", figure_shared},
@@ -38,27 +38,36 @@ static const struct entry {
     {"idle", "an agent that nobody asks anything", figure_idle},
     {"memory-closed", "memory of a further lock, its handle closed", figure_memory_closed},
     {"memory-open", "memory of a further lock, its handle open", figure_memory_open},
+    {NULL, NULL, NULL},
 };
 
-enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+static const struct entry cell_entries[] = {
+    {"cached", "acquire + release of a name that this host used before", figure_cell_cached},
+    {"first", "acquire of a name never used, coordinated here and elsewhere", figure_cell_first},
+    {"clients", "16 clients, names never used", figure_cell_clients},
+    {"alternate", "two hosts alternating on one lock, nobody waiting", figure_cell_alternate},
+    {"waiting", "hand-over to a host that waits already", figure_cell_waiting},
+    {NULL, NULL, NULL},
+};
+
+enum { ENTRIES_MAX = 16 };
 
 static const char help[] =
-    "Usage: holdfast-bench local [--quick] [--json] [--only NAME] [--dir DIR]\n"
+    "Usage: holdfast-bench local|cell [--quick] [--json] [--dir DIR] [NAME]\n"
     "\n"
-    "Measures what locks of this host cost, each figure in one run beside what it is to be\n"
-    "compared with, in short alternating rounds, and says whether its target is met. It starts\n"
-    "agents of its own (the holdfastd beside this program) and needs no other; it leaves nothing\n"
+    "Measures what locks cost, of one host (local) or of a cell of three voters on this machine\n"
+    "(cell), each figure in one run beside what it is to be compared with, in short alternating\n"
+    "rounds, and says whether its target is met. It starts agents of its own (the holdfastd beside this program) and needs no other; it leaves nothing\n"
     "behind. Close other programs first: everything here is time.\n"
     "\n"
     "  --quick      fewer and shorter rounds: a look, not a result\n"
     "  --json       one JSON object on standard output instead of the tables\n"
-    "  --only NAME  only the figures whose name begins with NAME\n"
+    "  NAME, --only NAME  only the figures whose name begins with NAME\n"
     "  --dir DIR    where the agents keep their state: the disk that is measured. Default:\n"
     "               ./build if there is one, else $TMPDIR, else /var/tmp. On a tmpfs a flush is\n"
     "               free and the figure `first` has no verdict.\n"
     "  --help       this\n"
-    "\n"
-    "Figures:\n";
+    "";
 
 static const char help_end[] =
     "\n"
@@ -71,6 +80,7 @@ struct options {
     bool quick;
     const char *only;
     const char *directory;
+    const struct entry *entries; /* the last one's name is NULL */
 };
 
 /* What stands above the figures. */
@@ -83,12 +93,19 @@ struct surroundings {
     long processors;
 };
 
+static void print_entries(const char *title, const struct entry *entries)
+{
+    printf("\n%s\n", title);
+    for (size_t i = 0; entries[i].name != NULL; i++) {
+        printf("  %-14s %s\n", entries[i].name, entries[i].what);
+    }
+}
+
 static void print_help(void)
 {
     fputs(help, stdout);
-    for (size_t i = 0; i < ENTRIES; i++) {
-        printf("  %-14s %s\n", entries[i].name, entries[i].what);
-    }
+    print_entries("Figures of one host (local):", local_entries);
+    print_entries("Figures of a cell (cell):", cell_entries);
     fputs(help_end, stdout);
 }
 
@@ -129,17 +146,19 @@ static int parse_options(int argc, char **argv, struct options *options)
             options->help = true;
             return 0;
         default:
-            return usage_error("expected: holdfast-bench local [options]", "");
+            return usage_error("expected: holdfast-bench local|cell [options] [NAME]", "");
         }
     }
-    if (argc - optind != 1) {
-        return usage_error("expected one word: local", "");
+    if (argc - optind < 1 || argc - optind > 2) {
+        return usage_error("expected one word, local or cell, and perhaps a figure's name", "");
     }
-    if (strcmp(argv[optind], "local") != 0) {
-        return usage_error("expected `local`, not ", argv[optind]);
+    if (strcmp(argv[optind], "local") != 0 && strcmp(argv[optind], "cell") != 0) {
+        return usage_error("expected `local` or `cell`, not ", argv[optind]);
     }
-    for (size_t i = 0; i < ENTRIES; i++) {
-        if (is_asked_for(&entries[i], options->only)) {
+    options->entries = strcmp(argv[optind], "local") == 0 ? local_entries : cell_entries;
+    options->only = argc - optind == 2 ? argv[optind + 1] : options->only;
+    for (size_t i = 0; options->entries[i].name != NULL; i++) {
+        if (is_asked_for(&options->entries[i], options->only)) {
             return 0;
         }
     }
@@ -261,10 +280,11 @@ static void print_summary(const struct figure *figures, size_t count)
 /* Runs and prints the figures one by one; returns the exit status. */
 static int run_all(const struct bench *bench, const struct options *options)
 {
-    static struct figure figures[ENTRIES];
+    static struct figure figures[ENTRIES_MAX];
+    const struct entry *entries = options->entries;
     size_t done = 0;
     int status = EXIT_SUCCESS;
-    for (size_t i = 0; i < ENTRIES && !interrupted(); i++) {
+    for (size_t i = 0; entries[i].name != NULL && !interrupted(); i++) {
         if (!is_asked_for(&entries[i], options->only)) {
             continue;
         }

@@ -24,6 +24,16 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+double percentile(double *values, size_t count, double share)
+{
+    if (count == 0) {
+        return 0.0;
+    }
+    qsort(values, count, sizeof(values[0]), compare_doubles);
+    size_t at = (size_t)(share * (double)count);
+    return values[at < count ? at : count - 1];
+}
+
 void series_add(struct series *series, double value)
 {
     if (series->count < SERIES_MAX) {

@@ -20,9 +20,9 @@
 
 enum {
     SERIES_MAX = 64,
-    SIDES_MAX = 4,
+    SIDES_MAX = 10,
     VERDICTS_MAX = 2,
-    NOTE_MAX = 320,
+    NOTE_MAX = 480,
     VERDICT_TEXT_MAX = 80,
 };
 
@@ -36,6 +36,10 @@ void series_add(struct series *series, double value);
 double series_min(const struct series *series);
 double series_median(const struct series *series);
 double series_max(const struct series *series);
+
+/* Sorts the values and returns the one below which that share of them lies: 0.5 is the median. 0
+ * without values. */
+double percentile(double *values, size_t count, double share);
 
 /* One line of a figure's table. decimals: how many are worth printing. */
 struct side {

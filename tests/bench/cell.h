@@ -1,0 +1,59 @@
+/*
+ * A cell of the bench's own: three agents, all voters, on this machine's loopback, tcp without TLS,
+ * every one with a store of its own on the disk that is measured. Their ports are free ones.
+ */
+#ifndef BENCH_CELL_H
+#define BENCH_CELL_H
+
+#include <holdfast/holdfast.h>
+
+#include "agent.h"
+#include "measure.h"
+
+enum { CELL_HOSTS = 3, CELL_NAME_SIZE = 48, CELL_CONFIG_MAX = 640 };
+
+struct cell {
+    struct agent agents[CELL_HOSTS];
+    unsigned ports[CELL_HOSTS];
+    const char *ttl;
+    uint64_t names_used;
+};
+
+/* Starts it and returns when each agent's session is safe and every partition of the lock names
+ * has its preferred coordinator. To be given to cell_stop() after a failure, too. ttl: static. */
+int cell_start(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
+/* In steps: directories and ports; the agents; waiting. */
+int cell_prepare(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
+int cell_launch(struct cell *cell, uint32_t host) MUST_CHECK;
+int cell_await(struct cell *cell) MUST_CHECK;
+void cell_stop(struct cell *cell);
+
+/* NULL after complain(). */
+hf_client *cell_connect(const struct cell *cell, uint32_t host);
+
+/* The host that coordinates a name while all are alive. */
+uint32_t cell_coordinator(const char *name);
+/* A name that this cell never saw, coordinated by that host. */
+void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_SIZE]);
+
+/* Opens and acquires; the caller releases and closes. NULL after complain(). */
+hf_lock *cell_take(hf_client *client, const char *name);
+
+/* What an agent has sent so far. */
+struct cell_traffic {
+    uint64_t packets;
+    uint64_t bytes;
+    uint64_t renewals;   /* RENEW and its answers */
+    uint64_t background; /* beats, gossip, pulls, hellos: what goes on without any lock */
+    uint64_t for_locks;  /* all else */
+    uint64_t commits;
+};
+
+/* Of one agent, and of all together. */
+int cell_read_traffic(const struct cell *cell, uint32_t host, struct cell_traffic *out) MUST_CHECK;
+int cell_traffic_sum(const struct cell *cell, struct cell_traffic *out) MUST_CHECK;
+
+/* Processor time of all agents until now. */
+int cell_cpu_ns(const struct cell *cell, int64_t *out) MUST_CHECK;
+
+#endif

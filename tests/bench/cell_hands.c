@@ -1,0 +1,221 @@
+/*
+ * A lock that goes from host to host: two that alternate with nobody waiting, and one that waits
+ * already when the other releases.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "cell.h"
+#include "figures.h"
+#include "floors.h"
+
+enum { TURNS = 24, TURNS_QUICK = 6, TURNS_MAX = 24 };
+
+static const int64_t wait_settles_ns = INT64_C(8000000);
+static const int64_t timeout_ns = INT64_C(20000000000);
+
+struct hands_run {
+    struct cell cell;
+    struct floors floors;
+    hf_client *clients[CELL_HOSTS];
+    hf_lock *locks[CELL_HOSTS]; /* of one name */
+};
+
+static int run_start(struct hands_run *run, const struct bench *bench)
+{
+    *run = (struct hands_run){.clients = {NULL}};
+    if (floors_start(&run->floors, bench->directory) != 0 ||
+        cell_start(&run->cell, bench->directory, "5s") != 0) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < CELL_HOSTS; i++) {
+        run->clients[i] = cell_connect(&run->cell, i);
+        if (run->clients[i] == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void run_stop(struct hands_run *run)
+{
+    for (uint32_t i = 0; i < CELL_HOSTS; i++) {
+        hf_close(run->locks[i]);
+        hf_disconnect(run->clients[i]);
+    }
+    cell_stop(&run->cell);
+    floors_stop(&run->floors);
+}
+
+/* Opens a new name of that coordinator on hosts 0 and 1. */
+static int open_locks(struct hands_run *run, uint32_t coordinator)
+{
+    char name[CELL_NAME_SIZE];
+    cell_new_name(&run->cell, coordinator, name);
+    for (uint32_t i = 0; i < 2; i++) {
+        hf_close(run->locks[i]);
+        run->locks[i] = NULL;
+        int error = hf_open(run->clients[i], name, NULL, &run->locks[i]);
+        if (error != 0) {
+            return complain("%s: %s", name, hf_strerror(error));
+        }
+    }
+    return 0;
+}
+
+/* ---- alternating ---- */
+
+/* The median time of an acquire + release, the lock being the other host's each time. */
+static int alternate(struct hands_run *run, uint32_t turns, double *out)
+{
+    double times[TURNS_MAX];
+    for (uint32_t i = 0; i < turns; i++) {
+        hf_lock *lock = run->locks[i % 2];
+        int64_t start_ns = now_ns();
+        int error = hf_acquire(lock, HF_EXCLUSIVE, timeout_ns, NULL);
+        if (error == 0) {
+            error = hf_release(lock);
+        }
+        times[i] = (double)(now_ns() - start_ns) / 1e3;
+        if (error != 0) {
+            return complain("alternating: %s", hf_strerror(error));
+        }
+    }
+    *out = percentile(times, turns, 0.5);
+    return 0;
+}
+
+/*
+ * One round for each coordinator: on the two hosts that alternate, and on the third. Between host
+ * and coordinator: request, recall, give-back and grant, of which those that go to another host are
+ * a hop each; then the accept round, a round trip, with its flush; and the client's own way to its
+ * agent and back.
+ */
+static int alternate_round(struct hands_run *run, uint32_t turns, struct series *taken,
+                           struct series *floor, struct series *third)
+{
+    double sum = 0;
+    double floor_sum = 0;
+    for (uint32_t coordinator = 0; coordinator < CELL_HOSTS; coordinator++) {
+        struct floor_times times;
+        double took = 0;
+        double hops = coordinator < 2 ? 2 : 4;
+        if (open_locks(run, coordinator) != 0 || alternate(run, turns, &took) != 0 ||
+            floors_measure(&run->floors, turns, &times) != 0) {
+            return -1;
+        }
+        sum += took;
+        floor_sum += times.socket + (hops / 2 + 1) * times.transport + times.flush_3;
+        if (coordinator == 2) {
+            series_add(third, took);
+        }
+    }
+    series_add(taken, sum / CELL_HOSTS);
+    series_add(floor, floor_sum / CELL_HOSTS);
+    return 0;
+}
+
+int figure_cell_alternate(const struct bench *bench, struct figure *figure)
+{
+    static struct hands_run run;
+    uint32_t turns = bench->effort.quick ? TURNS_QUICK : TURNS;
+    struct side *taken = figure_side(figure, "acquire + release, by turns", "us", 1);
+    struct side *floor = figure_side(figure, "the serial path: hops and flush", "us", 1);
+    struct side *third = figure_side(figure, "  coordinated on the third host", "us", 1);
+    int result = run_start(&run, bench);
+    for (size_t i = 0; result == 0 && i < bench->effort.rounds; i++) {
+        result = interrupted()
+                     ? -1
+                     : alternate_round(&run, turns, &taken->series, &floor->series, &third->series);
+    }
+    run_stop(&run);
+    double median = series_median(&taken->series);
+    figure_verdict(figure, "serial path / by turns", series_median(&floor->series) / median,
+                   BOUND_AT_LEAST, 0.7);
+    snprintf(figure->note, sizeof(figure->note),
+             "%.0f hand-overs a second; mean over names of the three coordinators",
+             median > 0 ? 1e6 / median : 0);
+    return result;
+}
+
+/* ---- to a host that waits ---- */
+
+struct waiter {
+    hf_lock *lock;
+    int error;
+    int64_t had_ns;
+};
+
+static void *waiter_main(void *arg)
+{
+    struct waiter *waiter = arg;
+    waiter->error = hf_acquire(waiter->lock, HF_EXCLUSIVE, timeout_ns, NULL);
+    waiter->had_ns = now_ns();
+    return NULL;
+}
+
+/* From the release on one host to the return of the acquire on the other, in us. */
+static int hand_over(hf_lock *from, hf_lock *to, double *out)
+{
+    struct waiter waiter = {.lock = to};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, waiter_main, &waiter) != 0) {
+        return complain("no thread");
+    }
+    pause_ns(wait_settles_ns);
+    int64_t start_ns = now_ns();
+    int error = hf_release(from);
+    pthread_join(thread, NULL);
+    *out = (double)(waiter.had_ns - start_ns) / 1e3;
+    if (error != 0 || waiter.error != 0) {
+        return complain("handing over: %s", hf_strerror(error != 0 ? error : waiter.error));
+    }
+    return 0;
+}
+
+static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t turns,
+                         struct series *out)
+{
+    double times[TURNS_MAX];
+    if (open_locks(run, coordinator) != 0) {
+        return -1;
+    }
+    int error = hf_acquire(run->locks[0], HF_EXCLUSIVE, timeout_ns, NULL);
+    for (uint32_t i = 0; error == 0 && i < turns; i++) {
+        if (hand_over(run->locks[i % 2], run->locks[(i + 1) % 2], &times[i]) != 0) {
+            return -1;
+        }
+    }
+    if (error == 0) {
+        error = hf_release(run->locks[turns % 2]);
+    }
+    series_add(out, percentile(times, turns, 0.5));
+    return error == 0 ? 0 : complain("waiting: %s", hf_strerror(error));
+}
+
+int figure_cell_waiting(const struct bench *bench, struct figure *figure)
+{
+    static struct hands_run run;
+    uint32_t turns = bench->effort.quick ? TURNS_QUICK : TURNS;
+    struct side *taken = figure_side(figure, "release to acquired, another host", "us", 1);
+    struct side *floor = figure_side(figure, "its serial path: hops and flush", "us", 1);
+    int result = run_start(&run, bench);
+    for (size_t i = 0; result == 0 && i < bench->effort.rounds; i++) {
+        struct floor_times times = {0};
+        uint32_t coordinator = (uint32_t)i % CELL_HOSTS;
+        double hops = coordinator < 2 ? 1 : 2; /* give-back, grant: those to another host */
+        result = interrupted() ? -1 : waiting_round(&run, coordinator, turns, &taken->series);
+        if (result == 0) {
+            result = floors_measure(&run.floors, turns, &times);
+        }
+        series_add(&floor->series, times.socket + (hops / 2 + 1) * times.transport + times.flush_3);
+    }
+    run_stop(&run);
+    figure_verdict(figure, "ms from release to acquired, p50", series_median(&taken->series) / 1e3,
+                   BOUND_AT_MOST, 0.7);
+    snprintf(figure->note, sizeof(figure->note),
+             "serial path / measured = %.2f; rounds take turns between names of the three "
+             "coordinators",
+             series_median(&floor->series) / series_median(&taken->series));
+    return result;
+}

@@ -1,0 +1,49 @@
+/*
+ * Clients that use new names as fast as they can: each opens, acquires, releases and closes, one
+ * name after the other, in a thread of its own with a connection of its own.
+ */
+#ifndef BENCH_CELL_LOAD_H
+#define BENCH_CELL_LOAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cell.h"
+
+enum { LOAD_CLIENTS = 16 };
+
+/* One open + acquire. */
+struct load_sample {
+    int64_t start_ns;
+    int64_t took_ns;
+    uint32_t coordinator; /* while all are alive */
+};
+
+struct load_client {
+    pthread_t thread;
+    struct load *load;
+    hf_client *client;
+    uint32_t index;
+    struct load_sample *samples;
+    size_t count;
+    bool failed;
+};
+
+struct load {
+    struct load_client clients[LOAD_CLIENTS];
+    uint32_t started;
+    atomic_bool stop;
+    uint32_t series; /* names of different loads differ */
+};
+
+enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* a client; what is beyond is not noted */
+
+/* Starts the clients; those of hosts whose bit in `spared` is set go to the others. To be given to
+ * load_stop() after a failure, too. */
+int load_start(struct load *load, const struct cell *cell, uint32_t spared,
+               uint32_t series) MUST_CHECK;
+/* Stops them. -1 after complain() if one of them failed. The samples stay until load_free(). */
+int load_stop(struct load *load) MUST_CHECK;
+void load_free(struct load *load);
+
+#endif
