@@ -14,6 +14,7 @@ static const struct crowd_plan plan = {.workers_per_host = 2,
                                        .shared_percent = 25,
                                        .lock_delay_ms = 50,
                                        .hold_ms = 30,
+                                       .long_ms = 2500,
                                        .seed = 1};
 static struct cell cell;
 static struct crowd crowd;

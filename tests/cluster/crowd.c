@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000 };
+enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000, LONG_ONE_OF = 16 };
 
 /* In memory that all processes share. */
 struct crowd_shared {
@@ -79,7 +79,11 @@ static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode
 /* Holds for a while, looking now and then whether it still does. */
 static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
 {
-    int64_t left_ms = (int64_t)crowd_draw(&worker->random, worker->crowd->plan.hold_ms + 1);
+    const struct crowd_plan *plan = &worker->crowd->plan;
+    bool longer = crowd_draw(&worker->random, LONG_ONE_OF) == 0 &&
+                  !atomic_load(&worker->crowd->shared->last_round);
+    int64_t left_ms = (int64_t)crowd_draw(&worker->random,
+                                          1 + (longer ? plan->long_ms : plan->hold_ms));
     while (left_ms > 0 && record_held(worker, lock, mode)) {
         int64_t step_ms = left_ms < 20 ? left_ms : 20;
         sleep_ms(step_ms);

@@ -18,7 +18,8 @@ struct crowd_plan {
     unsigned locks;
     unsigned shared_percent; /* how many of a hundred holds are shared */
     unsigned lock_delay_ms;
-    unsigned hold_ms; /* how long a hold lasts at most */
+    unsigned hold_ms; /* how long most holds last at most */
+    unsigned long_ms; /* and some, so that faults meet holders */
     uint64_t seed;
 };
 

@@ -1,0 +1,170 @@
+/*
+ * What a voter wrote is gone, old, or cannot be written any more, while workers on every host use
+ * the cell's locks. (crowd.h says what is recorded and checked.)
+ */
+#include "crowd.h"
+#include "require.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { DISK_KILOBYTES = 8192, VICTIM = 1 };
+
+static const struct crowd_plan plan = {.workers_per_host = 2,
+                                       .locks = 8,
+                                       .shared_percent = 25,
+                                       .lock_delay_ms = 50,
+                                       .hold_ms = 30,
+                                       .long_ms = 2500,
+                                       .seed = 3};
+static struct cell cell;
+static struct crowd crowd;
+
+/* The victim's state is on a small file system of its own. */
+static void start(void)
+{
+    char folder[128];
+    cell_make(&cell, 3, 0);
+    snprintf(folder, sizeof(folder), "%s/state", cell.agents[VICTIM].folder);
+    network_small_disk(&cell.network, VICTIM, folder, DISK_KILOBYTES);
+    cell_launch(&cell);
+    cell_await(&cell);
+    crowd_start(&crowd, &cell, &plan);
+}
+
+static void stop(void)
+{
+    cell_stop(&cell);
+}
+
+static void all_go_on(uint64_t holds)
+{
+    for (unsigned host = 0; host < cell.hosts; host++) {
+        crowd_await_progress(&crowd, host, holds);
+    }
+}
+
+/* Runs a shell command in the victim's folder `state`; it must go well. */
+static void in_state(const char *words)
+{
+    char command[512];
+    snprintf(command, sizeof(command), "cd %s && %s", cell_state_path(&cell, VICTIM, ""), words);
+    int status = system(command);
+    REQUIRE(status == 0, "%s: %x", command, (unsigned)status);
+}
+
+/* As its administrator would, on its host. The command's exit status. */
+static int rejoin(const char *yes)
+{
+    char config[96];
+    struct agent_process *agent = &cell.agents[VICTIM];
+    snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        int log = open(agent->log, O_WRONLY | O_APPEND);
+        dup2(log, 1);
+        dup2(log, 2);
+        network_enter(agent->keeper);
+        execl(binary_path("holdfast"), "holdfast", "member", "rejoin", "--config", config, yes,
+              (char *)NULL);
+        _exit(127);
+    }
+    return WEXITSTATUS(wait_for(pid));
+}
+
+/* The victim is told to start over, and votes again: nothing goes on without it now. */
+static void start_over(void)
+{
+    ck_assert_int_eq(rejoin("--yes"), 70); /* it runs */
+    agent_kill(&cell.agents[VICTIM]);
+    ck_assert_int_eq(rejoin(NULL), 64); /* only explained */
+    ck_assert_int_eq(rejoin("--yes"), 0);
+    agent_start(&cell.agents[VICTIM]);
+    cell_await_logged(&cell, VICTIM, "event=voter_votes number=1");
+    all_go_on(10);
+    agent_kill(&cell.agents[0]);
+    crowd_await_progress(&crowd, 1, 10);
+    crowd_await_progress(&crowd, 2, 10);
+    agent_start(&cell.agents[0]);
+    all_go_on(10);
+}
+
+/* It runs and serves its host, and does not vote. */
+static void is_refused(const char *why)
+{
+    cell_await_logged(&cell, VICTIM, "event=voter_refused");
+    cell_await_logged(&cell, VICTIM, why);
+    all_go_on(10);
+    agent_kill(&cell.agents[0]); /* one voter is no majority */
+    sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 500);
+    uint64_t before = crowd_holds(&crowd, 2);
+    sleep_ms(1000);
+    uint64_t after = crowd_holds(&crowd, 2);
+    REQUIRE(after == before, "%llu holds without a majority", (unsigned long long)(after - before));
+    agent_start(&cell.agents[0]);
+    all_go_on(10);
+}
+
+START_TEST(the_disk_is_full)
+{
+    struct agent_process *agent = &cell.agents[VICTIM];
+    char command[256];
+    snprintf(command, sizeof(command), "cat /dev/zero >%s 2>/dev/null",
+             cell_state_path(&cell, VICTIM, "ballast"));
+    int status = system(command);
+    REQUIRE(WEXITSTATUS(status) == 1, "the disk is not full");
+    status = wait_for(agent->pid); /* it says why, and ends */
+    agent->pid = 0;
+    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 70, "it ended with %x", (unsigned)status);
+    ck_assert(agent_logged(agent, "event=failed"));
+    crowd_await_progress(&crowd, 0, 10);
+    crowd_await_progress(&crowd, 2, 10);
+    in_state("rm ballast");
+    agent_start(agent);
+    all_go_on(10);
+    ck_assert(!agent_logged(agent, "event=voter_refused"));
+    agent_kill(&cell.agents[0]); /* it votes again: nothing was forgotten */
+    crowd_await_progress(&crowd, 1, 10);
+    agent_start(&cell.agents[0]);
+    crowd_finish(&crowd, "disk full");
+}
+END_TEST
+
+START_TEST(the_store_is_lost)
+{
+    agent_kill(&cell.agents[VICTIM]);
+    in_state("rm -r ./*");
+    agent_start(&cell.agents[VICTIM]);
+    is_refused("is not the one that the cell knows");
+    start_over();
+    crowd_finish(&crowd, "store lost");
+}
+END_TEST
+
+START_TEST(the_store_is_an_old_copy)
+{
+    agent_kill(&cell.agents[VICTIM]);
+    in_state("mkdir ../copy && cp -p holdfast.db* ../copy");
+    agent_start(&cell.agents[VICTIM]);
+    all_go_on(40);
+    agent_kill(&cell.agents[VICTIM]);
+    in_state("rm holdfast.db* && cp -p ../copy/* . && rm -r ../copy");
+    agent_start(&cell.agents[VICTIM]);
+    is_refused("is an old copy");
+    start_over();
+    crowd_finish(&crowd, "store rolled back");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("disk");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, the_disk_is_full);
+    tcase_add_test(tests, the_store_is_lost);
+    tcase_add_test(tests, the_store_is_an_old_copy);
+    return cell_main("disk", tests);
+}
