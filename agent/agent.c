@@ -426,7 +426,7 @@ static void log_serving(const struct agent *agent)
     if (agent->config.listen[0] != '\0') {
         log_text(&line, "listen", agent->config.listen);
     }
-    log_unsigned(&line, "epoch", agent->epoch);
+    log_unsigned(&line, "epoch", renewal_epoch(&agent->renewal));
     log_unsigned(&line, "survivors", agent->survivors);
     log_text(&line, "version", HF_VERSION);
     log_end(&line);

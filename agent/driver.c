@@ -43,11 +43,13 @@ struct driver {
     struct host_lease told;
     enum renewal_state told_state;
     uint32_t next_epoch; /* not 0: being made durable */
-    /* The other voters, by bit: as the host core was told; whose link broke; who refuses us. */
+    /* The voters, by bit: as the host core was told; whose link broke; who refuses us, for our
+     * rules; who said that it may not vote. */
     uint32_t voters_up;
-    uint32_t voters_refusing;
+    uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;
+    uint32_t not_voting;
     int64_t started_ns;
     /* Where messages and items are while a step reads them. */
     struct inbox_item item;
@@ -489,6 +491,17 @@ static void start_session(struct driver *driver, uint32_t epoch, bool adopted)
 
 /* ---- which voters there are ---- */
 
+/* Which voters may not vote, by what they say, and which refuse this agent. */
+static uint32_t refused_voters(const struct driver *driver)
+{
+    const struct quorum *quorum = driver->config.quorum;
+    uint32_t refused = driver->refusing | driver->not_voting;
+    for (uint32_t i = 0; quorum != NULL && i < driver->config.voter_count; i++) {
+        refused |= (uint32_t)(quorum_standing_of(quorum, i) == MESSAGE_STANDING_REFUSED) << i;
+    }
+    return refused & ~driver->links_down; /* one that is gone is down, whatever it was */
+}
+
 /* Tells the host core if it changed. A voter that was never heard has the time of a lease to say
  * something. */
 static void see_to_voters(struct driver *driver)
@@ -496,19 +509,19 @@ static void see_to_voters(struct driver *driver)
     const struct driver_config *config = &driver->config;
     int64_t now_ns = read_clock(driver);
     uint32_t up = 0;
+    uint32_t refused = refused_voters(driver);
     for (uint32_t i = 0; i < config->voter_count; i++) {
         bool heard = renewal_voter_up(config->renewal, i, now_ns) ||
                      now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
         bool here = heard && (driver->links_down >> i & 1) == 0;
         up |= (uint32_t)(here || is_self(driver, &config->voters[i])) << i;
     }
-    if (has_failed(driver) ||
-        (up == driver->voters_up && driver->refusing == driver->voters_refusing)) {
+    if (has_failed(driver) || (up == driver->voters_up && refused == driver->voters_refused)) {
         return;
     }
     struct host_event event = {.kind = HOST_VOTERS};
     event.as.voters.up = driver->voters_up = up;
-    event.as.voters.refused = driver->voters_refusing = driver->refusing;
+    event.as.voters.refused = driver->voters_refused = refused;
     step_host(driver, &event);
 }
 
@@ -535,10 +548,14 @@ static void take_session_answer(struct driver *driver, const struct message *mes
         return;
     }
     if (message->kind == MESSAGE_HELLO_ACK) {
+        driver->not_voting |= (uint32_t)(message->as.hello.standing == MESSAGE_STANDING_REFUSED)
+                              << voter;
+        see_to_voters(driver);
         compare_rules(driver, message);
         return;
     }
     driver->refusing &= ~(1U << voter);
+    driver->not_voting &= ~(1U << voter);
     renewal_acked(driver->config.renewal, message, read_clock(driver), &driver->quorum_actions);
     take_quorum_actions(driver);
     see_to_session(driver);

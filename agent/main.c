@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent.h"
+#include "peers.h"
 #include "proto/check.h"
 
 static const char help[] =
@@ -139,6 +140,10 @@ static int configure(const struct command_line *line, struct config *config)
     if (result != CONFIG_OK) {
         fprintf(stderr, "holdfastd: %s\n", error);
         return line->dev ? AGENT_EXIT_USAGE : AGENT_EXIT_CONFIG;
+    }
+    if (!peers_check_tls(config, error)) {
+        fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
+        return AGENT_EXIT_CONFIG;
     }
     if (line->check_only) {
         printf("%s: good\n", line->config);

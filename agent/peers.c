@@ -443,15 +443,30 @@ void peers_log_traffic(struct agent *agent)
 
 /* ---- opening and closing ---- */
 
+static struct transport_tls tls_of(const struct config *config)
+{
+    bool tls = config->tls_ca[0] != '\0';
+    return (struct transport_tls){.ca = tls ? config->tls_ca : NULL,
+                                  .cert = tls ? config->tls_cert : NULL,
+                                  .key = tls ? config->tls_key : NULL};
+}
+
+bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
+{
+    char wrong[TRANSPORT_ERROR_MAX];
+    const struct transport_tls tls = tls_of(config);
+    if (tls.ca == NULL || transport_tls_check(&tls, wrong)) {
+        return true;
+    }
+    snprintf(error, CONFIG_ERROR_MAX, "%s", wrong);
+    return false;
+}
+
 int peers_open(struct agent *agent)
 {
     const struct config *config = &agent->config;
-    bool tls = config->tls_ca[0] != '\0';
-    struct transport_config transport = {.listen = config->listen,
-                                         .tls = {.ca = tls ? config->tls_ca : NULL,
-                                                 .cert = tls ? config->tls_cert : NULL,
-                                                 .key = tls ? config->tls_key : NULL},
-                                         .packet_max = WIRE_PACKET_MAX};
+    struct transport_config transport = {
+        .listen = config->listen, .tls = tls_of(config), .packet_max = WIRE_PACKET_MAX};
     const struct transport_handler handler = {
         .arg = agent, .packet = on_packet, .link = on_link, .trouble = on_trouble};
     char error[TRANSPORT_ERROR_MAX];

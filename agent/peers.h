@@ -18,10 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config.h"
 #include "proto/message.h"
 
 struct agent;
 struct peers;
+
+/* Whether the files that [tls] names can be used, if it names any. Else error says which cannot. */
+bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
+    __attribute__((warn_unused_result));
 
 /* Opens the transport; AGENT_EXIT_OK, or the exit code and agent->error. Nothing if the agent does
  * not listen. */

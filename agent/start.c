@@ -171,7 +171,8 @@ static int open_store(struct agent *agent)
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     agent->store = store_open(path, &identity, &agent->meta, error);
     if (agent->store == NULL) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+        return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",
+                    error);
     }
     if (!clock_boot_id(agent->boot_id)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,

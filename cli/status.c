@@ -165,6 +165,9 @@ int command_check(struct cli *cli, int argc, char **argv)
     } else if (error == HF_EUNKNOWN) {
         status = CLI_NOT_NOW;
         answer = "unknown";
+    } else if (error == HF_EINVAL) {
+        return cli_usage_error("check", "found \"%s\", expected a sequencer of this agent's cell",
+                               words.plain[0]);
     } else {
         return cli_fail("check", words.plain[0], error);
     }

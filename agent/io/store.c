@@ -414,8 +414,9 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     uint64_t epoch = 0;
     uint64_t round = 0;
     uint64_t rejoin = 0;
-    if (!meta_is(store, "cell", &identity->cell) || !meta_is(store, "agent", &identity->agent) ||
-        !meta_store_id(store, meta->store_id) ||
+    bool own = meta_is(store, "cell", &identity->cell) && meta_is(store, "agent", &identity->agent);
+    meta->foreign = !own && !store->damaged;
+    if (!own || !meta_store_id(store, meta->store_id) ||
         !meta_number(store, "membership", UINT32_MAX, &membership) ||
         !meta_number(store, "session_epoch", UINT32_MAX, &epoch) ||
         !meta_number(store, "round", UINT32_MAX, &round) ||

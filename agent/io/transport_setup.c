@@ -264,3 +264,16 @@ out:
     }
     return loaded;
 }
+
+bool transport_tls_check(const struct transport_tls *tls, char *error)
+{
+    nng_tls_config *server;
+    nng_tls_config *client;
+
+    if (!transport_tls_load(tls, &server, &client, error)) {
+        return false;
+    }
+    nng_tls_config_free(server);
+    nng_tls_config_free(client);
+    return true;
+}

@@ -190,6 +190,41 @@ START_TEST(the_dead_are_seen_no_more)
 }
 END_TEST
 
+START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
+{
+    char line[1024];
+    int victim = 2;
+    agent_kill(&agents[victim]);
+    actor_end(&actors[victim]);
+    for (int i = 0; i < HOSTS; i++) {
+        if (i != victim) {
+            await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"down\"");
+        }
+    }
+    snprintf(line, sizeof(line), "rm -r %s/state", agents[victim].folder);
+    ck_assert_int_eq(system(line), 0);
+    agent_start(&agents[victim]); /* it serves its host all the same */
+    actor_ready(&actors[victim], agents[victim].socket);
+    for (int i = 0; i < HOSTS; i++) {
+        await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
+    }
+    ck_assert_int_eq(actor_open(&actors[victim], 0, "job/4", 10), 0);
+    ck_assert_int_eq(actor_acquire(&actors[victim], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(agent_stop(&agents[victim]), 0);
+    actor_end(&actors[victim]);
+    snprintf(line, sizeof(line), "%s member rejoin --yes --config %s/holdfast.conf >/dev/null",
+             binary_path("holdfast"), agents[victim].folder);
+    ck_assert_int_eq(system(line), 0);
+    agent_start(&agents[victim]);
+    actor_ready(&actors[victim], agents[victim].socket);
+    for (int i = 0; i < HOSTS; i++) {
+        const char *up = "\"name\":\"host-c\",\"address\":\"tcp://127.0.0.1:%u\",\"state\":\"up\"";
+        snprintf(line, sizeof(line), up, ports[victim]);
+        await(i, "member --json", line, "host-a");
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("cell_view");
@@ -198,5 +233,6 @@ int main(void)
     tcase_add_test(tests, every_host_sees_who_holds_and_waits);
     tcase_add_test(tests, a_watcher_is_told_of_other_hosts);
     tcase_add_test(tests, the_dead_are_seen_no_more);
+    tcase_add_test(tests, a_voter_that_lost_its_store_is_shown_as_refused);
     return suite_main("cell_view", tests);
 }

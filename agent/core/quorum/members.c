@@ -74,6 +74,12 @@ enum message_standing quorum_standing(const struct quorum *quorum)
     return (enum message_standing)quorum->members.standing;
 }
 
+enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
+{
+    return voter == quorum->config.self ? quorum_standing(quorum)
+                                        : (enum message_standing)quorum->members.of[voter].standing;
+}
+
 bool members_votes(const struct quorum *quorum)
 {
     return quorum->members.standing == MESSAGE_STANDING_VOTING;
@@ -709,7 +715,8 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
 {
     uint32_t voter = 0;
     if (message->kind == MESSAGE_RENEW) {
-        return members_votes(quorum);
+        /* REFUSED: not acknowledged, but answered. */
+        return members_votes(quorum) || quorum_standing(quorum) == MESSAGE_STANDING_REFUSED;
     }
     bool asks = asks_for_vote(message->kind);
     if (!asks && !is_vote(message->kind)) {

@@ -89,6 +89,10 @@ void session_renew(struct quorum *quorum, const struct message *message)
         refuse_rules(quorum, index, renew);
         return;
     }
+    if (quorum_standing(quorum) == MESSAGE_STANDING_REFUSED) {
+        members_answer(quorum, index, NULL); /* so that its people see why this voter is silent */
+        return;
+    }
     bool dead = renew->epoch <= agent->marked;
     bool extended = false;
     if (!dead && renew->epoch != 0) {

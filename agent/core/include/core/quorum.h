@@ -233,8 +233,10 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
  * not know needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
-/* This voter's standing in the cell, and whether it hears another. */
+/* This voter's standing in the cell; what another said last of its own (0: nothing yet); and
+ * whether it is heard. */
 enum message_standing quorum_standing(const struct quorum *quorum);
+enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter);
 bool quorum_hears(const struct quorum *quorum, uint32_t voter);
 
 /* The rules of the cell as this voter has them. */

@@ -37,6 +37,7 @@ struct store_identity {
 
 struct store_meta {
     uint64_t store_id[2];   /* drawn at random and durable before store_open returns */
+    bool foreign;           /* store_open failed: it belongs to another cell or agent */
     uint32_t membership;    /* 1 in a new store */
     uint32_t session_epoch; /* of the agent's last session; 0: none yet */
     uint32_t round;         /* the coordinator's last; 0: none yet */

@@ -89,6 +89,10 @@ struct transport_counts {
 };
 struct transport_counts transport_counts(const struct transport *transport);
 
+/* Whether the three files (not NULL) can be used; else error says what is wrong with which. */
+bool transport_tls_check(const struct transport_tls *tls, char *error)
+    __attribute__((warn_unused_result));
+
 /* NULL, or what is wrong with an address of the configuration (static): which schemes there are. */
 const char *transport_address_error(const char *address);
 
