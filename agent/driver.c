@@ -13,6 +13,7 @@ enum {
     WAITING_MAX = 4096, /* more than so many end the turn early */
     WAITING_BYTES_MAX = 1 << 22,
     FAILED_MAX = 1024,
+    DEFER_MS = 20, /* rows for which nothing waits are written after that time, or with others */
 };
 
 /* Something for the host core. */
@@ -36,7 +37,8 @@ struct driver {
     bool handing_over;           /* within operations.commit() */
     bool landed;                 /* the flying one is durable */
     bool started;
-    uint64_t commit; /* the last one's number */
+    int64_t open_since_ns; /* open was found with rows for which nothing waits; 0: it was not */
+    uint64_t commit;       /* the last one's number */
     uint64_t commits;
     int64_t last_ns;
     /* What the host core was told of the session. */
@@ -299,6 +301,10 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     struct driver_batch *batch = NULL;
     if (quorum_waits_for_disk(message->kind)) {
         batch = quorum_batch(driver);
+    } else if (message->kind == MESSAGE_ACCEPT) {
+        /* Its own row goes with the next batch: until that can begin, more of them come up, and all
+         * together are one packet and one flush of the other voter. */
+        batch = driver->flying;
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
     }
@@ -662,12 +668,32 @@ void driver_committed(struct driver *driver, uint64_t commit, const char *error)
     }
 }
 
+/* Whether the open batch is to be handed over now. A slot's row, say, is durable early enough if it
+ * goes with the register's, which comes from the coordinator a moment later. */
+static bool is_wanted(struct driver *driver)
+{
+    const struct driver_batch *open = driver->open;
+    if (open->records.count == 0) {
+        driver->open_since_ns = 0;
+        return false;
+    }
+    if (open->waiting.count > 0 || open->epoch || driver->config.voter_count <= 1) {
+        return true;
+    }
+    int64_t now_ns = read_clock(driver);
+    if (driver->open_since_ns == 0) {
+        driver->open_since_ns = now_ns;
+    }
+    return now_ns - driver->open_since_ns >= DEFER_MS * INT64_C(1000000);
+}
+
 void driver_flush(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
     drain(driver);
     /* Each round answers what waited, if the disk is as fast as that. */
-    while (!has_failed(driver) && driver->flying == NULL && driver->open->records.count > 0) {
+    while (!has_failed(driver) && driver->flying == NULL && is_wanted(driver)) {
+        driver->open_since_ns = 0;
         driver->flying = driver->open;
         driver->open = driver->flying == &driver->batches[0] ? &driver->batches[1]
                                                              : &driver->batches[0];
@@ -889,6 +915,10 @@ int64_t driver_next_ns(const struct driver *driver)
     if (driver->config.gossip != NULL) {
         int64_t gossip_ns = gossip_next_tick_ns(driver->config.gossip);
         due_ns = gossip_ns < due_ns ? gossip_ns : due_ns;
+    }
+    if (driver->flying == NULL && driver->open_since_ns != 0) {
+        int64_t flush_ns = driver->open_since_ns + DEFER_MS * INT64_C(1000000);
+        due_ns = flush_ns < due_ns ? flush_ns : due_ns;
     }
     return host_ns < due_ns ? host_ns : due_ns;
 }

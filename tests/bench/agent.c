@@ -216,6 +216,43 @@ int agent_cpu_ns(const struct agent *agent, int64_t *out, int64_t *out_resolutio
     return 0;
 }
 
+/* Of one thread, from its status. */
+static uint64_t read_wakeups(const char *path)
+{
+    char line[256];
+    uint64_t count = 0;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *value = field_value(line, "voluntary_ctxt_switches:");
+        count = value != NULL ? strtoull(value, NULL, 10) : count;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count;
+}
+
+int agent_wakeups(const struct agent *agent, uint64_t *out)
+{
+    char directory[64];
+    snprintf(directory, sizeof(directory), "/proc/%d/task", (int)agent->pid);
+    DIR *threads = opendir(directory);
+    if (threads == NULL) {
+        return complain("%s: %s", directory, strerror(errno));
+    }
+    const struct dirent *entry;
+    *out = 0;
+    while ((entry = readdir(threads)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            char path[sizeof(directory) + NAME_MAX + 16];
+            snprintf(path, sizeof(path), "%s/%s/status", directory, entry->d_name);
+            *out += read_wakeups(path);
+        }
+    }
+    closedir(threads);
+    return 0;
+}
+
 /* The path of holdfastd: beside this program. */
 static int daemon_path(char *path, size_t size)
 {

@@ -234,7 +234,10 @@ int cell_read_traffic(const struct cell *cell, uint32_t host, struct cell_traffi
     kill(agent->pid, SIGUSR1);
     for (int waited_ms = 0; waited_ms < 5000; waited_ms++) {
         if (read_report(path, from, out)) {
-            return 0;
+            int64_t resolution_ns;
+            return agent_cpu_ns(agent, &out->cpu_ns, &resolution_ns) == 0
+                       ? agent_wakeups(agent, &out->wakeups)
+                       : -1;
         }
         pause_ns(millisecond_ns);
     }
@@ -255,20 +258,8 @@ int cell_traffic_sum(const struct cell *cell, struct cell_traffic *out)
         out->background += one.background;
         out->for_locks += one.for_locks;
         out->commits += one.commits;
-    }
-    return 0;
-}
-
-int cell_cpu_ns(const struct cell *cell, int64_t *out)
-{
-    *out = 0;
-    for (uint32_t i = 0; i < CELL_HOSTS; i++) {
-        int64_t one_ns;
-        int64_t resolution_ns;
-        if (agent_cpu_ns(&cell->agents[i], &one_ns, &resolution_ns) != 0) {
-            return -1;
-        }
-        *out += one_ns;
+        out->wakeups += one.wakeups;
+        out->cpu_ns += one.cpu_ns;
     }
     return 0;
 }

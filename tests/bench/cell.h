@@ -39,7 +39,7 @@ void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_
 /* Opens and acquires; the caller releases and closes. NULL after complain(). */
 hf_lock *cell_take(hf_client *client, const char *name);
 
-/* What an agent has sent so far. */
+/* What an agent has sent and used so far. */
 struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;
@@ -47,13 +47,12 @@ struct cell_traffic {
     uint64_t background; /* beats, gossip, pulls, hellos: what goes on without any lock */
     uint64_t for_locks;  /* all else */
     uint64_t commits;
+    uint64_t wakeups; /* of its threads */
+    int64_t cpu_ns;   /* its processor time */
 };
 
 /* Of one agent, and of all together. */
 int cell_read_traffic(const struct cell *cell, uint32_t host, struct cell_traffic *out) MUST_CHECK;
 int cell_traffic_sum(const struct cell *cell, struct cell_traffic *out) MUST_CHECK;
-
-/* Processor time of all agents until now. */
-int cell_cpu_ns(const struct cell *cell, int64_t *out) MUST_CHECK;
 
 #endif

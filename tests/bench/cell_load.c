@@ -119,23 +119,15 @@ static int measure_load(const struct cell *cell, size_t rounds, struct series *r
     int64_t start_ns[ROUNDS + 1];
     struct cell_traffic before;
     struct cell_traffic after;
-    int64_t cpu_before_ns = 0;
-    int64_t cpu_after_ns = 0;
     int result = load_start(&load, cell, 0, 0);
     pause_ns(warm_up_ns);
     if (result == 0) {
         result = cell_traffic_sum(cell, &before);
     }
-    if (result == 0) {
-        result = cell_cpu_ns(cell, &cpu_before_ns);
-    }
     start_ns[0] = now_ns();
     for (size_t i = 0; i < rounds && result == 0; i++) {
         pause_ns(round_ns);
         start_ns[i + 1] = now_ns();
-    }
-    if (result == 0) {
-        result = cell_cpu_ns(cell, &cpu_after_ns);
     }
     if (result == 0) {
         result = cell_traffic_sum(cell, &after);
@@ -153,7 +145,8 @@ static int measure_load(const struct cell *cell, size_t rounds, struct series *r
         series_add(costs, (double)(after.commits - before.commits) / (double)all);
         series_add(costs, (double)(after.packets - before.packets) / (double)all);
         series_add(costs, (double)(after.for_locks - before.for_locks) / (double)all);
-        series_add(costs, (double)(cpu_after_ns - cpu_before_ns) / 1e3 / (double)all);
+        series_add(costs, (double)(after.cpu_ns - before.cpu_ns) / 1e3 / (double)all);
+        series_add(costs, (double)(after.wakeups - before.wakeups) / (double)all);
     }
     load_free(&load);
     return result;
@@ -168,6 +161,7 @@ int figure_cell_clients(const struct bench *bench, struct figure *figure)
     struct side *packets = figure_side(figure, "packets for one, all three agents", "", 3);
     struct side *messages = figure_side(figure, "messages for one, all three agents", "", 3);
     struct side *cpu = figure_side(figure, "processor time for one, all three agents", "us", 1);
+    struct side *wakeups = figure_side(figure, "wake-ups for one, all three agents", "", 2);
     int result = cell_start(&cell, bench->directory, "5s");
     if (result == 0) {
         result = measure_load(&cell, bench->effort.quick ? ROUNDS_QUICK : ROUNDS, &rate->series,
@@ -178,6 +172,7 @@ int figure_cell_clients(const struct bench *bench, struct figure *figure)
     series_add(&packets->series, costs.values[1]);
     series_add(&messages->series, costs.values[2]);
     series_add(&cpu->series, costs.values[3]);
+    series_add(&wakeups->series, costs.values[4]);
     figure_verdict(figure, "acquire + release a second", series_median(&rate->series),
                    BOUND_AT_LEAST, 8000);
     snprintf(figure->note, sizeof(figure->note),

@@ -367,6 +367,44 @@ START_TEST(a_proposal_goes_out_while_the_own_disk_is_written)
 }
 END_TEST
 
+START_TEST(a_proposal_during_a_flush_goes_out_when_it_is_done)
+{
+    static const struct step first[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPTED, 0, NO}};
+    static const struct step second[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPT, 1, NO}};
+    do_plan(first, 2);
+    driver_flush(driver);
+    do_plan(second, 2);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "flush");
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable b:accept own:accepted");
+}
+END_TEST
+
+START_TEST(a_row_that_nothing_waits_for_is_written_with_others_or_a_little_later)
+{
+    static const struct step row[] = {{'p', 0, 0, NO}};
+    static const struct step answer[] = {{'s', MESSAGE_ACCEPTED, 1, NO}};
+    do_plan(row, 1);
+    driver_flush(driver);
+    do_plan(answer, 1);
+    ck_assert_str_eq(trace, "");
+    driver_flush(driver);
+    land(NULL);
+    ck_assert_str_eq(trace, "flush durable b:accepted");
+    do_plan(row, 1);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "flush durable b:accepted");
+    int64_t due_ns = driver_next_ns(driver);
+    ck_assert_int_gt(due_ns, now_ns);
+    ck_assert_int_le(due_ns, now_ns + 20000000);
+    now_ns = due_ns;
+    driver_tick(driver);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "flush durable b:accepted flush");
+}
+END_TEST
+
 START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
 {
     static const struct step first[] = {{'m', 0, 0, NO}, {'s', MESSAGE_PROMISE, 1, NO}};
@@ -390,14 +428,14 @@ END_TEST
 
 START_TEST(what_has_nothing_to_persist_waits_for_what_is_on_its_way)
 {
-    static const struct step first[] = {{'p', 0, 0, NO}};
+    static const struct step first[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPTED, 2, NO}};
     static const struct step second[] = {{'s', MESSAGE_ACCEPTED, 1, NO}};
-    do_plan(first, 1);
+    do_plan(first, 2);
     driver_flush(driver);
     do_plan(second, 1); /* a repeat of an answer, to a row that is not durable yet */
     ck_assert_str_eq(trace, "flush");
     land(NULL);
-    ck_assert_str_eq(trace, "flush durable b:accepted");
+    ck_assert_str_eq(trace, "flush durable c:accepted b:accepted");
 }
 END_TEST
 
@@ -441,13 +479,14 @@ START_TEST(a_grant_waits_for_the_slots_row_and_a_recall_for_the_grant)
     driver_flush(driver);
     receive(MESSAGE_RECALL, 2); /* of another lock */
     receive(MESSAGE_GRANT, 1);
+    driver_flush(driver);
     receive(MESSAGE_RECALL, 1);
-    ck_assert_str_eq(trace, "b:acquire flush host:recall");
+    ck_assert_str_eq(trace, "b:acquire host:recall flush");
     land(NULL);
-    ck_assert_str_eq(trace, "b:acquire flush host:recall durable host:grant host:recall");
+    ck_assert_str_eq(trace, "b:acquire host:recall flush durable host:grant host:recall");
     receive(MESSAGE_GRANT, 1);
     ck_assert_str_eq(trace,
-                     "b:acquire flush host:recall durable host:grant host:recall host:grant");
+                     "b:acquire host:recall flush durable host:grant host:recall host:grant");
 }
 END_TEST
 
@@ -552,6 +591,8 @@ int main(void)
     TCase *order = tcase_create("order");
     tcase_add_checked_fixture(order, set_up, tear_down);
     tcase_add_test(order, a_proposal_goes_out_while_the_own_disk_is_written);
+    tcase_add_test(order, a_proposal_during_a_flush_goes_out_when_it_is_done);
+    tcase_add_test(order, a_row_that_nothing_waits_for_is_written_with_others_or_a_little_later);
     tcase_add_test(order, a_promise_waits_for_the_batch_that_it_is_in);
     tcase_add_test(order, what_has_nothing_to_persist_waits_for_what_is_on_its_way);
     tcase_add_test(order, a_failed_commit_sends_nothing_that_waits);
