@@ -12,6 +12,7 @@
 uint32_t real_quorum_majority(const struct quorum *quorum);
 int64_t real_quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
 bool real_members_votes(const struct quorum *quorum);
+bool real_members_admit(const struct quorum *quorum, const struct message *message);
 bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
 bool real_acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
 void real_session_renew(struct quorum *quorum, const struct message *message);
@@ -41,6 +42,11 @@ int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns)
 bool members_votes(const struct quorum *quorum)
 {
     return broken == BREAK_OLD_STORE || real_members_votes(quorum);
+}
+
+bool members_admit(const struct quorum *quorum, const struct message *message)
+{
+    return broken == BREAK_OLD_STORE || real_members_admit(quorum, message);
 }
 
 /* A name that is not here has no value: no majority is asked. */

@@ -251,7 +251,7 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 static void inject_disks(const struct faults *faults)
 {
     struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
-    if (sim_chance(faults->restore)) {
+    if (sim_chance(faults->restore) && !agent->disk.rejoin) { /* a copy of one that rejoins: too */
         if (agent->copy == NULL) {
             agent->copy = malloc(sizeof(*agent->copy));
             HF_CHECK(agent->copy != NULL);

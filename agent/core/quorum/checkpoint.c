@@ -15,13 +15,18 @@
 #include "proto/check.h"
 #include "state.h"
 
+/* The simulator has less patience. */
+#ifndef CHECKPOINT_REST_MS
+#define CHECKPOINT_REST_MS (10 * 60 * 1000)
+#endif
+
 enum {
     CHECK_MS = 250,           /* how often partitions are looked at */
     AGAIN_MS = 1000,          /* a partition whose checkpoint failed waits so long */
     GIVE_UP_MS = 2000,        /* a round that nobody answers */
     IDLE_MIN = 64,            /* so many idle registers are worth a checkpoint, if */
     IDLE_PART = 4,            /* they are at least a quarter of the partition */
-    REST_MS = 10 * 60 * 1000, /* any are, if nothing changed for so long */
+    REST_MS = CHECKPOINT_REST_MS, /* any are, if nothing changed for so long */
     ROOM = 64,                /* actions that are left for others in a step */
 };
 
