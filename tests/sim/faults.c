@@ -34,6 +34,7 @@ static const struct fault table[] = {
     CHANCE(lose),    CHANCE(fail),    CHANCE(loss),    CHANCE(repeat), CHANCE(late),
     FLAG(reorder),   FLAG(slow_disk), FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),    FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
+    FLAG(rest),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -98,9 +99,11 @@ static void draw_between_hosts(struct faults *faults)
     faults->repeat = rarely(50);
     faults->late = rarely(100);
     faults->reorder = sim_draw(2) == 0;
+    faults->rest = sim_draw(5) == 0;
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;
+        faults->rest = false;
     }
 }
 
@@ -251,7 +254,8 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 static void inject_disks(const struct faults *faults)
 {
     struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
-    if (sim_chance(faults->restore) && !agent->disk.rejoin) { /* a copy of one that rejoins: too */
+    /* What rejoins does so again with a copy, and learns everything anew. */
+    if (sim_chance(faults->restore) && !agent->disk.rejoin) {
         if (agent->copy == NULL) {
             agent->copy = malloc(sizeof(*agent->copy));
             HF_CHECK(agent->copy != NULL);

@@ -500,6 +500,24 @@ static bool serve_once(struct sim_process *process)
     return false;
 }
 
+/* Closes whatever it does not hold, and does nothing for a while. */
+static void rest(struct sim_process *process)
+{
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        struct sim_handle *handle = &process->handles[i];
+        struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
+        release(process, handle);
+        if (handle->open && !say(process, &frame)) {
+            return;
+        }
+        handle->open = false;
+    }
+    int64_t until_ns = sim_now() + (2000 + sim_draw(8000)) * SIM_MS;
+    while (sim_now() < until_ns && !world.healing && !process->connection.broken) {
+        fiber_sleep_ns(100 * SIM_MS);
+    }
+}
+
 static void live(struct sim_process *process)
 {
     struct sim_handle *handle = &process->handles[sim_draw(HANDLES)];
@@ -508,6 +526,8 @@ static void live(struct sim_process *process)
             process->done = true;
             fiber_wait(INT64_MAX);
         }
+    } else if (world.faults.rest && sim_draw(15) == 0) {
+        rest(process);
     } else if (sim_draw(400) == 0) {
         leave(process);
     } else if (sim_chance(world.faults.recall)) {

@@ -62,6 +62,7 @@ struct faults {
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
+    bool rest; /* processes close what they opened, and rest: names are deleted */
 };
 
 /* What a run is, beside its seed. A number that is not set is drawn from the seed. */

@@ -21,13 +21,13 @@
 #endif
 
 enum {
-    CHECK_MS = 250,           /* how often partitions are looked at */
-    AGAIN_MS = 1000,          /* a partition whose checkpoint failed waits so long */
-    GIVE_UP_MS = 2000,        /* a round that nobody answers */
-    IDLE_MIN = 64,            /* so many idle registers are worth a checkpoint, if */
-    IDLE_PART = 4,            /* they are at least a quarter of the partition */
+    CHECK_MS = 250,               /* how often partitions are looked at */
+    AGAIN_MS = 1000,              /* a partition whose checkpoint failed waits so long */
+    GIVE_UP_MS = 2000,            /* a round that nobody answers */
+    IDLE_MIN = 64,                /* so many idle registers are worth a checkpoint, if */
+    IDLE_PART = 4,                /* they are at least a quarter of the partition */
     REST_MS = CHECKPOINT_REST_MS, /* any are, if nothing changed for so long */
-    ROOM = 64,                /* actions that are left for others in a step */
+    ROOM = 64,                    /* actions that are left for others in a step */
 };
 
 bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *row)
