@@ -99,6 +99,13 @@ uint64_t quorum_told_commit(const struct quorum *quorum)
     return told_commit;
 }
 
+enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
+{
+    (void)quorum;
+    (void)voter;
+    return MESSAGE_STANDING_VOTING;
+}
+
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
 {
     (void)quorum;
