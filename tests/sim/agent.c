@@ -278,7 +278,6 @@ static void agent_begin(struct sim_agent *agent)
     if (!adopted) {
         memset(agent->disk.slots, 0, sizeof(agent->disk.slots));
         agent->disk.epoch++;
-        agent->disk.commit++;
         region_make(agent);
     }
     sim_tell("host %u: agent starts, epoch %u, %s", agent->index, agent->disk.epoch,

@@ -230,6 +230,10 @@ static void inject_agents(const struct faults *faults)
 
 /* ---- disks that are not what they were ---- */
 
+/* A store that is behind commits a little before it is compared with what others saw of it, again at
+ * each start: less than this must not be what tells the difference. */
+enum { BEHIND_MIN = 20 };
+
 /* Whether whoever answers that voter's first question in a majority knows its store: then a loss
  * or an old copy is found out, whatever else happens. More than one at a time may be too many. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
@@ -244,7 +248,7 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
         const struct quorum_seen *seen = &other->disk.seen[agent->index];
         bool listed = memcmp(member->store_id, agent->disk.store_id, sizeof(member->store_id)) == 0;
         bool newer = memcmp(seen->store_id, agent->disk.store_id, sizeof(seen->store_id)) == 0 &&
-                     seen->commit > commit;
+                     seen->commit > commit + BEHIND_MIN;
         knowing += other != agent && listed && (lost || newer);
     }
     uint32_t asked = world.voters / 2; /* others, for a majority with itself */

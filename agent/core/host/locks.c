@@ -486,6 +486,9 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
             struct lock *lock = lock_at(host, at);
             if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
                 hfi_revoke(&space->actor, slot, HFI_GRANT_NONE);
+                /* What it was closed for is the quorum's to wait out now: a give-back in the next
+                 * session does not. */
+                atomic_store(&space->region.slots[slot].closed_until_ns, 0);
                 lock->state = LOCK_IDLE;
                 lock->mode = HFI_GRANT_NONE;
                 lock->recalled = 0;
