@@ -34,7 +34,11 @@
 enum {
     APPLICATION_ID = 0x48466c64, /* "HFld": what `file` and sqlite3 see */
     IDLE_FRAMES = 256,           /* store_idle leaves a shorter log alone */
-    FRAMES_MAX = 32768,          /* a commit that finds a longer one checkpoints */
+    FRAMES_MAX = 8192,           /* a commit that finds a longer one checkpoints */
+    PAGE_SIZE = 1024,
+    FRAME_SIZE = PAGE_SIZE + 24,
+    LOG_AHEAD = 64 * FRAME_SIZE, /* more than most batches write */
+    LOG_STEP = 256 * 1024,
 };
 
 static const char *const STATEMENT_TEXT[STATEMENTS] = {
@@ -537,10 +541,34 @@ bool store_change(struct store *store, enum statement which)
     return false;
 }
 
+/*
+ * Keeps some bytes of the log's file ahead of its end: a flush of bytes that the file had already
+ * is one write of the disk, where a file that grows has its size written too. SQLite takes what
+ * stands behind its last frame for no frame: no checksum fits. What fails here shows when SQLite
+ * writes.
+ */
+static void grow_log(struct store *store)
+{
+    static const unsigned char zeros[LOG_STEP];
+    sqlite3_int64 wanted = (sqlite3_int64)store->frames * FRAME_SIZE + LOG_AHEAD;
+    sqlite3_file *log = NULL;
+    if (wanted <= store->log_size ||
+        sqlite3_file_control(store->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) !=
+            SQLITE_OK ||
+        log == NULL || log->pMethods == NULL ||
+        log->pMethods->xFileSize(log, &store->log_size) != SQLITE_OK || wanted <= store->log_size) {
+        return;
+    }
+    if (log->pMethods->xWrite(log, zeros, LOG_STEP, store->log_size) == SQLITE_OK) {
+        store->log_size += LOG_STEP;
+    }
+}
+
 bool store_commit(struct store *store, uint64_t *commit)
 {
     HF_CHECK(store->open);
     store->open = false;
+    grow_log(store);
     bool done = !store->failed &&
                 (!store->deleted || put_meta_number(store, "commit", store->commit)) &&
                 store_finish(store, COMMIT);

@@ -43,12 +43,13 @@ enum statement {
 struct store {
     sqlite3 *database;
     sqlite3_stmt *statements[STATEMENTS];
-    uint64_t commit; /* of the last batch, or of the open one */
-    bool open;       /* a batch is open */
-    bool deleted;    /* it deletes */
-    bool failed;     /* for good: what is durable is not known */
-    bool damaged;    /* it cannot be read, and nobody has it open */
-    int frames;      /* in the log */
+    uint64_t commit;        /* of the last batch, or of the open one */
+    bool open;              /* a batch is open */
+    bool deleted;           /* it deletes */
+    bool failed;            /* for good: what is durable is not known */
+    bool damaged;           /* it cannot be read, and nobody has it open */
+    int frames;             /* in the log */
+    sqlite3_int64 log_size; /* bytes of the log's file, as far as known */
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];
 };
