@@ -268,9 +268,11 @@ static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
 
 static void on_log(void *arg, const struct action_log *log)
 {
+    struct agent *agent = arg;
     struct log_line line;
-    (void)arg;
-    log_begin(&line, log->text[0] != '\0' ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, log->event);
+    /* Without TLS a stranger may say what a voter would not: that must not fill the log. */
+    log_begin_limited(&line, log->text[0] != '\0' ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, log->event,
+                      &agent->cell_limit, clock_boottime_ns());
     if (log->agent.length > 0) {
         log_bytes(&line, "agent", log->agent.text, log->agent.length);
     }

@@ -135,6 +135,7 @@ struct agent {
     int64_t rate_ppm; /* as last complained of */
     struct log_limit client_limit;
     struct log_limit rules_limit;
+    struct log_limit cell_limit;
     struct log_limit lock_limit;
 };
 

@@ -224,6 +224,10 @@ START_TEST(fields_between_voters)
     BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);
     BAD(hello, as.hello.rules.voters[0].length, 0);
     BAD(hello, as.hello.advertise[MESSAGE_ADDRESS_MAX - 1], 'x');
+    BAD(hello, commit, MESSAGE_COMMIT_LIMIT); /* else it is kept, and not read again */
+    BAD(hello, as.hello.seen_commit, MESSAGE_COMMIT_LIMIT);
+    BAD(hello, as.hello.seen.generation, MESSAGE_GENERATION_LIMIT);
+    BAD(hello, as.hello.members[0].generation, MESSAGE_GENERATION_LIMIT);
     BAD(pull, as.pull.what, 0);
     BAD(pull, as.pull.what, MESSAGE_PULL_MARKS + 1);
     BAD(pull, as.pull.checkpoint.order.ballot, 1);
@@ -236,6 +240,7 @@ START_TEST(fields_between_voters)
     BAD(pulled_register, as.pulled.value.share_count, 200);
     BAD(pulled_mark, as.pulled.what, MESSAGE_PULL_REGISTERS);
     BAD(pulled_mark, as.pulled.mark.epoch, 0);
+    BAD(pulled_mark, as.pulled.mark.epoch, MESSAGE_EPOCH_LIMIT);
     BAD(checkpoint, as.checkpoint.ballot, 0);
     BAD(checkpoint, as.checkpoint.checkpoint.order.sequence, 0);
     BAD(checkpoint, as.checkpoint.checkpoint.floor, MESSAGE_TOKEN_LIMIT);

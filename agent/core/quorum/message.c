@@ -79,6 +79,11 @@ static bool mode_valid(uint8_t mode)
     return mode == MESSAGE_MODE_SHARED || mode == MESSAGE_MODE_EXCLUSIVE;
 }
 
+static bool epoch_valid(uint32_t epoch)
+{
+    return epoch > 0 && epoch < MESSAGE_EPOCH_LIMIT;
+}
+
 /* One share for each host, all with versions up to the value's. */
 static bool shares_valid(const struct message_value *value)
 {
@@ -88,8 +93,8 @@ static bool shares_valid(const struct message_value *value)
     }
     for (uint32_t i = 0; i < value->share_count; i++) {
         const struct message_share *share = &value->shares[i];
-        if (!agent_name_valid(&share->agent) || share->epoch == 0 || !order_valid(share->version) ||
-            message_order_before(value->version, share->version)) {
+        if (!agent_name_valid(&share->agent) || !epoch_valid(share->epoch) ||
+            !order_valid(share->version) || message_order_before(value->version, share->version)) {
             return false;
         }
         newest = newest || message_order_equal(share->version, value->version);
@@ -118,8 +123,8 @@ bool value_valid(const struct message_value *value)
         return value->owner.length == 0 && value->epoch == 0 && shares_valid(value) &&
                tokens_valid(value->mode, value->token_first, value->token_last);
     case MESSAGE_MODE_EXCLUSIVE:
-        return agent_name_valid(&value->owner) && value->epoch > 0 && value->share_count == 0 &&
-               order_valid(value->version) &&
+        return agent_name_valid(&value->owner) && epoch_valid(value->epoch) &&
+               value->share_count == 0 && order_valid(value->version) &&
                tokens_valid(value->mode, value->token_first, value->token_last);
     default:
         return false;
@@ -128,7 +133,7 @@ bool value_valid(const struct message_value *value)
 
 static bool session_valid(const struct message_agent *agent, uint32_t epoch)
 {
-    return agent_name_valid(agent) && epoch > 0;
+    return agent_name_valid(agent) && epoch_valid(epoch);
 }
 
 static bool address_valid(const char *address)
@@ -206,6 +211,17 @@ static bool rules_valid(const struct message_rules *rules)
     return true;
 }
 
+/* What is kept of other stores must be readable again. */
+static bool stores_valid(const struct message_hello *hello)
+{
+    bool valid = hello->seen_commit < MESSAGE_COMMIT_LIMIT &&
+                 hello->seen.generation < MESSAGE_GENERATION_LIMIT;
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        valid = valid && hello->members[i].generation < MESSAGE_GENERATION_LIMIT;
+    }
+    return valid;
+}
+
 /* What voters tell each other of themselves. */
 static bool voter_valid(const struct message *message)
 {
@@ -219,7 +235,7 @@ static bool voter_valid(const struct message *message)
     case MESSAGE_HELLO:
     case MESSAGE_HELLO_ACK:
         return hello->standing <= MESSAGE_STANDING_REJOINING && rules_valid(&hello->rules) &&
-               address_valid(hello->advertise);
+               address_valid(hello->advertise) && stores_valid(hello);
     case MESSAGE_PULL:
         return (pull->what == MESSAGE_PULL_REGISTERS || pull->what == MESSAGE_PULL_MARKS) &&
                checkpoint_valid(&pull->checkpoint);
@@ -253,7 +269,8 @@ static bool request_valid(const struct message *message)
 
     switch (message->kind) {
     case MESSAGE_RENEW:
-        return agent_name_valid(&renew->agent) && /* epoch 0: asks which it had */
+        return agent_name_valid(&renew->agent) &&
+               renew->epoch < MESSAGE_EPOCH_LIMIT && /* 0: asks which it had */
                memcmp(&renew->agent, &message->from, sizeof(renew->agent)) == 0 &&
                address_valid(renew->advertise);
     case MESSAGE_ACQUIRE:
@@ -285,7 +302,9 @@ static bool answer_valid(const struct message *message)
 
     switch (message->kind) {
     case MESSAGE_RENEW_ACK:
-        return agent_name_valid(&message->as.renew_ack.agent);
+        return agent_name_valid(&message->as.renew_ack.agent) &&
+               message->as.renew_ack.epoch < MESSAGE_EPOCH_LIMIT &&
+               message->as.renew_ack.dead_epoch < MESSAGE_EPOCH_LIMIT;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:
         return session_valid(&grant->agent, grant->epoch) && grant->name.length > 0 &&
@@ -305,7 +324,7 @@ static bool answer_valid(const struct message *message)
         return agent_name_valid(&outcome->agent) && outcome->result <= 0;
     case MESSAGE_CHECK:
         return agent_name_valid(&check->agent) && check->name.length > 0 && check->token > 0 &&
-               check->token < MESSAGE_TOKEN_LIMIT && check->epoch > 0;
+               check->token < MESSAGE_TOKEN_LIMIT && epoch_valid(check->epoch);
     default:
         return false;
     }
@@ -339,7 +358,8 @@ static bool envelope_valid(const struct message *message)
 
 bool message_valid(const struct message *message)
 {
-    if (!agent_name_valid(&message->from) || !envelope_valid(message)) {
+    if (!agent_name_valid(&message->from) || !envelope_valid(message) ||
+        message->commit >= MESSAGE_COMMIT_LIMIT) {
         return false;
     }
     switch (message->kind) {

@@ -34,6 +34,10 @@ enum {
 #define MESSAGE_SEQUENCE_LIMIT (UINT64_C(1) << 40)
 /* Tokens are from 1 to below this. */
 #define MESSAGE_TOKEN_LIMIT (UINT64_C(1) << 63)
+/* Of a session: what a region's header has room for. Of a store: what SQLite counts up to. */
+#define MESSAGE_EPOCH_LIMIT (UINT32_C(1) << 24)
+#define MESSAGE_COMMIT_LIMIT (UINT64_C(1) << 62)
+#define MESSAGE_GENERATION_LIMIT (UINT32_C(1) << 31)
 /* A grant leases this many tokens, fewer before a multiple of MESSAGE_TOKEN_BLOCK. */
 #define MESSAGE_TOKEN_RANGE (UINT64_C(1) << 32)
 #define MESSAGE_TOKEN_BLOCK (UINT64_C(1) << 40)
