@@ -263,6 +263,145 @@ START_TEST(tokens_rise_through_it_all)
 }
 END_TEST
 
+/* The voter that coordinates the names when the first one is gone. */
+static uint32_t heir(void)
+{
+    struct message_agent others[MESSAGE_VOTERS_MAX];
+    uint32_t owner = coordinator();
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        if (i != owner) {
+            others[count++] = cell->config.voters[i];
+        }
+    }
+    uint32_t best = quorum_preferred(others, count, PARTITION);
+    return best < owner ? best : best + 1;
+}
+
+static void drop_from(uint32_t node, enum message_kind kind, bool lost)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        cell->drop[node][i] = lost ? UINT64_C(1) << kind : 0;
+    }
+}
+
+/* A coordinator that missed a deletion reads several voters, and keeps what any of them has. */
+START_TEST(reading_two_voters_at_once_loses_nothing)
+{
+    enum { HELD = 20 };
+    struct message_order versions[HELD];
+    cell_destroy(cell);
+    make_cell(5, 70 + (uint64_t)_i);
+    settle();
+    uint32_t owner = coordinator();
+    uint32_t away = heir();
+    uint32_t holder = (owner + 1) % 5 == away ? (owner + 2) % 5 : (owner + 1) % 5;
+    cell_kill(cell, away);
+    cell_run(cell, 1000 * CELL_MS);
+    for (uint32_t i = 0; i < HELD; i++) {
+        acquire(holder, names_used[i], 1 + i);
+        versions[i] = granted(holder, names_used[i])->as.grant.version;
+    }
+    for (uint32_t i = HELD; i < NAMES_USED; i++) {
+        use(owner, names_used[i], 1000 + 2 * i, 1);
+    }
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_gt(floor_at(owner), 0);
+    drop_from(away, MESSAGE_PULL, true);
+    cell_start(cell, away);
+    cell_run(cell, 50 * CELL_MS);
+    cell_kill(cell, owner);
+    cell_run(cell, 800 * CELL_MS);
+    ck_assert_uint_eq(coordinator(), away);
+    ck_assert_uint_eq(floor_at(away), 0);
+    drop_from(away, MESSAGE_PULL, false);
+    cell->delay_max_ns = 20 * CELL_MS; /* so that what they tell arrives in any order */
+    cell_run(cell, 20000 * CELL_MS);
+    cell->delay_max_ns = CELL_MS;
+    ck_assert(quorum_ready(cell->nodes[away].quorum));
+    ck_assert_uint_gt(floor_at(away), 0);
+    for (uint32_t i = 0; i < HELD; i++) {
+        acquire(holder, names_used[i], 9000 + i); /* it still has it */
+        ck_assert(
+            message_order_equal(granted(holder, names_used[i])->as.grant.version, versions[i]));
+    }
+}
+END_TEST
+
+/* A coordinator is complete only when it has also followed the deletions that it missed. */
+START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
+{
+    settle();
+    uint32_t owner = coordinator();
+    uint32_t away = heir();
+    uint32_t third = 3 - owner - away;
+    acquire(third, names_used[0], 1);
+    struct message_order version = granted(third, names_used[0])->as.grant.version;
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, away);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_give_back(cell, third, owner, names_used[0], 2, 1, version, 50);
+    cell_run(cell, 100 * CELL_MS);
+    for (uint32_t i = 1; i < NAMES_USED; i++) {
+        use(owner, names_used[i], 1000 + 2 * i, 60);
+    }
+    cell_run(cell, 3000 * CELL_MS);
+    uint64_t floor = floor_at(owner);
+    ck_assert_uint_ge(floor, 60);
+    drop_from(away, MESSAGE_PULL, true);
+    cell_start(cell, away);
+    cell_run(cell, 50 * CELL_MS);
+    cell_kill(cell, owner);
+    cell_run(cell, 800 * CELL_MS);
+    ck_assert_uint_eq(coordinator(), away);
+    ck_assert_uint_eq(floor_at(away), 0);
+    /* A name is being read, for long, while the sweep comes to its end. */
+    drop_from(third, MESSAGE_VALUE, true);
+    cell_acquire(cell, third, away, names_used[NAMES_USED - 1], 5000, 1, MESSAGE_MODE_EXCLUSIVE, 0);
+    cell_run(cell, 20 * CELL_MS);
+    drop_from(away, MESSAGE_PULL, false);
+    cell_run(cell, 250 * CELL_MS);
+    drop_from(third, MESSAGE_VALUE, false);
+    ck_assert_uint_gt(acquire(third, names_used[0], 6000), floor);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_eq(floor_at(away), floor);
+}
+END_TEST
+
+/* More live registers went than a step has room for. */
+START_TEST(deletion_of_many_is_followed)
+{
+    enum { MANY = 300 };
+    static struct message_order versions[MANY];
+    static char names[MANY][32];
+    uint32_t found = 0;
+    for (uint32_t i = 0; found < MANY; i++) {
+        int length = snprintf(names[found], sizeof(names[0]), "many/%u", i);
+        found += names_partition(names[found], (size_t)length) == PARTITION;
+    }
+    settle();
+    uint32_t owner = coordinator();
+    uint32_t away = heir();
+    for (uint32_t i = 0; i < MANY; i++) {
+        acquire(owner, names[i], 1 + i);
+        versions[i] = granted(owner, names[i])->as.grant.version;
+    }
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, away);
+    cell_run(cell, 1000 * CELL_MS);
+    for (uint32_t i = 0; i < MANY; i++) {
+        cell_give_back(cell, owner, owner, names[i], 1000 + i, 1, versions[i], 9);
+        cell_run(cell, 10 * CELL_MS);
+    }
+    cell_run(cell, 4000 * CELL_MS);
+    ck_assert_uint_ge(floor_at(owner), 9);
+    cell_start(cell, away);
+    cell_run(cell, 20000 * CELL_MS);
+    ck_assert_uint_eq(floor_at(away), floor_at(owner));
+    ck_assert_uint_lt(rows(away), MANY / 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoint");
@@ -274,6 +413,9 @@ int main(void)
     tcase_add_test(tests, restart_of_all_remembers_the_floor);
     tcase_add_test(tests, row_below_the_checkpoint_is_not_there);
     tcase_add_test(tests, one_voter_deletes_too);
+    tcase_add_loop_test(tests, reading_two_voters_at_once_loses_nothing, 0, 8);
+    tcase_add_test(tests, deletion_that_cannot_be_followed_yet_is_followed_later);
+    tcase_add_test(tests, deletion_of_many_is_followed);
     tcase_add_loop_test(tests, tokens_rise_through_it_all, 0, 6);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);

@@ -155,7 +155,22 @@ static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_
     return quorum->links[index].listing != listing && !is_above(&quorum->registers[index], order);
 }
 
-void checkpoint_adopt(struct quorum *quorum, uint32_t p,
+/* Takes away what is gone: of the idle ones all, of the others as many as there is room for. */
+static void take_gone(struct quorum *quorum, uint32_t p, struct message_order order,
+                      uint32_t listing, bool idle)
+{
+    uint32_t next = NONE;
+    for (uint32_t at = quorum->partitions[p].first; at != NONE; at = next) {
+        next = quorum->links[at].next;
+        bool is_idle = quorum->registers[at].mode == MESSAGE_MODE_NONE;
+        if (is_idle == idle && is_gone(quorum, at, order, listing) &&
+            (idle || quorum_has_room(quorum, 1 + ROOM))) {
+            take_away(quorum, p, at);
+        }
+    }
+}
+
+bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
                       const struct message_checkpoint *checkpoint, uint32_t listing)
 {
     uint32_t live = 0;
@@ -163,21 +178,20 @@ void checkpoint_adopt(struct quorum *quorum, uint32_t p,
         live += is_gone(quorum, at, checkpoint->order, listing) &&
                 quorum->registers[at].mode != MESSAGE_MODE_NONE;
     }
-    /* The live ones have to be gone from the disk together with the checkpoint's coming. */
-    if (!quorum_has_room(quorum, live + 2 + ROOM) || work_busy(quorum, p)) {
-        return; /* another time */
+    if (work_busy(quorum, p)) {
+        return false;
     }
-    keep(quorum, p, checkpoint);
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        uint32_t next = NONE;
-        for (uint32_t at = quorum->partitions[p].first; at != NONE; at = next) {
-            next = quorum->links[at].next;
-            bool idle = quorum->registers[at].mode == MESSAGE_MODE_NONE;
-            if (idle == (pass == 1) && is_gone(quorum, at, checkpoint->order, listing)) {
-                take_away(quorum, p, at);
-            }
-        }
+    /* The live ones have to be gone from the disk not later than the checkpoint comes. Earlier does
+     * no harm: their names were idle when it was made, and a majority has that, or the checkpoint. */
+    bool all = quorum_has_room(quorum, live + 2 + ROOM);
+    if (all) {
+        keep(quorum, p, checkpoint);
     }
+    take_gone(quorum, p, checkpoint->order, listing, false);
+    if (all) {
+        take_gone(quorum, p, checkpoint->order, listing, true);
+    }
+    return all;
 }
 
 /* ---- The coordinator's side ---- */

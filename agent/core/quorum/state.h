@@ -558,8 +558,9 @@ bool sweep_complete(const struct quorum *quorum, uint32_t partition);
 
 /* checkpoint.c */
 /* Adopts the checkpoint of another voter, of which everything was listed: what is here, bears
- * another listing's number and was accepted at or below the checkpoint is deleted. */
-void checkpoint_adopt(struct quorum *quorum, uint32_t partition,
+ * another listing's number and was accepted at or below the checkpoint is deleted. false: not all
+ * of it could be; list again. */
+bool checkpoint_adopt(struct quorum *quorum, uint32_t partition,
                       const struct message_checkpoint *checkpoint, uint32_t listing);
 /* After loading: what a checkpoint took away is not there, also if its row still is. */
 void checkpoint_start(struct quorum *quorum);

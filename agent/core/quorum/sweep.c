@@ -187,12 +187,25 @@ static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t vot
     return true;
 }
 
-static bool is_read(const struct quorum *quorum, uint32_t voter, enum message_pull_what what,
-                    uint32_t partition)
+static bool marks_are_read(const struct quorum *quorum, uint32_t voter)
 {
     for (uint32_t i = 0; i < PULLS_MAX; i++) {
         const struct pull *pull = &quorum->pulls[i];
-        if (pull->purpose != PULL_NONE && pull->what == what && pull->voter == voter &&
+        if (pull->purpose != PULL_NONE && pull->what == MESSAGE_PULL_MARKS &&
+            pull->voter == voter) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A partition is read from one voter at a time: a register bears the number of one listing, and a
+ * checkpoint takes away what bears another's. */
+static bool is_pulled(const struct quorum *quorum, uint32_t partition)
+{
+    for (uint32_t i = 0; i < PULLS_MAX; i++) {
+        const struct pull *pull = &quorum->pulls[i];
+        if (pull->purpose != PULL_NONE && pull->what == MESSAGE_PULL_REGISTERS &&
             pull->partition == partition) {
             return true;
         }
@@ -200,16 +213,12 @@ static bool is_read(const struct quorum *quorum, uint32_t voter, enum message_pu
     return false;
 }
 
-static bool is_pulled(const struct quorum *quorum, uint32_t voter, uint32_t partition)
-{
-    return is_read(quorum, voter, MESSAGE_PULL_REGISTERS, partition);
-}
-
 bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                   uint32_t partition)
 {
-    return is_read(quorum, voter, what, partition) ||
-           start(quorum, PULL_REJOIN, voter, what, partition);
+    bool busy = what == MESSAGE_PULL_MARKS ? marks_are_read(quorum, voter)
+                                           : is_pulled(quorum, partition);
+    return busy || start(quorum, PULL_REJOIN, voter, what, partition);
 }
 
 /* Whether what is being read is still wanted. */
@@ -234,26 +243,20 @@ static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
     return false;
 }
 
-/* The next voter that has to be read before the partition is complete; voter_count: none. */
+/* The next voter that has to be read before the partition is complete; voter_count: none, or one is
+ * being read. */
 static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 {
     const struct partition *partition = &quorum->partitions[p];
     uint32_t count = quorum->config.voter_count;
-    if (partition->state != PARTITION_PREPARED || partition->complete) {
+    if (partition->state != PARTITION_PREPARED || partition->complete || is_pulled(quorum, p)) {
         return count;
     }
-    uint32_t needed = quorum_majority(quorum) - 1 - mask_count(partition->pulled);
     for (uint32_t voter = 0; voter < count; voter++) {
         bool promised = (partition->mask >> voter & 1) != 0;
         bool done = (partition->pulled >> voter & 1) != 0;
-        if (voter == quorum->config.self || !promised || done || !quorum_hears(quorum, voter)) {
-            continue;
-        }
-        if (!is_pulled(quorum, voter, p)) {
+        if (voter != quorum->config.self && promised && !done && quorum_hears(quorum, voter)) {
             return voter;
-        }
-        if (--needed == 0) {
-            return count; /* enough are being read */
         }
     }
     return count;
@@ -292,7 +295,7 @@ static void start_catch_up(struct quorum *quorum)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t voter = message_partition_has(&quorum->behind, p) ? leader_of(quorum, p)
                                                                    : quorum->config.voter_count;
-        if (voter != quorum->config.voter_count && !is_pulled(quorum, voter, p) &&
+        if (voter != quorum->config.voter_count && !is_pulled(quorum, p) &&
             !start(quorum, PULL_CATCH_UP, voter, MESSAGE_PULL_REGISTERS, p)) {
             return;
         }
@@ -335,8 +338,8 @@ static void probed(struct quorum *quorum, uint32_t p, bool same)
     }
 }
 
-/* The listing was read to its end, or is the same here. */
-static void finish(struct quorum *quorum, struct pull *pull, bool same)
+/* The listing was read to its end, or is the same here. false: it has to be read again. */
+static bool finish(struct quorum *quorum, struct pull *pull, bool same)
 {
     uint32_t p = pull->partition;
     struct partition *partition = &quorum->partitions[p];
@@ -345,14 +348,15 @@ static void finish(struct quorum *quorum, struct pull *pull, bool same)
     pull->purpose = PULL_NONE;
     if (purpose == PULL_PROBE) {
         probed(quorum, p, same);
-        return;
+        return true;
     }
     if (!wanted) {
-        return;
+        return false;
     }
     if (!same && pull->what == MESSAGE_PULL_REGISTERS &&
-        message_order_before(partition->checkpoint.order, pull->checkpoint.order)) {
-        checkpoint_adopt(quorum, p, &pull->checkpoint, pull->listing);
+        message_order_before(partition->checkpoint.order, pull->checkpoint.order) &&
+        !checkpoint_adopt(quorum, p, &pull->checkpoint, pull->listing)) {
+        return false; /* what is gone there is still here */
     }
     if (purpose == PULL_COMPLETE) {
         complete(quorum, partition, pull->voter);
@@ -361,6 +365,7 @@ static void finish(struct quorum *quorum, struct pull *pull, bool same)
     } else {
         members_pulled(quorum, pull->voter, (enum message_pull_what)pull->what, p);
     }
+    return true;
 }
 
 static void take_register(struct quorum *quorum, struct pull *pull,
@@ -410,9 +415,7 @@ static void batch_read(struct quorum *quorum, struct pull *pull)
         ask(quorum, pull);
         return;
     }
-    bool lacking = pull->lacking;
-    finish(quorum, pull, pull->last == MESSAGE_PULLED_SAME);
-    if (!lacking) {
+    if (finish(quorum, pull, pull->last == MESSAGE_PULLED_SAME)) {
         more(quorum);
     }
 }
@@ -465,7 +468,7 @@ static void probe(struct quorum *quorum)
     uint32_t p = quorum->catch_next;
     uint32_t voter = leader_of(quorum, p);
     quorum->catch_next = (p + 1) % MESSAGE_PARTITIONS;
-    if (voter != quorum->config.voter_count && !is_pulled(quorum, voter, p) &&
+    if (voter != quorum->config.voter_count && !is_pulled(quorum, p) &&
         !message_partition_has(&quorum->behind, p)) {
         (void)start(quorum, PULL_PROBE, voter, MESSAGE_PULL_REGISTERS, p); /* or 10 s later */
     }
