@@ -119,6 +119,62 @@ START_TEST(alone_it_sends_nothing)
 }
 END_TEST
 
+static void no_answer_from(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    const uint32_t *stale = arg;
+    (void)to;
+    ck_assert(from != *stale ||
+              (message->kind != MESSAGE_GRANT && message->kind != MESSAGE_AMENDED &&
+               message->kind != MESSAGE_GIVE_BACK_ACK));
+}
+
+/*
+ * Who was taken over from and does not know it yet tells nobody what its registers say: the host
+ * that asks may have given that grant back since, and have forgotten it, or was restarted.
+ */
+START_TEST(stale_coordinator_answers_nobody)
+{
+    struct cell *cell = start(3, 5);
+    uint32_t stale = cell_coordinator(cell, "a");
+    uint32_t host = (stale + 1) % 3;
+    uint32_t other = (stale + 2) % 3;
+    (void)served_ns(cell, host, "a", 1);
+    struct message_order version = cell->nodes[host].last_grant.version;
+    cell_run(cell, 200 * CELL_MS);
+    /* Its links break; it has not noticed yet, and its own host and others still reach it. */
+    cut_off(cell, stale, true, true);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct quorum_event event = {
+            .kind = QUORUM_LINK, .now_ns = cell->now_ns, .random = cell_random(cell)};
+        event.as.link.voter = stale;
+        if (i != stale) {
+            cell_step(cell, i, event);
+        }
+    }
+    cell_run(cell, 60 * CELL_MS);
+    uint32_t next = cell_coordinator_at(cell, host, "a");
+    ck_assert_uint_ne(next, stale);
+    cell_give_back(cell, host, next, "a", 2, 1, version, 1);
+    cell_run(cell, 60 * CELL_MS);
+    ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
+    (void)served_ns(cell, other, "a", 3);
+    struct message_order newer = cell->nodes[other].last_grant.version;
+    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale); /* it believes so still */
+    cell->tap = no_answer_from;
+    cell->tap_arg = &stale;
+    memset(cell->cut[host], 0, sizeof(cell->cut[host]));
+    memset(cell->cut[other], 0, sizeof(cell->cut[other]));
+    cell->drop[host][stale] = cell->drop[other][stale] = ~((UINT64_C(1) << MESSAGE_ACQUIRE) |
+                                                           (UINT64_C(1) << MESSAGE_GIVE_BACK));
+    cell_acquire(cell, host, stale, "a", 4, 1, X, 0);
+    cell_give_back(cell, other, stale, "a", 5, 1, newer, 7);
+    cell_run(cell, 20 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale);
+    cell_run(cell, 2000 * CELL_MS);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* At once when its connection breaks: under 200 ms, from the kill to the grant. */
 START_TEST(killed_coordinator)
 {
@@ -375,6 +431,7 @@ int main(void)
 {
     Suite *suite = suite_create("takeover");
     TCase *tests = tcase_create("takeover");
+    tcase_add_test(tests, stale_coordinator_answers_nobody);
     tcase_add_loop_test(tests, preferred_at_first, 0, 4);
     tcase_add_test(tests, alone_it_sends_nothing);
     tcase_add_loop_test(tests, killed_coordinator, 0, 6);

@@ -330,6 +330,14 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, const stru
 
 /* ---- All of it ---- */
 
+/* Whether it says what the value is. The rest is true whoever coordinates, or says nothing of it. */
+static bool is_of_value(enum outcome outcome)
+{
+    return outcome == OUTCOME_GRANT || outcome == OUTCOME_AMENDED ||
+           outcome == OUTCOME_GIVEN_BACK || outcome == OUTCOME_BREAK ||
+           outcome == OUTCOME_REFUSED_VERSION;
+}
+
 static enum outcome decide(struct quorum *quorum, struct plan *plan, const struct request *request)
 {
     switch (request->kind) {
@@ -382,6 +390,7 @@ static void decide_all(struct quorum *quorum, struct work *work, struct plan *pl
             }
             request->outcome = (uint8_t)decide(quorum, plan, request);
             plan->decided += request->outcome != OUTCOME_NONE;
+            plan->told = plan->told || is_of_value((enum outcome)request->outcome);
         }
     }
 }

@@ -8,7 +8,7 @@
  *           -> WAITING    chosen: those requests are answered, the next ones decided
  *
  * A value that was read from others is accepted again under the own ballot before anybody is
- * answered by it; that nobody has a value needs no accept. A round is over only when the own
+ * answered by it; that nobody has a value needs no accept to grant it. A round is over only when the own
  * acceptor has its value too. So what a majority has is the own acceptor's register, if it was
  * accepted under the partition's ballot and no round is on the way.
  *
@@ -234,14 +234,19 @@ static void rest(struct quorum *quorum, struct work *work)
     }
 }
 
-/* From a value that a majority has (known), or that was read and has to be accepted again. */
+/*
+ * From a value that a majority has (known), or that was read and has to be accepted again. A known one
+ * was the last when it was accepted. Another voter may have taken the partition over since: whatever
+ * is told to a host because of the value goes through a round, which tells.
+ */
 static void decide(struct quorum *quorum, struct work *work, const struct record *value, bool known)
 {
     struct plan plan;
     work->taken = work->taken || (!known && value->mode != MESSAGE_MODE_NONE);
     bool held = work->taken && quorum->now_ns < wait_order_ns(quorum, work);
     plan_make(quorum, work, value, held, &plan);
-    if (plan.changed || !known) {
+    bool proved = known && (!plan.told || quorum->config.voter_count == 1);
+    if (plan.changed || !proved) {
         propose(quorum, work, &plan);
         return;
     }

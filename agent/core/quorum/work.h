@@ -36,6 +36,7 @@ struct plan {
     bool fresh;  /* there is a new grant, or share */
     bool broken; /* an administrator's break is decided: no acquire is, together with it */
     bool held;   /* nothing is granted yet, see ORDER_WAIT_MS */
+    bool told;   /* a host is answered by what the value says now */
     bool more;   /* not all requests were looked at */
     uint32_t decided;
     const struct request *blocked; /* the first acquire that has to wait */
