@@ -234,6 +234,50 @@ START_TEST(starting_over_forgets_nothing)
 }
 END_TEST
 
+static void told_dead(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    int64_t *first_ns = arg;
+    (void)to;
+    if (from == 2 && message->kind == MESSAGE_MARKED && message->as.session_answer.yes &&
+        *first_ns == 0) {
+        *first_ns = cell->now_ns;
+    }
+}
+
+/* One voter alone has marked a session that lives with the two others. When the store of one of these
+ * starts over it learns that mark, which makes two. */
+START_TEST(starting_over_ends_no_session_that_lives)
+{
+    int64_t first_ns = 0;
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, 1);
+    struct cell_disk *disk = &cell->nodes[1].disk;
+    disk->marks[disk->mark_count++] = (struct message_session){.agent = cell->config.voters[0],
+                                                               .epoch = 1};
+    cell_start(cell, 1);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_extend(cell, 0, 0, 1);
+    cell_extend(cell, 0, 2, 1);
+    int64_t extended_ns = cell->now_ns;
+    cell->tap = told_dead;
+    cell->tap_arg = &first_ns;
+    cell_kill(cell, 2);
+    cell_wipe(cell, 2, true);
+    cell_start(cell, 2);
+    for (uint32_t i = 0; i < 100; i++) {
+        struct message message;
+        cell_header(cell, 0, MESSAGE_MARK, &message);
+        message.as.session.agent = cell->config.voters[0];
+        message.as.session.epoch = 1;
+        cell_send(cell, 0, 2, &message);
+        cell_run(cell, 50 * CELL_MS);
+    }
+    expect_voting();
+    ck_assert_int_gt(first_ns, extended_ns + CELL_TTL_NS);
+}
+END_TEST
+
 START_TEST(killed_while_it_starts_over)
 {
     cell_destroy(cell);
@@ -332,6 +376,7 @@ int main(void)
     tcase_add_test(tests, lost_store_is_refused_until_it_starts_over);
     tcase_add_test(tests, store_that_was_replaced_is_refused);
     tcase_add_test(tests, starting_over_forgets_nothing);
+    tcase_add_test(tests, starting_over_ends_no_session_that_lives);
     tcase_add_loop_test(tests, killed_while_it_starts_over, 0, 10);
     tcase_add_test(tests, two_different_configurations);
     tcase_add_test(tests, used_store_without_a_record);

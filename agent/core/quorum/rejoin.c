@@ -8,6 +8,10 @@
  *            helped to choose is at one of them, and nothing can be chosen any more by its promises
  *   PULL     all registers, checkpoints and marks of each of those are adopted
  *
+ * and a full ttl from the start is waited for: a mark that one voter alone has is here too then, and
+ * with this voter's that is a majority. It must not be one while a lease may still count on what the
+ * old store had acknowledged.
+ *
  * Then it promises that ballot itself, durably, and votes. It coordinates nothing under it. Why
  * N/2 + 1 of the others: a majority that the old store was part of has N/2 others, so one of them
  * is among these. A cell of one voter cannot do that.
@@ -230,11 +234,12 @@ void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what
         all &= rejoin->pulled[p];
     }
     rejoin->pulled_all = all;
-    if ((all & rejoin->promised_all) == rejoin->promised_all) {
-        finish(quorum);
-    } else {
-        wake_at(quorum, quorum->now_ns); /* there is room for the next */
-    }
+    wake_at(quorum, quorum->now_ns); /* there is room for the next, or that was all */
+}
+
+static bool all_pulled(const struct rejoin *rejoin)
+{
+    return (rejoin->pulled_all & rejoin->promised_all) == rejoin->promised_all;
 }
 
 /* The listings are numbered: those of the first voter, then of the next; the marks are the last of
@@ -243,6 +248,16 @@ static void pull(struct quorum *quorum)
 {
     enum { OF_A_VOTER = MESSAGE_PARTITIONS + 1 };
     struct rejoin *rejoin = &quorum->rejoin;
+    int64_t lapsed_ns = quorum->members.since_ns +
+                        quorum_long_ns(quorum, quorum->config.session_ttl_ns);
+    if (all_pulled(rejoin)) {
+        if (quorum->now_ns < lapsed_ns) {
+            wake_at(quorum, lapsed_ns);
+        } else {
+            finish(quorum);
+        }
+        return;
+    }
     uint32_t total = OF_A_VOTER * quorum->config.voter_count;
     wake_at(quorum, quorum->now_ns + PREPARE_AGAIN_MS * MS_NS);
     for (uint32_t i = 0; i < total; i++) {
