@@ -529,6 +529,11 @@ void lock_message(struct host *host, const struct message *message, struct host_
     const struct message_grant *grant = &message->as.grant;
     const struct message_version *version = &message->as.version;
     struct request *request = NULL;
+    if (host->lease.deadline_ns == 0) {
+        /* Nothing of this session yet, and its epoch may turn out to be another one's, under which
+         * processes of before still hold: nothing of theirs is given back. */
+        return;
+    }
     switch ((int)message->kind) {
     case MESSAGE_GRANT:
         if (answers(host, message, &grant->agent, &grant->name)) {
