@@ -374,6 +374,24 @@ START_TEST(a_grant_under_another_id_is_not_taken)
 }
 END_TEST
 
+/* A store that was lost has an epoch that a session before it may have had, whose region is still held
+ * in: nothing is given back under it before a majority has renewed it. */
+START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
+{
+    rig_destroy(rig);
+    rig = rig_create_cell(RIG_LOCKS, VOTERS, HOST_OBSERVER, 0);
+    rig->epoch = 1;
+    struct host_event start = {.kind = HOST_START, .now_ns = rig->now_ns};
+    start.as.lease.epoch = 1;
+    rig_step(rig, start);
+    rig_recall(rig, "a", 3);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
+    rig_lease(rig, 1, rig->now_ns + 1000 * RIG_MS, false);
+    rig_recall(rig, "a", 3);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+}
+END_TEST
+
 /* Trap: a recall overtakes its grant. */
 START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 {
@@ -922,6 +940,7 @@ static Suite *make_suite(void)
     tcase_add_test(versions, a_late_grant_is_given_back_before_anything_is_asked);
     tcase_add_test(versions, an_orphan_is_given_back_before_its_name_is_asked_for);
     tcase_add_test(versions, a_grant_under_another_id_is_not_taken);
+    tcase_add_test(versions, an_epoch_that_nobody_renewed_gives_nothing_back);
     tcase_add_test(versions, a_recall_that_overtakes_its_grant_retires_it);
     tcase_add_test(versions, a_recall_of_what_was_given_back_is_old);
     tcase_add_test(versions, a_repeated_recall_grants_no_more_hand_overs);

@@ -383,12 +383,22 @@ static void grant_confirm(struct host *host, struct place at, const struct messa
     grant_apply(host, at, grant, actions);
 }
 
+/*
+ * Whether that epoch is the one of the session that goes on. As long as no majority has renewed it, it
+ * is but a number that a store says: one that was lost, or is an old copy, may say the number of a
+ * session whose regions are still held in. What that one has is not given back for it.
+ */
+static bool is_of_session(const struct host *host, uint32_t epoch)
+{
+    return epoch == host->lease.epoch && !host->lease.lost && host->lease.deadline_ns != 0;
+}
+
 static void granted(struct host *host, const struct message_grant *grant,
                     struct host_actions *actions)
 {
     struct request *request = request_answered(host, grant->request_id, MESSAGE_ACQUIRE,
                                                &grant->name);
-    if (grant->epoch != host->lease.epoch || host->lease.lost) {
+    if (!is_of_session(host, grant->epoch)) {
         return; /* of a session that is over: its death ends it */
     }
     if (request ==
@@ -446,7 +456,7 @@ static void recalled(struct host *host, const struct message_version *recall,
                      struct host_actions *actions)
 {
     struct place at = {0};
-    if (recall->epoch != host->lease.epoch || host->lease.lost) {
+    if (!is_of_session(host, recall->epoch)) {
         return; /* what a session had that is over is ended by its death, and the lock-delay */
     }
     if (!lock_find(host, recall->name.bytes, recall->name.length, &at)) {
