@@ -173,10 +173,10 @@ static uint64_t field(const char *line, const char *key)
 /* Adds up all the kinds of messages that a line "traffic_sent" has. */
 static void read_kinds(const char *line, struct cell_traffic *out)
 {
-    static const char *const renewals[] = {"renew", "renew_ack"};
-    static const char *const background[] = {"gossip",  "beat",       "pull",        "pulled",
-                                             "hello",   "hello_ack",  "owner",       "prepare",
-                                             "promise", "checkpoint", "checkpointed"};
+    static const char *const renewals[] = {"RENEW", "RENEW_ACK"};
+    static const char *const background[] = {"gossip",  "BEAT",       "PULL",        "PULLED",
+                                             "HELLO",   "HELLO_ACK",  "OWNER",       "PREPARE",
+                                             "PROMISE", "CHECKPOINT", "CHECKPOINTED"};
     uint64_t all = 0;
     const char *at = strstr(line, " gossip=");
     while (at != NULL && *at != '\0') {

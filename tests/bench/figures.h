@@ -27,5 +27,10 @@ figure_fn figure_cell_first;
 figure_fn figure_cell_clients;   /* cell_load.c */
 figure_fn figure_cell_alternate; /* cell_hands.c */
 figure_fn figure_cell_waiting;
+figure_fn figure_cell_killed; /* cell_death.c */
+figure_fn figure_cell_vanished;
+figure_fn figure_cell_renewals; /* cell_size.c */
+figure_fn figure_cell_million;
+figure_fn figure_cell_observers; /* cell_observers.c */
 
 #endif

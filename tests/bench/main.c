@@ -47,6 +47,13 @@ static const struct entry cell_entries[] = {
     {"clients", "16 clients, names never used", figure_cell_clients},
     {"alternate", "two hosts alternating on one lock, nobody waiting", figure_cell_alternate},
     {"waiting", "hand-over to a host that waits already", figure_cell_waiting},
+    {"killed", "a voter is killed under load: what the others' clients notice", figure_cell_killed},
+    {"vanished", "the holder's host is gone: until the next one has the lock",
+     figure_cell_vanished},
+    {"renewals", "what an agent sends in rest, with 1 lock held and with 100,000",
+     figure_cell_renewals},
+    {"million", "a voter with 1,000,000 registers: memory, restart", figure_cell_million},
+    {"observers", "gossip of 3 voters and 100 observers, simulated", figure_cell_observers},
     {NULL, NULL, NULL},
 };
 

@@ -27,7 +27,8 @@
 enum {
     PULL_RESEND_MS = 100,
     PULL_TRIES_MAX = 20,
-    CATCH_UP_MS = 40,       /* from one partition to the next: all within about 10 s */
+    CATCH_UP_MS = 240,      /* between two looks at */
+    CATCH_UP_AT_ONCE = 6,   /* so many partitions: all within about 10 s */
     SUSPECT_MAX = 4,        /* so often different in a row: something is missing */
     ANSWER_SCAN_MAX = 4096, /* agents that are looked at for one answer */
 };
@@ -464,7 +465,6 @@ void sweep_pulled(struct quorum *quorum, const struct message *message)
 /* One partition is compared with its coordinator's. */
 static void probe(struct quorum *quorum)
 {
-    quorum->catch_ns = quorum->now_ns + CATCH_UP_MS * MS_NS;
     uint32_t p = quorum->catch_next;
     uint32_t voter = leader_of(quorum, p);
     quorum->catch_next = (p + 1) % MESSAGE_PARTITIONS;
@@ -497,8 +497,11 @@ int64_t sweep_tick(struct quorum *quorum)
         next_ns = pull->resend_ns < next_ns ? pull->resend_ns : next_ns;
     }
     if (quorum->catch_ns <= quorum->now_ns) {
+        quorum->catch_ns = quorum->now_ns + CATCH_UP_MS * MS_NS;
         more(quorum);
-        probe(quorum);
+        for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) { /* those of one voter are one packet */
+            probe(quorum);
+        }
     }
     return quorum->catch_ns < next_ns ? quorum->catch_ns : next_ns;
 }
