@@ -187,6 +187,9 @@ static void host_start(struct world *world, uint32_t node)
         .max_drift_percent = 10,
     };
     struct message header;
+    struct message_rules rules;
+    quorum_rules(&world->cell->config, &rules);
+    config.rules = message_rules_digest(&rules);
     memcpy(config.voters, world->cell->config.voters, sizeof(config.voters));
     cell_header(world->cell, node, MESSAGE_RENEW, &header);
     memset(host->locks, 0, sizeof(host->locks));

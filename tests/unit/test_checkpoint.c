@@ -237,6 +237,65 @@ START_TEST(one_voter_deletes_too)
 }
 END_TEST
 
+/* It follows a deletion only if it has everything that is in use. */
+START_TEST(voter_that_lacks_what_is_held_does_not_follow)
+{
+    settle();
+    uint32_t owner = coordinator();
+    uint32_t lacking = (owner + 1) % 3;
+    cell_run(cell, 11000 * CELL_MS);
+    cell->drop[owner][lacking] = UINT64_C(1) << MESSAGE_ACCEPT | UINT64_C(1) << MESSAGE_PULLED;
+    uint64_t held = acquire(owner, names_used[0], 1);
+    cell->drop[owner][lacking] = UINT64_C(1) << MESSAGE_PULLED;
+    for (uint32_t i = 1; i < NAMES_USED; i++) {
+        use(owner, names_used[i], 1000 + 2 * i, 1);
+    }
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_gt(floor_at(owner), 0);
+    ck_assert_uint_eq(floor_at(lacking), 0);
+    cell->drop[owner][lacking] = 0;
+    cell_run(cell, 15000 * CELL_MS);
+    ck_assert_uint_gt(floor_at(lacking), 0);
+    ck_assert_uint_eq(acquire(owner, names_used[0], 9001), held);
+}
+END_TEST
+
+static struct message late; /* what was asked of a voter, and did not arrive */
+static uint32_t late_to;
+
+static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    (void)arg;
+    (void)from;
+    if (message->kind == MESSAGE_CHECKPOINT && to == late_to) {
+        message_copy(&late, message);
+    }
+}
+
+/* What was accepted after it stays, also if it is idle again. */
+START_TEST(checkpoint_that_comes_late_takes_nothing)
+{
+    settle();
+    uint32_t owner = coordinator();
+    late_to = (owner + 1) % 3;
+    cell_run(cell, 11000 * CELL_MS);
+    cell->tap = keep_checkpoint;
+    cell->drop[owner][late_to] = UINT64_C(1) << MESSAGE_CHECKPOINT | UINT64_C(1) << MESSAGE_PULLED;
+    use_all(1);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_int_eq(late.kind, MESSAGE_CHECKPOINT);
+    cell->tap = NULL;
+    use(owner, names_used[0], 9000, 1);
+    uint32_t before = rows(late_to);
+    struct quorum_event event = {
+        .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
+    event.as.message = &late;
+    cell_step(cell, late_to, event);
+    ck_assert_uint_eq(rows(late_to), before);
+    ck_assert_uint_eq(floor_at(late_to), 0);
+}
+END_TEST
+
 /* Loss and deaths while names come and go: tokens of a name only rise. */
 START_TEST(tokens_rise_through_it_all)
 {
@@ -416,6 +475,8 @@ int main(void)
     tcase_add_loop_test(tests, reading_two_voters_at_once_loses_nothing, 0, 8);
     tcase_add_test(tests, deletion_that_cannot_be_followed_yet_is_followed_later);
     tcase_add_test(tests, deletion_of_many_is_followed);
+    tcase_add_test(tests, voter_that_lacks_what_is_held_does_not_follow);
+    tcase_add_test(tests, checkpoint_that_comes_late_takes_nothing);
     tcase_add_loop_test(tests, tokens_rise_through_it_all, 0, 6);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);

@@ -250,9 +250,12 @@ static void set_up(void)
                                             .grace_period_ns = 5000000000,
                                             .max_drift_percent = 10};
     struct message_agent self = {.length = 0};
+    struct message_rules rules;
     struct message header;
     message_agent_set(&self, "dev", 3);
     quorum_config.voters[0] = renewal_config.voters[0] = self;
+    quorum_rules(&quorum_config, &rules);
+    renewal_config.rules = message_rules_digest(&rules);
     now_ns = 100000000000;
     memory[0] = calloc(1, names_size(1000));
     memory[1] = calloc(1, quorum_size(&limits));

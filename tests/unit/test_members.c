@@ -348,6 +348,134 @@ START_TEST(loss_and_reordering)
 }
 END_TEST
 
+/* An empty store takes no record that names another one in its place. */
+START_TEST(record_of_another_store_is_not_taken)
+{
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, 2);
+    cell_wipe(cell, 2, false);
+    cell_start(cell, 2);
+    for (uint32_t i = 0; i < 200 && standing(2) == MESSAGE_STANDING_EMPTY; i++) {
+        cell_run(cell, CELL_MS);
+    }
+    ck_assert_int_eq(standing(2), MESSAGE_STANDING_REFUSED);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(cell->nodes[2].disk.members[i].generation, 0);
+    }
+}
+END_TEST
+
+/* The order under which a node has a name on its disk; ballot 0: it has none. */
+static struct message_order row_of(uint32_t node, const struct message_name *name)
+{
+    const struct cell_disk *disk = &cell->nodes[node].disk;
+    for (uint32_t i = 0; i < disk->register_count; i++) {
+        if (memcmp(&disk->registers[i].name, name, sizeof(*name)) == 0) {
+            return disk->registers[i].accepted;
+        }
+    }
+    return (struct message_order){0};
+}
+
+/* Before it votes for the first time it has all that the others have: registers and marks (more of
+ * them than one PULL is answered with). */
+enum { MARKS = MESSAGE_PULL_BATCH + 8 };
+START_TEST(who_starts_over_votes_with_everything)
+{
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    for (uint64_t i = 0; i < 20; i++) {
+        char name[] = {'n', (char)('a' + i), '\0'};
+        use(name, 1 + 2 * i);
+    }
+    kill_all();
+    for (uint32_t i = 0; i < MARKS; i++) {
+        char agent[] = {'g', 'o', 'n', 'e', '-', (char)('a' + i / 10), (char)('0' + i % 10)};
+        struct message_session *mark = &cell->nodes[1].disk.marks[i];
+        message_agent_set(&mark->agent, agent, sizeof(agent));
+        mark->epoch = 7;
+    }
+    cell->nodes[1].disk.mark_count = MARKS;
+    cell_wipe(cell, 2, true);
+    cell_start_all(cell);
+    for (uint32_t i = 0; i < 5000 && standing(2) != MESSAGE_STANDING_VOTING; i++) {
+        cell_run(cell, CELL_MS);
+    }
+    expect_voting();
+    const struct cell_disk *disk = &cell->nodes[2].disk;
+    for (uint32_t i = 0; i < cell->nodes[0].disk.register_count; i++) {
+        const struct quorum_register *reg = &cell->nodes[0].disk.registers[i];
+        ck_assert(!message_order_before(row_of(2, &reg->name), reg->accepted));
+    }
+    ck_assert_uint_eq(disk->mark_count, MARKS);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert_uint_ne(disk->promised[p], 0); /* what it made others promise */
+    }
+}
+END_TEST
+
+static struct message kept; /* the last promise that host-b gave host-a */
+
+static void keep_promise(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    (void)arg;
+    if (message->kind == MESSAGE_PROMISE && from == 1 && to == 0) {
+        message_copy(&kept, message);
+    }
+}
+
+static void deliver(uint32_t node, const struct message *message)
+{
+    struct quorum_event event = {
+        .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
+    event.as.message = message;
+    cell_step(cell, node, event);
+}
+
+START_TEST(vote_under_another_record_does_not_count)
+{
+    struct message other;
+    cell->drop[1][0] = cell->drop[2][0] = UINT64_C(1) << MESSAGE_PROMISE;
+    cell->tap = keep_promise;
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    expect_voting();
+    ck_assert_int_eq(kept.kind, MESSAGE_PROMISE);
+    message_copy(&other, &kept);
+    other.membership += 1u << 8; /* host-b's line has another generation there */
+    deliver(0, &other);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert(!quorum_ready(cell->nodes[0].quorum));
+    deliver(0, &kept);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert(quorum_ready(cell->nodes[0].quorum));
+}
+END_TEST
+
+/* An agent that tells nothing of its rules has none that match. */
+START_TEST(renewal_without_rules_is_refused)
+{
+    struct message message;
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_header(cell, 1, MESSAGE_RENEW, &message);
+    message.as.renew.agent = message.from;
+    message.as.renew.epoch = 1;
+    message.as.renew.renewal_id = 1;
+    cell->nodes[1].inbox_count = 0;
+    cell_send(cell, 1, 0, &message);
+    cell_run(cell, 10 * CELL_MS);
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_RENEW_ACK));
+    const struct message *refused = cell_got(cell, 1, MESSAGE_REFUSED);
+    ck_assert_ptr_nonnull(refused);
+    ck_assert_int_eq(refused->as.refused.reason, MESSAGE_REFUSED_RULES);
+    cell_renew(cell, 1, 0, 1, 2, (struct message_echo){0});
+    cell_run(cell, 10 * CELL_MS);
+    ck_assert_ptr_nonnull(cell_got(cell, 1, MESSAGE_RENEW_ACK));
+}
+END_TEST
+
 /* An idle cell does not keep itself busy by keeping what it saw. */
 START_TEST(idle_cell_writes_nothing)
 {
@@ -381,6 +509,10 @@ int main(void)
     tcase_add_test(tests, two_different_configurations);
     tcase_add_test(tests, used_store_without_a_record);
     tcase_add_loop_test(tests, loss_and_reordering, 0, 10);
+    tcase_add_test(tests, record_of_another_store_is_not_taken);
+    tcase_add_test(tests, who_starts_over_votes_with_everything);
+    tcase_add_test(tests, vote_under_another_record_does_not_count);
+    tcase_add_test(tests, renewal_without_rules_is_refused);
     tcase_add_test(tests, idle_cell_writes_nothing);
     tcase_set_timeout(tests, 300);
     suite_add_tcase(suite, tests);

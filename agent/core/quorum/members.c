@@ -87,7 +87,7 @@ bool members_votes(const struct quorum *quorum)
 
 bool members_rules_match(const struct quorum *quorum, uint64_t digest)
 {
-    return digest == 0 || digest == quorum->members.rules_digest;
+    return digest == quorum->members.rules_digest;
 }
 
 uint32_t quorum_membership(const struct quorum *quorum)
