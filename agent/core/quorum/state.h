@@ -180,11 +180,12 @@ struct work {
     uint8_t mask; /* voters that answered this round */
     uint8_t full; /* voters whose tables are full */
     uint8_t recalls;
-    bool found;                 /* READING: some voter had a value */
-    bool lacking;               /* READING: a voter with that checkpoint had none */
-    bool unused;                /* WAITING: nobody of a majority has a value, under this ballot */
-    bool taken;                 /* when it was read first, somebody had it */
-    struct message_order order; /* of the round; READING: its ballot */
+    uint8_t way;  /* recalls == 0: the voter by which the grant goes, or QUORUM_NO_RELAY */
+    bool found;   /* READING: some voter had a value */
+    bool lacking; /* READING: a voter with that checkpoint had none */
+    bool unused;  /* WAITING: nobody of a majority has a value, under this ballot */
+    bool taken;   /* when it was read first, somebody had it */
+    struct message_order order;           /* of the round; READING: its ballot */
     struct message_checkpoint checkpoint; /* READING: the highest so far */
     struct record value;                  /* READING: the newest so far. ACCEPTING: the next */
     int64_t began_ns;                     /* the round */

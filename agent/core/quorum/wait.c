@@ -161,6 +161,9 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
 static void recall(struct quorum *quorum, const struct work *work, const struct share *owner)
 {
     uint8_t relay = work->recalls % 2 == 0 ? QUORUM_NO_RELAY : relay_for(quorum, owner->agent);
+    if (work->recalls == 0 && work->way != owner->agent) {
+        relay = work->way; /* behind the grant: if it overtook it, the host would lose its turn */
+    }
     struct message_version *version =
         &answer_send(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;
     version->agent = quorum->agents[owner->agent].name;

@@ -97,6 +97,7 @@ struct work *work_for(struct quorum *quorum, uint32_t name)
     work->waits_for = NOBODY;
     work->wake_ns = NEVER;
     work->recall_ns = INT64_MIN;
+    work->way = QUORUM_NO_RELAY;
     link_into(quorum, work);
     quorum->work_count++;
     return work;
@@ -186,6 +187,12 @@ static void take_value(struct quorum *quorum, struct work *work, struct plan *pl
     if (plan->fresh) { /* whoever has it now has not been asked for it */
         work->recall_ns = INT64_MIN;
         work->recalls = 0;
+        work->way = QUORUM_NO_RELAY;
+        for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+            if (quorum->requests[at].outcome == OUTCOME_GRANT) {
+                work->way = quorum->requests[at].relay;
+            }
+        }
     }
     record_drop(quorum, &work->value);
     if (plan->value.mode == MESSAGE_MODE_SHARED) {
