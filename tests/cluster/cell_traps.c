@@ -1,0 +1,296 @@
+/*
+ * The traps of docs/ARCHITECTURE.md that concern many hosts, each a test of its name: what went
+ * wrong elsewhere, and does not here. (Those that need thousands of runs are the simulator's.)
+ */
+#include "actor.h"
+#include "cell.h"
+#include "require.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { HOSTS = 3, SHORT_MS = 20, DEAD_MS = CELL_TTL_MS + CELL_GRACE_MS + 700 };
+
+static struct cell cell;
+static struct actor actors[HOSTS];
+
+static void start(void)
+{
+    cell_start(&cell, HOSTS, 0);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        actor_ready(&actors[i], cell.agents[i].socket);
+    }
+}
+
+static void stop(void)
+{
+    for (unsigned i = 0; i < HOSTS; i++) {
+        actor_end(&actors[i]);
+    }
+    cell_stop(&cell);
+}
+
+static void open_all(const char *name, int64_t lock_delay_ms)
+{
+    for (unsigned i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, name, lock_delay_ms), 0);
+    }
+}
+
+static struct hf_hold take(unsigned host)
+{
+    struct hf_hold hold;
+    int result = actor_acquire(&actors[host], 0, HF_EXCLUSIVE, GUARD_MS, &hold);
+    REQUIRE(result == 0, "host %u: %s", host, hf_strerror(result));
+    return hold;
+}
+
+static struct actor_reply served(unsigned host)
+{
+    struct actor_reply reply;
+    REQUIRE(actor_receive(&actors[host], &reply, GUARD_MS), "host %u waits for ever", host);
+    REQUIRE(reply.result == 0, "host %u got %s", host, hf_strerror(reply.result));
+    return reply;
+}
+
+/* Who waits longest is next, on whatever host: who releases and asks again goes to the end. */
+START_TEST(first_come_first_served_across_hosts)
+{
+    open_all("queue", SHORT_MS);
+    uint64_t token = take(0).token;
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    sleep_ms(300); /* they ask again meanwhile, now by another way */
+    actor_wait(&actors[2], 0, HF_EXCLUSIVE);
+    sleep_ms(300);
+    for (unsigned turn = 0; turn < 12; turn++) {
+        unsigned holder = turn % HOSTS;
+        ck_assert_int_eq(actor_release(&actors[holder], 0), 0);
+        actor_wait(&actors[holder], 0, HF_EXCLUSIVE);
+        struct actor_reply reply = served((holder + 1) % HOSTS);
+        ck_assert_uint_gt(reply.hold.token, token);
+        token = reply.hold.token;
+        sleep_ms(200);
+    }
+}
+END_TEST
+
+/*
+ * etcd's Go client counts its lease from the arrival of the answer. Here each answer takes twice
+ * DELAY_MS; so a holder that counts from the sending never sees more than the rest of its lease.
+ */
+START_TEST(trap_lease_counted_from_the_answer)
+{
+    enum { DELAY_MS = 100, SAMPLES = 150 };
+    int64_t most_ns = 0;
+    open_all("leased", SHORT_MS);
+    network_delay(&cell.network, DELAY_MS);
+    sleep_ms(CELL_TTL_MS); /* leases renewed before are over */
+    take(0);
+    for (int i = 0; i < SAMPLES; i++) {
+        int64_t remaining_ns = actor_remaining(&actors[0], 0);
+        most_ns = remaining_ns > most_ns ? remaining_ns : most_ns;
+        sleep_ms(10);
+    }
+    ck_assert_int_gt(most_ns, 0);
+    ck_assert_int_le(most_ns, (CELL_TTL_MS - 2 * DELAY_MS) * MS);
+    network_heal(&cell.network);
+}
+END_TEST
+
+/* Renewals arrive, their answers do not: the lock must not be stuck with a host that hears nothing. */
+START_TEST(trap_one_way_link_keeps_session_alive)
+{
+    open_all("one-way", SHORT_MS);
+    struct hf_hold hold = take(0);
+    network_cut(&cell.network, 1, 0);
+    network_cut(&cell.network, 2, 0);
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    struct actor_reply reply = served(1);
+    ck_assert_uint_gt(reply.hold.token, hold.token);
+    ck_assert_int_gt(reply.time_ns, hold.deadline_ns);
+    ck_assert_int_le(actor_remaining(&actors[0], 0), 0);
+    ck_assert_int_eq(actor_release(&actors[0], 0), HF_ELOST);
+}
+END_TEST
+
+/* The grantors stand still for longer than the lease: when they go on, they must not take the
+ * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. */
+START_TEST(trap_stalled_grantor_expires_everybody)
+{
+    struct actor_reply reply;
+    open_all("stalled", SHORT_MS);
+    struct hf_hold hold = take(0);
+    ck_assert_int_eq(actor_do(&actors[0], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
+    cell_pause(&cell, 1);
+    cell_pause(&cell, 2);
+    sleep_ms(CELL_TTL_MS + CELL_GRACE_MS / 2);
+    ck_assert_int_le(actor_remaining(&actors[0], 0), 0);
+    cell_continue(&cell, 1);
+    cell_continue(&cell, 2);
+    reply = actor_do(&actors[0],
+                     &(struct actor_request){.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS});
+    ck_assert_int_eq(reply.event.kind, HF_EVENT_JEOPARDY);
+    reply = actor_do(&actors[0],
+                     &(struct actor_request){.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS});
+    ck_assert_int_eq(reply.event.kind, HF_EVENT_SAFE);
+    ck_assert_int_gt(actor_remaining(&actors[0], 0), 0);
+    ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+    ck_assert_uint_gt(take(1).token, hold.token);
+}
+END_TEST
+
+/* Jepsen on etcd: a waiter's lease ran out while it waited, and it was given the lock all the same. */
+START_TEST(trap_granted_after_the_lease_ran_out_while_waiting)
+{
+    open_all("waited", SHORT_MS);
+    take(0);
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    actor_await_waiters(&actors[1], "waited", 1);
+    network_isolate(&cell.network, 1);
+    sleep_ms(DEAD_MS);
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+    struct hf_hold other = take(2);
+    network_heal(&cell.network);
+    struct actor_reply reply;
+    ck_assert(!actor_receive(&actors[1], &reply, CELL_TTL_MS));
+    ck_assert_int_eq(actor_release(&actors[2], 0), 0);
+    reply = served(1);
+    ck_assert_uint_gt(reply.hold.token, other.token);
+    ck_assert_int_gt(reply.hold.deadline_ns, reply.time_ns);
+    ck_assert_int_gt(actor_remaining(&actors[1], 0), 0);
+}
+END_TEST
+
+/* All agents die with the holder; the next ones know that the lock is to stay closed. */
+START_TEST(trap_lock_delay_kept_in_memory)
+{
+    enum { DELAY_MS = 3000 };
+    open_all("delayed", DELAY_MS);
+    struct hf_hold hold = take(0);
+    int64_t killed_ns = boottime_now();
+    actor_kill(&actors[0]);
+    cell_kill_all(&cell);
+    cell_launch(&cell);
+    cell_await(&cell);
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    struct actor_reply reply = served(1);
+    ck_assert_uint_gt(reply.hold.token, hold.token);
+    ck_assert_int_ge(reply.time_ns - killed_ns, DELAY_MS * MS);
+}
+END_TEST
+
+/* Curator 1121: a process finds what its own dead session held, and takes it for its own, or waits
+ * for itself for ever. */
+START_TEST(trap_own_entry_of_a_dead_session)
+{
+    open_all("own", SHORT_MS);
+    struct hf_hold hold = take(0);
+    network_isolate(&cell.network, 0);
+    sleep_ms(DEAD_MS);
+    ck_assert_int_eq(actor_release(&actors[0], 0), HF_ELOST);
+    network_heal(&cell.network);
+    struct hf_hold again = take(0);
+    ck_assert_uint_gt(again.token, hold.token);
+    ck_assert_int_gt(again.deadline_ns, hold.deadline_ns);
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+}
+END_TEST
+
+/* Consul 9788: the child went on for minutes after the hold was lost. A timer of its own ends it,
+ * agent or no agent. */
+START_TEST(trap_child_runs_on_after_the_hold_was_lost)
+{
+    open_all("child", SHORT_MS);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 2);
+        execl(binary_path("holdfast"), "holdfast", "-s", cell.agents[0].socket, "lock",
+              "--lock-delay", "20ms", "child", "--", "sleep", "600", (char *)NULL);
+        _exit(127);
+    }
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (actor_show(&actors[0], "child").holders == 0) {
+        REQUIRE(boottime_now() < end_ns, "the command does not get the lock");
+        sleep_ms(10);
+    }
+    network_isolate(&cell.network, 0);
+    agent_kill(&cell.agents[0]);
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    served(1);
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, WNOHANG) == pid, "the next one holds, the child runs on");
+    ck_assert_int_eq(WEXITSTATUS(status), 76);
+    network_heal(&cell.network);
+    agent_start(&cell.agents[0]);
+}
+END_TEST
+
+/* A stopped holder wakes up when another host has the lock: what it was told at its acquire is a
+ * lower token than the rightful holder's. */
+START_TEST(trap_stopped_holder_wakes_up_late)
+{
+    open_all("stopped", SHORT_MS);
+    struct hf_hold hold = take(0);
+    actor_signal(&actors[0], SIGSTOP);
+    cell_pause(&cell, 0);
+    struct hf_hold next = take(1);
+    actor_signal(&actors[0], SIGCONT);
+    ck_assert_int_le(actor_remaining(&actors[0], 0), 0);
+    ck_assert_int_eq(actor_release(&actors[0], 0), HF_ELOST);
+    cell_continue(&cell, 0);
+    ck_assert_uint_gt(next.token, hold.token);
+    ck_assert_int_gt(actor_remaining(&actors[1], 0), 0);
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+    ck_assert_uint_gt(take(0).token, next.token);
+}
+END_TEST
+
+/* A host with many locks dies: another one gets them all, with its session, not one by one. */
+START_TEST(trap_everything_expires_at_once)
+{
+    enum { LOCKS = 48 };
+    char name[32];
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "many/%u", i);
+        ck_assert_int_eq(actor_open(&actors[0], i, name, SHORT_MS), 0);
+        ck_assert_int_eq(actor_acquire(&actors[0], i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+        ck_assert_int_eq(actor_open(&actors[1], i, name, SHORT_MS), 0);
+    }
+    network_isolate(&cell.network, 0);
+    int64_t cut_ns = boottime_now();
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        actor_wait(&actors[1], i, HF_EXCLUSIVE);
+    }
+    int64_t first_ns = 0;
+    int64_t last_ns = 0;
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        last_ns = served(1).time_ns;
+        first_ns = i == 0 ? last_ns : first_ns;
+    }
+    printf("%d locks of a dead host: the first after %lld ms, all within %lld ms\n", LOCKS,
+           (long long)((first_ns - cut_ns) / MS), (long long)((last_ns - first_ns) / MS));
+    network_heal(&cell.network);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("traps");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, first_come_first_served_across_hosts);
+    tcase_add_test(tests, trap_lease_counted_from_the_answer);
+    tcase_add_test(tests, trap_one_way_link_keeps_session_alive);
+    tcase_add_test(tests, trap_stalled_grantor_expires_everybody);
+    tcase_add_test(tests, trap_granted_after_the_lease_ran_out_while_waiting);
+    tcase_add_test(tests, trap_lock_delay_kept_in_memory);
+    tcase_add_test(tests, trap_own_entry_of_a_dead_session);
+    tcase_add_test(tests, trap_child_runs_on_after_the_hold_was_lost);
+    tcase_add_test(tests, trap_stopped_holder_wakes_up_late);
+    tcase_add_test(tests, trap_everything_expires_at_once);
+    return cell_main("traps", tests);
+}
