@@ -21,7 +21,7 @@ struct record *acceptor_find(const struct quorum *quorum, uint32_t name)
 bool acceptor_has_room(const struct quorum *quorum, uint32_t name)
 {
     return names_register(quorum->names, name) != NONE ||
-           quorum->register_count < quorum->config.limits.registers;
+           quorum->register_count + quorum->gone_count < quorum->config.limits.registers;
 }
 
 /* ---- The registers of a partition ---- */
@@ -87,7 +87,8 @@ static uint32_t register_make(struct quorum *quorum, uint32_t partition, uint32_
     return index;
 }
 
-void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index)
+/* Out of its partition's list and digests; its name is still held. */
+static void take_out(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
     struct register_link *link = &quorum->links[index];
     HF_CHECK(link->name != NAMES_NONE && names_register(quorum->names, link->name) == index);
@@ -103,11 +104,44 @@ void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index)
         quorum->links[link->next].previous = link->previous;
     }
     names_set_register(quorum->names, link->name, NONE);
+    quorum->register_count--;
+}
+
+static void free_put(struct quorum *quorum, uint32_t index)
+{
+    struct register_link *link = &quorum->links[index];
     names_drop(quorum->names, link->name);
     link->name = NAMES_NONE;
     link->next = quorum->register_free;
     quorum->register_free = index;
-    quorum->register_count--;
+}
+
+void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index)
+{
+    take_out(quorum, partition, index);
+    free_put(quorum, index);
+}
+
+void acceptor_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index)
+{
+    take_out(quorum, partition, index);
+    quorum->links[index].next = quorum->register_gone;
+    quorum->register_gone = index;
+    quorum->gone_count++;
+}
+
+void acceptor_delete_rows(struct quorum *quorum, uint32_t room)
+{
+    while (quorum->register_gone != NONE && quorum_has_room(quorum, 1 + room)) {
+        uint32_t index = quorum->register_gone;
+        uint32_t name = quorum->links[index].name;
+        quorum->register_gone = quorum->links[index].next;
+        quorum->gone_count--;
+        if (names_register(quorum->names, name) == NONE) { /* else its row is a newer one */
+            quorum_name(quorum, name, &quorum_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted);
+        }
+        free_put(quorum, index);
+    }
 }
 
 uint32_t acceptor_next(const struct quorum *quorum, uint32_t partition, uint32_t index)
@@ -115,9 +149,11 @@ uint32_t acceptor_next(const struct quorum *quorum, uint32_t partition, uint32_t
     if (index == NONE || index > quorum->register_top || quorum->links[index].name == NAMES_NONE) {
         return quorum->partitions[partition].first;
     }
+    uint32_t name = quorum->links[index].name;
     size_t length = 0;
-    const uint8_t *bytes = names_bytes(quorum->names, quorum->links[index].name, &length);
-    if (names_partition(bytes, length) != partition) {
+    const uint8_t *bytes = names_bytes(quorum->names, name, &length);
+    if (names_register(quorum->names, name) != index ||
+        names_partition(bytes, length) != partition) {
         return quorum->partitions[partition].first;
     }
     return quorum->links[index].next;
@@ -135,7 +171,8 @@ bool acceptor_store(struct quorum *quorum, const struct message_name *name,
     struct record fresh = {.mode = MESSAGE_MODE_NONE};
     struct record *record = index != NONE ? &quorum->registers[index] : &fresh;
     uint32_t had = record_share_count(record);
-    bool room = index != NONE || quorum->register_count < quorum->config.limits.registers;
+    bool room = index != NONE ||
+                quorum->register_count + quorum->gone_count < quorum->config.limits.registers;
     if (value->share_count > had) {
         room = room && shares_may_grow(quorum, value->share_count - had);
     }

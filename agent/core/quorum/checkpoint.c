@@ -10,7 +10,7 @@
  * the rest is gone, even from a voter that was away. Who lacks something says so, and catches up.
  *
  * An idle register at or below its partition's checkpoint is not there, also if its row still is:
- * rows beyond the room of a step stay on the disk until the next start finds them.
+ * rows beyond the room of a step go in later ones, or the next start finds them.
  */
 #include "proto/check.h"
 #include "state.h"
@@ -48,13 +48,15 @@ static bool is_above(const struct record *record, struct message_order order)
     return message_order_before(order, record_accepted(record));
 }
 
-/* Takes the register away, here and, if there is room, on the disk. */
+/* Takes the register away, here and, when there is room, on the disk. */
 static void take_away(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
-    if (quorum_has_room(quorum, 1 + ROOM)) {
-        struct message_name *name = &quorum_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted;
-        quorum_name(quorum, quorum->links[index].name, name);
+    if (!quorum_has_room(quorum, 1 + ROOM)) {
+        acceptor_delete_later(quorum, partition, index);
+        return;
     }
+    struct message_name *name = &quorum_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted;
+    quorum_name(quorum, quorum->links[index].name, name);
     acceptor_delete(quorum, partition, index);
 }
 
@@ -318,6 +320,10 @@ static void continue_round(struct quorum *quorum)
 void checkpoint_end_step(struct quorum *quorum)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
+    if (quorum->register_gone != NONE) {
+        acceptor_delete_rows(quorum, ROOM);
+        quorum_schedule(quorum, quorum->now_ns);
+    }
     if (quorum->now_ns < checkpoints->next_ns || !members_votes(quorum) ||
         !quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
         return;
@@ -339,5 +345,8 @@ void checkpoint_end_step(struct quorum *quorum)
 
 int64_t checkpoint_tick(const struct quorum *quorum)
 {
+    if (quorum->register_gone != NONE) {
+        return quorum->now_ns;
+    }
     return quorum->checkpoints.active ? quorum->checkpoints.next_ns : NEVER;
 }

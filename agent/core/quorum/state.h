@@ -350,6 +350,7 @@ struct quorum {
     struct record *registers;
     struct register_link *links; /* of the registers */
     uint32_t register_top, register_free, register_count;
+    uint32_t register_gone, gone_count; /* deleted ones whose rows are still on the disk */
     struct share_record *shares;
     uint32_t share_top, share_free, share_used;
     uint32_t share_stored; /* by registers */
@@ -485,6 +486,10 @@ bool acceptor_store(struct quorum *quorum, const struct message_name *name,
 bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
 /* Takes a register away (not from the disk), which no round is under way for. */
 void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
+/* The same; its row goes from the disk in a later step, by acceptor_delete_rows(), which leaves room
+ * for so many other actions. */
+void acceptor_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
+void acceptor_delete_rows(struct quorum *quorum, uint32_t room);
 /* The register after that one in the partition's list; from NONE, or if that one is not there any
  * more: the first. NONE: that was the last. */
 uint32_t acceptor_next(const struct quorum *quorum, uint32_t partition, uint32_t index);
