@@ -160,7 +160,7 @@ START_TEST(keeps_every_field)
     struct message_value *value = &message.as.accept.value;
     value->token_last = MESSAGE_TOKEN_LIMIT - 1;
     value->mode = MESSAGE_MODE_EXCLUSIVE;
-    value->epoch = UINT32_MAX;
+    value->epoch = MESSAGE_EPOCH_LIMIT - 1;
     value->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS;
     value->version = (struct message_order){MESSAGE_BALLOT_LIMIT - 1, MESSAGE_SEQUENCE_LIMIT - 2};
     message_agent_set(&value->owner, "some-observer", 13);

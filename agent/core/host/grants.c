@@ -383,14 +383,9 @@ static void grant_confirm(struct host *host, struct place at, const struct messa
     grant_apply(host, at, grant, actions);
 }
 
-/*
- * Whether that epoch is the one of the session that goes on. As long as no majority has renewed it, it
- * is but a number that a store says: one that was lost, or is an old copy, may say the number of a
- * session whose regions are still held in. What that one has is not given back for it.
- */
 static bool is_of_session(const struct host *host, uint32_t epoch)
 {
-    return epoch == host->lease.epoch && !host->lease.lost && host->lease.deadline_ns != 0;
+    return epoch == host->lease.epoch && !host->lease.lost;
 }
 
 static void granted(struct host *host, const struct message_grant *grant,
