@@ -38,6 +38,7 @@
 
 #include "proto/check.h"
 #include "transport_setup.h"
+#include "transport_threads.h"
 
 enum {
     RING_SIZE = 1024, /* messages */
@@ -699,6 +700,7 @@ struct transport *transport_open(const struct transport_config *config,
                  listen_start(transport, config, error) &&
                  callbacks_start(transport, config->listen, error);
     }
+    transport_threads_hold();
     signals_restore(&before);
     if (!opened) {
         transport_close(transport);
@@ -759,6 +761,7 @@ void transport_close(struct transport *transport)
     if (transport->event >= 0) {
         close(transport->event);
     }
+    transport_threads_release();
     pthread_mutex_destroy(&transport->mutex);
     free(transport);
 }

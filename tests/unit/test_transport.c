@@ -318,6 +318,78 @@ START_TEST(test_many_small)
 }
 END_TEST
 
+/* How often NNG's workers of this process went to sleep, each; returns how many there are. */
+static uint32_t workers_look(uint64_t *sleeps, uint32_t max)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    uint32_t count = 0;
+
+    ck_assert_ptr_nonnull(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300];
+        char line[128];
+        bool worker = false;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "re");
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            worker = worker || strcmp(line, "Name:\tnng:task\n") == 0;
+            if (worker && sscanf(line, "voluntary_ctxt_switches: %lu", &sleeps[count]) == 1) {
+                ck_assert_uint_lt(++count, max);
+            }
+        }
+        if (status != NULL) {
+            fclose(status);
+        }
+    }
+    closedir(tasks);
+    return count;
+}
+
+/* How many of NNG's workers have something to do when packets go there and back. */
+static uint32_t busy_workers(uint32_t *all)
+{
+    enum { COUNT = 200, MAX = 1024 };
+    static uint64_t before[MAX];
+    static uint64_t after[MAX];
+    struct node *a = node_plain();
+    struct node *b = node_plain();
+    uint32_t to_b = peer_up(a, b->address);
+    uint32_t busy = 0;
+
+    pump_for(300);
+    *all = workers_look(before, MAX);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        ck_assert(send_number(a, to_b, i, 100));
+        PUMP_UNTIL(b->packets == i + 1);
+    }
+    ck_assert_uint_eq(workers_look(after, MAX), *all);
+    for (uint32_t i = 0; i < *all; i++) {
+        busy += after[i] != before[i];
+    }
+    nodes_close();
+    return busy;
+}
+
+/* NNG's workers but one rest (one more may work if it was slow to come: tried again); also when all was closed and
+ * is opened again. */
+START_TEST(test_workers_rest)
+{
+    enum { TRIES = 20 };
+    uint32_t all = 0;
+    uint32_t tries = 0;
+
+    while (busy_workers(&all) != 1) {
+        ck_assert_uint_lt(++tries, TRIES);
+    }
+    ck_assert_uint_gt(all, 1);
+    while (busy_workers(&all) != 1) {
+        ck_assert_uint_lt(++tries, TRIES);
+    }
+}
+END_TEST
+
 /* A packet above the limit never arrives, its link is broken, and works again afterwards. */
 START_TEST(test_too_large)
 {
@@ -946,6 +1018,7 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_both_ways);
     tcase_add_test(tcase, test_back_pressure);
     tcase_add_test(tcase, test_many_small);
+    tcase_add_test(tcase, test_workers_rest);
     tcase_add_test(tcase, test_too_large);
     tcase_add_test(tcase, test_absent);
     tcase_add_test(tcase, test_peer_killed);
