@@ -362,6 +362,8 @@ static bool is_safe(const struct agent *agent)
     return ready && renewal_state(&agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
 }
 
+#define START_PATIENCE_MAX_NS INT64_C(10000000000)
+
 /*
  * Runs the loop until the first lease is safe. false: the agent is told to end, or in a cell of one
  * voter something is wrong. Where a majority is missing, clients are let in after a while all the
@@ -370,7 +372,11 @@ static bool is_safe(const struct agent *agent)
 static bool wait_until_safe(struct agent *agent)
 {
     bool alone = agent->config.voter_count == 1 && agent->quorum != NULL;
-    int64_t end_ns = clock_boottime_ns() + agent->config.session_ttl_ns;
+    /* Less than systemd waits, whatever the lease is. */
+    int64_t patience_ns = agent->config.session_ttl_ns < START_PATIENCE_MAX_NS
+                              ? agent->config.session_ttl_ns
+                              : START_PATIENCE_MAX_NS;
+    int64_t end_ns = clock_boottime_ns() + patience_ns;
     agent->in_turn = true;
     driver_start(agent->driver, agent->epoch, agent->adopted);
     turn_end(agent);

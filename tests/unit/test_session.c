@@ -218,6 +218,38 @@ START_TEST(start_and_stall_renew_everybody)
 }
 END_TEST
 
+/* As renew(), by another agent of the same name. NULL: no answer. */
+static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch)
+{
+    struct message message;
+    struct message_rules rules;
+    cell->nodes[1].inbox_count = 0;
+    cell_header(cell, 1, MESSAGE_RENEW, &message);
+    message.store_id[0] = 99;
+    message.as.renew.agent = message.from;
+    message.as.renew.epoch = epoch;
+    message.as.renew.renewal_id = 1;
+    quorum_rules(&cell->config, &rules);
+    message.as.renew.rules = message_rules_digest(&rules);
+    cell_send(cell, 1, 0, &message);
+    cell_run(cell, CELL_MS);
+    return cell_got(cell, 1, MESSAGE_RENEW_ACK);
+}
+
+/* A configuration that was copied to a second host: both would be granted the same lock. */
+START_TEST(two_agents_of_one_name_do_not_share_a_session)
+{
+    struct cell *cell = start();
+    const struct message_echo none = {0};
+    struct message_echo echo = renew(cell, 6, 1, none)->echo;
+    ck_assert_ptr_null(renew_as_twin(cell, 6));
+    ck_assert(renew(cell, 6, 2, echo)->extended);
+    ck_assert_ptr_nonnull(renew_as_twin(cell, 7));
+    ck_assert(!renew(cell, 6, 3, echo)->extended);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* A new epoch does not end the older ones, and does not keep them alive either. */
 START_TEST(older_epoch_lapses_on_its_own)
 {
@@ -249,6 +281,7 @@ int main(void)
     tcase_add_test(tests, marked_is_dead_for_ever);
     tcase_add_test(tests, start_and_stall_renew_everybody);
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
+    tcase_add_test(tests, two_agents_of_one_name_do_not_share_a_session);
     tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -42,16 +42,40 @@ static bool echo_is_fresh(const struct quorum *quorum, const struct agent_record
            quorum->now_ns - echo->issued_ns < quorum->config.session_ttl_ns;
 }
 
-static void follow_epoch(struct agent_record *agent, uint32_t epoch)
+static void follow_epoch(struct agent_record *agent, uint32_t epoch, const uint64_t store_id[2])
 {
     if (epoch <= agent->epoch) {
         return;
     }
+    agent->store_id[0] = store_id[0];
+    agent->store_id[1] = store_id[1];
+    agent->twice_told = false;
     if (agent->heard_ns > agent->heard_older_ns) {
         agent->heard_older_ns = agent->heard_ns;
     }
     agent->heard_ns = INT64_MIN;
     agent->epoch = epoch;
+}
+
+/*
+ * Whether another agent of that name has this session: a configuration that was copied to a second
+ * host, say. Both would be granted the same lock. Each voter acknowledges the one that it heard
+ * first, so at most one of them is safe.
+ */
+static bool is_twin(struct quorum *quorum, struct agent_record *agent,
+                    const struct message *message)
+{
+    if (message->as.renew.epoch != agent->epoch || (message->store_id[0] == agent->store_id[0] &&
+                                                    message->store_id[1] == agent->store_id[1])) {
+        return false;
+    }
+    if (!agent->twice_told) {
+        struct action_log *log = quorum_log(quorum, "agent_twice", &message->from,
+                                            message->as.renew.epoch);
+        log_add(log, "two agents have this name, with two stores: one of them gets no session");
+        agent->twice_told = true;
+    }
+    return true;
 }
 
 /* Its configuration is another cell's, or an older one of this cell. */
@@ -96,7 +120,10 @@ void session_renew(struct quorum *quorum, const struct message *message)
     bool dead = renew->epoch <= agent->marked;
     bool extended = false;
     if (!dead && renew->epoch != 0) {
-        follow_epoch(agent, renew->epoch);
+        follow_epoch(agent, renew->epoch, message->store_id);
+        if (is_twin(quorum, agent, message)) {
+            return;
+        }
         extended = renew->epoch == agent->epoch && echo_is_fresh(quorum, agent, &renew->echo);
     }
     if (extended) {

@@ -100,6 +100,8 @@ struct agent_record {
     uint16_t next; /* in its bucket */
     /* Voter's side. */
     uint32_t epoch;          /* the highest that renewed here */
+    uint64_t store_id[2];    /* of the store that renewed it first */
+    bool twice_told;         /* another store renews it too: that was said */
     uint32_t marked;         /* epochs up to this one are dead, durably; 0: none */
     uint32_t granted;        /* the highest that any value stored here was granted to */
     int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
