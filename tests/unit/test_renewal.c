@@ -140,6 +140,19 @@ START_TEST(lease_is_what_a_majority_extended)
 }
 END_TEST
 
+START_TEST(who_is_not_safe_tries_more_often)
+{
+    start(3, false);
+    int64_t first_ns = now;
+    (void)next_round(0); /* the others were not there yet */
+    ck_assert_int_eq(now, first_ns + TTL / 12);
+    ack(0, sent(0), true);
+    ack(1, sent(1), true);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now + TTL / 3);
+}
+END_TEST
+
 START_TEST(strange_answers_count_for_nothing)
 {
     start(1, false);
@@ -180,11 +193,14 @@ START_TEST(jeopardy_ends_in_time_or_never)
     ack(0, sent(0), true);
     int64_t deadline_ns = renewal_deadline_ns(&renewal);
     uint64_t id = 0;
+    int64_t sent_ns = 0;
     while (now < deadline_ns) {
-        id = next_round(0) != 0 ? sent(0) : id;
+        if (next_round(0) != 0) {
+            id = sent(0);
+            sent_ns = now;
+        }
     }
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
-    int64_t sent_ns = deadline_ns - 700 * MS; /* the round at 2000 ms of 2700 */
     ack(0, id, true);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
@@ -276,6 +292,7 @@ int main(void)
     TCase *tests = tcase_create("renewal");
     tcase_add_test(tests, two_renewals_make_it_safe);
     tcase_add_test(tests, lease_is_what_a_majority_extended);
+    tcase_add_test(tests, who_is_not_safe_tries_more_often);
     tcase_add_test(tests, strange_answers_count_for_nothing);
     tcase_add_test(tests, hurries_once_a_round);
     tcase_add_test(tests, jeopardy_ends_in_time_or_never);

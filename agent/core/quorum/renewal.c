@@ -69,7 +69,7 @@ static void send_round(struct renewal *renewal, int64_t now_ns, struct actions *
         renewal->voters[voter].hurried = false;
         send_to(renewal, voter, id, actions);
     }
-    renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / (renewal->asking ? 12 : 3);
+    renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / 3;
 }
 
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
@@ -210,13 +210,25 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     }
 }
 
+/*
+ * When the next round is due. Who is not safe tries more often: a voter that cannot answer yet (it
+ * has just come up, or its link to this agent has not) must not cost a third of the ttl.
+ */
+static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
+{
+    int64_t last_ns = renewal->sent[renewal->last_id % RENEWAL_REMEMBERED].sent_ns;
+    int64_t soon_ns = last_ns + renewal->config.session_ttl_ns / 12;
+    bool calm = !renewal->asking && renewal_state(renewal, now_ns) == RENEWAL_SAFE;
+    return calm || renewal->next_round_ns < soon_ns ? renewal->next_round_ns : soon_ns;
+}
+
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions)
 {
     if (renewal->epoch == 0) {
         return;
     }
     renewal->lost = is_lost(renewal, now_ns);
-    if (!renewal->lost && now_ns >= renewal->next_round_ns) {
+    if (!renewal->lost && now_ns >= round_due_ns(renewal, now_ns)) {
         send_round(renewal, now_ns, actions);
     }
 }
@@ -233,7 +245,7 @@ int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns)
     if (renewal->epoch == 0 || is_lost(renewal, now_ns)) {
         return INT64_MAX;
     }
-    int64_t next_ns = renewal->next_round_ns;
+    int64_t next_ns = round_due_ns(renewal, now_ns);
     if (renewal->deadline_ns > now_ns && renewal->deadline_ns < next_ns) {
         next_ns = renewal->deadline_ns;
     }
