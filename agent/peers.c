@@ -1,9 +1,11 @@
 /* The other agents: see peers.h. */
 #include "peers.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "io/clock.h"
@@ -18,6 +20,7 @@ enum {
     BUFFERS_KEPT = 64, /* more than so many at once are freed again */
     REMOTE_MAX = 64,
     REFUSED_MAX = 64,
+    CLOSE_SECONDS = 1,
 };
 
 static const int64_t minute_ns = 60000000000;
@@ -505,13 +508,37 @@ bool peers_start(struct agent *agent)
     return agent_poll(agent, &peers->poll, transport_fd(peers->transport), on_readable);
 }
 
+static volatile sig_atomic_t exit_code_in_time;
+
+static void give_up_closing(int number)
+{
+    (void)number;
+    _exit(exit_code_in_time);
+}
+
+/*
+ * NNG 1.5 may wait for ever in nng_close(). By now everything is durable and sent, and only memory
+ * is left to be given back: so the process ends without it then, before its lease does.
+ */
+static void close_in_time(struct agent *agent)
+{
+    struct sigaction action = {.sa_handler = give_up_closing};
+    struct sigaction before;
+    exit_code_in_time = agent->exit_code;
+    sigaction(SIGALRM, &action, &before);
+    alarm(CLOSE_SECONDS);
+    transport_close(agent->peers->transport);
+    alarm(0);
+    sigaction(SIGALRM, &before, NULL);
+}
+
 void peers_close(struct agent *agent)
 {
     struct peers *peers = agent->peers;
     if (peers == NULL) {
         return;
     }
-    transport_close(peers->transport);
+    close_in_time(agent);
     for (uint32_t i = 0; i < peers->count; i++) {
         free(peers->peers[i].buffer);
     }
