@@ -180,6 +180,9 @@ void serve_leave_region(struct agent *agent, uint32_t space);
 
 /* ---- disk.c ---- */
 
+/* Notes in the regions which commit they rest on: a store that is behind it is an old copy. */
+void disk_committed(struct agent *agent, uint64_t commit);
+
 /* From now on the store is the committer's, if there is one. */
 bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
 /* Waits for the batch that is on its way. The store is the caller's again. */

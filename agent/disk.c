@@ -65,6 +65,15 @@ static void on_done(uv_poll_t *poll, int status, int events)
     disk_done(agent);
 }
 
+void disk_committed(struct agent *agent, uint64_t commit)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        /* seq_cst: read by the next agent only; it must not be overtaken by what the commit lets
+         * happen in the region. */
+        atomic_store(&agent->regions[i].region.header->commit, commit);
+    }
+}
+
 bool disk_open(struct agent *agent)
 {
     struct committer_config config = {.store = agent->store, .put = put_batch, .arg = agent};
@@ -88,6 +97,9 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     }
     bool good = store_begin(agent->store) && put_batch(agent, agent->store, batch) &&
                 store_commit(agent->store, &commit);
+    if (good) {
+        disk_committed(agent, commit);
+    }
     driver_committed(agent->driver, commit, good ? NULL : store_error(agent->store));
 }
 
@@ -96,6 +108,9 @@ void disk_done(struct agent *agent)
     uint64_t commit;
     const char *error;
     if (committer_finish(agent->committer, &commit, &error)) {
+        if (error == NULL) {
+            disk_committed(agent, commit);
+        }
         driver_committed(agent->driver, commit, error);
     }
 }

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -569,6 +570,14 @@ static bool adopt_regions(struct agent *agent)
             fail(agent, 0, "%s", error);
             return false;
         }
+        uint64_t commit = atomic_load(&agent->regions[i].region.header->commit);
+        if (commit > agent->meta.commit) {
+            /* It need not know which slot is which lock now. */
+            fail(agent, 0,
+                 "%s/holdfast.db is an old copy: commit %" PRIu64 ", %s has seen %" PRIu64,
+                 agent->config.state_dir, agent->meta.commit, agent->regions[i].shm_name, commit);
+            return false;
+        }
         const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, true);
         if (wrong != NULL) {
             fail(agent, 0, "%s: %s", agent->regions[i].shm_name, wrong);
@@ -671,6 +680,7 @@ static int begin_epoch(struct agent *agent)
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
     }
     agent->meta.commit = commit;
+    disk_committed(agent, commit);
     if (agent->quorum != NULL) {
         quorum_set_commit(agent->quorum, commit);
     }

@@ -244,6 +244,33 @@ START_TEST(holder_that_died_without_an_agent)
 }
 END_TEST
 
+static void in_folder(const char *command)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "cd %s && %s", agent.folder, command);
+    REQUIRE(system(text) == 0, "%s", text);
+}
+
+/* An old copy of the store is put back within the lease, while the region is as it was: it does not
+ * know which slot is which lock, so the session is not continued. */
+START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
+{
+    take_all(1);
+    agent_kill(&agent);
+    in_folder("mkdir copy && cp -p holdfast.db* copy");
+    agent_start(&agent);
+    REQUIRE(agent_logged(&agent, "event=session_continued"), "the store is as it was");
+    actor_ready(&holders[1], agent.socket);
+    REQUIRE(actor_open(&holders[1], 0, "restart/new", 200) == 0, "open");
+    REQUIRE(actor_acquire(&holders[1], 0, HF_EXCLUSIVE, GUARD_MS, &holds[1]) == 0, "acquire");
+    agent_kill(&agent);
+    in_folder("rm holdfast.db* && cp -p copy/* . && rm -r copy");
+    agent_start(&agent);
+    REQUIRE(agent_logged(&agent, "is an old copy: commit"), "the session goes on");
+    end_all(holders, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart");
@@ -256,6 +283,7 @@ int main(void)
     tcase_add_test(tests, jeopardy_ends_when_the_agent_is_back_within_the_grace_period);
     tcase_add_test(tests, stopped_agent_keeps_every_hold);
     tcase_add_test(tests, holder_that_died_without_an_agent);
+    tcase_add_test(tests, old_copy_of_the_store_does_not_go_on_with_the_session);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

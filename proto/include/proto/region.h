@@ -128,6 +128,8 @@ struct hfi_header {
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake; /* futex: counts publications */
     _Atomic uint32_t lease_sleepers; /* how many may sleep on it; may stay too high */
     _Atomic uint32_t abandoned;      /* not 0: the agent serves another region now */
+    _Atomic uint64_t
+        commit; /* the agent's: the last commit of its store. It reads it at its start */
 };
 
 struct hfi_word {
