@@ -112,10 +112,11 @@ START_TEST(test_ls)
     ck_assert_int_eq(ran.status, 77);
     ck_assert_str_eq(ran.out, "");
     run_command("", "ls", &ran);
-    ck_assert_str_eq(ran.out, "NAME    MODE       HOLDER                       WAITERS  CLOSED\n"
-                              "a       exclusive  dev 4242 job \"x\"??[31m? end  2        -\n"
-                              "free/\xc3\xbc  free       -                            0        <1 ms\n"
-                              "many    shared     2 holders                    0        2.5 s\n");
+    ck_assert_str_eq(ran.out,
+                     "NAME    MODE       HOLDER                       WAITERS  CLOSED\n"
+                     "a       exclusive  dev 4242 job \"x\"??[31m? end  2        -\n"
+                     "free/\xc3\xbc  free       -                            0        <1 ms\n"
+                     "many    shared     2 holders                    0        2.5 s\n");
     run_command("empty", "ls", &ran);
     ck_assert_str_eq(ran.out, "");
 }
