@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <string.h>
 
+enum { OBSERVER = 3 }; /* the host of the observer, behind three voters */
+
 static const struct crowd_plan plan = {.workers_per_host = 2,
                                        .locks = 8,
                                        .shared_percent = 25,
@@ -21,7 +23,7 @@ static struct crowd crowd;
 
 static void start(void)
 {
-    cell_start(&cell, 3, 0);
+    cell_start(&cell, OBSERVER, 1);
     crowd_start(&crowd, &cell, &plan);
 }
 
@@ -109,6 +111,22 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
+/* What its processes held goes to others; with it back, they wait and hold as before. */
+START_TEST(an_observers_host_dies)
+{
+    network_isolate(&cell.network, OBSERVER);
+    agent_kill(&cell.agents[OBSERVER]);
+    sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 700);
+    for (unsigned host = 0; host < OBSERVER; host++) {
+        crowd_await_progress(&crowd, host, 10);
+    }
+    network_heal(&cell.network);
+    agent_start(&cell.agents[OBSERVER]);
+    all_go_on(10);
+    crowd_finish(&crowd, "observer's host died");
+}
+END_TEST
+
 START_TEST(workers_die_holding)
 {
     uint64_t random = plan.seed;
@@ -130,6 +148,7 @@ int main(void)
     tcase_add_test(tests, all_are_killed_at_once);
     tcase_add_test(tests, an_agent_stands_still_beyond_its_lease);
     tcase_add_test(tests, a_whole_host_stands_still);
+    tcase_add_test(tests, an_observers_host_dies);
     tcase_add_test(tests, workers_die_holding);
     return cell_main("deaths", tests);
 }
