@@ -1,6 +1,6 @@
 /*
- * Whatever may happen to a cell, in an order drawn from a seed: five voters and an observer, workers
- * on all of them. (crowd.h says what is recorded and checked.)
+ * Whatever may happen to a cell, in an order drawn from a seed: five voters and an observer,
+ * workers on all of them. (crowd.h says what is recorded and checked.)
  *
  * The seed is printed; HOLDFAST_TEST_SEED=N draws the same faults again (what comes of them also
  * depends on when they hit). HOLDFAST_TEST_DEEP=1 goes on for longer.

@@ -100,7 +100,7 @@ START_TEST(trap_lease_counted_from_the_answer)
 }
 END_TEST
 
-/* Renewals arrive, their answers do not: the lock must not be stuck with a host that hears nothing. */
+/* Renewals arrive, their answers do not: the lock is not stuck with a host that hears nothing. */
 START_TEST(trap_one_way_link_keeps_session_alive)
 {
     open_all("one-way", SHORT_MS);
@@ -146,7 +146,7 @@ START_TEST(trap_stalled_grantor_expires_everybody)
 }
 END_TEST
 
-/* Jepsen on etcd: a waiter's lease ran out while it waited, and it was given the lock all the same. */
+/* Jepsen on etcd: a waiter's lease ran out while it waited, and it was given the lock. */
 START_TEST(trap_granted_after_the_lease_ran_out_while_waiting)
 {
     open_all("waited", SHORT_MS);

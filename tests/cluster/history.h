@@ -24,8 +24,8 @@
  *
  * A test in which nothing but its own deadline may take a hold away from a living holder (no break,
  * no max_stall) says so with `firm`: such a hold lasted until the last deadline that its holder
- * knew, or until it was told that it is lost. And behind an exclusive hold that ended in another way
- * than by its release, nobody else holds until the lock-delay is over.
+ * knew, or until it was told that it is lost. And behind an exclusive hold that ended in another
+ * way than by its release, nobody else holds until the lock-delay is over.
  */
 #ifndef TESTS_CLUSTER_HISTORY_H
 #define TESTS_CLUSTER_HISTORY_H

@@ -1,6 +1,6 @@
 /*
- * Hosts of a cell, as far as a network is concerned: a network namespace each, joined by a bridge in
- * a namespace of its own, on one machine with one clock. Links can be cut in one direction, lose
+ * Hosts of a cell, as far as a network is concerned: a network namespace each, joined by a bridge
+ * in a namespace of its own, on one machine with one clock. Links can be cut in one direction, lose
  * packets, and be slow.
  *
  * The namespaces have no names: each is that of a process which does nothing else and dies with the
