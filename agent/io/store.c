@@ -38,7 +38,8 @@ enum {
     PAGE_SIZE = 1024,
     FRAME_SIZE = PAGE_SIZE + 24,
     LOG_AHEAD = 64 * FRAME_SIZE, /* more than most batches write */
-    LOG_STEP = 256 * 1024,
+    LOG_STEP = 64 * 1024,        /* SQLite's files take no more than 128 KiB in one write */
+    LOG_STEPS = 4,
 };
 
 static const char *const STATEMENT_TEXT[STATEMENTS] = {
@@ -559,7 +560,9 @@ static void grow_log(struct store *store)
         log->pMethods->xFileSize(log, &store->log_size) != SQLITE_OK || wanted <= store->log_size) {
         return;
     }
-    if (log->pMethods->xWrite(log, zeros, LOG_STEP, store->log_size) == SQLITE_OK) {
+    for (int i = 0;
+         i < LOG_STEPS && log->pMethods->xWrite(log, zeros, LOG_STEP, store->log_size) == SQLITE_OK;
+         i++) {
         store->log_size += LOG_STEP;
     }
 }

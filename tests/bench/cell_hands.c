@@ -173,20 +173,31 @@ static int hand_over(hf_lock *from, hf_lock *to, double *out)
     return 0;
 }
 
+/* costs: messages and flushes of one hand-over are added to them. */
 static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t turns,
-                         struct series *out)
+                         struct series *out, struct series costs[2])
 {
     double times[TURNS_MAX];
+    struct cell_traffic before;
+    struct cell_traffic after;
     if (open_locks(run, coordinator) != 0) {
         return -1;
     }
     int error = hf_acquire(run->locks[0], HF_EXCLUSIVE, timeout_ns, NULL);
+    if (error == 0 && cell_traffic_sum(&run->cell, &before) != 0) {
+        return -1;
+    }
     for (uint32_t i = 0; error == 0 && i < turns; i++) {
         if (hand_over(run->locks[i % 2], run->locks[(i + 1) % 2], &times[i]) != 0) {
             return -1;
         }
     }
+    if (error == 0 && cell_traffic_sum(&run->cell, &after) != 0) {
+        return -1;
+    }
     if (error == 0) {
+        series_add(&costs[0], (double)(after.for_locks - before.for_locks) / turns);
+        series_add(&costs[1], (double)(after.commits - before.commits) / turns);
         error = hf_release(run->locks[turns % 2]);
     }
     series_add(out, percentile(times, turns, 0.5));
@@ -199,12 +210,14 @@ int figure_cell_waiting(const struct bench *bench, struct figure *figure)
     uint32_t turns = bench->effort.quick ? TURNS_QUICK : TURNS;
     struct side *taken = figure_side(figure, "release to acquired, another host", "us", 1);
     struct side *floor = figure_side(figure, "its serial path: hops and flush", "us", 1);
+    struct series costs[2] = {{.count = 0}, {.count = 0}};
     int result = run_start(&run, bench);
     for (size_t i = 0; result == 0 && i < bench->effort.rounds; i++) {
         struct floor_times times = {0};
         uint32_t coordinator = (uint32_t)i % CELL_HOSTS;
         double hops = coordinator < 2 ? 1 : 2; /* give-back, grant: those to another host */
-        result = interrupted() ? -1 : waiting_round(&run, coordinator, turns, &taken->series);
+        result = interrupted() ? -1
+                               : waiting_round(&run, coordinator, turns, &taken->series, costs);
         if (result == 0) {
             result = floors_measure(&run.floors, turns, &times);
         }
@@ -215,7 +228,8 @@ int figure_cell_waiting(const struct bench *bench, struct figure *figure)
                    BOUND_AT_MOST, 0.7);
     snprintf(figure->note, sizeof(figure->note),
              "serial path / measured = %.2f; rounds take turns between names of the three "
-             "coordinators",
-             series_median(&floor->series) / series_median(&taken->series));
+             "coordinators; %.1f messages and %.1f flushes for one, all agents",
+             series_median(&floor->series) / series_median(&taken->series),
+             series_median(&costs[0]), series_median(&costs[1]));
     return result;
 }

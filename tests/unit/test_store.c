@@ -243,6 +243,21 @@ START_TEST(committed_is_there_again)
 }
 END_TEST
 
+START_TEST(the_log_is_longer_than_what_is_in_it)
+{
+    struct stat status;
+    char log[512];
+    uint64_t commit;
+    struct store *store = open_store();
+    ck_assert(store_begin(store) && store_put_session_epoch(store, 7) &&
+              store_commit(store, &commit));
+    snprintf(log, sizeof(log), "%s-wal", path);
+    ck_assert_int_eq(stat(log, &status), 0);
+    ck_assert_int_gt(status.st_size, 256 * 1024);
+    store_close(store);
+}
+END_TEST
+
 START_TEST(deleted_and_replaced)
 {
     struct store *store = open_store();
@@ -684,6 +699,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, created_with_an_id_of_its_own);
     tcase_add_test(tests, committed_is_there_again);
+    tcase_add_test(tests, the_log_is_longer_than_what_is_in_it);
     tcase_add_test(tests, deleted_and_replaced);
     tcase_add_test(tests, shares_of_a_register);
     tcase_add_test(tests, bad_shares_are_refused);
