@@ -225,6 +225,9 @@ START_TEST(random_bytes)
         }
         message.kind = (enum message_kind)(cell_random(cell) % (MESSAGE_KIND_END + 1));
         message.from = cell->config.voters[cell_random(cell) % 3];
+        if (message.kind == MESSAGE_BREAK) { /* C has no other bools; the decoder makes none */
+            message.as.break_lock.now = round % 3 == 0;
+        }
         if (round % 2 == 0) { /* often past the first checks */
             message.as.session.agent = message.from;
             message.as.session.epoch = 1 + (uint32_t)(cell_random(cell) % 3);
