@@ -1,11 +1,14 @@
 # The host core, between a fake quorum and fake sockets.
 set(host_tests ${CMAKE_CURRENT_LIST_DIR})
-foreach(part host host_cell host_ends host_gossip host_hostile)
+foreach(part host host_cell host_others host_ends host_gossip host_hostile)
     add_executable(test_${part} ${host_tests}/test_${part}.c ${host_tests}/host_rig.c)
     target_link_libraries(test_${part} PRIVATE hf_flags hf_core hf_proto PkgConfig::CHECK)
     set_target_properties(test_${part}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${part} COMMAND test_${part})
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 120)
+endforeach()
+foreach(part host_cell host_others)
+    target_sources(test_${part} PRIVATE ${host_tests}/host_cell.c)
 endforeach()
 set_tests_properties(host_hostile PROPERTIES LABELS "fuzz;asan")

@@ -1,65 +1,20 @@
 /*
  * The host core in a cell of several voters: requests that get lost, answers that come late, twice
- * and in the wrong order, grants that several hosts share, what another host is asked, and what an
- * agent makes of the words that the one before it left. The quorum is the test.
+ * and in the wrong order, and grants that several hosts share. The quorum is the test.
  */
-#include <check.h>
+#include "host_cell.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/quorum.h"
-#include "host_rig.h"
-
-enum { VOTERS = 3 };
-
-static struct rig *rig;
-static uint32_t client;
-static uint32_t other;
-static uint32_t owner; /* who is taken for the coordinator of "a" at first */
-
-static void start(uint32_t self, uint32_t requests)
-{
-    rig = rig_create_cell(RIG_LOCKS, VOTERS, self, requests);
-    rig_begin(rig);
-    client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
-    other = rig_connect(rig, HOST_MAY_USE);
-    owner = quorum_preferred(rig->config.voters, VOTERS, names_partition("a", 1));
-}
-
-static void setup(void)
-{
-    start(HOST_OBSERVER, 0);
-}
-
-static void teardown(void)
-{
-    rig_destroy(rig);
-}
 
 /* ---- what clients do ---- */
-
-static enum hfi_outcome try(const struct hfi_opened *opened, struct hfi_held *held)
-{
-    struct hfi_actor actor = rig_actor(rig, opened->holder);
-    struct hfi_request request = {.slot = opened->slot, .seat = opened->seat};
-    return hfi_try_exclusive(&actor, &request, held);
-}
 
 static enum hfi_outcome read_try(const struct hfi_opened *opened, struct hfi_held *held)
 {
     struct hfi_actor actor = rig_actor(rig, opened->holder);
     struct hfi_request request = {.slot = opened->slot, .seat = opened->seat};
     return hfi_try_shared(&actor, &request, held);
-}
-
-static void release(const struct hfi_opened *opened, const struct hfi_held *held)
-{
-    struct hfi_actor actor = rig_actor(rig, opened->holder);
-    enum hfi_outcome outcome = held->cell ? hfi_release_shared(&actor, opened->slot, opened->seat,
-                                                               held->cell)
-                                          : hfi_release(&actor, opened->slot, held->token);
-    ck_assert_int_eq(outcome, HFI_RELEASED);
-    rig_ring(rig);
 }
 
 /* Takes a place in the queue, as queue_join() leaves it, and rings. */
@@ -88,26 +43,7 @@ static struct hfi_held enter(struct hfi_opened *opened)
     return held;
 }
 
-static struct hfi_opened opened_by(uint32_t who)
-{
-    struct rig_reply *reply = rig_find(rig, who, HFI_FRAME_OPENED);
-    ck_assert_ptr_nonnull(reply);
-    return reply->frame.opened;
-}
-
-/* OPEN by both, with an exclusive grant, version 1, tokens 1 to 100. */
-static struct hfi_opened open_granted(uint32_t who)
-{
-    return rig_open_granted(rig, who, "a", 0);
-}
-
 /* ---- messages ---- */
-
-static const struct host_send *way(void)
-{
-    ck_assert_uint_gt(rig->send_count, 0);
-    return &rig->ways[rig->send_count - 1];
-}
 
 static uint64_t sent_id(enum message_kind kind)
 {
@@ -154,19 +90,19 @@ static void assert_sent_again(enum message_kind kind)
 {
     uint64_t id = sent_id(kind);
     uint32_t count = rig_sent_count(rig, kind);
-    ck_assert_uint_eq(way()->to, owner);
-    ck_assert_uint_eq(way()->relay, HOST_NO_RELAY);
+    ck_assert_uint_eq(cell_way()->to, owner);
+    ck_assert_uint_eq(cell_way()->relay, HOST_NO_RELAY);
     rig_pass(rig, 249 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, kind), count);
     rig_pass(rig, 2 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, kind), count + 1);
-    ck_assert_uint_eq(way()->to, owner);
-    ck_assert_uint_lt(way()->relay, VOTERS);
-    ck_assert_uint_ne(way()->relay, owner);
+    ck_assert_uint_eq(cell_way()->to, owner);
+    ck_assert_uint_lt(cell_way()->relay, VOTERS);
+    ck_assert_uint_ne(cell_way()->relay, owner);
     rig_pass(rig, 500 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, kind), count + 2);
-    ck_assert_uint_ne(way()->to, owner);
-    ck_assert_uint_eq(way()->relay, HOST_NO_RELAY);
+    ck_assert_uint_ne(cell_way()->to, owner);
+    ck_assert_uint_eq(cell_way()->relay, HOST_NO_RELAY);
     ck_assert_uint_eq(sent_id(kind), id);
 }
 
@@ -184,7 +120,7 @@ END_TEST
 
 START_TEST(a_lost_amendment_is_asked_again)
 {
-    (void)open_granted(client);
+    (void)cell_open_granted(client);
     ck_assert_ptr_null(rig_open(rig, client, "a", 900 * RIG_MS));
     assert_sent_again(MESSAGE_AMEND);
     rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
@@ -194,7 +130,7 @@ END_TEST
 
 START_TEST(a_lost_give_back_is_sent_again)
 {
-    struct hfi_opened opened = open_granted(client);
+    struct hfi_opened opened = cell_open_granted(client);
     rig_recall(rig, "a", 1);
     assert_sent_again(MESSAGE_GIVE_BACK);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
@@ -213,7 +149,7 @@ START_TEST(a_new_coordinator_is_asked_at_once)
     say_owner(next);
     rig_pass(rig, 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
-    ck_assert_uint_eq(way()->to, next);
+    ck_assert_uint_eq(cell_way()->to, next);
     ck_assert_uint_eq(sent_id(MESSAGE_ACQUIRE), id);
 }
 END_TEST
@@ -237,7 +173,7 @@ START_TEST(a_voter_that_is_down_is_not_asked)
 {
     voters_up(((1U << VOTERS) - 1) & ~(1U << owner));
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
-    ck_assert_uint_ne(way()->to, owner);
+    ck_assert_uint_ne(cell_way()->to, owner);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     ck_assert_ptr_nonnull(rig_find(rig, client, HFI_FRAME_OPENED));
 }
@@ -261,14 +197,14 @@ START_TEST(who_answers_is_asked_next)
     rig_hear(rig, &message);
     rig_recall(rig, "a", 1);
     ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
-    ck_assert_uint_eq(way()->to, next);
+    ck_assert_uint_eq(cell_way()->to, next);
 }
 END_TEST
 
 START_TEST(what_finds_no_room_is_asked_when_there_is)
 {
-    teardown();
-    start(HOST_OBSERVER, 1);
+    cell_teardown();
+    cell_start(HOST_OBSERVER, 1);
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     ck_assert_ptr_null(rig_open(rig, client, "b", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
@@ -276,11 +212,11 @@ START_TEST(what_finds_no_room_is_asked_when_there_is)
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.name.bytes[0], 'b');
     /* A give-back waits for room too, and its word stays out of use meanwhile. */
-    struct hfi_opened opened = opened_by(client);
+    struct hfi_opened opened = cell_opened_by(client);
     struct hfi_held held;
     rig_recall(rig, "a", 1);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-    ck_assert_int_eq(try(&opened, &held), HFI_UNGRANTED);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_UNGRANTED);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
@@ -309,8 +245,8 @@ END_TEST
 START_TEST(a_repeat_of_the_grant_is_ignored)
 {
     struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
+    struct hfi_opened opened = cell_open_granted(client);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
@@ -374,8 +310,8 @@ START_TEST(a_grant_under_another_id_is_not_taken)
 }
 END_TEST
 
-/* A store that was lost has an epoch that a session before it may have had, whose region is still held
- * in: nothing is given back under it before a majority has renewed it. */
+/* A store that was lost has an epoch that a session before it may have had, whose region is still
+ * held in: nothing is given back under it before a majority has renewed it. */
 START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 {
     rig_destroy(rig);
@@ -413,7 +349,7 @@ END_TEST
 
 START_TEST(a_recall_of_what_was_given_back_is_old)
 {
-    (void)open_granted(client);
+    (void)cell_open_granted(client);
     rig_recall(rig, "a", 1);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_recall(rig, "a", 1);
@@ -426,8 +362,8 @@ END_TEST
 START_TEST(a_repeated_recall_grants_no_more_hand_overs)
 {
     struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
+    struct hfi_opened opened = cell_open_granted(client);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
     rig_recall(rig, "a", 1);
     uint32_t left = rig->region.slots[opened.slot].handovers_left;
     ck_assert_uint_gt(left, 0);
@@ -435,7 +371,7 @@ START_TEST(a_repeated_recall_grants_no_more_hand_overs)
     rig_recall(rig, "a", 1);
     ck_assert_uint_eq(rig->region.slots[opened.slot].handovers_left, left - 3);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-    release(&opened, &held);
+    cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.token_used, 1);
 }
 END_TEST
@@ -447,7 +383,7 @@ START_TEST(a_waiting_reader_asks_to_read)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_pass(rig, 60 * RIG_MS);
-    struct hfi_opened opened = opened_by(client);
+    struct hfi_opened opened = cell_opened_by(client);
     uint64_t id = sent_id(MESSAGE_ACQUIRE);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.mode, MESSAGE_MODE_EXCLUSIVE);
     wait_in_queue(&opened, client, true);
@@ -475,15 +411,15 @@ START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
-    struct hfi_opened opened = opened_by(client);
-    struct hfi_opened writer = open_granted(other);
+    struct hfi_opened opened = cell_opened_by(client);
+    struct hfi_opened writer = cell_open_granted(other);
     struct hfi_held held;
     opened.seat = rig_seat(rig, client, opened.handle, true);
     ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
     wait_in_queue(&writer, other, false);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-    release(&opened, &held);
+    cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 5);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.token_used, 70);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
@@ -498,7 +434,7 @@ END_TEST
 START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
 {
     struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
+    struct hfi_opened opened = cell_open_granted(client);
     opened.seat = rig_seat(rig, client, opened.handle, true);
     ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
     rig_recall(rig, "a", 1);
@@ -506,9 +442,9 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     ck_assert_ptr_nonnull(amend);
     ck_assert_int_eq(amend->as.amend.mode, MESSAGE_MODE_SHARED);
     ck_assert_uint_eq(amend->as.amend.token_last, 100);
-    struct hfi_opened writer = open_granted(other);
+    struct hfi_opened writer = cell_open_granted(other);
     struct hfi_held none;
-    ck_assert_int_eq(try(&writer, &none), HFI_UNGRANTED); /* before the quorum is told */
+    ck_assert_int_eq(cell_try(&writer, &none), HFI_UNGRANTED); /* before the quorum is told */
     rig_answer(rig, amend, MESSAGE_MODE_SHARED, 1, 100, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
     ck_assert_int_eq(
@@ -520,7 +456,7 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     rig_recall(rig, "a", 1);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
-    release(&opened, &held);
+    cell_release(&opened, &held);
     ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
 END_TEST
@@ -528,8 +464,8 @@ END_TEST
 START_TEST(a_writer_keeps_its_exclusive_grant_from_a_recall)
 {
     struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
+    struct hfi_opened opened = cell_open_granted(client);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
     rig_recall(rig, "a", 1);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
@@ -541,7 +477,7 @@ START_TEST(a_reader_that_upgrades_changes_the_grant)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
-    struct hfi_opened opened = opened_by(client);
+    struct hfi_opened opened = cell_opened_by(client);
     struct hfi_held held;
     opened.seat = rig_seat(rig, client, opened.handle, true);
     ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
@@ -577,7 +513,7 @@ static void pass_minutes(uint32_t minutes)
 
 START_TEST(a_grant_that_nobody_has_open_goes_back_after_a_while)
 {
-    struct hfi_opened opened = open_granted(client);
+    struct hfi_opened opened = cell_open_granted(client);
     (void)rig_open_granted(rig, client, "b", 0);
     rig_close(rig, client, opened.handle);
     pass_minutes(9);
@@ -593,339 +529,10 @@ START_TEST(a_grant_that_nobody_has_open_goes_back_after_a_while)
 }
 END_TEST
 
-/* ---- what other hosts are asked ---- */
-
-static uint64_t ask_check(const char *agent)
-{
-    struct hfi_sequencer sequencer = {.cell = "dev",
-                                      .token = 9,
-                                      .epoch = 3,
-                                      .holder = 4,
-                                      .seat = HFI_SEAT_NONE,
-                                      .name = "a",
-                                      .name_size = 1};
-    char text[HF_SEQUENCER_MAX];
-    memcpy(sequencer.agent, agent, strlen(agent));
-    ck_assert_uint_gt(hfi_sequencer_format(&sequencer, text, sizeof(text)), 0);
-    ck_assert_ptr_null(rig_text(rig, client, HFI_FRAME_CHECK, text));
-    return rig_sent(rig, MESSAGE_CHECK)->as.check.request_id;
-}
-
-static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
-{
-    struct message message = {.kind = kind};
-    message.as.outcome = (struct message_outcome){
-        .agent = rig->config.agent, .request_id = id, .result = result};
-    rig_hear(rig, &message);
-}
-
-/* The error of the client's last answer; 1: there was none since `before` DONEs. */
-static int32_t told(uint32_t before)
-{
-    return rig_count(rig, client, HFI_FRAME_DONE) == before
-               ? 1
-               : rig_find(rig, client, HFI_FRAME_DONE)->frame.error;
-}
-
-START_TEST(a_sequencer_of_another_host_is_asked_there)
-{
-    static const int32_t results[] = {0, HF_ESTALE, HF_EUNKNOWN};
-    for (uint32_t i = 0; i < 3; i++) {
-        uint32_t before = rig_count(rig, client, HFI_FRAME_DONE);
-        uint64_t id = ask_check("host-y");
-        const struct message *check = rig_sent(rig, MESSAGE_CHECK);
-        ck_assert_uint_eq(way()->to, HOST_TO_AGENT);
-        ck_assert_uint_eq(way()->relay, HOST_NO_RELAY);
-        ck_assert_str_eq(check->to.text, "host-y");
-        ck_assert_uint_eq(check->as.check.token, 9);
-        ck_assert_uint_eq(check->as.check.holder, 4);
-        tell_outcome(MESSAGE_CHECKED, id + 1, 0); /* another's */
-        tell_outcome(MESSAGE_BROKEN, id, 0);
-        ck_assert_int_eq(told(before), 1);
-        tell_outcome(MESSAGE_CHECKED, id, results[i]);
-        ck_assert_int_eq(told(before), results[i]);
-    }
-    uint32_t count = rig->send_count;
-    rig_pass(rig, 5000 * RIG_MS);
-    ck_assert_uint_eq(rig->send_count, count);
-}
-END_TEST
-
-START_TEST(a_host_that_does_not_answer_leaves_it_unknown)
-{
-    uint64_t id = ask_check("host-y");
-    rig_pass(rig, 301 * RIG_MS);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_CHECK), 2);
-    ck_assert_uint_lt(way()->relay, VOTERS); /* another may know the way */
-    ck_assert_uint_eq(rig_sent(rig, MESSAGE_CHECK)->as.check.request_id, id);
-    rig_pass(rig, 698 * RIG_MS);
-    ck_assert_int_eq(told(0), 1);
-    rig_pass(rig, 2 * RIG_MS);
-    ck_assert_int_eq(told(0), HF_EUNKNOWN);
-    tell_outcome(MESSAGE_CHECKED, id, 0);
-    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_DONE), 1);
-}
-END_TEST
-
-START_TEST(questions_are_bounded)
-{
-    for (uint32_t i = 0; i < 64; i++) {
-        (void)ask_check("host-y");
-        rig->send_count = 1;
-    }
-    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
-    frame.break_lock.name = (struct hfi_text){"a", 1};
-    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, HF_EFULL);
-    rig_hang_up(rig, client); /* who is gone is not told */
-    rig_pass(rig, 2000 * RIG_MS);
-    client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
-    (void)ask_check("host-y");
-}
-END_TEST
-
-static void hear_check(const struct hfi_opened *opened, uint64_t token, bool relayed)
-{
-    struct message message = {.kind = MESSAGE_CHECK, .relayed = relayed};
-    message_agent_set(&message.as.check.agent, "host-y", 6);
-    message_name_set(&message.as.check.name, "a", 1);
-    message.as.check.request_id = 99;
-    message.as.check.token = token;
-    message.as.check.epoch = 1;
-    message.as.check.holder = opened->holder;
-    message.as.check.seat = HFI_SEAT_NONE;
-    rig_hear(rig, &message);
-}
-
-START_TEST(another_host_is_told_whether_it_is_held)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    hear_check(&opened, held.token, false);
-    const struct message *answer = rig_sent(rig, MESSAGE_CHECKED);
-    ck_assert_ptr_nonnull(answer);
-    ck_assert_uint_eq(way()->to, HOST_TO_AGENT);
-    ck_assert_uint_eq(way()->relay, HOST_NO_RELAY);
-    ck_assert_str_eq(answer->to.text, "host-y");
-    ck_assert_uint_eq(answer->as.outcome.request_id, 99);
-    ck_assert_int_eq(answer->as.outcome.result, 0);
-    hear_check(&opened, held.token + 1, true);
-    ck_assert_uint_lt(way()->relay, VOTERS); /* back by way of somebody, too */
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_ESTALE);
-    rig->now_ns += 200000 * RIG_MS; /* jeopardy */
-    hear_check(&opened, held.token, false);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_EUNKNOWN);
-}
-END_TEST
-
-START_TEST(a_break_of_what_is_elsewhere_goes_to_the_coordinator)
-{
-    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
-    frame.break_lock.name = (struct hfi_text){"a", 1};
-    frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
-    ck_assert_int_eq(rig_ask(rig, other, &frame)->frame.error, HF_EACCES);
-    ck_assert_ptr_null(rig_ask(rig, client, &frame));
-    const struct message *breaking = rig_sent(rig, MESSAGE_BREAK);
-    ck_assert_ptr_nonnull(breaking);
-    ck_assert_uint_eq(way()->to, owner);
-    ck_assert(breaking->as.break_lock.now);
-    tell_outcome(MESSAGE_BROKEN, breaking->as.break_lock.request_id, 0);
-    ck_assert_int_eq(told(0), 0);
-    ck_assert_ptr_null(rig_ask(rig, client, &frame));
-    rig_pass(rig, 2001 * RIG_MS);
-    ck_assert_int_eq(told(1), HF_ETIMEDOUT);
-    ck_assert_uint_gt(rig_sent_count(rig, MESSAGE_BREAK), 4);
-}
-END_TEST
-
-static void hear_break(uint64_t id)
-{
-    struct message message = {.kind = MESSAGE_BREAK_HOLD};
-    message_agent_set(&message.as.break_lock.agent, "host-y", 6);
-    message_name_set(&message.as.break_lock.name, "a", 1);
-    message.as.break_lock.request_id = id;
-    message.as.break_lock.now = true;
-    rig_hear(rig, &message);
-}
-
-START_TEST(a_repeated_break_does_not_end_the_next_hold)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    struct hfi_opened next = open_granted(other);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    hear_break(7);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
-    ck_assert_int_eq(try(&next, &held), HFI_HELD);
-    hear_break(7);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 2);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
-    hear_break(8);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
-}
-END_TEST
-
-/* ---- the next agent ---- */
-
-/* The agent dies and another one takes over, with the session; `lives`: who still does. */
-static void restart(const struct hfi_opened *opened, uint32_t lives)
-{
-    static const uint8_t name[] = "a";
-    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
-    rig_restart(rig, 1);
-    ck_assert(host_load_slot(rig->host, 0, opened->slot, name, 1));
-    ck_assert_ptr_null(host_check_regions(rig->host));
-    if (lives != 0) {
-        ck_assert(host_load_survivor(rig->host, lives, lives, 4242, &peer));
-    }
-    rig_begin(rig);
-}
-
-START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
-{
-    struct hfi_held held;
-    struct hfi_held second;
-    struct hfi_opened opened = open_granted(client);
-    struct hfi_opened next = open_granted(other);
-    struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    restart(&opened, client);
-    ck_assert_int_gt(
-        hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL), 0);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
-    release(&opened, &held);
-    ck_assert_int_eq(try(&next, &second), HFI_UNGRANTED); /* not known whether it is ours */
-    rig_pass(rig, 300 * RIG_MS);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
-    ck_assert_int_eq(try(&next, &second), HFI_UNGRANTED);
-    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    ck_assert_int_eq(try(&next, &second), HFI_HELD);
-    ck_assert_uint_eq(second.token, 2);
-}
-END_TEST
-
-START_TEST(a_hold_that_goes_on_is_unknown_to_others_until_it_is_confirmed)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    restart(&opened, client);
-    hear_check(&opened, held.token, false);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_EUNKNOWN);
-    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    hear_check(&opened, held.token, false);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, 0);
-}
-END_TEST
-
-START_TEST(a_recall_of_an_adopted_lock_waits_for_its_holder)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    restart(&opened, client);
-    rig_recall(rig, "a", 1);
-    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    release(&opened, &held);
-    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
-    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.token_used, 1);
-}
-END_TEST
-
-/* Nobody was inside: nothing is asked before it is wanted. But tokens of that grant may have been
- * used, and of that only the quorum's range is believed. */
-START_TEST(an_adopted_lock_that_is_free_gives_back_all_its_tokens)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    release(&opened, &held);
-    restart(&opened, 0);
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
-    ck_assert_ptr_null(rig_sent(rig, MESSAGE_ACQUIRE));
-    rig_recall(rig, "a", 1);
-    ck_assert_uint_ge(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.token_used, 100);
-}
-END_TEST
-
-START_TEST(an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = open_granted(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    release(&opened, &held);
-    restart(&opened, 0);
-    client = rig_connect(rig, HOST_MAY_USE);
-    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
-    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    opened = opened_by(client);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    ck_assert_uint_eq(held.token, 2);
-}
-END_TEST
-
-/* How long the lock stays closed behind one who died meanwhile is known when the grant is. */
-START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = rig_open_granted(rig, client, "a", 500 * RIG_MS);
-    ck_assert_int_eq(try(&opened, &held), HFI_HELD);
-    restart(&opened, 0);
-    rig_pass(rig, 2000 * RIG_MS);
-    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
-    struct message acquire = *rig_sent(rig, MESSAGE_ACQUIRE);
-    acquire.as.acquire.lock_delay_ms = 500;
-    rig_answer(rig, &acquire, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    rig_pass(rig, 499 * RIG_MS);
-    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
-    rig_pass(rig, 2 * RIG_MS);
-    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_CLOSED));
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
-}
-END_TEST
-
-/* What the own acceptor has is not what was chosen: it decides nothing in a cell of several. */
-START_TEST(a_voters_own_register_puts_nothing_in_force)
-{
-    teardown();
-    start(0, 0);
-    struct hfi_opened opened = open_granted(client);
-    rig_recall(rig, "a", 1);
-    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
-    static const uint8_t name[] = "a";
-    struct message_name full = {.length = 1, .bytes = "a"};
-    struct message_value value = {.version = {1 << 16 | 1, 1},
-                                  .token_first = 1,
-                                  .token_last = 100,
-                                  .owner = rig->config.agent,
-                                  .epoch = 1,
-                                  .permits = 1,
-                                  .mode = MESSAGE_MODE_EXCLUSIVE};
-    rig_restart(rig, 1);
-    ck_assert(host_load_slot(rig->host, 0, opened.slot, name, 1));
-    host_load_grant(rig->host, &full, &value);
-    ck_assert_ptr_null(host_check_regions(rig->host));
-    rig_begin(rig);
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
-}
-END_TEST
-
-static TCase *add(Suite *suite, const char *name)
-{
-    TCase *tests = tcase_create(name);
-    tcase_add_checked_fixture(tests, setup, teardown);
-    suite_add_tcase(suite, tests);
-    return tests;
-}
-
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("host_cell");
-    TCase *asks = add(suite, "requests");
+    TCase *asks = cell_case(suite, "requests");
     tcase_add_test(asks, a_lost_acquire_is_asked_again);
     tcase_add_test(asks, a_lost_amendment_is_asked_again);
     tcase_add_test(asks, a_lost_give_back_is_sent_again);
@@ -935,7 +542,7 @@ static Suite *make_suite(void)
     tcase_add_test(asks, who_answers_is_asked_next);
     tcase_add_test(asks, what_finds_no_room_is_asked_when_there_is);
     tcase_add_test(asks, a_lost_session_asks_for_nothing_more);
-    TCase *versions = add(suite, "versions");
+    TCase *versions = cell_case(suite, "versions");
     tcase_add_test(versions, a_repeat_of_the_grant_is_ignored);
     tcase_add_test(versions, a_late_grant_is_given_back_before_anything_is_asked);
     tcase_add_test(versions, an_orphan_is_given_back_before_its_name_is_asked_for);
@@ -944,28 +551,13 @@ static Suite *make_suite(void)
     tcase_add_test(versions, a_recall_that_overtakes_its_grant_retires_it);
     tcase_add_test(versions, a_recall_of_what_was_given_back_is_old);
     tcase_add_test(versions, a_repeated_recall_grants_no_more_hand_overs);
-    TCase *shared = add(suite, "shared");
+    TCase *shared = cell_case(suite, "shared");
     tcase_add_test(shared, a_waiting_reader_asks_to_read);
     tcase_add_test(shared, a_writer_gets_in_behind_the_readers_of_a_shared_grant);
     tcase_add_test(shared, an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled);
     tcase_add_test(shared, a_writer_keeps_its_exclusive_grant_from_a_recall);
     tcase_add_test(shared, a_reader_that_upgrades_changes_the_grant);
     tcase_add_test(shared, a_grant_that_nobody_has_open_goes_back_after_a_while);
-    TCase *others = add(suite, "other hosts");
-    tcase_add_test(others, a_sequencer_of_another_host_is_asked_there);
-    tcase_add_test(others, a_host_that_does_not_answer_leaves_it_unknown);
-    tcase_add_test(others, questions_are_bounded);
-    tcase_add_test(others, another_host_is_told_whether_it_is_held);
-    tcase_add_test(others, a_break_of_what_is_elsewhere_goes_to_the_coordinator);
-    tcase_add_test(others, a_repeated_break_does_not_end_the_next_hold);
-    TCase *adopted = add(suite, "adopted");
-    tcase_add_test(adopted, an_adopted_hold_goes_on_but_nobody_new_gets_in);
-    tcase_add_test(adopted, a_hold_that_goes_on_is_unknown_to_others_until_it_is_confirmed);
-    tcase_add_test(adopted, a_recall_of_an_adopted_lock_waits_for_its_holder);
-    tcase_add_test(adopted, an_adopted_lock_that_is_free_gives_back_all_its_tokens);
-    tcase_add_test(adopted, an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted);
-    tcase_add_test(adopted, an_adopted_lock_closes_for_the_delay_of_its_grant);
-    tcase_add_test(adopted, a_voters_own_register_puts_nothing_in_force);
     return suite;
 }
 

@@ -1,14 +1,12 @@
 /*
  * The transport: packets arrive whole and in order or not at all, links tell when they come and go,
- * strangers and rubbish harm nobody, TLS lets in whom it should.
+ * strangers and rubbish harm nobody.
  *
- * NNG is opened inside each test's own process and never before a fork. Other processes are this
- * program again, run as `test_transport --echo LISTEN PEER`.
+ * Other processes are this program again, run as `test_transport --echo LISTEN PEER`.
  */
-#include <check.h>
+#include "transport_rig.h"
+
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -20,215 +18,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "io/transport.h"
-
-enum {
-    GUARD_MS = 60000, /* nothing here takes that long */
-    NODES_MAX = 4,
-    TROUBLES_KEPT = 16,
-    PACKET_MAX = 256 * 1024,
-    ADDRESS_SIZE = 64,
-};
-
 extern char **environ;
-
-/* ---- a transport with what it was told ---- */
-
-struct node {
-    struct transport *transport;
-    char address[ADDRESS_SIZE];
-    uint64_t packets;
-    uint64_t next; /* the number that the next packet must begin with; see send_number() */
-    bool disorder;
-    size_t last_size;
-    unsigned char last[PACKET_MAX];
-    char remote[TRANSPORT_REMOTE_MAX];
-    uint32_t ups[8];
-    uint32_t downs[8];
-    uint32_t trouble_count;
-    const char *events[TROUBLES_KEPT];
-    char addresses[TROUBLES_KEPT][ADDRESS_SIZE];
-};
-
-static struct node nodes[NODES_MAX];
-static uint32_t node_count;
-
-static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
-{
-    struct node *node = arg;
-    uint64_t number = 0;
-
-    node->packets++;
-    node->last_size = size;
-    ck_assert_uint_le(size, sizeof node->last);
-    memcpy(node->last, bytes, size);
-    snprintf(node->remote, sizeof node->remote, "%s", remote);
-    memcpy(&number, bytes, size < sizeof number ? size : sizeof number);
-    node->disorder = node->disorder || number != node->next;
-    node->next = number + 1;
-}
-
-static void on_link(void *arg, uint32_t peer, bool up)
-{
-    struct node *node = arg;
-
-    ck_assert_uint_lt(peer, 8);
-    ck_assert_int_eq(transport_is_up(node->transport, peer), up);
-    ck_assert_uint_eq(node->ups[peer] - node->downs[peer], up ? 0 : 1);
-    if (up) {
-        node->ups[peer]++;
-    } else {
-        node->downs[peer]++;
-    }
-}
-
-static void on_trouble(void *arg, const char *event, const char *address, const char *text)
-{
-    struct node *node = arg;
-
-    ck_assert_ptr_nonnull(text);
-    if (node->trouble_count < TROUBLES_KEPT) {
-        node->events[node->trouble_count] = event;
-        snprintf(node->addresses[node->trouble_count], ADDRESS_SIZE, "%s", address);
-    }
-    node->trouble_count++;
-}
-
-/* A port of the loopback address that nobody listens on just now. Below those that the kernel gives
- * away: who dials one of them may be connected to himself. */
-static unsigned free_port(void)
-{
-    static unsigned tries;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    bool bound = false;
-
-    for (unsigned last = tries + 1000; !bound && tries < last; tries++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        address.sin_port = htons((uint16_t)(20000 + ((unsigned)getpid() * 64 + tries) % 10000));
-        ck_assert_int_ge(fd, 0);
-        bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-    }
-    ck_assert(bound);
-    return ntohs(address.sin_port);
-}
-
-static void free_address(const char *scheme, char *out)
-{
-    snprintf(out, ADDRESS_SIZE, "%s127.0.0.1:%u", scheme, free_port());
-}
-
-static struct transport *open_at(struct node *node, const struct transport_config *config,
-                                 char *error)
-{
-    struct transport_handler handler = {
-        .arg = node, .packet = on_packet, .link = on_link, .trouble = on_trouble};
-
-    return transport_open(config, &handler, error);
-}
-
-static struct node *node_open(const struct transport_config *config)
-{
-    struct node *node = &nodes[node_count++];
-    char error[TRANSPORT_ERROR_MAX];
-
-    ck_assert_uint_le(node_count, NODES_MAX);
-    memset(node, 0, sizeof *node);
-    snprintf(node->address, sizeof node->address, "%s", config->listen);
-    node->transport = open_at(node, config, error);
-    ck_assert_msg(node->transport != NULL, "%s", error);
-    return node;
-}
-
-static struct node *node_plain(void)
-{
-    char address[ADDRESS_SIZE];
-    struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
-
-    free_address("tcp://", address);
-    return node_open(&config);
-}
-
-static void nodes_close(void)
-{
-    for (uint32_t i = 0; i < node_count; i++) {
-        transport_close(nodes[i].transport);
-    }
-    node_count = 0;
-}
-
-/* Ends a test that closed links while they were being made. NNG 1.5 forgets an endpoint now and then
- * when that happens, so the leak sanitizer, which looks at exit(), is not asked. */
-static void leave(void)
-{
-    _exit(EXIT_SUCCESS);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Dispatches what is there, or comes within wait_ms. */
-static void pump(int wait_ms)
-{
-    struct pollfd fds[NODES_MAX];
-
-    for (uint32_t i = 0; i < node_count; i++) {
-        fds[i] = (struct pollfd){.fd = transport_fd(nodes[i].transport), .events = POLLIN};
-    }
-    if (poll(fds, node_count, wait_ms) <= 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < node_count; i++) {
-        if (fds[i].revents != 0) {
-            transport_dispatch(nodes[i].transport);
-        }
-    }
-}
-
-#define PUMP_UNTIL(condition)                                                                      \
-    do {                                                                                           \
-        int64_t until_ms = now_ms() + GUARD_MS;                                                    \
-        while (!(condition)) {                                                                     \
-            ck_assert_msg(now_ms() < until_ms, "never: %s", #condition);                           \
-            pump(20);                                                                              \
-        }                                                                                          \
-    } while (0)
-
-static void pump_for(int64_t duration_ms)
-{
-    int64_t until_ms = now_ms() + duration_ms;
-
-    while (now_ms() < until_ms) {
-        pump(20);
-    }
-}
-
-static uint32_t peer_up(struct node *node, const char *address)
-{
-    uint32_t peer = transport_peer(node->transport, address);
-
-    ck_assert_uint_ne(peer, TRANSPORT_PEER_NONE);
-    PUMP_UNTIL(transport_is_up(node->transport, peer));
-    return peer;
-}
-
-static bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size)
-{
-    static unsigned char bytes[PACKET_MAX];
-
-    ck_assert_uint_le(size, sizeof bytes);
-    memcpy(bytes, &number, sizeof number);
-    return transport_send(node->transport, peer, bytes, size);
-}
 
 /* ---- packets ---- */
 
@@ -372,8 +164,8 @@ static uint32_t busy_workers(uint32_t *all)
     return busy;
 }
 
-/* NNG's workers but one rest (one more may work if it was slow to come: tried again); also when all was closed and
- * is opened again. */
+/* NNG's workers but one rest (one more may work if it was slow to come: tried again); also when all
+ * was closed and is opened again. */
 START_TEST(test_workers_rest)
 {
     enum { TRIES = 20 };
@@ -502,8 +294,8 @@ static uint32_t count_sockets(uint8_t state, int option, int wanted)
     return count;
 }
 
-/* Links do not wait for a host that is silent for as long as the kernel's defaults would: those that
- * are there, those that come later, and a dialling one that nobody answers. */
+/* Links do not wait for a host that is silent for as long as the kernel's defaults would: those
+ * that are there, those that come later, and a dialling one that nobody answers. */
 START_TEST(test_waiting_is_bounded)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
@@ -536,17 +328,6 @@ START_TEST(test_waiting_is_bounded)
 END_TEST
 
 /* ---- strangers ---- */
-
-static int connect_raw(const char *address)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    to.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    return fd;
-}
 
 /* What a stranger says: nothing, half of NNG's header, another protocol, a header of somebody who
  * does not push, a header and a length beyond all bounds, a header and rubbish as a packet. */
@@ -651,300 +432,6 @@ START_TEST(test_listener_deaf)
 }
 END_TEST
 
-/* ---- opening and closing ---- */
-
-/* In every state that a link can be in, many times. */
-START_TEST(test_close)
-{
-    for (uint32_t i = 0; i < 30; i++) {
-        struct node *a = node_plain();
-        struct node *b = node_plain();
-        char nobody[ADDRESS_SIZE];
-        uint32_t to_b = transport_peer(a->transport, b->address);
-
-        (void)transport_peer(b->transport, a->address);
-        free_address("tcp://", nobody);
-        (void)transport_peer(a->transport, nobody);
-        for (uint32_t j = 0; j < i; j++) {
-            (void)send_number(a, to_b, j, 5000);
-            pump(i % 3 == 0 ? 0 : 2);
-        }
-        nodes_close();
-    }
-    transport_close(NULL);
-    leave();
-}
-END_TEST
-
-START_TEST(test_refused_configurations)
-{
-    static const char *const listens[] = {
-        "",
-        "tcp://",
-        "udp://127.0.0.1:1",
-        "tcp://127.0.0.1",
-        "tcp://127.0.0.1:",
-        "tcp://127.0.0.1:0",
-        "tcp://127.0.0.1:65536",
-        "tcp://127.0.0.1:80x",
-        "tcp://:7411",
-        "tcp://*:7411",
-        "tcp://a/b:7411",
-        "tcp://[::1:7411",
-        "tcp://[x]:7411",
-        "ipc:///tmp/x",
-        "tls+tcp://127.0.0.1:7411", /* without certificates */
-        "tcp://192.0.2.1:7411",     /* not this machine's */
-        "tcp://no.such.host.invalid:7411",
-    };
-    char error[TRANSPORT_ERROR_MAX];
-    struct node *a = node_plain();
-    struct transport_config config = {.packet_max = PACKET_MAX};
-
-    for (size_t i = 0; i < sizeof listens / sizeof listens[0]; i++) {
-        config.listen = listens[i];
-        error[0] = '\0';
-        ck_assert_msg(open_at(&nodes[3], &config, error) == NULL, "%s", listens[i]);
-        ck_assert_msg(strlen(error) > strlen(listens[i]) + 5, "%s: %s", listens[i], error);
-        ck_assert_int_eq(strncmp(error, listens[i], strlen(listens[i])), 0);
-    }
-    config.listen = a->address;
-    ck_assert_ptr_null(open_at(&nodes[3], &config, error));
-    ck_assert_ptr_nonnull(strstr(error, "another agent"));
-    config.listen = "tcp://127.0.0.1:7411";
-    config.tls.ca = "ca.pem";
-    ck_assert_ptr_null(open_at(&nodes[3], &config, error));
-    ck_assert_ptr_nonnull(strstr(error, "ca, cert and key"));
-    ck_assert_uint_eq(transport_peer(a->transport, "tcp://x"), TRANSPORT_PEER_NONE);
-    ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1"), TRANSPORT_PEER_NONE);
-    ck_assert_ptr_null(transport_address_error("tcp://host-a.example:7411"));
-    ck_assert_ptr_null(transport_address_error("tls+tcp://[2001:db8::1]:7411"));
-    nodes_close();
-}
-END_TEST
-
-/* NNG's threads take none of the process's signals. */
-START_TEST(test_signals)
-{
-    struct node *a = node_plain();
-    struct node *b = node_plain();
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *entry;
-    uint32_t threads = 0;
-    uint64_t wanted = UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGCHLD - 1);
-    sigset_t own;
-
-    (void)peer_up(a, b->address);
-    ck_assert_ptr_nonnull(tasks);
-    while ((entry = readdir(tasks)) != NULL) {
-        char path[300];
-        char line[200];
-        FILE *status;
-
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid()) {
-            continue;
-        }
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
-        status = fopen(path, "r");
-        ck_assert_ptr_nonnull(status);
-        while (fgets(line, sizeof line, status) != NULL) {
-            if (strncmp(line, "SigBlk:", 7) == 0) {
-                ck_assert_uint_eq(strtoull(line + 7, NULL, 16) & wanted, wanted);
-                threads++;
-            }
-        }
-        fclose(status);
-    }
-    closedir(tasks);
-    ck_assert_uint_gt(threads, 3);
-    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &own), 0);
-    ck_assert_int_eq(sigismember(&own, SIGTERM), 0);
-    nodes_close();
-}
-END_TEST
-
-/* ---- TLS ---- */
-
-static char folder[] = "/tmp/holdfast-tls-XXXXXX";
-
-/* Two CAs, each with a certificate. */
-static void certificates_make(void)
-{
-    static const char script[] =
-        "cd %s && for ca in good other; do "
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        "-keyout $ca-ca.key -out $ca-ca.pem -subj /CN=$ca-ca && "
-        "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-        "-keyout $ca.key -out $ca.csr -subj /CN=host-a && "
-        "openssl x509 -req -in $ca.csr -CA $ca-ca.pem -CAkey $ca-ca.key -CAcreateserial -days 2 "
-        "-out $ca.pem || exit 1; done >openssl.log 2>&1";
-    char command[sizeof script + sizeof folder];
-
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(command, sizeof command, script, folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static void certificates_remove(void)
-{
-    char command[sizeof folder + 16];
-
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* A node with the certificate of `cert`, that trusts the CA `ca`. */
-static struct node *node_tls(const char *ca, const char *cert, const char *key)
-{
-    char address[ADDRESS_SIZE];
-    char paths[3][64];
-    struct transport_config config = {
-        .listen = address,
-        .packet_max = PACKET_MAX,
-        .check_ms = 300,
-        .tls = {.ca = paths[0], .cert = paths[1], .key = paths[2]},
-    };
-
-    snprintf(paths[0], sizeof paths[0], "%s/%s-ca.pem", folder, ca);
-    snprintf(paths[1], sizeof paths[1], "%s/%s.pem", folder, cert);
-    snprintf(paths[2], sizeof paths[2], "%s/%s.key", folder, key);
-    free_address("tls+tcp://", address);
-    return node_open(&config);
-}
-
-START_TEST(test_tls)
-{
-    struct node *a;
-    struct node *b;
-    uint32_t to_b;
-    uint32_t to_a;
-
-    certificates_make();
-    a = node_tls("good", "good", "good");
-    b = node_tls("good", "good", "good");
-    to_b = peer_up(a, b->address);
-    to_a = peer_up(b, a->address);
-    for (uint32_t i = 0; i < 100; i++) {
-        ck_assert(send_number(a, to_b, i, i % 2 == 0 ? 300 : PACKET_MAX));
-        PUMP_UNTIL(b->packets == i + 1);
-        ck_assert(send_number(b, to_a, i, 300));
-        PUMP_UNTIL(a->packets == i + 1);
-    }
-    ck_assert(!a->disorder && !b->disorder);
-    pump_for(6000); /* the listener's own check, over TLS */
-    ck_assert_uint_eq(a->trouble_count + b->trouble_count, 0);
-    nodes_close();
-    certificates_remove();
-}
-END_TEST
-
-static bool told(const struct node *node, const char *event, const char *address)
-{
-    for (uint32_t i = 0; i < node->trouble_count && i < TROUBLES_KEPT; i++) {
-        if (strcmp(node->events[i], event) == 0 && strcmp(node->addresses[i], address) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A stranger whose certificate another CA signed, and one that trusts the wrong CA: neither gets a
- * packet through, in neither direction, and both sides say so. */
-START_TEST(test_tls_refused)
-{
-    static const char *const kinds[][2] = {{"good", "other"}, {"other", "good"}};
-    struct node *a;
-    struct node *b;
-    uint32_t to_b;
-    uint32_t to_a;
-
-    certificates_make();
-    a = node_tls("good", "good", "good");
-    b = node_tls(kinds[_i][0], kinds[_i][1], kinds[_i][1]);
-    to_b = transport_peer(a->transport, b->address);
-    to_a = transport_peer(b->transport, a->address);
-    PUMP_UNTIL(told(a, "tls_refused", b->address) || told(a, "tls_refused", a->address));
-    PUMP_UNTIL(told(b, "tls_refused", b->address) || told(b, "tls_refused", a->address));
-    for (uint32_t i = 0; i < 50; i++) {
-        (void)send_number(a, to_b, i, 300);
-        (void)send_number(b, to_a, i, 300);
-        pump(10);
-    }
-    ck_assert_uint_eq(a->packets, 0);
-    ck_assert_uint_eq(b->packets, 0);
-    nodes_close();
-    certificates_remove();
-    leave();
-}
-END_TEST
-
-/* Somebody without TLS, and TLS to somebody without. */
-START_TEST(test_tls_and_plain)
-{
-    char address[ADDRESS_SIZE];
-    struct node *a;
-    struct node *b;
-    struct node *c;
-    uint32_t to_a;
-    uint32_t to_b;
-    int fd;
-
-    certificates_make();
-    a = node_tls("good", "good", "good");
-    b = node_plain();
-    snprintf(address, sizeof address, "tcp://127.0.0.1:%s", strrchr(a->address, ':') + 1);
-    to_a = transport_peer(b->transport, address);
-    snprintf(address, sizeof address, "tls+tcp://127.0.0.1:%s", strrchr(b->address, ':') + 1);
-    to_b = transport_peer(a->transport, address);
-    fd = connect_raw(a->address);
-    ck_assert_int_eq(send(fd, rubbish[6].bytes, rubbish[6].size, MSG_NOSIGNAL),
-                     (ssize_t)rubbish[6].size);
-    for (uint32_t i = 0; i < 100; i++) {
-        (void)send_number(b, to_a, i, 300);
-        (void)send_number(a, to_b, i, 300);
-        pump(20);
-    }
-    ck_assert_uint_eq(a->packets, 0);
-    ck_assert_uint_eq(b->packets, 0);
-    ck_assert_uint_eq(a->ups[to_b], 0);
-    close(fd);
-    c = node_tls("good", "good", "good"); /* and it still takes those that it should */
-    ck_assert(send_number(c, peer_up(c, a->address), 0, 300));
-    PUMP_UNTIL(a->packets == 1);
-    nodes_close();
-    certificates_remove();
-    leave();
-}
-END_TEST
-
-START_TEST(test_tls_files)
-{
-    char address[ADDRESS_SIZE];
-    char good[64];
-    char key[64];
-    char error[TRANSPORT_ERROR_MAX];
-    struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
-
-    certificates_make();
-    free_address("tls+tcp://", address);
-    snprintf(good, sizeof good, "%s/good.pem", folder);
-    snprintf(key, sizeof key, "%s/good.key", folder);
-    config.tls = (struct transport_tls){.ca = good, .cert = good, .key = "/nowhere/key.pem"};
-    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
-    ck_assert_str_eq(error, "/nowhere/key.pem: No such file or directory");
-    config.tls = (struct transport_tls){.ca = key, .cert = good, .key = key};
-    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
-    ck_assert_ptr_nonnull(strstr(error, "good.key: expected certificates"));
-    config.tls = (struct transport_tls){.ca = good, .cert = key, .key = good};
-    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
-    ck_assert_ptr_nonnull(strstr(error, "expected a certificate and its key"));
-    config.tls = (struct transport_tls){.ca = folder, .cert = good, .key = key};
-    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
-    ck_assert_int_eq(strncmp(error, folder, strlen(folder)), 0);
-    certificates_remove();
-}
-END_TEST
-
 /* ---- the other process ---- */
 
 static volatile sig_atomic_t stopped;
@@ -1026,13 +513,6 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_rubbish);
     tcase_add_test(tcase, test_listener_checked);
     tcase_add_test(tcase, test_listener_deaf);
-    tcase_add_test(tcase, test_close);
-    tcase_add_test(tcase, test_refused_configurations);
-    tcase_add_test(tcase, test_signals);
-    tcase_add_test(tcase, test_tls);
-    tcase_add_loop_test(tcase, test_tls_refused, 0, 2);
-    tcase_add_test(tcase, test_tls_and_plain);
-    tcase_add_test(tcase, test_tls_files);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

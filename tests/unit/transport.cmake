@@ -1,6 +1,11 @@
 # agent/io: packets between agents.
-add_executable(test_transport ${CMAKE_CURRENT_LIST_DIR}/test_transport.c)
-target_link_libraries(test_transport PRIVATE hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
-set_target_properties(test_transport PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-add_test(NAME transport COMMAND test_transport)
-set_tests_properties(transport PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 300)
+set(transport_tests ${CMAKE_CURRENT_LIST_DIR})
+foreach(part transport transport_tls)
+    add_executable(test_${part} ${transport_tests}/test_${part}.c ${transport_tests}/transport_rig.c)
+    target_link_libraries(test_${part}
+        PRIVATE hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
+    set_target_properties(test_${part}
+        PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${part} COMMAND test_${part})
+    set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 300)
+endforeach()

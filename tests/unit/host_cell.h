@@ -1,0 +1,37 @@
+/*
+ * What the tests of the host core in a cell of several voters have in common: a rig with two
+ * clients, and what they do to the lock "a".
+ */
+#ifndef TESTS_UNIT_HOST_CELL_H
+#define TESTS_UNIT_HOST_CELL_H
+
+#include <check.h>
+
+#include "host_rig.h"
+
+enum { VOTERS = 3 };
+
+/* Of the test that runs: cell_start() makes them. */
+extern struct rig *rig;
+extern uint32_t client; /* may administer */
+extern uint32_t other;
+extern uint32_t owner; /* who is taken for the coordinator of "a" at first */
+
+/* An agent that is this voter, or HOST_OBSERVER; requests: the limit, 0: as usual. */
+void cell_start(uint32_t self, uint32_t requests);
+/* An observer. */
+void cell_setup(void);
+void cell_teardown(void);
+/* A test case with these two around each test. */
+TCase *cell_case(Suite *suite, const char *name);
+
+enum hfi_outcome cell_try(const struct hfi_opened *opened, struct hfi_held *held);
+void cell_release(const struct hfi_opened *opened, const struct hfi_held *held);
+/* The answer to this client's latest OPEN. */
+struct hfi_opened cell_opened_by(uint32_t who);
+/* OPEN with an exclusive grant, version 1, tokens 1 to 100. */
+struct hfi_opened cell_open_granted(uint32_t who);
+/* Where the host's latest message went. */
+const struct host_send *cell_way(void);
+
+#endif

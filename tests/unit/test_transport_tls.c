@@ -1,0 +1,332 @@
+/*
+ * The transport: it opens where it can and says why where it cannot, closes in every state, takes
+ * none of the process's signals, and TLS lets in whom it should.
+ */
+#include "transport_rig.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- opening and closing ---- */
+
+/* In every state that a link can be in, many times. */
+START_TEST(test_close)
+{
+    for (uint32_t i = 0; i < 30; i++) {
+        struct node *a = node_plain();
+        struct node *b = node_plain();
+        char nobody[ADDRESS_SIZE];
+        uint32_t to_b = transport_peer(a->transport, b->address);
+
+        (void)transport_peer(b->transport, a->address);
+        free_address("tcp://", nobody);
+        (void)transport_peer(a->transport, nobody);
+        for (uint32_t j = 0; j < i; j++) {
+            (void)send_number(a, to_b, j, 5000);
+            pump(i % 3 == 0 ? 0 : 2);
+        }
+        nodes_close();
+    }
+    transport_close(NULL);
+    leave();
+}
+END_TEST
+
+START_TEST(test_refused_configurations)
+{
+    static const char *const listens[] = {
+        "",
+        "tcp://",
+        "udp://127.0.0.1:1",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:",
+        "tcp://127.0.0.1:0",
+        "tcp://127.0.0.1:65536",
+        "tcp://127.0.0.1:80x",
+        "tcp://:7411",
+        "tcp://*:7411",
+        "tcp://a/b:7411",
+        "tcp://[::1:7411",
+        "tcp://[x]:7411",
+        "ipc:///tmp/x",
+        "tls+tcp://127.0.0.1:7411", /* without certificates */
+        "tcp://192.0.2.1:7411",     /* not this machine's */
+        "tcp://no.such.host.invalid:7411",
+    };
+    char error[TRANSPORT_ERROR_MAX];
+    struct node *a = node_plain();
+    struct transport_config config = {.packet_max = PACKET_MAX};
+
+    for (size_t i = 0; i < sizeof listens / sizeof listens[0]; i++) {
+        config.listen = listens[i];
+        error[0] = '\0';
+        ck_assert_msg(open_at(&nodes[3], &config, error) == NULL, "%s", listens[i]);
+        ck_assert_msg(strlen(error) > strlen(listens[i]) + 5, "%s: %s", listens[i], error);
+        ck_assert_int_eq(strncmp(error, listens[i], strlen(listens[i])), 0);
+    }
+    config.listen = a->address;
+    ck_assert_ptr_null(open_at(&nodes[3], &config, error));
+    ck_assert_ptr_nonnull(strstr(error, "another agent"));
+    config.listen = "tcp://127.0.0.1:7411";
+    config.tls.ca = "ca.pem";
+    ck_assert_ptr_null(open_at(&nodes[3], &config, error));
+    ck_assert_ptr_nonnull(strstr(error, "ca, cert and key"));
+    ck_assert_uint_eq(transport_peer(a->transport, "tcp://x"), TRANSPORT_PEER_NONE);
+    ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1"), TRANSPORT_PEER_NONE);
+    ck_assert_ptr_null(transport_address_error("tcp://host-a.example:7411"));
+    ck_assert_ptr_null(transport_address_error("tls+tcp://[2001:db8::1]:7411"));
+    nodes_close();
+}
+END_TEST
+
+/* NNG's threads take none of the process's signals. */
+START_TEST(test_signals)
+{
+    struct node *a = node_plain();
+    struct node *b = node_plain();
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *entry;
+    uint32_t threads = 0;
+    uint64_t wanted = UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGCHLD - 1);
+    sigset_t own;
+
+    (void)peer_up(a, b->address);
+    ck_assert_ptr_nonnull(tasks);
+    while ((entry = readdir(tasks)) != NULL) {
+        char path[300];
+        char line[200];
+        FILE *status;
+
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid()) {
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        status = fopen(path, "r");
+        ck_assert_ptr_nonnull(status);
+        while (fgets(line, sizeof line, status) != NULL) {
+            if (strncmp(line, "SigBlk:", 7) == 0) {
+                ck_assert_uint_eq(strtoull(line + 7, NULL, 16) & wanted, wanted);
+                threads++;
+            }
+        }
+        fclose(status);
+    }
+    closedir(tasks);
+    ck_assert_uint_gt(threads, 3);
+    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &own), 0);
+    ck_assert_int_eq(sigismember(&own, SIGTERM), 0);
+    nodes_close();
+}
+END_TEST
+
+/* ---- TLS ---- */
+
+static char folder[] = "/tmp/holdfast-tls-XXXXXX";
+
+/* Two CAs, each with a certificate. */
+static void certificates_make(void)
+{
+    static const char script[] =
+        "cd %s && for ca in good other; do "
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-keyout $ca-ca.key -out $ca-ca.pem -subj /CN=$ca-ca && "
+        "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+        "-keyout $ca.key -out $ca.csr -subj /CN=host-a && "
+        "openssl x509 -req -in $ca.csr -CA $ca-ca.pem -CAkey $ca-ca.key -CAcreateserial -days 2 "
+        "-out $ca.pem || exit 1; done >openssl.log 2>&1";
+    char command[sizeof script + sizeof folder];
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(command, sizeof command, script, folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void certificates_remove(void)
+{
+    char command[sizeof folder + 16];
+
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A node with the certificate of `cert`, that trusts the CA `ca`. */
+static struct node *node_tls(const char *ca, const char *cert, const char *key)
+{
+    char address[ADDRESS_SIZE];
+    char paths[3][64];
+    struct transport_config config = {
+        .listen = address,
+        .packet_max = PACKET_MAX,
+        .check_ms = 300,
+        .tls = {.ca = paths[0], .cert = paths[1], .key = paths[2]},
+    };
+
+    snprintf(paths[0], sizeof paths[0], "%s/%s-ca.pem", folder, ca);
+    snprintf(paths[1], sizeof paths[1], "%s/%s.pem", folder, cert);
+    snprintf(paths[2], sizeof paths[2], "%s/%s.key", folder, key);
+    free_address("tls+tcp://", address);
+    return node_open(&config);
+}
+
+START_TEST(test_tls)
+{
+    struct node *a;
+    struct node *b;
+    uint32_t to_b;
+    uint32_t to_a;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    b = node_tls("good", "good", "good");
+    to_b = peer_up(a, b->address);
+    to_a = peer_up(b, a->address);
+    for (uint32_t i = 0; i < 100; i++) {
+        ck_assert(send_number(a, to_b, i, i % 2 == 0 ? 300 : PACKET_MAX));
+        PUMP_UNTIL(b->packets == i + 1);
+        ck_assert(send_number(b, to_a, i, 300));
+        PUMP_UNTIL(a->packets == i + 1);
+    }
+    ck_assert(!a->disorder && !b->disorder);
+    pump_for(6000); /* the listener's own check, over TLS */
+    ck_assert_uint_eq(a->trouble_count + b->trouble_count, 0);
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
+static bool told(const struct node *node, const char *event, const char *address)
+{
+    for (uint32_t i = 0; i < node->trouble_count && i < TROUBLES_KEPT; i++) {
+        if (strcmp(node->events[i], event) == 0 && strcmp(node->addresses[i], address) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A stranger whose certificate another CA signed, and one that trusts the wrong CA: neither gets a
+ * packet through, in neither direction, and both sides say so. */
+START_TEST(test_tls_refused)
+{
+    static const char *const kinds[][2] = {{"good", "other"}, {"other", "good"}};
+    struct node *a;
+    struct node *b;
+    uint32_t to_b;
+    uint32_t to_a;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    b = node_tls(kinds[_i][0], kinds[_i][1], kinds[_i][1]);
+    to_b = transport_peer(a->transport, b->address);
+    to_a = transport_peer(b->transport, a->address);
+    PUMP_UNTIL(told(a, "tls_refused", b->address) || told(a, "tls_refused", a->address));
+    PUMP_UNTIL(told(b, "tls_refused", b->address) || told(b, "tls_refused", a->address));
+    for (uint32_t i = 0; i < 50; i++) {
+        (void)send_number(a, to_b, i, 300);
+        (void)send_number(b, to_a, i, 300);
+        pump(10);
+    }
+    ck_assert_uint_eq(a->packets, 0);
+    ck_assert_uint_eq(b->packets, 0);
+    nodes_close();
+    certificates_remove();
+    leave();
+}
+END_TEST
+
+/* Somebody without TLS, and TLS to somebody without. */
+START_TEST(test_tls_and_plain)
+{
+    /* NNG's header and a packet. */
+    static const char plain[] = "\0SP\0\0\x50\0\0\0\0\0\0\0\0\0\x05rubbi";
+    char address[ADDRESS_SIZE];
+    struct node *a;
+    struct node *b;
+    struct node *c;
+    uint32_t to_a;
+    uint32_t to_b;
+    int fd;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    b = node_plain();
+    snprintf(address, sizeof address, "tcp://127.0.0.1:%s", strrchr(a->address, ':') + 1);
+    to_a = transport_peer(b->transport, address);
+    snprintf(address, sizeof address, "tls+tcp://127.0.0.1:%s", strrchr(b->address, ':') + 1);
+    to_b = transport_peer(a->transport, address);
+    fd = connect_raw(a->address);
+    ck_assert_int_eq(send(fd, plain, sizeof plain - 1, MSG_NOSIGNAL), sizeof plain - 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        (void)send_number(b, to_a, i, 300);
+        (void)send_number(a, to_b, i, 300);
+        pump(20);
+    }
+    ck_assert_uint_eq(a->packets, 0);
+    ck_assert_uint_eq(b->packets, 0);
+    ck_assert_uint_eq(a->ups[to_b], 0);
+    close(fd);
+    c = node_tls("good", "good", "good"); /* and it still takes those that it should */
+    ck_assert(send_number(c, peer_up(c, a->address), 0, 300));
+    PUMP_UNTIL(a->packets == 1);
+    nodes_close();
+    certificates_remove();
+    leave();
+}
+END_TEST
+
+START_TEST(test_tls_files)
+{
+    char address[ADDRESS_SIZE];
+    char good[64];
+    char key[64];
+    char error[TRANSPORT_ERROR_MAX];
+    struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
+
+    certificates_make();
+    free_address("tls+tcp://", address);
+    snprintf(good, sizeof good, "%s/good.pem", folder);
+    snprintf(key, sizeof key, "%s/good.key", folder);
+    config.tls = (struct transport_tls){.ca = good, .cert = good, .key = "/nowhere/key.pem"};
+    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
+    ck_assert_str_eq(error, "/nowhere/key.pem: No such file or directory");
+    config.tls = (struct transport_tls){.ca = key, .cert = good, .key = key};
+    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
+    ck_assert_ptr_nonnull(strstr(error, "good.key: expected certificates"));
+    config.tls = (struct transport_tls){.ca = good, .cert = key, .key = good};
+    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
+    ck_assert_ptr_nonnull(strstr(error, "expected a certificate and its key"));
+    config.tls = (struct transport_tls){.ca = folder, .cert = good, .key = key};
+    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
+    ck_assert_int_eq(strncmp(error, folder, strlen(folder)), 0);
+    certificates_remove();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport_tls");
+    TCase *tcase = tcase_create("transport_tls");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tcase, 2 * GUARD_MS / 1000);
+    tcase_add_test(tcase, test_close);
+    tcase_add_test(tcase, test_refused_configurations);
+    tcase_add_test(tcase, test_signals);
+    tcase_add_test(tcase, test_tls);
+    tcase_add_loop_test(tcase, test_tls_refused, 0, 2);
+    tcase_add_test(tcase, test_tls_and_plain);
+    tcase_add_test(tcase, test_tls_files);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,184 @@
+/* Transports of the tests' own process (transport_rig.h). */
+#include "transport_rig.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+struct node nodes[NODES_MAX];
+static uint32_t node_count;
+
+static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+{
+    struct node *node = arg;
+    uint64_t number = 0;
+
+    node->packets++;
+    node->last_size = size;
+    ck_assert_uint_le(size, sizeof node->last);
+    memcpy(node->last, bytes, size);
+    snprintf(node->remote, sizeof node->remote, "%s", remote);
+    memcpy(&number, bytes, size < sizeof number ? size : sizeof number);
+    node->disorder = node->disorder || number != node->next;
+    node->next = number + 1;
+}
+
+static void on_link(void *arg, uint32_t peer, bool up)
+{
+    struct node *node = arg;
+
+    ck_assert_uint_lt(peer, 8);
+    ck_assert_int_eq(transport_is_up(node->transport, peer), up);
+    ck_assert_uint_eq(node->ups[peer] - node->downs[peer], up ? 0 : 1);
+    if (up) {
+        node->ups[peer]++;
+    } else {
+        node->downs[peer]++;
+    }
+}
+
+static void on_trouble(void *arg, const char *event, const char *address, const char *text)
+{
+    struct node *node = arg;
+
+    ck_assert_ptr_nonnull(text);
+    if (node->trouble_count < TROUBLES_KEPT) {
+        node->events[node->trouble_count] = event;
+        snprintf(node->addresses[node->trouble_count], ADDRESS_SIZE, "%s", address);
+    }
+    node->trouble_count++;
+}
+
+unsigned free_port(void)
+{
+    static unsigned tries;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+    bool bound = false;
+
+    for (unsigned last = tries + 1000; !bound && tries < last; tries++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        address.sin_port = htons((uint16_t)(20000 + ((unsigned)getpid() * 64 + tries) % 10000));
+        ck_assert_int_ge(fd, 0);
+        bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+    }
+    ck_assert(bound);
+    return ntohs(address.sin_port);
+}
+
+void free_address(const char *scheme, char *out)
+{
+    snprintf(out, ADDRESS_SIZE, "%s127.0.0.1:%u", scheme, free_port());
+}
+
+struct transport *open_at(struct node *node, const struct transport_config *config, char *error)
+{
+    struct transport_handler handler = {
+        .arg = node, .packet = on_packet, .link = on_link, .trouble = on_trouble};
+
+    return transport_open(config, &handler, error);
+}
+
+struct node *node_open(const struct transport_config *config)
+{
+    struct node *node = &nodes[node_count++];
+    char error[TRANSPORT_ERROR_MAX];
+
+    ck_assert_uint_le(node_count, NODES_MAX);
+    memset(node, 0, sizeof *node);
+    snprintf(node->address, sizeof node->address, "%s", config->listen);
+    node->transport = open_at(node, config, error);
+    ck_assert_msg(node->transport != NULL, "%s", error);
+    return node;
+}
+
+struct node *node_plain(void)
+{
+    char address[ADDRESS_SIZE];
+    struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
+
+    free_address("tcp://", address);
+    return node_open(&config);
+}
+
+void nodes_close(void)
+{
+    for (uint32_t i = 0; i < node_count; i++) {
+        transport_close(nodes[i].transport);
+    }
+    node_count = 0;
+}
+
+void leave(void)
+{
+    _exit(EXIT_SUCCESS);
+}
+
+int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void pump(int wait_ms)
+{
+    struct pollfd fds[NODES_MAX];
+
+    for (uint32_t i = 0; i < node_count; i++) {
+        fds[i] = (struct pollfd){.fd = transport_fd(nodes[i].transport), .events = POLLIN};
+    }
+    if (poll(fds, node_count, wait_ms) <= 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < node_count; i++) {
+        if (fds[i].revents != 0) {
+            transport_dispatch(nodes[i].transport);
+        }
+    }
+}
+
+void pump_for(int64_t duration_ms)
+{
+    int64_t until_ms = now_ms() + duration_ms;
+
+    while (now_ms() < until_ms) {
+        pump(20);
+    }
+}
+
+uint32_t peer_up(struct node *node, const char *address)
+{
+    uint32_t peer = transport_peer(node->transport, address);
+
+    ck_assert_uint_ne(peer, TRANSPORT_PEER_NONE);
+    PUMP_UNTIL(transport_is_up(node->transport, peer));
+    return peer;
+}
+
+bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size)
+{
+    static unsigned char bytes[PACKET_MAX];
+
+    ck_assert_uint_le(size, sizeof bytes);
+    memcpy(bytes, &number, sizeof number);
+    return transport_send(node->transport, peer, bytes, size);
+}
+
+int connect_raw(const char *address)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}

@@ -1,0 +1,78 @@
+/*
+ * Transports in the tests' own process, each with what it was told, and one loop around them all.
+ *
+ * NNG is opened inside each test's own process and never before a fork.
+ */
+#ifndef TESTS_UNIT_TRANSPORT_RIG_H
+#define TESTS_UNIT_TRANSPORT_RIG_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/transport.h"
+
+enum {
+    GUARD_MS = 60000, /* nothing here takes that long */
+    NODES_MAX = 4,
+    TROUBLES_KEPT = 16,
+    PACKET_MAX = 256 * 1024,
+    ADDRESS_SIZE = 64,
+};
+
+struct node {
+    struct transport *transport;
+    char address[ADDRESS_SIZE];
+    uint64_t packets;
+    uint64_t next; /* the number that the next packet must begin with; see send_number() */
+    bool disorder;
+    size_t last_size;
+    unsigned char last[PACKET_MAX];
+    char remote[TRANSPORT_REMOTE_MAX];
+    uint32_t ups[8];
+    uint32_t downs[8];
+    uint32_t trouble_count;
+    const char *events[TROUBLES_KEPT];
+    char addresses[TROUBLES_KEPT][ADDRESS_SIZE];
+};
+
+/* In the order of node_open(). */
+extern struct node nodes[NODES_MAX];
+
+/* A port of the loopback address that nobody listens on just now. Below those that the kernel gives
+ * away: who dials one of them may be connected to himself. */
+unsigned free_port(void);
+/* ADDRESS_SIZE bytes. */
+void free_address(const char *scheme, char *out);
+
+/* NULL: error[TRANSPORT_ERROR_MAX] says why. */
+struct transport *open_at(struct node *node, const struct transport_config *config, char *error);
+struct node *node_open(const struct transport_config *config);
+struct node *node_plain(void);
+void nodes_close(void);
+/* Ends a test that closed links while they were being made. NNG 1.5 forgets an endpoint now and
+ * then when that happens, so the leak sanitizer, which looks at exit(), is not asked. */
+_Noreturn void leave(void);
+
+int64_t now_ms(void);
+/* Dispatches what is there, or comes within wait_ms. */
+void pump(int wait_ms);
+void pump_for(int64_t duration_ms);
+
+#define PUMP_UNTIL(condition)                                                                      \
+    do {                                                                                           \
+        int64_t until_ms = now_ms() + GUARD_MS;                                                    \
+        while (!(condition)) {                                                                     \
+            ck_assert_msg(now_ms() < until_ms, "never: %s", #condition);                           \
+            pump(20);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* The link to that address, when it is up. */
+uint32_t peer_up(struct node *node, const char *address);
+/* A packet of that size which begins with the number: at least 8 bytes. */
+bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size);
+/* A stranger's connection. */
+int connect_raw(const char *address);
+
+#endif
