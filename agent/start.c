@@ -149,8 +149,8 @@ static int open_folders(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* If the store is gone, the lease file may still tell which epoch was the last one. What it does not
- * tell a majority of the voters does (renewal_config.asks_epoch). */
+/* If the store is gone, the lease file may still tell which epoch was the last one. What it does
+ * not tell a majority of the voters does (renewal_config.asks_epoch). */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity)
 {
     memset(identity, 0, sizeof(*identity));

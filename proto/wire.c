@@ -1,9 +1,9 @@
 /*
  * Packets between agents: see wire.h; the messages in them are wire_body.c's.
  *
- * The items' count is written last, so its array head has its full width from the beginning. Opening
- * a packet reads all of it once into a message that is thrown away; then reading it again cannot
- * fail, and needs no memory for what was found.
+ * The items' count is written last, so its array head has its full width from the beginning.
+ * Opening a packet reads all of it once into a message that is thrown away; then reading it again
+ * cannot fail, and needs no memory for what was found.
  *
  * Protocol version, cell and sender stand first and are the same in every version: an agent of
  * another version, or of another cell, can be named to people.

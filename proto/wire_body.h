@@ -1,6 +1,6 @@
 /*
- * The bodies of messages as msgpack: one table of fields for each kind, for writing and for reading.
- * Private to proto/; wire.h has packets, SCHEMA.md the same in words.
+ * The bodies of messages as msgpack: one table of fields for each kind, for writing and for
+ * reading. Private to proto/; wire.h has packets, SCHEMA.md the same in words.
  *
  * A body is an array: kind, to, relayed, then the fields of the kind in the table's order.
  */
@@ -23,9 +23,9 @@ struct wire_fault {
  * caller (HF_CHECK): what comes from people or other agents was checked before it got here. */
 void wire_body_write(struct hfi_writer *writer, const struct message *message);
 
-/* Reads one whose array head promised `count` elements. *message: its kind, to, relayed and body are
- * filled in, the caller has zeroed it; of shares only share_count are touched. false: *fault says
- * what is wrong. */
+/* Reads one whose array head promised `count` elements. *message: its kind, to, relayed and body
+ * are filled in, the caller has zeroed it; of shares only share_count are touched. false: *fault
+ * says what is wrong. */
 bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *message,
                     struct wire_fault *fault) __attribute__((warn_unused_result));
 

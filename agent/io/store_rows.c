@@ -1,9 +1,9 @@
 /*
  * The store's rows: what each table has, as text and numbers that a person can read, and back.
  *
- * Ids of stores are 32 hexadecimal digits. The shares of a register are one text, "host-a 3 65537.12,
- * host-b 4 65537.13": agent, epoch, version (ballot.sequence). Each column is checked when it is
- * read; what it means is the quorum core's affair.
+ * Ids of stores are 32 hexadecimal digits. The shares of a register are one text,
+ * "host-a 3 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). Each column is
+ * checked when it is read; what it means is the quorum core's affair.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -312,7 +312,8 @@ bool store_load(struct store *store, const struct store_reader *reader)
 
 enum { RULES_TEXT_MAX = 128 + MESSAGE_VOTERS_MAX * (MESSAGE_AGENT_MAX + 1) };
 
-/* "session_ttl_ns=5000000000 grace_period_ns=5000000000 max_drift_percent=10 voters=host-a,host-b" */
+/* As one line: "session_ttl_ns=5000000000 grace_period_ns=5000000000 max_drift_percent=10
+ * voters=host-a,host-b". */
 static bool rules_from_text(const char *text, struct message_rules *rules)
 {
     char voters[MESSAGE_VOTERS_MAX * (MESSAGE_AGENT_MAX + 1) + 1];

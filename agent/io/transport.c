@@ -1,22 +1,22 @@
 /*
  * Packets between agents, over NNG: see io/transport.h.
  *
- * What NNG's threads do here is little. A received message goes into a ring; a link's pipe that came
- * or went is noted with its peer; trouble goes into a short list. All under one mutex, and whoever
- * makes the first of it writes an eventfd. transport_dispatch() takes everything over at once and
- * calls the handler with the mutex free.
+ * What NNG's threads do here is little. A received message goes into a ring; a link's pipe that
+ * came or went is noted with its peer; trouble goes into a short list. All under one mutex, and
+ * whoever makes the first of it writes an eventfd. transport_dispatch() takes everything over at
+ * once and calls the handler with the mutex free.
  *
  * One receive is outstanding: with more of them, two messages of one link may be handed over by two
- * threads, the later one first. If it finds the ring full it is not started again until the ring was
- * emptied: then NNG keeps one message a link, and TCP's flow control holds back the rest.
+ * threads, the later one first. If it finds the ring full it is not started again until the ring
+ * was emptied: then NNG keeps one message a link, and TCP's flow control holds back the rest.
  *
  * A link that breaks loses what was queued for it: a packet that arrives when the world has moved
  * on helps nobody.
  *
  * A host that vanished, or a link that was cut, must not hold up a link for as long as the kernel's
  * defaults do: they double the pause between two tries, so a link that was cut for a minute would
- * be back a minute late. So a little after a link came or went, and each second while one is absent,
- * bound_due() goes over the process's TCP sockets and bounds that.
+ * be back a minute late. So a little after a link came or went, and each second while one is
+ * absent, bound_due() goes over the process's TCP sockets and bounds that.
  *
  * Closing: callbacks of ours are stopped first, then each socket is closed, which waits until no
  * callback of its pipes runs; only then is memory freed. Dialers and the listener are never closed
@@ -270,8 +270,8 @@ static void link_changed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 }
 
 /*
- * The listener's check, one step each check_ms or CHECK_GRACE_MS: closes the own link, so that it is
- * dialled anew; a grace later looks whether it is there again.
+ * The listener's check, one step each check_ms or CHECK_GRACE_MS: closes the own link, so that it
+ * is dialled anew; a grace later looks whether it is there again.
  */
 static void check_due(void *arg)
 {

@@ -23,8 +23,8 @@ bool transport_tls_load(const struct transport_tls *tls, nng_tls_config **server
                         nng_tls_config **client, char *error) __attribute__((warn_unused_result));
 
 /* Gives this process's TCP connections that do not have it yet a bound on how long they wait for a
- * host that does not answer (NNG has no option for it): connecting ones give up after a few seconds,
- * connected ones when what was sent is not acknowledged for as long. Any thread. */
+ * host that does not answer (NNG has no option for it): connecting ones give up after a few
+ * seconds, connected ones when what was sent is not acknowledged for as long. Any thread. */
 void transport_bound_waiting(void);
 
 /* "10.0.0.2:41234"; out: TRANSPORT_REMOTE_MAX bytes. */

@@ -132,7 +132,8 @@ static int check(int host, const char *sequencer)
     return actor_do(&actors[host], &request).result;
 }
 
-/* Holds lock 0 of that host, in that mode; each host must say so, and must not say so afterwards. */
+/* Holds lock 0 of that host, in that mode;
+ * each host must say so, and must not say so afterwards. */
 static void check_everywhere(int holder, enum hf_mode mode)
 {
     struct actor_reply written;

@@ -1,6 +1,6 @@
 /*
- * Any packet given to the decoder of what agents send each other: refused, or every message in it is
- * within bounds and can be sent again and means the same; gossip lies inside the packet.
+ * Any packet given to the decoder of what agents send each other: refused, or every message in it
+ * is within bounds and can be sent again and means the same; gossip lies inside the packet.
  */
 #include "../unit/wire_samples.h"
 #include "fuzz.h"

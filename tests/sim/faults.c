@@ -230,8 +230,8 @@ static void inject_agents(const struct faults *faults)
 
 /* ---- disks that are not what they were ---- */
 
-/* A store that is behind commits a little before it is compared with what others saw of it, again at
- * each start: less than this must not be what tells the difference. */
+/* A store that is behind commits a little before it is compared with what others saw of it, again
+ * at each start: less than this must not be what tells the difference. */
 enum { BEHIND_MIN = 20 };
 
 /* Whether whoever answers that voter's first question in a majority knows its store: then a loss

@@ -1,6 +1,6 @@
 /*
- * holdfast-sim: a cell in virtual time, from a seed. Each seed draws the cell and which faults there
- * are, lets processes and agents run through them for some turns, then heals everything; then
+ * holdfast-sim: a cell in virtual time, from a seed. Each seed draws the cell and which faults
+ * there are, lets processes and agents run through them for some turns, then heals everything; then
  * everybody must be served. A seed that fails prints the command that plays it again.
  */
 #include <stdarg.h>

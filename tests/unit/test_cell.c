@@ -1,7 +1,7 @@
 /*
- * Cells of one, three and five voters under loss, repetition, reordering, partitions, failed commits
- * and crashes, by seed. Hosts with a small model of what a host core does ask for locks, use
- * tokens, give back what is recalled. Checked after every delivery, from outside of the core:
+ * Cells of one, three and five voters under loss, repetition, reordering, partitions, failed
+ * commits and crashes, by seed. Hosts with a small model of what a host core does ask for locks,
+ * use tokens, give back what is recalled. Checked after every delivery, from outside of the core:
  *
  *   - at most one host holds a lock while its session is safe;
  *   - tokens rise from one grant to the next;

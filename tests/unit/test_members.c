@@ -244,8 +244,8 @@ static void told_dead(void *arg, uint32_t from, uint32_t to, const struct messag
     }
 }
 
-/* One voter alone has marked a session that lives with the two others. When the store of one of these
- * starts over it learns that mark, which makes two. */
+/* One voter alone has marked a session that lives with the two others. When the store of one of
+ * these starts over it learns that mark, which makes two. */
 START_TEST(starting_over_ends_no_session_that_lives)
 {
     int64_t first_ns = 0;

@@ -110,7 +110,8 @@ START_TEST(echo_of_an_earlier_process)
 }
 END_TEST
 
-/* Epoch 0 asks which there were: from renewals, marks and grants, the last two through a restart. */
+/* Epoch 0 asks which there were:
+ * from renewals, marks and grants, the last two through a restart. */
 START_TEST(the_highest_epoch_is_told_to_who_asks)
 {
     struct cell *cell = start();

@@ -259,7 +259,8 @@ START_TEST(a_dead_reader_keeps_no_reader_out)
 }
 END_TEST
 
-/* What a host has is the answer, whatever mode it asks for; another mode takes a give-back first. */
+/* What a host has is the answer, whatever mode it asks for;
+ * another mode takes a give-back first. */
 START_TEST(the_same_host_asks_for_the_other_mode)
 {
     struct cell *cell = start(3);

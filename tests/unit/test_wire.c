@@ -1,6 +1,6 @@
 /*
- * Packets between agents: everything that messages say survives the wire, nothing that is damaged is
- * taken, and the bytes are what SCHEMA.md says.
+ * Packets between agents: everything that messages say survives the wire, nothing that is damaged
+ * is taken, and the bytes are what SCHEMA.md says.
  */
 #include "wire_samples.h"
 
@@ -506,7 +506,8 @@ START_TEST(test_items)
 }
 END_TEST
 
-/* One field of a large sample, one above its limit: found by its bytes in the packet, from behind. */
+/* One field of a large sample, one above its limit:
+ * found by its bytes in the packet, from behind. */
 static const struct {
     size_t shape;
     const char *what;

@@ -1,7 +1,7 @@
 /*
- * Valid messages of every kind, for the tests of the wire and as seeds of its fuzzer: each kind once
- * with small values, all different and none zero, once with every field at its upper limit, and the
- * shapes that a kind may have besides.
+ * Valid messages of every kind, for the tests of the wire and as seeds of its fuzzer: each kind
+ * once with small values, all different and none zero, once with every field at its upper limit,
+ * and the shapes that a kind may have besides.
  */
 #ifndef TESTS_WIRE_SAMPLES_H
 #define TESTS_WIRE_SAMPLES_H

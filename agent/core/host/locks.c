@@ -1,7 +1,8 @@
 /*
  * Locks: their slots in a region, taking holds away, and what a rung bell asks for. What is asked
- * of the quorum is in grants.c. The grant stays here when the last hold ends, until another host wants
- * it or nobody has had the lock open for long: that is what makes the next one cost no message.
+ * of the quorum is in grants.c. The grant stays here when the last hold ends, until another host
+ * wants it or nobody has had the lock open for long: that is what makes the next one cost no
+ * message.
  */
 #include "state.h"
 

@@ -562,7 +562,8 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
 void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
                     struct host_actions *actions);
 
-/* What people see of a lock on this host. parties: room for HFI_FRAME_PARTIES_MAX, holders first. */
+/* What people see of a lock on this host.
+ * parties: room for HFI_FRAME_PARTIES_MAX, holders first. */
 void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *lock,
                struct hfi_party_frame *parties);
 

@@ -184,7 +184,8 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
         return false;
     }
     /* The live ones have to be gone from the disk not later than the checkpoint comes. Earlier does
-     * no harm: their names were idle when it was made, and a majority has that, or the checkpoint. */
+     * no harm: their names were idle when it was made, and a majority has that, or the
+     * checkpoint. */
     bool all = quorum_has_room(quorum, live + 2 + ROOM);
     if (all) {
         keep(quorum, p, checkpoint);

@@ -215,8 +215,8 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 
 /* ---- Acquires ---- */
 
-/* That a majority marked it. The own mark alone says nothing: the others may go on acknowledging its
- * renewals, and a grant to a session that is dead after all is used by nobody. */
+/* That a majority marked it. The own mark alone says nothing: the others may go on acknowledging
+ * its renewals, and a grant to a session that is dead after all is used by nobody. */
 static bool session_over(const struct quorum *quorum, const struct request *request)
 {
     const struct agent_record *agent = &quorum->agents[request->agent];
@@ -330,7 +330,8 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, const stru
 
 /* ---- All of it ---- */
 
-/* Whether it says what the value is. The rest is true whoever coordinates, or says nothing of it. */
+/* Whether it says what the value is.
+ * The rest is true whoever coordinates, or says nothing of it. */
 static bool is_of_value(enum outcome outcome)
 {
     return outcome == OUTCOME_GRANT || outcome == OUTCOME_AMENDED ||

@@ -8,9 +8,9 @@
  *            helped to choose is at one of them, and nothing can be chosen any more by its promises
  *   PULL     all registers, checkpoints and marks of each of those are adopted
  *
- * and a full ttl from the start is waited for: a mark that one voter alone has is here too then, and
- * with this voter's that is a majority. It must not be one while a lease may still count on what the
- * old store had acknowledged.
+ * and a full ttl from the start is waited for: a mark that one voter alone has is here too then,
+ * and with this voter's that is a majority. It must not be one while a lease may still count on
+ * what the old store had acknowledged.
  *
  * Then it promises that ballot itself, durably, and votes. It coordinates nothing under it. Why
  * N/2 + 1 of the others: a majority that the old store was part of has N/2 others, so one of them

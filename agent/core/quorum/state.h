@@ -488,8 +488,8 @@ bool acceptor_store(struct quorum *quorum, const struct message_name *name,
 bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
 /* Takes a register away (not from the disk), which no round is under way for. */
 void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
-/* The same; its row goes from the disk in a later step, by acceptor_delete_rows(), which leaves room
- * for so many other actions. */
+/* The same; its row goes from the disk in a later step, by acceptor_delete_rows(), which leaves
+ * room for so many other actions. */
 void acceptor_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
 void acceptor_delete_rows(struct quorum *quorum, uint32_t room);
 /* The register after that one in the partition's list; from NONE, or if that one is not there any
@@ -622,7 +622,8 @@ bool rejoin_has(const struct quorum *quorum, uint32_t voter);
 int64_t rejoin_tick(struct quorum *quorum);
 
 /* log.c */
-/* A line for people; event is static. Its text is added by the others, and cut off where it ends. */
+/* A line for people; event is static.
+ * Its text is added by the others, and cut off where it ends. */
 struct action_log *quorum_log(struct quorum *quorum, const char *event,
                               const struct message_agent *agent, int64_t number);
 void log_add(struct action_log *log, const char *text);

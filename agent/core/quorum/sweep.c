@@ -9,9 +9,9 @@
  *
  * Two things come of it:
  *
- *   - A coordinator is complete when it has read a majority of those that promised, itself included,
- *     after they did: whatever was chosen under lower ballots is among that. From then on a name
- *     that it does not have has no value, and one that it has needs no read.
+ *   - A coordinator is complete when it has read a majority of those that promised, itself
+ *     included, after they did: whatever was chosen under lower ballots is among that. From then on
+ *     a name that it does not have has no value, and one that it has needs no read.
  *   - A voter catches up: it compares each partition with its coordinator's from time to time, and
  *     reads it when they differ several times in a row (what is just on its way makes a difference
  *     too), or at once after it was away.

@@ -8,9 +8,9 @@
  *           -> WAITING    chosen: those requests are answered, the next ones decided
  *
  * A value that was read from others is accepted again under the own ballot before anybody is
- * answered by it; that nobody has a value needs no accept to grant it. A round is over only when the own
- * acceptor has its value too. So what a majority has is the own acceptor's register, if it was
- * accepted under the partition's ballot and no round is on the way.
+ * answered by it; that nobody has a value needs no accept to grant it. A round is over only when
+ * the own acceptor has its value too. So what a majority has is the own acceptor's register, if it
+ * was accepted under the partition's ballot and no round is on the way.
  *
  * If a give-back is in the queue, its release and the next grant are one accept. Memory of answered
  * requests is not needed, see plan.c.
@@ -242,9 +242,9 @@ static void rest(struct quorum *quorum, struct work *work)
 }
 
 /*
- * From a value that a majority has (known), or that was read and has to be accepted again. A known one
- * was the last when it was accepted. Another voter may have taken the partition over since: whatever
- * is told to a host because of the value goes through a round, which tells.
+ * From a value that a majority has (known), or that was read and has to be accepted again. A known
+ * one was the last when it was accepted. Another voter may have taken the partition over since:
+ * whatever is told to a host because of the value goes through a round, which tells.
  */
 static void decide(struct quorum *quorum, struct work *work, const struct record *value, bool known)
 {

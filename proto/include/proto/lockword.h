@@ -158,8 +158,8 @@ void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 /* The queue of a slot in order, for showing it: seat numbers into seats[], their count returned. */
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
-/* What the first of the queue needs: a shared or an exclusive grant, or none: nobody waits. Who barges
- * comes behind all who do not. */
+/* What the first of the queue needs: a shared or an exclusive grant, or none: nobody waits. Who
+ * barges comes behind all who do not. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
 /* Whether any reader's cell of the slot counts, except that of seat `except`. */
@@ -195,8 +195,8 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 /* Sets the recall bit; at most handovers local hand-overs go first. */
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
-/* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away. false:
- * somebody holds it exclusively, it is closed, or nobody reads. */
+/* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away.
+ * false: somebody holds it exclusively, it is closed, or nobody reads. */
 bool hfi_share(const struct hfi_actor *agent, uint32_t slot);
 
 /* Takes an idle, recalled lock out of use: mode none. false: it is in use, or closed. */

@@ -3,8 +3,8 @@
  *
  * A packet is one msgpack array: what is the same for all its messages (protocol version, cell,
  * sender, membership, store, commit), then the items: messages of proto/message.h (arrays), or
- * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. Whoever has something for a peer in one turn of its
- * loop puts it all into one packet.
+ * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. Whoever has something
+ * for a peer in one turn of its loop puts it all into one packet.
  *
  * Decoding trusts nothing: sizes, kinds, types and ranges are checked, a packet is accepted whole
  * or not at all; nothing is allocated. Names and texts are copied into the fixed fields of struct

@@ -20,8 +20,8 @@
  *   in rest       EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers as many: 8 messages;
  *   when the cell changes all the time: FANOUT / ROUND = 30 rumours a second more, and to each of
  *   the 8 digests at most one message of hashes and REPAIR_PACKETS of items.
- * No packet is larger than 8 KiB. A digest takes about 35 bytes an author, and begins where the last
- * one ended if there are more than fit: so no step's work is more than n, or one packet's.
+ * No packet is larger than 8 KiB. A digest takes about 35 bytes an author, and begins where the
+ * last one ended if there are more than fit: so no step's work is more than n, or one packet's.
  * A rumour reaches about (1 + FANOUT) times as many agents each round: n agents in log4(n) rounds
  * (100: 3.3, 1000: 5). It misses an agent with probability e^-(FANOUT * REPEATS * (1 - loss)): at
  * 20 % loss 7e-5. (Epidemics: A. Demers et al., "Epidemic algorithms for replicated database

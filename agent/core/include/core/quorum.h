@@ -250,8 +250,8 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
 /* What this voter's acceptor has for a name; false: nothing. It need not be what was chosen. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
-/* What goes out as the header's membership: it changes when the record of stores does. A packet says
- * what is so when its first message is made, and has no messages from after a change. */
+/* What goes out as the header's membership: it changes when the record of stores does. A packet
+ * says what is so when its first message is made, and has no messages from after a change. */
 uint32_t quorum_membership(const struct quorum *quorum);
 
 /* Ready-made header fields for messages of this agent (the host core's): from, membership,

@@ -79,8 +79,9 @@ void renewal_init(struct renewal *renewal, const struct renewal_config *config,
  * Starts session epoch (durable already, from 1; higher than any that this agent had, unless
  * adopted: the same as before) and sends the first renewals. random keeps answers to an earlier
  * process apart. If the voters know an epoch as high as this one, it is lost at once, and
- * renewal_epoch() is the one that they know. An adopted session that no majority renews within ttl + grace is lost; a new one
- * has nothing to lose and waits for ever. Needs RENEWAL_ACTIONS of room, as all below.
+ * renewal_epoch() is the one that they know. An adopted session that no majority renews within
+ * ttl + grace is lost; a new one has nothing to lose and waits for ever. Needs RENEWAL_ACTIONS of
+ * room, as all below.
  */
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
                    uint64_t random, struct actions *actions);

@@ -53,9 +53,9 @@ struct store_slot {
     size_t length;
 };
 
-/* Each is called once a row, in the order promise, register, mark, region, slot, checkpoint, member,
- * seen. NULL skips. false ends the load, which then fails with "...: does not fit". Strings live as
- * long as the call. */
+/* Each is called once a row, in the order promise, register, mark, region, slot, checkpoint,
+ * member, seen. NULL skips. false ends the load, which then fails with "...: does not fit". Strings
+ * live as long as the call. */
 struct store_reader {
     void *arg;
     bool (*promise)(void *arg, const struct quorum_promise *promise);

@@ -11,9 +11,9 @@
  * is made readable; transport_dispatch() hands it to the handler on the loop's thread.
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: whoever has no certificate of the cell's
- * CA is refused by the handshake. Names in certificates are not compared with anything: NNG 1.5 does
- * not tell whose certificate it was. So the CA must be the cell's own, and whoever has a certificate
- * of it is trusted to be any agent of the cell.
+ * CA is refused by the handshake. Names in certificates are not compared with anything: NNG 1.5
+ * does not tell whose certificate it was. So the CA must be the cell's own, and whoever has a
+ * certificate of it is trusted to be any agent of the cell.
  *
  * The agent is its own peer too, out of sight: every LISTENER_CHECK it dials its own inbox anew, so
  * that a listener that no longer accepts is found, and reported, although all links that are there
@@ -63,8 +63,8 @@ struct transport_handler {
     void (*trouble)(void *arg, const char *event, const char *address, const char *text);
 };
 
-/* error: TRANSPORT_ERROR_MAX bytes. NULL: error says what, where and what was expected (a bad address, a file of TLS that cannot be
- * read, an address that is in use). */
+/* error: TRANSPORT_ERROR_MAX bytes. NULL: error says what, where and what was expected (a bad
+ * address, a file of TLS that cannot be read, an address that is in use). */
 struct transport *transport_open(const struct transport_config *config,
                                  const struct transport_handler *handler, char *error)
     __attribute__((warn_unused_result));
