@@ -1,63 +1,20 @@
-/* The driver: see driver.h. */
-#include "driver.h"
-
+/*
+ * The driver: see driver.h. Here is what every event goes through: messages, what waits for which
+ * batch, and the batches. The session is in driver_session.c, what gossip is told in
+ * driver_gossip.c.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch.h"
+#include "driver_private.h"
 #include "proto/check.h"
 
 enum {
     QUORUM_ROOM = 2 * QUORUM_STEP_ACTIONS,
     WAITING_MAX = 4096, /* more than so many end the turn early */
     WAITING_BYTES_MAX = 1 << 22,
-    FAILED_MAX = 1024,
     DEFER_MS = 20, /* rows for which nothing waits are written after that time, or with others */
-};
-
-/* Something for the host core. */
-struct inbox_item {
-    enum host_event_kind kind;
-    uint32_t client;
-    struct message message; /* MESSAGE; also RENEW_ACK, which is for the renewal */
-};
-
-struct driver {
-    struct driver_config config;
-    struct actions quorum_actions;
-    struct host_actions host_actions;
-    struct gossip_actions gossip_actions;
-    struct message_partitions owned; /* as gossip was told */
-    struct fifo quorum_inbox;        /* struct message */
-    struct fifo host_inbox;          /* struct inbox_item */
-    struct driver_batch batches[2];
-    struct driver_batch *open;   /* what comes up now goes into it */
-    struct driver_batch *flying; /* on its way to the disk; NULL: none is */
-    bool handing_over;           /* within operations.commit() */
-    bool landed;                 /* the flying one is durable */
-    bool started;
-    int64_t open_since_ns; /* open was found with rows for which nothing waits; 0: it was not */
-    uint64_t commit;       /* the last one's number */
-    uint64_t commits;
-    int64_t last_ns;
-    /* What the host core was told of the session. */
-    struct host_lease told;
-    enum renewal_state told_state;
-    uint32_t next_epoch; /* not 0: being made durable */
-    /* The voters, by bit: as the host core was told; whose link broke; who refuses us, for our
-     * rules; who said that it may not vote. */
-    uint32_t voters_up;
-    uint32_t voters_refused;
-    uint32_t links_down;
-    uint32_t refusing;
-    uint32_t not_voting;
-    int64_t started_ns;
-    /* Where messages and items are while a step reads them. */
-    struct inbox_item item;
-    struct message message;
-    struct message request; /* on its way out */
-    char failed[FAILED_MAX];
 };
 
 static void fail(struct driver *driver, const char *what, const char *why)
@@ -67,7 +24,7 @@ static void fail(struct driver *driver, const char *what, const char *why)
     }
 }
 
-static bool kept(struct driver *driver, bool good)
+bool driver_kept(struct driver *driver, bool good)
 {
     if (!good) {
         fail(driver, "driver", "out of memory");
@@ -78,27 +35,6 @@ static bool kept(struct driver *driver, bool good)
 static bool has_failed(const struct driver *driver)
 {
     return driver->failed[0] != '\0';
-}
-
-static bool same_agent(const struct message_agent *a, const struct message_agent *b)
-{
-    return memcmp(a, b, sizeof(*a)) == 0;
-}
-
-static bool is_self(const struct driver *driver, const struct message_agent *agent)
-{
-    return same_agent(agent, &driver->config.self);
-}
-
-/* Which voter an agent is; voter_count: none. */
-static uint32_t find_voter(const struct driver *driver, const struct message_agent *agent)
-{
-    uint32_t voter = 0;
-    while (voter < driver->config.voter_count &&
-           !same_agent(agent, &driver->config.voters[voter])) {
-        voter++;
-    }
-    return voter;
 }
 
 /* ---- what waits for which batch ---- */
@@ -144,9 +80,9 @@ static struct driver_batch *host_message_batch(struct driver *driver, enum messa
     return rows;
 }
 
-/* ---- time, randomness, gossip ---- */
+/* ---- time, randomness ---- */
 
-static int64_t read_clock(struct driver *driver)
+int64_t driver_clock_ns(struct driver *driver)
 {
     int64_t now_ns = driver->config.operations.now_ns(driver->config.operations.arg);
     if (now_ns > driver->last_ns) {
@@ -155,73 +91,9 @@ static int64_t read_clock(struct driver *driver)
     return driver->last_ns;
 }
 
-static uint64_t draw(struct driver *driver)
+uint64_t driver_draw(struct driver *driver)
 {
     return driver->config.operations.random(driver->config.operations.arg);
-}
-
-/* Nothing of gossip waits for anything, and no core waits for it. */
-static void step_gossip(struct driver *driver, struct gossip_event *event)
-{
-    const struct driver_operations *operations = &driver->config.operations;
-    struct gossip_actions *actions = &driver->gossip_actions;
-    if (driver->config.gossip == NULL) {
-        return;
-    }
-    event->now_ns = read_clock(driver);
-    event->random = draw(driver);
-    gossip_step(driver->config.gossip, event, actions);
-    for (uint32_t i = 0; i < actions->count; i++) {
-        const struct gossip_action *action = &actions->items[i];
-        if (action->kind == GOSSIP_SEND) {
-            operations->send_gossip(operations->arg, &action->agent,
-                                    actions->output + action->as.send.offset, action->as.send.size);
-        } else {
-            operations->address(operations->arg, &action->agent, action->as.address);
-        }
-    }
-    actions->count = 0;
-    actions->output_used = 0;
-}
-
-static void tell_gossip_of_peer(struct driver *driver, const struct message_agent *agent,
-                                const char *address, bool up)
-{
-    struct gossip_event event = {.kind = GOSSIP_PEER, .agent = *agent};
-    event.as.peer.address = address;
-    event.as.peer.up = up;
-    step_gossip(driver, &event);
-}
-
-static void tell_gossip_of_session(struct driver *driver, const struct message_agent *agent,
-                                   uint32_t epoch, enum gossip_session state)
-{
-    struct gossip_event event = {.kind = GOSSIP_SESSION, .agent = *agent};
-    event.as.session.epoch = epoch;
-    event.as.session.state = state;
-    step_gossip(driver, &event);
-}
-
-/* What a voter coordinates stands in its beats. */
-static void tell_gossip_of_owned(struct driver *driver, const struct message *beat)
-{
-    const struct message_partitions *owned = &beat->as.beat.owned;
-    if (driver->config.gossip != NULL && memcmp(owned, &driver->owned, sizeof(*owned)) != 0) {
-        driver->owned = *owned;
-        gossip_put_owned(driver->config.gossip, owned, read_clock(driver));
-    }
-}
-
-static void start_gossip(struct driver *driver, uint32_t epoch)
-{
-    const struct driver_config *config = &driver->config;
-    struct gossip_event event = {.kind = GOSSIP_START, .agent = config->self, .as.epoch = epoch};
-    step_gossip(driver, &event);
-    for (uint32_t i = 0; i < config->voter_count; i++) {
-        if (!is_self(driver, &config->voters[i])) {
-            tell_gossip_of_peer(driver, &config->voters[i], NULL, true);
-        }
-    }
 }
 
 /* ---- messages ---- */
@@ -232,7 +104,7 @@ static void deliver_to_quorum(struct driver *driver, const struct message *messa
         return;
     }
     void *place = fifo_push(&driver->quorum_inbox, message_size(message));
-    if (kept(driver, place != NULL)) {
+    if (driver_kept(driver, place != NULL)) {
         message_copy(place, message);
     }
 }
@@ -241,7 +113,7 @@ static void deliver_to_host(struct driver *driver, const struct message *message
 {
     size_t size = offsetof(struct inbox_item, message) + message_size(message);
     struct inbox_item *item = fifo_push(&driver->host_inbox, size);
-    if (kept(driver, item != NULL)) {
+    if (driver_kept(driver, item != NULL)) {
         item->kind = HOST_MESSAGE;
         item->client = 0;
         message_copy(&item->message, message);
@@ -264,7 +136,7 @@ static void deliver_after(struct driver *driver, struct driver_batch *batch,
     if (batch == NULL) {
         deliver(driver, message);
     } else {
-        kept(driver, batch_wait_message(batch, NULL, message));
+        driver_kept(driver, batch_wait_message(batch, NULL, message));
     }
 }
 
@@ -311,7 +183,7 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     if (batch == NULL) {
         operations->send(operations->arg, to, message);
     } else {
-        kept(driver, batch_wait_message(batch, to, message));
+        driver_kept(driver, batch_wait_message(batch, to, message));
     }
 }
 
@@ -319,10 +191,10 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
 static void send_message(struct driver *driver, const struct message_agent *to, uint32_t relay,
                          struct message *message)
 {
-    if (is_self(driver, to)) {
+    if (driver_is_self(driver, to)) {
         send_to_self(driver, message);
     } else if (relay < driver->config.voter_count &&
-               !is_self(driver, &driver->config.voters[relay])) {
+               !driver_is_self(driver, &driver->config.voters[relay])) {
         message->to = *to;
         send_to_peer(driver, &driver->config.voters[relay], message);
     } else {
@@ -336,7 +208,7 @@ static void take_send(struct driver *driver, struct action_send *send)
     const struct driver_config *config = &driver->config;
     struct message_agent to;
     if (send->message.kind == MESSAGE_BEAT) {
-        tell_gossip_of_owned(driver, &send->message);
+        driver_gossip_owned(driver, &send->message);
     }
     if (send->to < config->voter_count) {
         to = config->voters[send->to];
@@ -377,7 +249,7 @@ static void take_request(struct driver *driver, const struct host_send *send)
 
 /* ---- actions ---- */
 
-static void take_quorum_actions(struct driver *driver)
+void driver_take_actions(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
     struct actions *actions = &driver->quorum_actions;
@@ -388,11 +260,12 @@ static void take_quorum_actions(struct driver *driver)
         } else if (action->kind == ACTION_LOG) {
             operations->log(operations->arg, &action->as.log);
         } else {
-            kept(driver, batch_add_action(driver->open, action));
-            /* What becomes of the own session is told by see_to_session(). */
-            if (action->kind == ACTION_PERSIST_MARK && !is_self(driver, &action->as.mark.agent)) {
-                tell_gossip_of_session(driver, &action->as.mark.agent, action->as.mark.epoch,
-                                       GOSSIP_LOST);
+            driver_kept(driver, batch_add_action(driver->open, action));
+            /* What becomes of the own session is told by driver_see_session(). */
+            if (action->kind == ACTION_PERSIST_MARK &&
+                !driver_is_self(driver, &action->as.mark.agent)) {
+                driver_gossip_session(driver, &action->as.mark.agent, action->as.mark.epoch,
+                                      GOSSIP_LOST);
             }
         }
     }
@@ -410,11 +283,11 @@ static void take_host_actions(struct driver *driver)
                                          : NULL;
         struct driver_batch *batch = host_batch(driver);
         if (action->kind == HOST_PERSIST_SLOT || action->kind == HOST_PERSIST_NO_SLOT) {
-            kept(driver, batch_add_slot(driver->open, action));
+            driver_kept(driver, batch_add_slot(driver->open, action));
         } else if (action->kind == HOST_SEND) {
             take_request(driver, &action->as.send);
         } else if (batch != NULL) {
-            kept(driver, batch_wait_action(batch, action, bytes));
+            driver_kept(driver, batch_wait_action(batch, action, bytes));
         } else {
             operations->act(operations->arg, action, bytes);
         }
@@ -430,142 +303,18 @@ static void step_quorum(struct driver *driver, struct quorum_event *event)
     if (driver->config.quorum == NULL) {
         return;
     }
-    event->now_ns = read_clock(driver);
-    event->random = draw(driver);
+    event->now_ns = driver_clock_ns(driver);
+    event->random = driver_draw(driver);
     quorum_step(driver->config.quorum, event, &driver->quorum_actions);
-    take_quorum_actions(driver);
+    driver_take_actions(driver);
 }
 
-static void step_host(struct driver *driver, struct host_event *event)
+void driver_step_host(struct driver *driver, struct host_event *event)
 {
-    event->now_ns = read_clock(driver);
-    event->random = draw(driver);
+    event->now_ns = driver_clock_ns(driver);
+    event->random = driver_draw(driver);
     host_step(driver->config.host, event, &driver->host_actions);
     take_host_actions(driver);
-}
-
-/* ---- the session ---- */
-
-static void tell_lease(struct driver *driver, const struct host_lease *lease)
-{
-    const struct driver_operations *operations = &driver->config.operations;
-    if (!lease->lost) {
-        operations->promise(operations->arg, lease->epoch, lease->deadline_ns);
-    }
-    driver->told = *lease;
-    struct host_event event = {.kind = HOST_LEASE, .as.lease = *lease};
-    step_host(driver, &event);
-}
-
-/* Tells the host core what changed of the session, and begins a new one after a loss. */
-static void see_to_session(struct driver *driver)
-{
-    const struct driver_operations *operations = &driver->config.operations;
-    const struct renewal *renewal = driver->config.renewal;
-    if (!driver->started || driver->next_epoch != 0) {
-        return;
-    }
-    enum renewal_state state = renewal_state(renewal, read_clock(driver));
-    struct host_lease lease = {.epoch = renewal_epoch(renewal),
-                               .deadline_ns = renewal_deadline_ns(renewal),
-                               .lost = state == RENEWAL_LOST};
-    if (state != driver->told_state) {
-        operations->session(operations->arg, state, lease.epoch);
-        driver->told_state = state;
-        tell_gossip_of_session(driver, &driver->config.self, lease.epoch,
-                               state == RENEWAL_SAFE       ? GOSSIP_SAFE
-                               : state == RENEWAL_JEOPARDY ? GOSSIP_JEOPARDY
-                                                           : GOSSIP_LOST);
-    }
-    bool changed = lease.epoch != driver->told.epoch ||
-                   lease.deadline_ns != driver->told.deadline_ns || lease.lost != driver->told.lost;
-    if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to tell yet */
-        tell_lease(driver, &lease);
-    }
-    if (lease.lost && !has_failed(driver)) {
-        driver->next_epoch = lease.epoch + 1;
-        kept(driver, batch_add_epoch(driver->open, driver->next_epoch));
-    }
-}
-
-static void start_session(struct driver *driver, uint32_t epoch, bool adopted)
-{
-    renewal_start(driver->config.renewal, epoch, adopted, read_clock(driver), draw(driver),
-                  &driver->quorum_actions);
-    take_quorum_actions(driver);
-}
-
-/* ---- which voters there are ---- */
-
-/* Which voters may not vote, by what they say, and which refuse this agent. */
-static uint32_t refused_voters(const struct driver *driver)
-{
-    const struct quorum *quorum = driver->config.quorum;
-    uint32_t refused = driver->refusing | driver->not_voting;
-    for (uint32_t i = 0; quorum != NULL && i < driver->config.voter_count; i++) {
-        refused |= (uint32_t)(quorum_standing_of(quorum, i) == MESSAGE_STANDING_REFUSED) << i;
-    }
-    return refused & ~driver->links_down; /* one that is gone is down, whatever it was */
-}
-
-/* Tells the host core if it changed. A voter that was never heard has the time of a lease to say
- * something. */
-static void see_to_voters(struct driver *driver)
-{
-    const struct driver_config *config = &driver->config;
-    int64_t now_ns = read_clock(driver);
-    uint32_t up = 0;
-    uint32_t refused = refused_voters(driver);
-    for (uint32_t i = 0; i < config->voter_count; i++) {
-        bool heard = renewal_voter_up(config->renewal, i, now_ns) ||
-                     now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
-        bool here = heard && (driver->links_down >> i & 1) == 0;
-        up |= (uint32_t)(here || is_self(driver, &config->voters[i])) << i;
-    }
-    if (has_failed(driver) || (up == driver->voters_up && refused == driver->voters_refused)) {
-        return;
-    }
-    struct host_event event = {.kind = HOST_VOTERS};
-    event.as.voters.up = driver->voters_up = up;
-    event.as.voters.refused = driver->voters_refused = refused;
-    step_host(driver, &event);
-}
-
-/* A voter with other rules acknowledges nothing: that is said once, until it does. */
-static void compare_rules(struct driver *driver, const struct message *message)
-{
-    const struct driver_operations *operations = &driver->config.operations;
-    const struct message_rules *here = &driver->config.rules;
-    uint32_t voter = find_voter(driver, &message->from);
-    struct action_log log = {.event = "rules_differ", .agent = message->from};
-    if ((driver->refusing >> voter & 1) != 0 || here->voter_count == 0 ||
-        !message_rules_differ(here, &message->as.hello.rules, log.text, sizeof(log.text))) {
-        return;
-    }
-    driver->refusing |= 1U << voter;
-    operations->log(operations->arg, &log);
-    see_to_voters(driver);
-}
-
-static void take_session_answer(struct driver *driver, const struct message *message)
-{
-    uint32_t voter = find_voter(driver, &message->from);
-    if (voter == driver->config.voter_count) {
-        return;
-    }
-    if (message->kind == MESSAGE_HELLO_ACK) {
-        driver->not_voting |= (uint32_t)(message->as.hello.standing == MESSAGE_STANDING_REFUSED)
-                              << voter;
-        see_to_voters(driver);
-        compare_rules(driver, message);
-        return;
-    }
-    driver->refusing &= ~(1U << voter);
-    driver->not_voting &= ~(1U << voter);
-    renewal_acked(driver->config.renewal, message, read_clock(driver), &driver->quorum_actions);
-    take_quorum_actions(driver);
-    see_to_session(driver);
-    see_to_voters(driver);
 }
 
 /* ---- the inboxes ---- */
@@ -575,12 +324,12 @@ static void take_host_item(struct driver *driver, const struct inbox_item *item)
     struct host_event event = {.kind = item->kind, .client = item->client};
     if (item->kind == HOST_MESSAGE) {
         if (is_of_session(item->message.kind)) {
-            take_session_answer(driver, &item->message);
+            driver_take_answer(driver, &item->message);
             return;
         }
         event.as.message = &item->message;
     }
-    step_host(driver, &event);
+    driver_step_host(driver, &event);
 }
 
 /* Gives all messages to the cores, and those that come of it. They end: every request is answered
@@ -648,7 +397,7 @@ static void land(struct driver *driver)
     if (batch->epoch && !has_failed(driver)) {
         uint32_t epoch = driver->next_epoch;
         driver->next_epoch = 0;
-        start_session(driver, epoch, false);
+        driver_start_session(driver, epoch, false);
     }
     batch_clear(batch);
     drain(driver);
@@ -680,7 +429,7 @@ static bool is_wanted(struct driver *driver)
     if (open->waiting.count > 0 || open->epoch || driver->config.voter_count <= 1) {
         return true;
     }
-    int64_t now_ns = read_clock(driver);
+    int64_t now_ns = driver_clock_ns(driver);
     if (driver->open_since_ns == 0) {
         driver->open_since_ns = now_ns;
     }
@@ -733,7 +482,7 @@ static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
 void driver_event(struct driver *driver, struct host_event *event)
 {
     if (!has_failed(driver)) {
-        step_host(driver, event);
+        driver_step_host(driver, event);
         settle(driver);
     }
 }
@@ -741,7 +490,7 @@ void driver_event(struct driver *driver, struct host_event *event)
 void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t client)
 {
     struct inbox_item *item = fifo_push(&driver->host_inbox, offsetof(struct inbox_item, message));
-    if (kept(driver, item != NULL)) {
+    if (driver_kept(driver, item != NULL)) {
         item->kind = kind;
         item->client = client;
     }
@@ -749,15 +498,15 @@ void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t clie
 
 void driver_tick(struct driver *driver)
 {
-    int64_t now_ns = read_clock(driver);
+    int64_t now_ns = driver_clock_ns(driver);
     if (has_failed(driver) || !driver->started) {
         return;
     }
     if (renewal_due_ns(driver, now_ns) <= now_ns) {
         renewal_tick(driver->config.renewal, now_ns, &driver->quorum_actions);
-        take_quorum_actions(driver);
-        see_to_session(driver);
-        see_to_voters(driver);
+        driver_take_actions(driver);
+        driver_see_session(driver);
+        driver_see_voters(driver);
     }
     if (driver->config.quorum != NULL && quorum_next_tick_ns(driver->config.quorum) <= now_ns) {
         struct quorum_event event = {.kind = QUORUM_TICK};
@@ -765,11 +514,11 @@ void driver_tick(struct driver *driver)
     }
     if (!has_failed(driver) && host_next_tick_ns(driver->config.host) <= now_ns) {
         struct host_event event = {.kind = HOST_TICK};
-        step_host(driver, &event);
+        driver_step_host(driver, &event);
     }
     if (driver->config.gossip != NULL && gossip_next_tick_ns(driver->config.gossip) <= now_ns) {
         struct gossip_event event = {.kind = GOSSIP_TICK};
-        step_gossip(driver, &event);
+        driver_gossip_step(driver, &event);
     }
     settle(driver);
 }
@@ -780,7 +529,7 @@ void driver_stalled(struct driver *driver)
         struct quorum_event event = {.kind = QUORUM_STALLED};
         step_quorum(driver, &event);
         drain(driver);
-        see_to_session(driver);
+        driver_see_session(driver);
     }
 }
 
@@ -847,21 +596,21 @@ static void learn_address(struct driver *driver, const struct message *message)
                                                            : "";
     if (address[0] != '\0') {
         operations->address(operations->arg, &message->from, address);
-        tell_gossip_of_peer(driver, &message->from, address, true);
+        driver_gossip_peer(driver, &message->from, address, true);
     }
 }
 
 void driver_received(struct driver *driver, const struct message *message)
 {
-    if (has_failed(driver) || !driver->started || is_self(driver, &message->from) ||
+    if (has_failed(driver) || !driver->started || driver_is_self(driver, &message->from) ||
         !message_valid(message)) {
         return;
     }
-    bool voter = find_voter(driver, &message->from) < driver->config.voter_count;
+    bool voter = driver_find_voter(driver, &message->from) < driver->config.voter_count;
     if (!voter && !is_anyones(message->kind)) {
         return;
     }
-    if (message->to.length > 0 && !is_self(driver, &message->to)) {
+    if (message->to.length > 0 && !driver_is_self(driver, &message->to)) {
         pass_on(driver, message);
         return;
     }
@@ -877,15 +626,15 @@ void driver_received_gossip(struct driver *driver, const struct message_agent *f
     struct gossip_event event = {.kind = GOSSIP_RECEIVED, .agent = *from};
     event.as.received.bytes = bytes;
     event.as.received.size = size;
-    if (!has_failed(driver) && driver->started && !is_self(driver, from)) {
-        step_gossip(driver, &event);
+    if (!has_failed(driver) && driver->started && !driver_is_self(driver, from)) {
+        driver_gossip_step(driver, &event);
     }
 }
 
 void driver_link(struct driver *driver, const struct message_agent *agent, bool up)
 {
-    uint32_t voter = find_voter(driver, agent);
-    if (has_failed(driver) || !driver->started || is_self(driver, agent)) {
+    uint32_t voter = driver_find_voter(driver, agent);
+    if (has_failed(driver) || !driver->started || driver_is_self(driver, agent)) {
         return;
     }
     if (voter < driver->config.voter_count) {
@@ -896,11 +645,11 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
                                 : driver->links_down | 1U << voter;
         step_quorum(driver, &event);
         if (up) {
-            renewal_connected(driver->config.renewal, read_clock(driver));
+            renewal_connected(driver->config.renewal, driver_clock_ns(driver));
         }
-        see_to_voters(driver);
+        driver_see_voters(driver);
     }
-    tell_gossip_of_peer(driver, agent, NULL, up);
+    driver_gossip_peer(driver, agent, NULL, up);
     settle(driver);
 }
 
@@ -940,14 +689,14 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
     struct quorum_event start = {.kind = QUORUM_START};
     struct host_event event = {.kind = HOST_START, .as.lease = {.epoch = epoch}};
     step_quorum(driver, &start);
-    step_host(driver, &event);
+    driver_step_host(driver, &event);
     driver->told = event.as.lease;
     driver->told_state = RENEWAL_JEOPARDY;
-    driver->started_ns = read_clock(driver);
+    driver->started_ns = driver_clock_ns(driver);
     driver->voters_up = (1U << driver->config.voter_count) - 1; /* until told otherwise */
-    start_gossip(driver, epoch);
+    driver_gossip_start(driver, epoch);
     driver->started = true;
-    start_session(driver, epoch, adopted);
+    driver_start_session(driver, epoch, adopted);
     driver_flush(driver);
 }
 

@@ -1,0 +1,65 @@
+/* What the driver tells gossip of the cell, and what it does for it: see driver_private.h. */
+#include "driver_private.h"
+
+/* Nothing of gossip waits for anything, and no core waits for it. */
+void driver_gossip_step(struct driver *driver, struct gossip_event *event)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    struct gossip_actions *actions = &driver->gossip_actions;
+    if (driver->config.gossip == NULL) {
+        return;
+    }
+    event->now_ns = driver_clock_ns(driver);
+    event->random = driver_draw(driver);
+    gossip_step(driver->config.gossip, event, actions);
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct gossip_action *action = &actions->items[i];
+        if (action->kind == GOSSIP_SEND) {
+            operations->send_gossip(operations->arg, &action->agent,
+                                    actions->output + action->as.send.offset, action->as.send.size);
+        } else {
+            operations->address(operations->arg, &action->agent, action->as.address);
+        }
+    }
+    actions->count = 0;
+    actions->output_used = 0;
+}
+
+void driver_gossip_peer(struct driver *driver, const struct message_agent *agent,
+                        const char *address, bool up)
+{
+    struct gossip_event event = {.kind = GOSSIP_PEER, .agent = *agent};
+    event.as.peer.address = address;
+    event.as.peer.up = up;
+    driver_gossip_step(driver, &event);
+}
+
+void driver_gossip_session(struct driver *driver, const struct message_agent *agent, uint32_t epoch,
+                           enum gossip_session state)
+{
+    struct gossip_event event = {.kind = GOSSIP_SESSION, .agent = *agent};
+    event.as.session.epoch = epoch;
+    event.as.session.state = state;
+    driver_gossip_step(driver, &event);
+}
+
+void driver_gossip_owned(struct driver *driver, const struct message *beat)
+{
+    const struct message_partitions *owned = &beat->as.beat.owned;
+    if (driver->config.gossip != NULL && memcmp(owned, &driver->owned, sizeof(*owned)) != 0) {
+        driver->owned = *owned;
+        gossip_put_owned(driver->config.gossip, owned, driver_clock_ns(driver));
+    }
+}
+
+void driver_gossip_start(struct driver *driver, uint32_t epoch)
+{
+    const struct driver_config *config = &driver->config;
+    struct gossip_event event = {.kind = GOSSIP_START, .agent = config->self, .as.epoch = epoch};
+    driver_gossip_step(driver, &event);
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (!driver_is_self(driver, &config->voters[i])) {
+            driver_gossip_peer(driver, &config->voters[i], NULL, true);
+        }
+    }
+}

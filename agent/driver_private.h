@@ -1,0 +1,130 @@
+/*
+ * What the files of the driver share: its state, and how one calls another.
+ *
+ *   driver.c          messages, batches, events from outside
+ *   driver_session.c  the session, and which voters are there
+ *   driver_gossip.c   what gossip is told, and what it wants
+ *
+ * All of it is on the driver's thread. Once driver_failed() says something, nothing more is done.
+ */
+#ifndef AGENT_DRIVER_PRIVATE_H
+#define AGENT_DRIVER_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "batch.h"
+#include "driver.h"
+
+enum { FAILED_MAX = 1024 };
+
+/* Something for the host core. */
+struct inbox_item {
+    enum host_event_kind kind;
+    uint32_t client;
+    struct message message; /* MESSAGE; also RENEW_ACK, which is for the renewal */
+};
+
+struct driver {
+    struct driver_config config;
+    struct actions quorum_actions;
+    struct host_actions host_actions;
+    struct gossip_actions gossip_actions;
+    struct message_partitions owned; /* as gossip was told */
+    struct fifo quorum_inbox;        /* struct message */
+    struct fifo host_inbox;          /* struct inbox_item */
+    struct driver_batch batches[2];
+    struct driver_batch *open;   /* what comes up now goes into it */
+    struct driver_batch *flying; /* on its way to the disk; NULL: none is */
+    bool handing_over;           /* within operations.commit() */
+    bool landed;                 /* the flying one is durable */
+    bool started;
+    int64_t open_since_ns; /* open was found with rows for which nothing waits; 0: it was not */
+    uint64_t commit;       /* the last one's number */
+    uint64_t commits;
+    int64_t last_ns;
+    /* What the host core was told of the session. */
+    struct host_lease told;
+    enum renewal_state told_state;
+    uint32_t next_epoch; /* not 0: being made durable */
+    /* The voters, by bit: as the host core was told; whose link broke; who refuses us, for our
+     * rules; who said that it may not vote. */
+    uint32_t voters_up;
+    uint32_t voters_refused;
+    uint32_t links_down;
+    uint32_t refusing;
+    uint32_t not_voting;
+    int64_t started_ns;
+    /* Where messages and items are while a step reads them. */
+    struct inbox_item item;
+    struct message message;
+    struct message request; /* on its way out */
+    char failed[FAILED_MAX];
+};
+
+/* ---- driver.c ---- */
+
+/* false: out of memory, which is a failure of the driver. Returns good. */
+bool driver_kept(struct driver *driver, bool good);
+
+/* Never earlier than what it returned before. */
+int64_t driver_clock_ns(struct driver *driver);
+uint64_t driver_draw(struct driver *driver);
+
+/* An event for the host core (now_ns and random are filled in), and what it wants of it. */
+void driver_step_host(struct driver *driver, struct host_event *event);
+
+/* Carries out quorum_actions, whoever put them there: the quorum core, or the renewal. */
+void driver_take_actions(struct driver *driver);
+
+static inline bool same_agent(const struct message_agent *a, const struct message_agent *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static inline bool driver_is_self(const struct driver *driver, const struct message_agent *agent)
+{
+    return same_agent(agent, &driver->config.self);
+}
+
+/* Which voter an agent is; voter_count: none. */
+static inline uint32_t driver_find_voter(const struct driver *driver,
+                                         const struct message_agent *agent)
+{
+    uint32_t voter = 0;
+    while (voter < driver->config.voter_count &&
+           !same_agent(agent, &driver->config.voters[voter])) {
+        voter++;
+    }
+    return voter;
+}
+
+/* ---- driver_session.c ---- */
+
+/* Tells the host core what changed of the session, and begins a new one after a loss. */
+void driver_see_session(struct driver *driver);
+
+/* epoch is durable; adopted: it continues. */
+void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted);
+
+/* Tells the host core which voters are there and which refuse it, if that changed. */
+void driver_see_voters(struct driver *driver);
+
+/* RENEW_ACK or HELLO_ACK; ignored if it is no voter's. */
+void driver_take_answer(struct driver *driver, const struct message *message);
+
+/* ---- driver_gossip.c: nothing is done if there is no gossip ---- */
+
+/* An event for gossip; now_ns and random are filled in. */
+void driver_gossip_step(struct driver *driver, struct gossip_event *event);
+/* address may be NULL: not known. */
+void driver_gossip_peer(struct driver *driver, const struct message_agent *agent,
+                        const char *address, bool up);
+void driver_gossip_session(struct driver *driver, const struct message_agent *agent, uint32_t epoch,
+                           enum gossip_session state);
+/* What a voter coordinates stands in its beats. */
+void driver_gossip_owned(struct driver *driver, const struct message *beat);
+void driver_gossip_start(struct driver *driver, uint32_t epoch);
+
+#endif

@@ -1,0 +1,129 @@
+/*
+ * The session as the driver keeps it, and which voters are there: see driver_private.h. The renewal
+ * (core/renewal.h) says how the session stands; here the host core is told of it.
+ */
+#include "driver_private.h"
+
+/* ---- the session ---- */
+
+static void tell_lease(struct driver *driver, const struct host_lease *lease)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    if (!lease->lost) {
+        operations->promise(operations->arg, lease->epoch, lease->deadline_ns);
+    }
+    driver->told = *lease;
+    struct host_event event = {.kind = HOST_LEASE, .as.lease = *lease};
+    driver_step_host(driver, &event);
+}
+
+void driver_see_session(struct driver *driver)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    const struct renewal *renewal = driver->config.renewal;
+    if (!driver->started || driver->next_epoch != 0) {
+        return;
+    }
+    enum renewal_state state = renewal_state(renewal, driver_clock_ns(driver));
+    struct host_lease lease = {.epoch = renewal_epoch(renewal),
+                               .deadline_ns = renewal_deadline_ns(renewal),
+                               .lost = state == RENEWAL_LOST};
+    if (state != driver->told_state) {
+        operations->session(operations->arg, state, lease.epoch);
+        driver->told_state = state;
+        driver_gossip_session(driver, &driver->config.self, lease.epoch,
+                              state == RENEWAL_SAFE       ? GOSSIP_SAFE
+                              : state == RENEWAL_JEOPARDY ? GOSSIP_JEOPARDY
+                                                          : GOSSIP_LOST);
+    }
+    bool changed = lease.epoch != driver->told.epoch ||
+                   lease.deadline_ns != driver->told.deadline_ns || lease.lost != driver->told.lost;
+    if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to tell yet */
+        tell_lease(driver, &lease);
+    }
+    if (lease.lost && driver_failed(driver) == NULL) {
+        driver->next_epoch = lease.epoch + 1;
+        driver_kept(driver, batch_add_epoch(driver->open, driver->next_epoch));
+    }
+}
+
+void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
+{
+    renewal_start(driver->config.renewal, epoch, adopted, driver_clock_ns(driver),
+                  driver_draw(driver), &driver->quorum_actions);
+    driver_take_actions(driver);
+}
+
+/* ---- which voters there are ---- */
+
+/* Which voters may not vote, by what they say, and which refuse this agent. */
+static uint32_t refused_voters(const struct driver *driver)
+{
+    const struct quorum *quorum = driver->config.quorum;
+    uint32_t refused = driver->refusing | driver->not_voting;
+    for (uint32_t i = 0; quorum != NULL && i < driver->config.voter_count; i++) {
+        refused |= (uint32_t)(quorum_standing_of(quorum, i) == MESSAGE_STANDING_REFUSED) << i;
+    }
+    return refused & ~driver->links_down; /* one that is gone is down, whatever it was */
+}
+
+/* A voter that was never heard has the time of a lease to say something. */
+void driver_see_voters(struct driver *driver)
+{
+    const struct driver_config *config = &driver->config;
+    int64_t now_ns = driver_clock_ns(driver);
+    uint32_t up = 0;
+    uint32_t refused = refused_voters(driver);
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        bool heard = renewal_voter_up(config->renewal, i, now_ns) ||
+                     now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
+        bool here = heard && (driver->links_down >> i & 1) == 0;
+        up |= (uint32_t)(here || driver_is_self(driver, &config->voters[i])) << i;
+    }
+    if (driver_failed(driver) != NULL ||
+        (up == driver->voters_up && refused == driver->voters_refused)) {
+        return;
+    }
+    struct host_event event = {.kind = HOST_VOTERS};
+    event.as.voters.up = driver->voters_up = up;
+    event.as.voters.refused = driver->voters_refused = refused;
+    driver_step_host(driver, &event);
+}
+
+/* A voter with other rules acknowledges nothing: that is said once, until it does. */
+static void compare_rules(struct driver *driver, const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    const struct message_rules *here = &driver->config.rules;
+    uint32_t voter = driver_find_voter(driver, &message->from);
+    struct action_log log = {.event = "rules_differ", .agent = message->from};
+    if ((driver->refusing >> voter & 1) != 0 || here->voter_count == 0 ||
+        !message_rules_differ(here, &message->as.hello.rules, log.text, sizeof(log.text))) {
+        return;
+    }
+    driver->refusing |= 1U << voter;
+    operations->log(operations->arg, &log);
+    driver_see_voters(driver);
+}
+
+void driver_take_answer(struct driver *driver, const struct message *message)
+{
+    uint32_t voter = driver_find_voter(driver, &message->from);
+    if (voter == driver->config.voter_count) {
+        return;
+    }
+    if (message->kind == MESSAGE_HELLO_ACK) {
+        driver->not_voting |= (uint32_t)(message->as.hello.standing == MESSAGE_STANDING_REFUSED)
+                              << voter;
+        driver_see_voters(driver);
+        compare_rules(driver, message);
+        return;
+    }
+    driver->refusing &= ~(1U << voter);
+    driver->not_voting &= ~(1U << voter);
+    renewal_acked(driver->config.renewal, message, driver_clock_ns(driver),
+                  &driver->quorum_actions);
+    driver_take_actions(driver);
+    driver_see_session(driver);
+    driver_see_voters(driver);
+}
