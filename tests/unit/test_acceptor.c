@@ -210,6 +210,43 @@ START_TEST(strangers_and_rubbish)
 END_TEST
 
 /* Random bytes as messages, from a voter: never a failed check, never a contradiction. */
+/* C has no bools but true and false, and the decoder makes no others. */
+static void make_bools(struct message *message, bool value)
+{
+    message->relayed = value;
+    switch (message->kind) {
+    case MESSAGE_PREPARE:
+        message->as.prepare.rejoin = value;
+        break;
+    case MESSAGE_VALUE:
+        message->as.value.known = value;
+        break;
+    case MESSAGE_ACCEPTED:
+        message->as.accepted.full = value;
+        break;
+    case MESSAGE_POLLED:
+    case MESSAGE_MARKED:
+        message->as.session_answer.yes = value;
+        break;
+    case MESSAGE_BREAK:
+        message->as.break_lock.now = value;
+        break;
+    case MESSAGE_BEAT:
+        message->as.beat.majority = value;
+        message->as.beat.votes = value;
+        break;
+    case MESSAGE_HELLO:
+        message->as.hello.answer = value;
+        message->as.hello.bootstrapped = value;
+        break;
+    case MESSAGE_CHECKPOINTED:
+        message->as.checkpointed.missing = value;
+        break;
+    default:
+        break;
+    }
+}
+
 START_TEST(random_bytes)
 {
     struct cell *cell = cell_create(3, 99);
@@ -225,9 +262,7 @@ START_TEST(random_bytes)
         }
         message.kind = (enum message_kind)(cell_random(cell) % (MESSAGE_KIND_END + 1));
         message.from = cell->config.voters[cell_random(cell) % 3];
-        if (message.kind == MESSAGE_BREAK) { /* C has no other bools; the decoder makes none */
-            message.as.break_lock.now = round % 3 == 0;
-        }
+        make_bools(&message, round % 3 == 0);
         if (round % 2 == 0) { /* often past the first checks */
             message.as.session.agent = message.from;
             message.as.session.epoch = 1 + (uint32_t)(cell_random(cell) % 3);
