@@ -4,10 +4,12 @@
 #include "network.h"
 #include "require.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,4 +343,23 @@ void agent_destroy(struct agent_process *agent)
     agent_kill(agent);
     close(agent->janitor_fd);
     wait_for(agent->janitor);
+}
+
+void agent_free_ports(unsigned *ports, unsigned count)
+{
+    enum { PORTS_MAX = 16 };
+    int fds[PORTS_MAX]; /* held open together, so that they differ */
+    REQUIRE(count <= PORTS_MAX, "%u ports at once", count);
+    for (unsigned i = 0; i < count; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        socklen_t size = sizeof(address);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(bind(fds[i], (struct sockaddr *)&address, size) == 0, "bind");
+        REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
+        ports[i] = ntohs(address.sin_port);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        close(fds[i]);
+    }
 }

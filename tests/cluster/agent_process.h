@@ -83,4 +83,7 @@ int wait_for(pid_t pid);
 /* kill -9 and wait. */
 void kill_process(pid_t pid);
 
+/* TCP ports of 127.0.0.1 that nobody uses now, all different. */
+void agent_free_ports(unsigned *ports, unsigned count);
+
 #endif

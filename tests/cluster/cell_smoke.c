@@ -21,24 +21,6 @@ static struct agent_process agents[HOSTS];
 static struct actor actors[HOSTS];
 static unsigned ports[HOSTS + 1]; /* the last one is an observer's */
 
-/* Ports that nobody uses now: held open together, so that they differ. */
-static void choose_ports(void)
-{
-    int fds[HOSTS + 1];
-    for (int i = 0; i <= HOSTS; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        socklen_t size = sizeof(address);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        REQUIRE(bind(fds[i], (struct sockaddr *)&address, size) == 0, "bind");
-        REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (int i = 0; i <= HOSTS; i++) {
-        close(fds[i]);
-    }
-}
-
 static void describe(int host, const char *ttl, char *text, size_t size)
 {
     snprintf(text, size,
@@ -53,7 +35,7 @@ static void describe(int host, const char *ttl, char *text, size_t size)
 static void start(void)
 {
     char text[512];
-    choose_ports();
+    agent_free_ports(ports, HOSTS + 1);
     for (int i = 0; i < HOSTS; i++) {
         describe(i, "2s", text, sizeof(text));
         agent_create(&agents[i], text);

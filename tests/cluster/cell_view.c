@@ -19,28 +19,10 @@ static struct agent_process agents[HOSTS];
 static struct actor actors[HOSTS];
 static unsigned ports[HOSTS];
 
-/* Ports that nobody uses now: held open together, so that they differ. */
-static void choose_ports(void)
-{
-    int fds[HOSTS];
-    for (int i = 0; i < HOSTS; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        socklen_t size = sizeof(address);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        REQUIRE(bind(fds[i], (struct sockaddr *)&address, size) == 0, "bind");
-        REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (int i = 0; i < HOSTS; i++) {
-        close(fds[i]);
-    }
-}
-
 static void start(void)
 {
     char text[512];
-    choose_ports();
+    agent_free_ports(ports, HOSTS);
     for (int i = 0; i < HOSTS; i++) {
         snprintf(text, sizeof(text),
                  "[agent]\nname = host-%c\ncell = view\nrole = %s\nstate_dir = %%D/state\n"

@@ -752,3 +752,16 @@ uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char 
     ck_assert(cell->nodes[node].up);
     return quorum_coordinator(cell->nodes[node].quorum, names_partition(name, strlen(name)));
 }
+
+struct cell *cell_ready(uint32_t voters)
+{
+    struct cell *cell = cell_create(voters, 1);
+    cell_start_all(cell);
+    cell_run_ready(cell);
+    return cell;
+}
+
+void cell_settle(struct cell *cell)
+{
+    cell_run(cell, 20 * CELL_MS);
+}

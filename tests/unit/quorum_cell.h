@@ -139,4 +139,10 @@ uint32_t cell_coordinator(const struct cell *cell, const char *name);
 /* By what that node knows. */
 uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char *name);
 
+/* A new cell that is ready: every partition has its coordinator. */
+struct cell *cell_ready(uint32_t voters);
+
+/* Lets what is under way come to its end. */
+void cell_settle(struct cell *cell);
+
 #endif

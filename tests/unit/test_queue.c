@@ -8,19 +8,6 @@
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
 static const enum message_mode S = MESSAGE_MODE_SHARED;
 
-static struct cell *start(uint32_t voters)
-{
-    struct cell *cell = cell_create(voters, 1);
-    cell_start_all(cell);
-    cell_run_ready(cell);
-    return cell;
-}
-
-static void settle(struct cell *cell)
-{
-    cell_run(cell, 20 * CELL_MS);
-}
-
 static bool has(struct cell *cell, uint32_t node, uint64_t id)
 {
     const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
@@ -57,25 +44,25 @@ static void give_back(struct cell *cell, uint32_t node, uint32_t to, uint64_t id
                       struct message_order version)
 {
     cell_give_back(cell, node, to, "a", id, 1, version, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, node, MESSAGE_GIVE_BACK_ACK)->as.version.request_id, id);
 }
 
 START_TEST(who_has_waited_longer_is_first)
 {
-    struct cell *cell = start(5);
+    struct cell *cell = cell_ready(5);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t hosts[4];
     for (uint32_t i = 0; i < 4; i++) {
         hosts[i] = (to + 1 + i) % 5;
     }
     ask(cell, hosts[0], to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, hosts[0], 1).version;
-    static const uint32_t waited_ms[4] = {0, 500, 90, 3000}; /* settle() takes 20 */
+    static const uint32_t waited_ms[4] = {0, 500, 90, 3000}; /* cell_settle() takes 20 */
     for (uint32_t i = 1; i < 4; i++) {
         ask(cell, hosts[i], to, 1, X, waited_ms[i]);
-        settle(cell);
+        cell_settle(cell);
     }
     static const uint32_t order[4] = {0, 3, 1, 2};
     for (uint32_t i = 0; i < 3; i++) {
@@ -92,21 +79,21 @@ END_TEST
 /* Trap: lost answer, then retry: no second place in the queue, no second grant. */
 START_TEST(asked_again_while_it_waits)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t other = (to + 1) % 3;
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     for (uint32_t i = 0; i < 5; i++) { /* a repeat tells how long it has waited: no new place */
         ask(cell, other, to, 1, X, i * 1000);
-        settle(cell);
+        cell_settle(cell);
     }
     struct message_order version = granted(cell, to, 1).version;
     give_back(cell, to, to, 2, version);
     granted(cell, other, 1);
     ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_GRANT), 1);
     ask(cell, other, to, 1, X, 5000);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_GRANT), 2);
     cell_destroy(cell);
 }
@@ -116,34 +103,34 @@ END_TEST
  * recalled and is not granted anew. */
 START_TEST(asked_again_after_it_was_given_back)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t other = (to + 1) % 3;
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant first = granted(cell, to, 1);
     give_back(cell, to, to, 2, first.version);
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant again = granted(cell, to, 1);
     ck_assert(message_order_equal(again.version, first.version));
     ck_assert_uint_eq(again.token_first, first.token_first);
     ask(cell, other, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(granted(cell, other, 1).token_first, first.token_first);
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_ptr_null(cell_got(cell, other, MESSAGE_RECALL));
     /* Beside a newer grant of the same host it does not name that one. */
     give_back(cell, other, to, 2, granted(cell, other, 1).version);
     ask(cell, to, to, 3, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant second = granted(cell, to, 3);
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(message_order_equal(granted(cell, to, 1).version, first.version));
     ask(cell, to, to, 3, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(message_order_equal(granted(cell, to, 3).version, second.version));
     /* The same id for another name is another request. */
     char name[8] = "other0";
@@ -151,7 +138,7 @@ START_TEST(asked_again_after_it_was_given_back)
         name[5]++;
     }
     cell_acquire(cell, to, to, name, 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     again = granted(cell, to, 1);
     ck_assert_uint_eq(again.name.length, strlen(name));
     ck_assert(!message_order_equal(again.version, first.version));
@@ -179,18 +166,18 @@ static void amend(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
 START_TEST(amended_and_given_back_at_once)
 {
     const enum message_mode mode = _i == 0 ? X : S;
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     ask(cell, to, to, 1, mode, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, to, 1).version;
     cell->cut[to][(to + 1) % 3] = cell->cut[to][(to + 2) % 3] = true;
     amend(cell, to, to, 2, version, 2000);
-    settle(cell);
+    cell_settle(cell);
     amend(cell, to, to, 3, version, 3000);
-    settle(cell);
+    cell_settle(cell);
     cell_give_back(cell, to, to, "a", 4, 1, version, 0);
-    settle(cell);
+    cell_settle(cell);
     cell->cut[to][(to + 1) % 3] = cell->cut[to][(to + 2) % 3] = false;
     cell_run(cell, 250 * CELL_MS); /* the round is sent again */
     const struct message *refused = cell_got(cell, to, MESSAGE_REFUSED);
@@ -199,7 +186,7 @@ START_TEST(amended_and_given_back_at_once)
     ck_assert_uint_eq(refused->as.refused.reason, MESSAGE_REFUSED_VERSION);
     ck_assert(given != NULL && given->as.version.request_id == 4);
     ask(cell, (to + 1) % 3, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(has(cell, (to + 1) % 3, 1));
     cell_destroy(cell);
 }
@@ -207,13 +194,13 @@ END_TEST
 
 START_TEST(old_versions_given_back)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t other = (to + 1) % 3;
     struct message_order versions[3];
     for (uint32_t i = 0; i < 3; i++) {
         ask(cell, to, to, 10 + i, X, 0);
-        settle(cell);
+        cell_settle(cell);
         versions[i] = granted(cell, to, 10 + i).version;
         if (i < 2) {
             give_back(cell, to, to, 20 + i, versions[i]);
@@ -224,7 +211,7 @@ START_TEST(old_versions_given_back)
     }
     cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0); /* not its own */
     ask(cell, other, to, 41, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(!has(cell, other, 41));
     give_back(cell, to, to, 42, versions[2]);
     granted(cell, other, 41);
@@ -236,13 +223,13 @@ END_TEST
  * one that has waited longer. */
 static void take_over(bool given_back_alone)
 {
-    struct cell *cell = start(5);
+    struct cell *cell = cell_ready(5);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t owner = (to + 1) % 5;
     uint32_t early = (to + 2) % 5;
     uint32_t late = (to + 3) % 5;
     ask(cell, owner, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, owner, 1).version;
     cell_kill(cell, to);
     uint32_t next = to;
@@ -286,11 +273,11 @@ END_TEST
 /* A name that nobody had waits for nobody's repeats. */
 START_TEST(free_names_are_granted_at_once)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t host = (to + 1) % 3;
     ask(cell, host, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     give_back(cell, host, to, 2, granted(cell, host, 1).version);
     cell_kill(cell, to);
     uint32_t next = to;
@@ -300,7 +287,7 @@ START_TEST(free_names_are_granted_at_once)
         next = next < 3 && cell_coordinator_at(cell, next, "a") == next ? next : to;
     }
     ask(cell, host, next, 3, X, 0);
-    settle(cell);
+    cell_settle(cell);
     granted(cell, host, 3);
     cell_destroy(cell);
 }
@@ -319,12 +306,12 @@ static uint32_t recalls(struct cell *cell, uint32_t node, bool relayed)
 /* The owner is asked again and again, every second time through another voter. */
 START_TEST(recalls_go_two_ways)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t owner = (to + 1) % 3;
     uint32_t other = (to + 2) % 3;
     ask(cell, owner, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ask(cell, other, to, 1, X, 0);
     cell_run(cell, 2250 * CELL_MS);
     ck_assert_uint_eq(recalls(cell, owner, false), 3);
@@ -341,11 +328,11 @@ END_TEST
 /* Whoever got it while others wait is recalled at once, not with the next repeat. */
 START_TEST(each_next_owner_is_recalled_at_once)
 {
-    struct cell *cell = start(5);
+    struct cell *cell = cell_ready(5);
     uint32_t to = cell_coordinator(cell, "a");
     for (uint32_t i = 0; i < 5; i++) {
         ask(cell, i, to, 1, X, 0);
-        settle(cell);
+        cell_settle(cell);
     }
     uint32_t owner = 0;
     for (uint32_t i = 0; i < 4; i++) {
@@ -365,14 +352,14 @@ END_TEST
 /* A waiting request is answered by the way by which it came last. */
 START_TEST(answered_by_the_latest_way)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t host = (to + 1) % 3;
     uint32_t other = (to + 2) % 3;
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ask(cell, host, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     cell->cut[to][host] = true;
     ask(cell, host, other, 1, X, 40);
     cell_run(cell, 5 * CELL_MS);
@@ -391,12 +378,12 @@ static void break_lock(struct cell *cell, uint32_t node, uint32_t to, uint64_t i
     message.as.break_lock.now = true;
     message_name_set(&message.as.break_lock.name, "a", 1);
     cell_send(cell, node, to, &message);
-    settle(cell);
+    cell_settle(cell);
 }
 
 START_TEST(breaks_go_to_the_owners)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t owner = (to + 1) % 3;
     uint32_t other = (to + 2) % 3;
@@ -405,9 +392,9 @@ START_TEST(breaks_go_to_the_owners)
     ck_assert_ptr_nonnull(broken);
     ck_assert(broken->as.outcome.request_id == 7 && broken->as.outcome.result == 0);
     ask(cell, owner, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     break_lock(cell, other, owner, 8); /* not the coordinator: it passes it on */
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
@@ -425,15 +412,15 @@ END_TEST
 /* Who is granted by the same accept that ends the broken hold is not broken. */
 START_TEST(a_break_does_not_hit_the_next_owner)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t owner = (to + 1) % 3;
     uint32_t next = (to + 2) % 3;
     ask(cell, owner, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, owner, 1).version;
     ask(cell, next, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     /* The voters are slow: all this is decided together, when the round on the way is over. */
     for (uint32_t i = 0; i < 3; i++) {
         cell->cut[to][i] = i != to;
@@ -468,7 +455,7 @@ END_TEST
 /* Many requests of many names in one voter: all are answered, in few steps. */
 START_TEST(every_slot_is_used_again)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     char name[8] = "q00";
     for (uint32_t round = 0; round < 20; round++) {
         for (uint32_t i = 0; i < 40; i++) {
@@ -476,7 +463,7 @@ START_TEST(every_slot_is_used_again)
             name[2] = (char)('0' + i % 10);
             cell_acquire(cell, 0, 0, name, 100 * round + i, 1, round % 2 == 0 ? X : S, 0);
         }
-        settle(cell);
+        cell_settle(cell);
         ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 40);
         ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_REFUSED));
         for (uint32_t i = 0; i < cell->nodes[0].inbox_count; i++) {
@@ -486,7 +473,7 @@ START_TEST(every_slot_is_used_again)
             cell_give_back(cell, 0, 0, name, 5000 + i, 1, grant.version, 0);
         }
         cell->nodes[0].inbox_count = 0;
-        settle(cell);
+        cell_settle(cell);
         ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GIVE_BACK_ACK), 40);
         cell->nodes[0].inbox_count = 0;
     }
@@ -499,14 +486,14 @@ END_TEST
 /* Many wait, for different times, and leave in any order: each is looked at in its time. */
 START_TEST(many_wait_for_their_times)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     struct message_order versions[40];
     char name[8] = "w00";
     for (uint32_t i = 0; i < 40; i++) {
         name[1] = (char)('0' + i / 10);
         name[2] = (char)('0' + i % 10);
         cell_other_acquire(cell, "holder", 0, name, 1 + i, 1, X);
-        settle(cell);
+        cell_settle(cell);
         const struct message *grant = cell_other_got(cell, "holder", MESSAGE_GRANT);
         ck_assert_uint_eq(grant->as.grant.request_id, 1 + i);
         versions[i] = grant->as.grant.version;
@@ -518,7 +505,7 @@ START_TEST(many_wait_for_their_times)
         name[1] = (char)('0' + i / 10);
         name[2] = (char)('0' + i % 10);
         cell_other_give_back(cell, "holder", 0, name, 100 + i, 1, versions[i]);
-        settle(cell);
+        cell_settle(cell);
         bool served = false; /* perhaps before: the holder's session ends meanwhile */
         for (uint32_t at = 0; at < cell->nodes[0].inbox_count; at++) {
             const struct message *message = &cell->nodes[0].inbox[at];
@@ -538,16 +525,16 @@ END_TEST
 /* Whoever waits for an end of a session is looked at when it has ended. */
 START_TEST(served_as_soon_as_it_is_dead)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_acquire(cell, (to + 1) % 3, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     for (uint32_t i = 0; i < 10000 && cell->nodes[to].disk.mark_count == 0; i++) {
         cell_run(cell, CELL_MS);
     }
     ck_assert(!has(cell, to, 1));
-    settle(cell);
+    cell_settle(cell);
     granted(cell, to, 1);
     cell_destroy(cell);
 }
@@ -557,7 +544,7 @@ END_TEST
  * the other voters keep it alive. */
 START_TEST(marked_by_a_minority_is_served)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t host = (to + 1) % 3;
     cell_kill(cell, to);
@@ -569,7 +556,7 @@ START_TEST(marked_by_a_minority_is_served)
     cell_run_ready(cell);
     ck_assert_uint_eq(cell_coordinator(cell, "a"), to);
     ask(cell, host, to, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     granted(cell, host, 1);
     cell_destroy(cell);
 }
@@ -577,11 +564,11 @@ END_TEST
 
 START_TEST(breaks_of_the_dead)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t owner = (to + 1) % 3;
     cell_acquire(cell, owner, to, "a", 1, 1, X, 60000);
-    settle(cell);
+    cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     cell_run(cell, 2 * CELL_TTL_NS);
     break_lock(cell, to, to, 7);
@@ -597,7 +584,7 @@ END_TEST
  * the coordinator before it knows everything. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct cell_disk *has = &cell->nodes[1].disk;
     struct cell_disk *deleted = &cell->nodes[2].disk;
     char name[8] = "a";

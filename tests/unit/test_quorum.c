@@ -7,19 +7,6 @@
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
 
-static struct cell *start(uint32_t voters)
-{
-    struct cell *cell = cell_create(voters, 1);
-    cell_start_all(cell);
-    cell_run_ready(cell);
-    return cell;
-}
-
-static void settle(struct cell *cell)
-{
-    cell_run(cell, 20 * CELL_MS);
-}
-
 static const struct message_grant *granted(struct cell *cell, uint32_t node, uint64_t id)
 {
     const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
@@ -38,10 +25,10 @@ static const struct message_refused *refused(struct cell *cell, uint32_t node, u
 
 START_TEST(first_touch_is_one_commit)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     uint64_t commits = cell->nodes[0].disk.commits;
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     const struct message_grant *grant = granted(cell, 0, 1);
     ck_assert_uint_eq(grant->token_first, 1);
     ck_assert_uint_eq(grant->token_last, MESSAGE_TOKEN_RANGE);
@@ -54,13 +41,13 @@ END_TEST
 
 START_TEST(asked_twice_answered_the_same)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant first = *granted(cell, 0, 1);
     cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2);
     ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
     /* Also by the coordinator's next life. */
@@ -69,7 +56,7 @@ START_TEST(asked_twice_answered_the_same)
     cell_run_ready(cell);
     cell->nodes[0].inbox_count = 0;
     cell_acquire(cell, 0, cell_coordinator(cell, "a"), "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
     cell_destroy(cell);
 }
@@ -77,24 +64,24 @@ END_TEST
 
 START_TEST(given_back_says_how_many_tokens)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, 0, 1)->version;
     cell_give_back(cell, 0, 0, "a", 2, 1, version, 41);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_GIVE_BACK_ACK)->as.version.request_id, 2);
     cell_acquire(cell, 0, 0, "a", 3, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 3)->token_first, 42);
     ck_assert(message_order_before(version, granted(cell, 0, 3)->version));
     /* The old give-back again: acknowledged, and the new grant stays. */
     cell_give_back(cell, 0, 0, "a", 2, 1, version, 41);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GIVE_BACK_ACK), 2);
     struct message_order kept = granted(cell, 0, 3)->version;
     cell_acquire(cell, 0, 0, "a", 4, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(message_order_equal(granted(cell, 0, 4)->version, kept));
     cell_destroy(cell);
 }
@@ -114,14 +101,14 @@ static void amend(struct cell *cell, const struct message_grant *grant, uint64_t
     message.as.amend.token_last = token_last;
     message.as.amend.mode = (uint8_t)mode;
     cell_send(cell, 0, 0, &message);
-    settle(cell);
+    cell_settle(cell);
 }
 
 START_TEST(amended_keeps_its_version)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 5);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant grant = *granted(cell, 0, 1);
     amend(cell, &grant, 2, 700, 0, X);
     struct message_grant amended = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
@@ -136,7 +123,7 @@ START_TEST(amended_keeps_its_version)
         ck_assert_uint_eq(amended.token_first, grant.token_last + 1);
     }
     cell_give_back(cell, 0, 0, "a", 4, 1, grant.version, amended.token_first);
-    settle(cell);
+    cell_settle(cell);
     amend(cell, &grant, 5, 6, 0, MESSAGE_MODE_NONE);
     ck_assert_uint_eq(refused(cell, 0, 5)->reason, MESSAGE_REFUSED_VERSION);
     cell_destroy(cell);
@@ -148,7 +135,7 @@ START_TEST(range_ends_before_a_block)
     ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK - 5), MESSAGE_TOKEN_BLOCK - 1);
     ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK),
                       MESSAGE_TOKEN_BLOCK + MESSAGE_TOKEN_RANGE - 1);
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     struct quorum_register reg = {.accepted = {.ballot = 1 << 16 | 1, .sequence = 1}};
     message_name_set(&reg.name, "a", 1);
     reg.value.token_first = MESSAGE_TOKEN_BLOCK - 5;
@@ -161,14 +148,14 @@ START_TEST(range_ends_before_a_block)
     cell->nodes[0].disk.register_count = 2;
     cell_start(cell, 0);
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 1)->token_first, MESSAGE_TOKEN_BLOCK - 5);
     ck_assert_uint_eq(granted(cell, 0, 1)->token_last, MESSAGE_TOKEN_BLOCK - 1);
     amend(cell, granted(cell, 0, 1), 2, 0, MESSAGE_TOKEN_BLOCK - 1, MESSAGE_MODE_NONE);
     ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_AMENDED)->as.grant.token_first,
                       MESSAGE_TOKEN_BLOCK);
     cell_acquire(cell, 0, 0, "b", 3, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_TOKENS);
     cell_destroy(cell);
 }
@@ -176,24 +163,24 @@ END_TEST
 
 START_TEST(recalled_when_another_waits_and_passed_on_in_one_accept)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     for (uint32_t i = 0; i < 3; i++) {
         cell_extend(cell, 0, i, 1);
     }
     cell_acquire(cell, 0, to, "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant grant = *granted(cell, 0, 1);
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_RECALL), 0);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     const struct message *recall = cell_got(cell, 0, MESSAGE_RECALL);
     ck_assert_ptr_nonnull(recall);
     ck_assert(message_order_equal(recall->as.version.version, grant.version));
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     uint64_t commits = cell->nodes[to].disk.commits;
     cell_give_back(cell, 0, to, "a", 2, 1, grant.version, 9);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, 0, MESSAGE_GIVE_BACK_ACK));
     ck_assert_uint_eq(granted(cell, 1, 1)->token_first, 10);
     ck_assert_uint_eq(cell->nodes[to].disk.commits, commits + 1);
@@ -203,21 +190,21 @@ END_TEST
 
 START_TEST(first_come_first_served)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_acquire(cell, 0, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, 0, 1)->version;
     cell_acquire(cell, 2, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     cell_give_back(cell, 0, to, "a", 2, 1, version, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     version = granted(cell, 2, 1)->version;
     cell_give_back(cell, 2, to, "a", 2, 1, version, 0);
-    settle(cell);
+    cell_settle(cell);
     granted(cell, 1, 1);
     cell_destroy(cell);
 }
@@ -226,14 +213,14 @@ END_TEST
 /* The lock-delay counts from when the coordinator learned of the death, and is counted long. */
 START_TEST(dead_session_then_lock_delay_then_next)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     for (uint32_t i = 0; i < 3; i++) {
         cell_extend(cell, 0, i, 1);
     }
     int64_t heard_ns = cell->now_ns;
     cell_acquire(cell, 0, to, "a", 1, 1, X, 2000);
-    settle(cell);
+    cell_settle(cell);
     uint64_t last = granted(cell, 0, 1)->token_last;
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
     int64_t earliest_ns = heard_ns - 20 * CELL_MS + CELL_TTL_NS / 10 * 11 + 2200 * CELL_MS;
@@ -243,7 +230,7 @@ START_TEST(dead_session_then_lock_delay_then_next)
     ck_assert_uint_eq(granted(cell, 1, 1)->token_first, last + 1);
     /* The dead one is told, if it comes back. */
     cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
     cell_destroy(cell);
 }
@@ -252,10 +239,10 @@ END_TEST
 /* Trap: a session that is renewed is never ended, whoever waits. */
 START_TEST(living_session_keeps_its_grant)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_acquire(cell, 0, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
     for (uint32_t round = 0; round < 20; round++) {
         cell->nodes[0].inbox_count = 0;
@@ -272,10 +259,10 @@ END_TEST
 /* Trap (Curator 1121): what one's own dead session left is not one's own. */
 START_TEST(older_epoch_of_the_same_agent)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     cell_extend(cell, 0, 0, 1);
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 1000);
-    settle(cell);
+    cell_settle(cell);
     uint64_t last = granted(cell, 0, 1)->token_last;
     cell_kill(cell, 0);
     cell->nodes[0].inbox_count = 0;
@@ -296,7 +283,7 @@ END_TEST
 /* A newer session alone has the older ones marked, so that nobody waits for that later. */
 START_TEST(superseded_epoch_is_marked)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     cell_extend(cell, 0, 0, 5);
     ck_assert_uint_eq(cell->nodes[0].disk.mark_count, 0);
     cell_run(cell, CELL_TTL_NS / 10 * 11 + 100 * CELL_MS);
@@ -310,21 +297,21 @@ END_TEST
 
 START_TEST(full_tables_are_answers)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     char name[8] = "n000";
     uint32_t granted_count = 0;
     for (uint32_t i = 0; i < 100; i++) {
         name[2] = (char)('0' + i / 10);
         name[3] = (char)('0' + i % 10);
         cell_acquire(cell, 0, 0, name, i, 1, X, 0);
-        settle(cell);
+        cell_settle(cell);
         granted_count = cell_got_count(cell, 0, MESSAGE_GRANT);
         ck_assert_uint_eq(granted_count + cell_got_count(cell, 0, MESSAGE_REFUSED), i + 1);
     }
     ck_assert_uint_eq(granted_count, cell->config.limits.registers);
     ck_assert_uint_eq(refused(cell, 0, 99)->reason, MESSAGE_REFUSED_FULL);
     cell_acquire(cell, 0, 0, "n000", 200, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     granted(cell, 0, 200);
     cell_destroy(cell);
 }
@@ -333,19 +320,19 @@ END_TEST
 /* More requests than there is room for, all waiting: the ones too many are told. */
 START_TEST(too_many_requests)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_acquire(cell, 0, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     for (uint32_t i = 0; i < 70; i++) {
         cell_acquire(cell, 1, to, "a", 100 + i, 1, X, 0);
     }
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, 1, MESSAGE_REFUSED), 70 - 64);
     struct message_order version = granted(cell, 0, 1)->version;
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     cell_give_back(cell, 0, to, "a", 2, 1, version, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_REFUSED)->as.refused.reason, MESSAGE_REFUSED_FULL);
     cell_destroy(cell);
 }
@@ -355,23 +342,23 @@ END_TEST
  * cannot reach the coordinator, nor be reached by it. */
 START_TEST(passed_on_to_the_coordinator)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t owner = cell_coordinator(cell, "a");
     uint32_t other = (owner + 1) % 3;
     uint32_t host = (owner + 2) % 3;
     cell->cut[host][owner] = true;
     cell->cut[owner][host] = true;
     cell_acquire(cell, host, other, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     const struct message *grant = cell_got(cell, host, MESSAGE_GRANT);
     ck_assert_ptr_nonnull(grant);
     ck_assert_int_eq(memcmp(&grant->from, &cell->config.voters[owner], sizeof(grant->from)), 0);
     cell_give_back(cell, host, other, "a", 2, 1, grant->as.grant.version, 5);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     /* A voter's own host asks its own voter. */
     cell_acquire(cell, other, other, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(granted(cell, other, 1)->token_first, 6);
     cell_destroy(cell);
 }
@@ -380,7 +367,7 @@ END_TEST
 /* What comes from a voter that passed it on is not passed on again. */
 START_TEST(not_the_owner_names_it)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t owner = cell_coordinator(cell, "a");
     uint32_t other = (owner + 1) % 3;
     uint32_t host = (owner + 2) % 3;
@@ -392,7 +379,7 @@ START_TEST(not_the_owner_names_it)
     message.as.acquire.mode = MESSAGE_MODE_EXCLUSIVE;
     message_name_set(&message.as.acquire.name, "a", 1);
     cell_send(cell, owner, other, &message);
-    settle(cell);
+    cell_settle(cell);
     const struct message_refused *no = refused(cell, host, 1);
     ck_assert_uint_eq(no->reason, MESSAGE_REFUSED_NOT_OWNER);
     ck_assert_int_eq(memcmp(&no->owner, &cell->config.voters[owner], sizeof(no->owner)), 0);
@@ -401,7 +388,7 @@ START_TEST(not_the_owner_names_it)
     cell->nodes[host].inbox_count = 0;
     message_agent_set(&message.from, "stranger", 8);
     cell_send(cell, owner, owner, &message);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell->nodes[host].inbox_count, 0);
     cell_destroy(cell);
 }
@@ -411,11 +398,11 @@ END_TEST
  * under its version, and the first one knows who has them when it is back. */
 START_TEST(taken_over_by_a_higher_ballot)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t owner = cell_coordinator(cell, "a");
     uint32_t host = (owner + 1) % 3;
     cell_acquire(cell, host, owner, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     struct message_order version = granted(cell, host, 1)->version;
     for (uint32_t i = 0; i < 3; i++) {
         cell->cut[owner][i] = true;
@@ -425,12 +412,12 @@ START_TEST(taken_over_by_a_higher_ballot)
     uint32_t next = cell_coordinator_at(cell, host, "a");
     ck_assert_uint_ne(next, owner);
     cell_acquire(cell, host, next, "a", 2, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(message_order_equal(granted(cell, host, 2)->version, version));
     memset(cell->cut, 0, sizeof(cell->cut));
     cell_run(cell, 300 * CELL_MS);
     cell_acquire(cell, owner, owner, "a", 4, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_RECALL));
     cell_give_back(cell, host, owner, "a", 5, 1, version, 0);
     cell_run(cell, 100 * CELL_MS); /* who was taken over from asks after those who waited before */
@@ -443,17 +430,17 @@ END_TEST
 /* A commit that fails has told nobody anything, and its round is not used again. */
 START_TEST(failed_commit_sends_nothing)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     cell->nodes[0].fail_commit = true;
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert(!cell->nodes[0].up);
     ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_GRANT));
     uint32_t round = cell->nodes[0].disk.round;
     cell_start(cell, 0);
     ck_assert_uint_gt(cell->nodes[0].disk.round, round);
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 1)->token_first, 1);
     cell_destroy(cell);
 }
@@ -461,7 +448,7 @@ END_TEST
 
 START_TEST(no_majority_no_grant)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_kill(cell, (to + 1) % 3);
     cell_kill(cell, (to + 2) % 3);
@@ -471,7 +458,7 @@ START_TEST(no_majority_no_grant)
     cell_start(cell, (to + 1) % 3);
     cell_run(cell, 1000 * CELL_MS);
     cell_acquire(cell, to, cell_coordinator_at(cell, to, "a"), "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     granted(cell, to, 1);
     cell_destroy(cell);
 }

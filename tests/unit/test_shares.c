@@ -9,19 +9,6 @@
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
 static const enum message_mode S = MESSAGE_MODE_SHARED;
 
-static struct cell *start(uint32_t voters)
-{
-    struct cell *cell = cell_create(voters, 1);
-    cell_start_all(cell);
-    cell_run_ready(cell);
-    return cell;
-}
-
-static void settle(struct cell *cell)
-{
-    cell_run(cell, 20 * CELL_MS);
-}
-
 static struct message_grant granted(struct cell *cell, uint32_t node, uint64_t id)
 {
     const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
@@ -34,20 +21,20 @@ static struct message_grant acquire(struct cell *cell, uint32_t node, uint64_t i
                                     enum message_mode mode)
 {
     cell_acquire(cell, node, cell_coordinator(cell, "a"), "a", id, 1, mode, 0);
-    settle(cell);
+    cell_settle(cell);
     return granted(cell, node, id);
 }
 
 static void ask(struct cell *cell, uint32_t node, uint64_t id, enum message_mode mode)
 {
     cell_acquire(cell, node, cell_coordinator(cell, "a"), "a", id, 1, mode, 0);
-    settle(cell);
+    cell_settle(cell);
 }
 
 static void give_back(struct cell *cell, uint32_t node, uint64_t id, struct message_order version)
 {
     cell_give_back(cell, node, cell_coordinator(cell, "a"), "a", id, 1, version, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, node, MESSAGE_GIVE_BACK_ACK)->as.version.request_id, id);
 }
 
@@ -69,10 +56,10 @@ static struct message_value look(struct cell *cell, const char *name)
 
 START_TEST(many_hosts_read_at_once)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant before = acquire(cell, 0, 1, X);
     cell_give_back(cell, 0, cell_coordinator(cell, "a"), "a", 2, 1, before.version, 41);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant grants[3];
     for (uint32_t i = 0; i < 3; i++) {
         grants[i] = acquire(cell, i, 10 + i, S);
@@ -96,7 +83,7 @@ END_TEST
 /* A name that was never used exclusively: its readers show 1, the first writer gets 2. */
 START_TEST(first_token_of_readers)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     struct message_grant grant = acquire(cell, 0, 1, S);
     ck_assert(grant.token_first == 1 && grant.token_last == 1);
     give_back(cell, 0, 2, grant.version);
@@ -111,7 +98,7 @@ END_TEST
 /* Readers that waited behind one writer are granted together, in one accept, with its release. */
 START_TEST(a_run_of_readers_goes_together)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     struct message_grant writer = acquire(cell, 0, 1, X);
     ask(cell, 1, 1, S);
@@ -129,7 +116,7 @@ END_TEST
 /* Trap: readers starve writers. A reader that comes after a waiting writer waits behind it. */
 START_TEST(a_waiting_writer_is_not_starved)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant reader = acquire(cell, 0, 1, S);
     ask(cell, 1, 1, X);
     const struct message *recall = cell_got(cell, 0, MESSAGE_RECALL);
@@ -151,7 +138,7 @@ END_TEST
  * version ends no other. */
 START_TEST(every_share_is_recalled)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant first = acquire(cell, 0, 1, S);
     struct message_grant second = acquire(cell, 1, 1, S);
     ask(cell, 2, 1, X);
@@ -175,7 +162,7 @@ END_TEST
 /* A share that the host got anew is not ended by a give-back of the one before. */
 START_TEST(old_versions_of_a_share)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant first = acquire(cell, 0, 1, S);
     acquire(cell, 1, 1, S);
     give_back(cell, 0, 2, first.version);
@@ -191,13 +178,13 @@ END_TEST
 /* The share of a dead session goes when its lock-delay is over; the others' stay. */
 START_TEST(a_share_ends_with_its_session)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t lives = to;
     uint32_t dies = (to + 1) % 3;
     uint32_t writer = (to + 2) % 3;
     cell_acquire(cell, dies, to, "a", 1, 1, S, 500);
-    settle(cell);
+    cell_settle(cell);
     struct message_grant share = acquire(cell, lives, 1, S);
     cell_acquire(cell, writer, to, "a", 1, 1, X, 0);
     for (uint32_t second = 0; second < 6; second++) {
@@ -216,11 +203,11 @@ END_TEST
 /* Two die together: their lock-delays run together. */
 START_TEST(lock_delays_of_shares_run_together)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     cell_acquire(cell, (to + 1) % 3, to, "a", 1, 1, S, 3000);
     cell_acquire(cell, (to + 2) % 3, to, "a", 1, 1, S, 3000);
-    settle(cell);
+    cell_settle(cell);
     ask(cell, to, 1, X);
     cell_run(cell, CELL_TTL_NS / 10 * 11 + 3300 * CELL_MS + 1000 * CELL_MS);
     granted(cell, to, 1);
@@ -231,14 +218,14 @@ END_TEST
 /* Its lock-delay is waited out by writers, not by readers. */
 START_TEST(a_dead_reader_keeps_no_reader_out)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     for (uint32_t i = 0; i < 3; i++) {
         cell_extend(cell, 0, i, 1);
     }
     int64_t heard_ns = cell->now_ns;
     cell_acquire(cell, 0, to, "a", 1, 1, S, 2000);
-    settle(cell);
+    cell_settle(cell);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
     cell_run(cell, 100 * CELL_MS);
     int64_t earliest_ns = heard_ns - 20 * CELL_MS + CELL_TTL_NS / 10 * 11 + 2200 * CELL_MS;
@@ -248,10 +235,10 @@ START_TEST(a_dead_reader_keeps_no_reader_out)
     granted(cell, 1, 1);
     cell_destroy(cell);
 
-    cell = start(3);
+    cell = cell_ready(3);
     to = cell_coordinator(cell, "a");
     cell_acquire(cell, 0, to, "a", 1, 1, S, 60000);
-    settle(cell);
+    cell_settle(cell);
     cell_run(cell, 2 * CELL_TTL_NS);
     granted(cell, 0, 1);
     acquire(cell, 1, 1, S);
@@ -263,7 +250,7 @@ END_TEST
  * another mode takes a give-back first. */
 START_TEST(the_same_host_asks_for_the_other_mode)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant share = acquire(cell, 0, 1, S);
     struct message_grant again = acquire(cell, 0, 2, X);
     ck_assert_uint_eq(again.mode, S);
@@ -293,7 +280,7 @@ static const struct message *amend(struct cell *cell, uint32_t node, uint64_t id
     message.as.amend.mode = (uint8_t)mode;
     message.as.amend.token_last = token_last;
     cell_send(cell, node, cell_coordinator(cell, "a"), &message);
-    settle(cell);
+    cell_settle(cell);
     const struct message *amended = cell_got(cell, node, MESSAGE_AMENDED);
     bool answered = amended != NULL && amended->as.grant.request_id == id;
     return answered ? amended : cell_got(cell, node, MESSAGE_REFUSED);
@@ -301,7 +288,7 @@ static const struct message *amend(struct cell *cell, uint32_t node, uint64_t id
 
 START_TEST(only_share_becomes_exclusive)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant first = acquire(cell, 0, 1, S);
     struct message_grant second = acquire(cell, 1, 1, S);
     const struct message *answer = amend(cell, 0, 2, &first, X, first.token_last);
@@ -323,7 +310,7 @@ END_TEST
 
 START_TEST(exclusive_becomes_a_share)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     struct message_grant grant = acquire(cell, 0, 1, X);
     ask(cell, 1, 1, S);
     ck_assert(waits(cell, 1, 1));
@@ -355,24 +342,24 @@ static const char *reader(uint32_t index)
  * all, are within the limits of a step (cell_step checks); they give back one by one. */
 START_TEST(as_many_shares_as_there_may_be)
 {
-    struct cell *cell = start(5);
+    struct cell *cell = cell_ready(5);
     uint32_t to = cell_coordinator(cell, "a");
     struct message_order versions[MESSAGE_SHARES_MAX];
     for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
         cell_other_acquire(cell, reader(i), to, "a", 1, 1, S);
-        settle(cell);
+        cell_settle(cell);
         const struct message *grant = cell_other_got(cell, reader(i), MESSAGE_GRANT);
         ck_assert_ptr_nonnull(grant);
         versions[i] = grant->as.grant.version;
     }
     ck_assert_uint_eq(look(cell, "a").share_count, MESSAGE_SHARES_MAX);
     cell_other_acquire(cell, reader(64), to, "a", 1, 1, S);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell_other_got(cell, reader(64), MESSAGE_REFUSED)->as.refused.reason,
                       MESSAGE_REFUSED_FULL);
     cell->other_count = 0;
     cell_acquire(cell, to, to, "a", 1, 1, X, 0);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(cell->other_count, MESSAGE_SHARES_MAX);
     for (uint32_t i = 0; i < cell->other_count; i++) {
         ck_assert_uint_eq(cell->others[i].kind, MESSAGE_RECALL);
@@ -399,7 +386,7 @@ START_TEST(as_many_shares_as_there_may_be)
     for (uint32_t i = 1; i < MESSAGE_SHARES_MAX; i++) {
         ck_assert_ptr_null(cell_got(cell, to, MESSAGE_GRANT));
         cell_other_give_back(cell, reader(i), to, "a", 2, 1, versions[i]);
-        settle(cell);
+        cell_settle(cell);
     }
     granted(cell, to, 1);
     cell_destroy(cell);
@@ -409,11 +396,11 @@ END_TEST
 /* All their sessions end at once: the writer comes after that. */
 START_TEST(all_sharers_die)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
         cell_other_acquire(cell, reader(i), 0, "a", 1, 1, S);
     }
-    settle(cell);
+    cell_settle(cell);
     ck_assert_uint_eq(look(cell, "a").share_count, MESSAGE_SHARES_MAX);
     cell_extend(cell, 0, 0, 1);
     cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
@@ -429,7 +416,7 @@ END_TEST
 /* Who would be one too many is told so; what is there can be given back and used again. */
 START_TEST(a_full_pool_is_an_answer)
 {
-    struct cell *cell = start(1);
+    struct cell *cell = cell_ready(1);
     uint32_t limit = cell->config.limits.shares;
     struct message_order version = {0, 0};
     char name[8] = "n00";
@@ -437,7 +424,7 @@ START_TEST(a_full_pool_is_an_answer)
     for (uint32_t i = 0; i < limit + 3; i++) {
         name[1] = (char)('0' + i / 64);
         cell_other_acquire(cell, reader(i % 64), 0, name, 1 + i, 1, S);
-        settle(cell);
+        cell_settle(cell);
         const struct message *grant = cell_other_got(cell, reader(i % 64), MESSAGE_GRANT);
         if (grant != NULL && grant->as.grant.request_id == 1 + i) {
             version = grant->as.grant.version;
@@ -451,9 +438,9 @@ START_TEST(a_full_pool_is_an_answer)
     ck_assert_uint_eq(count, limit);
     name[1] = (char)('0' + (limit - 1) / 64);
     cell_other_give_back(cell, reader((limit - 1) % 64), 0, name, 900, 1, version);
-    settle(cell);
+    cell_settle(cell);
     cell_other_acquire(cell, reader(70), 0, name, 901, 1, S);
-    settle(cell);
+    cell_settle(cell);
     ck_assert_ptr_nonnull(cell_other_got(cell, reader(70), MESSAGE_GRANT));
     cell_destroy(cell);
 }
@@ -462,7 +449,7 @@ END_TEST
 /* What one coordinator granted, the next one has: with the same versions. */
 START_TEST(shares_survive_a_take_over)
 {
-    struct cell *cell = start(3);
+    struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
     uint32_t first = (to + 1) % 3;
     uint32_t second = (to + 2) % 3;
