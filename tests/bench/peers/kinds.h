@@ -1,0 +1,33 @@
+/*
+ * The peers, one or a few a file. Those whose client library was not there when this was built have
+ * a place in the list all the same, and say so (absent.c).
+ */
+#ifndef PEERS_KINDS_H
+#define PEERS_KINDS_H
+
+#include "peer.h"
+
+/* In the kernel, in memory: nothing to install. */
+extern const struct peer_kind peer_flock; /* files.c */
+extern const struct peer_kind peer_ofd;
+extern const struct peer_kind peer_mutex; /* mutex.c */
+
+extern const struct peer_kind peer_redis; /* redis.c: libhiredis */
+extern const struct peer_kind peer_redis_aof;
+extern const struct peer_kind peer_redlock3; /* redlock.c: libhiredis */
+extern const struct peer_kind peer_redlock3_aof;
+extern const struct peer_kind peer_redlock5;
+extern const struct peer_kind peer_redlock5_aof;
+
+extern const struct peer_kind peer_etcd1; /* etcd.c */
+extern const struct peer_kind peer_etcd3;
+extern const struct peer_kind peer_zookeeper3;  /* zookeeper.c: libzookeeper_mt */
+extern const struct peer_kind peer_pg_advisory; /* postgresql.c: libpq */
+extern const struct peer_kind peer_pg_row;
+extern const struct peer_kind peer_mariadb_lock; /* mariadb.c: libmariadb */
+extern const struct peer_kind peer_mariadb_row;
+
+extern const struct peer_kind peer_holdfast1; /* holdfast.c */
+extern const struct peer_kind peer_holdfast3;
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * The seam between the harness and the lock services that are compared: what a peer is and what a
+ * client of it is. One file a peer fills in a table of functions; the load loop, the clock, the
+ * check of exclusion and the histograms are the harness's alone (load.h) and the same for all.
+ *
+ * A *run* is a peer that is up: started below a folder of its own, its servers known by process id.
+ * start, stop, kill and restart are called in the bench's process, one at a time. Clients live in
+ * worker processes that the harness forks after start: connect() and all that takes a client or a
+ * lock is called in the worker only, from one thread. So nothing may be connected before the fork.
+ * What workers must share (a mutex in shared memory, an open file) is made in start() and hangs on
+ * run->state.
+ *
+ * A client in another language is a program of its own behind a bridge: connect() starts or reaches
+ * it, each call is one small message there and back, so the loop and the clock stay these. What the
+ * bridge costs is said in the peer's `fairness` text.
+ *
+ * Functions that return int return -1 after complain(), unless they say more.
+ */
+#ifndef PEERS_PEER_H
+#define PEERS_PEER_H
+
+#include "server.h"
+
+enum { PEER_SERVERS_MAX = 6, PEER_NAME_MAX = 96, PEER_WHY_MAX = 160 };
+
+enum peer_mode { PEER_EXCLUSIVE, PEER_SHARED };
+
+enum peer_feature {
+    PEER_HAS_SHARED = 1,   /* readers and writers */
+    PEER_ACROSS_HOSTS = 2, /* excludes between processes of different hosts */
+    PEER_HAS_TOKEN = 4,    /* acquire tells a fencing token that rises */
+    PEER_HAS_LEASE = 8,    /* a hold of a client that is silent ends by time */
+    PEER_IS_SERVICE = 16,  /* there are servers: processor time, memory, restarts mean something */
+    PEER_HAS_LEADER = 32,  /* one of its servers leads, another takes over */
+};
+
+/* What acquire() and release() return beside -1. */
+enum { PEER_OK = 0, PEER_NOT_IN_TIME = 1, PEER_LOST = 2 };
+
+struct peer_kind;
+
+struct peer_run {
+    const struct peer_kind *kind;
+    char directory[SERVER_PATH_MAX]; /* its own; removed after stop() by the harness */
+    int64_t lease_ns; /* what a hold or session is to live on silence; set before start() */
+    struct server servers[PEER_SERVERS_MAX];
+    size_t server_count;
+    void *state; /* the peer's own */
+};
+
+struct peer_kind {
+    const char *name;       /* one word: "redis-aof" */
+    const char *title;      /* as in the tables: "Redis, appendfsync always" */
+    const char *durability; /* what is on the disk when acquire() returns, in a few words */
+    const char *fairness;   /* what a reader must know: how a waiter waits, what a bridge costs */
+    const char *packages;   /* Debian's, for people; NULL: none is needed */
+    unsigned features;      /* of enum peer_feature */
+    uint32_t hosts;         /* on how many hosts its clients are in the case of alternating hosts */
+
+    /* 0 if it can run here, else 1 with the reason in why. */
+    int (*missing)(char why[PEER_WHY_MAX]);
+
+    /* Servers up and answering within a bounded time. stop() is called after a failure, too, and
+     * leaves nothing but what lies in run->directory. */
+    int (*start)(struct peer_run *run);
+    void (*stop)(struct peer_run *run);
+
+    /* The server that leads, or coordinates that lock. NULL: no server leads. */
+    int (*leader)(struct peer_run *run, const char *name, size_t *out);
+    /* kill -9; and a start after it, without waiting until it serves. NULL: server_kill() and
+     * server_launch() are right. `clean` ends it in order instead. */
+    void (*kill_server)(struct peer_run *run, size_t server, bool clean);
+    int (*start_server)(struct peer_run *run, size_t server);
+    /* Waits, bounded, until all of it serves again. NULL: nothing to wait for. */
+    int (*await)(struct peer_run *run);
+
+    /* In a worker. `host`: on which of the hosts this client is; a peer of one server ignores it. */
+    int (*connect)(struct peer_run *run, uint32_t host, void **out_client);
+    void (*disconnect)(void *client);
+    /* The name is shorter than PEER_NAME_MAX, [a-z0-9-]. open() may be free of any message. */
+    int (*open)(void *client, const char *name, void **out_lock);
+    void (*close)(void *lock);
+    /* Waits until it has it: 0 and the token (0 if the peer has none), or PEER_NOT_IN_TIME. */
+    int (*acquire)(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token);
+    /* 0, or PEER_LOST if the peer says that it was not held any more. */
+    int (*release)(void *lock);
+    /* Does the client's own library know, without asking anybody, that the hold is gone? 0 or
+     * PEER_LOST. NULL: it cannot tell. */
+    int (*held)(void *lock);
+};
+
+/* Every peer, in the order of the tables; the last one is NULL. */
+extern const struct peer_kind *const peer_kinds[];
+
+/* For `missing`: 1 with a text if a program is not in PATH, else 0. */
+int peer_needs_program(const char *program, const char *package, char why[PEER_WHY_MAX]);
+
+/* By features and name; a run's start and stop with its folder made and removed. */
+const struct peer_kind *peer_find(const char *name);
+int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *below,
+               int64_t lease_ns) MUST_CHECK;
+void peer_stop(struct peer_run *run);
+
+/* What kind->kill_server and start_server say, or what is right without. */
+void peer_kill_server(struct peer_run *run, size_t server, bool clean);
+int peer_start_server(struct peer_run *run, size_t server) MUST_CHECK;
+
+/* Processor time and memory of all servers together. */
+int64_t peer_cpu_ns(const struct peer_run *run);
+int64_t peer_memory(const struct peer_run *run);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * What a run of the comparison found: for each case a table, for each peer a row in it, for each
+ * quantity one value a repetition, and histograms. Printed as Markdown, written as JSON, plotted.
+ *
+ * A case adds to it by (case, peer, quantity); rows and columns appear in the order in which they
+ * were first named. Texts are copied. Full is said by complain(), once, and the rest is left out.
+ */
+#ifndef PEERS_RESULTS_H
+#define PEERS_RESULTS_H
+
+#include <stdio.h>
+
+#include "../measure.h"
+#include "histogram.h"
+
+enum {
+    RESULTS_ROWS_MAX = 32,
+    RESULTS_COLUMNS_MAX = 16,
+    RESULTS_CASES_MAX = 24,
+    RESULTS_TEXT_MAX = 320,
+    RESULTS_HISTOGRAMS_MAX = 4,
+};
+
+/* How a quantity is printed, and which way is better: for the comparison of two runs. */
+enum results_better { BETTER_LOWER, BETTER_HIGHER, BETTER_NEITHER };
+
+struct results;
+
+struct results *results_create(void);
+void results_destroy(struct results *results);
+
+/* One line above the tables: the machine, the clock's cost. */
+void results_say(struct results *results, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* A case: a word, and what it measures. The same word again changes nothing. */
+void results_case(struct results *results, const char *name, const char *what);
+
+/* One value of one repetition. unit: "ns" is printed as ns, us, ms or s; "/s", "bytes", "%", ""
+ * and others as they are. */
+void results_add(struct results *results, const char *name, const char *peer, const char *quantity,
+                 const char *unit, enum results_better better, double value);
+
+/* A word in place of a number ("no", "not shared", "3 of 5"): the last one counts. */
+void results_word(struct results *results, const char *name, const char *peer, const char *quantity,
+                  const char *format, ...) PRINTF_LIKE(5, 6);
+
+/* A note below the table. */
+void results_note(struct results *results, const char *name, const char *peer, const char *format,
+                  ...) PRINTF_LIKE(4, 5);
+
+/* Adds a histogram to the row's (what: "pair", "wait", "handover"). */
+void results_histogram(struct results *results, const char *name, const char *peer,
+                       const char *what, const struct histogram *histogram);
+
+/* A point of a time line: at_ns from the line's beginning, value in ns (what a client waited).
+ * Line: one a repetition, from 0. */
+void results_point(struct results *results, const char *name, const char *peer, uint32_t line,
+                   int64_t at_ns, int64_t value_ns);
+
+void results_markdown(const struct results *results, FILE *out);
+int results_json(const struct results *results, const char *path) MUST_CHECK;
+/* SVG files in that folder, by gnuplot. */
+int results_plot(const struct results *results, const char *directory) MUST_CHECK;
+
+#endif
