@@ -148,7 +148,7 @@ static const char *read_promise(const struct store_reader *reader, sqlite3_stmt 
         return "a partition from 0 to 255 and a ballot below 2^48";
     }
     message_partition_add(&promise.partitions, (uint32_t)partition);
-    return reader->promise == NULL || reader->promise(reader->arg, &promise) ? NULL : NO_FIT;
+    return reader->promise(reader->arg, &promise) ? NULL : NO_FIT;
 }
 
 static const char *read_register(const struct store_reader *reader, sqlite3_stmt *row)
@@ -190,7 +190,7 @@ static const char *read_register(const struct store_reader *reader, sqlite3_stmt
     value->lock_delay_ms = (uint16_t)delay;
     value->permits = (uint16_t)permits;
     value->closing = (uint8_t)closing;
-    return reader->reg == NULL || reader->reg(reader->arg, &reg) ? NULL : NO_FIT;
+    return reader->reg(reader->arg, &reg) ? NULL : NO_FIT;
 }
 
 static const char *read_mark(const struct store_reader *reader, sqlite3_stmt *row)
@@ -201,7 +201,7 @@ static const char *read_mark(const struct store_reader *reader, sqlite3_stmt *ro
         return "an agent of at most 32 bytes and an epoch below 2^32";
     }
     mark.epoch = (uint32_t)epoch;
-    return reader->mark == NULL || reader->mark(reader->arg, &mark) ? NULL : NO_FIT;
+    return reader->mark(reader->arg, &mark) ? NULL : NO_FIT;
 }
 
 static const char *read_region(const struct store_reader *reader, sqlite3_stmt *row)
@@ -211,7 +211,7 @@ static const char *read_region(const struct store_reader *reader, sqlite3_stmt *
     if (space == NULL || shm_name == NULL) {
         return "a namespace and a shm_name";
     }
-    return reader->region == NULL || reader->region(reader->arg, space, shm_name) ? NULL : NO_FIT;
+    return reader->region(reader->arg, space, shm_name) ? NULL : NO_FIT;
 }
 
 static const char *read_slot(const struct store_reader *reader, sqlite3_stmt *row)
@@ -223,7 +223,7 @@ static const char *read_slot(const struct store_reader *reader, sqlite3_stmt *ro
         return "a namespace, a slot below 2^32 and a name of 1 to 255 bytes";
     }
     slot.slot = (uint32_t)number;
-    return reader->slot == NULL || reader->slot(reader->arg, &slot) ? NULL : NO_FIT;
+    return reader->slot(reader->arg, &slot) ? NULL : NO_FIT;
 }
 
 static const char *read_checkpoint(const struct store_reader *reader, sqlite3_stmt *row)
@@ -237,7 +237,7 @@ static const char *read_checkpoint(const struct store_reader *reader, sqlite3_st
         return "a partition from 0 to 255, a ballot below 2^48, a sequence below 2^40, a floor";
     }
     out.partition = (uint32_t)partition;
-    return reader->checkpoint == NULL || reader->checkpoint(reader->arg, &out) ? NULL : NO_FIT;
+    return reader->checkpoint(reader->arg, &out) ? NULL : NO_FIT;
 }
 
 static const char *read_member(const struct store_reader *reader, sqlite3_stmt *row)
@@ -249,7 +249,7 @@ static const char *read_member(const struct store_reader *reader, sqlite3_stmt *
         return "a voter of at most 32 bytes, a store id of 32 hexadecimal digits, a generation";
     }
     out.member.generation = (uint32_t)generation;
-    return reader->member == NULL || reader->member(reader->arg, &out) ? NULL : NO_FIT;
+    return reader->member(reader->arg, &out) ? NULL : NO_FIT;
 }
 
 static const char *read_seen(const struct store_reader *reader, sqlite3_stmt *row)
@@ -259,7 +259,7 @@ static const char *read_seen(const struct store_reader *reader, sqlite3_stmt *ro
         !column_number(row, 2, INT64_MAX, &out.commit)) {
         return "a voter of at most 32 bytes, a store id of 32 hexadecimal digits, a commit";
     }
-    return reader->seen == NULL || reader->seen(reader->arg, &out) ? NULL : NO_FIT;
+    return reader->seen(reader->arg, &out) ? NULL : NO_FIT;
 }
 
 static bool load_table(struct store *store, const struct store_reader *reader, const char *table,
@@ -293,19 +293,32 @@ static bool load_table(struct store *store, const struct store_reader *reader, c
 
 bool store_load(struct store *store, const struct store_reader *reader)
 {
-    return load_table(store, reader, "promise", "partition, ballot", read_promise) &&
-           load_table(
-               store, reader, "register",
-               "name, mode, owner, epoch, token_first, token_last, lock_delay_ms, permits,"
-               " successor, closing, version_ballot, version_sequence, ballot, sequence, shares",
-               read_register) &&
-           load_table(store, reader, "mark", "agent, epoch", read_mark) &&
-           load_table(store, reader, "region", "namespace, shm_name", read_region) &&
-           load_table(store, reader, "slot", "namespace, slot, name", read_slot) &&
-           load_table(store, reader, "checkpoint", "partition, ballot, sequence, floor",
-                      read_checkpoint) &&
-           load_table(store, reader, "member", "voter, store_id, generation", read_member) &&
-           load_table(store, reader, "seen", "voter, store_id, last_commit", read_seen);
+    const struct {
+        bool wanted;
+        const char *table;
+        const char *columns;
+        row_fn *read;
+    } tables[] = {
+        {reader->promise != NULL, "promise", "partition, ballot", read_promise},
+        {reader->reg != NULL, "register",
+         "name, mode, owner, epoch, token_first, token_last, lock_delay_ms, permits, successor,"
+         " closing, version_ballot, version_sequence, ballot, sequence, shares",
+         read_register},
+        {reader->mark != NULL, "mark", "agent, epoch", read_mark},
+        {reader->region != NULL, "region", "namespace, shm_name", read_region},
+        {reader->slot != NULL, "slot", "namespace, slot, name", read_slot},
+        {reader->checkpoint != NULL, "checkpoint", "partition, ballot, sequence, floor",
+         read_checkpoint},
+        {reader->member != NULL, "member", "voter, store_id, generation", read_member},
+        {reader->seen != NULL, "seen", "voter, store_id, last_commit", read_seen},
+    };
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        if (tables[i].wanted &&
+            !load_table(store, reader, tables[i].table, tables[i].columns, tables[i].read)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- The rules of the cell, in meta ---- */

@@ -659,6 +659,23 @@ START_TEST(bad_row_is_refused_by_name)
 }
 END_TEST
 
+/* A start reads some tables more than once, and the registers may be a million. */
+START_TEST(what_nobody_asks_for_is_not_read)
+{
+    struct store *store = open_store();
+    put_all(store);
+    store_close(store);
+    sql("UPDATE register SET mode = 'none'");
+    store = open_store();
+    struct loaded loaded = {.refuse = false};
+    struct store_reader slots = {.arg = &loaded, .slot = on_slot};
+    ck_assert_msg(store_load(store, &slots), "%s", store_error(store));
+    ck_assert_str_eq(loaded.slots, "default/3=a;default/4=b;");
+    ck_assert(!load(store, &loaded));
+    store_close(store);
+}
+END_TEST
+
 START_TEST(folder_that_is_not_there)
 {
     char kept[sizeof(path)];
@@ -713,6 +730,7 @@ int main(void)
     tcase_add_test(tests, of_another_agent_cell_or_format);
     tcase_add_test(tests, damaged_is_refused);
     tcase_add_test(tests, bad_row_is_refused_by_name);
+    tcase_add_test(tests, what_nobody_asks_for_is_not_read);
     tcase_add_test(tests, folder_that_is_not_there);
     tcase_add_test(tests, log_is_checkpointed);
     tcase_set_timeout(tests, 60);

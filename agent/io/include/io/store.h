@@ -54,8 +54,8 @@ struct store_slot {
 };
 
 /* Each is called once a row, in the order promise, register, mark, region, slot, checkpoint,
- * member, seen. NULL skips. false ends the load, which then fails with "...: does not fit". Strings
- * live as long as the call. */
+ * member, seen. A table whose function is NULL is not read. false ends the load, which then fails
+ * with "...: does not fit". Strings live as long as the call. */
 struct store_reader {
     void *arg;
     bool (*promise)(void *arg, const struct quorum_promise *promise);
@@ -95,7 +95,7 @@ void store_close(struct store *store);
 /* The text of the last failure; lives until the next call. */
 const char *store_error(const struct store *store);
 
-/* Hands over everything. A value that this program would never have written fails it: what, which
+/* Hands over what the reader asks for. A value that this program would never have written fails it: what, which
  * table, what was expected. */
 bool store_load(struct store *store, const struct store_reader *reader)
     __attribute__((warn_unused_result));
