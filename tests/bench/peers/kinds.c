@@ -4,7 +4,7 @@
 #include "kinds.h"
 
 const struct peer_kind *const peer_kinds[] = {
-    &peer_flock,
-    &peer_ofd,
-    NULL,
+    &peer_flock,        &peer_ofd,       &peer_mutex,        &peer_redis,
+    &peer_redis_aof,    &peer_redlock3,  &peer_redlock3_aof, &peer_redlock5,
+    &peer_redlock5_aof, &peer_holdfast1, &peer_holdfast3,    NULL,
 };

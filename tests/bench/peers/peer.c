@@ -44,6 +44,9 @@ int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *b
 
 void peer_stop(struct peer_run *run)
 {
+    if (run->directory[0] == '\0') {
+        return; /* never started */
+    }
     run->kind->stop(run);
     directory_remove(run->directory);
     run->directory[0] = '\0';
@@ -78,6 +81,9 @@ int64_t peer_cpu_ns(const struct peer_run *run)
 int64_t peer_memory(const struct peer_run *run)
 {
     int64_t sum = 0;
+    if (run->kind->memory != NULL) {
+        return run->kind->memory(run);
+    }
     for (size_t i = 0; i < run->server_count; i++) {
         sum += process_memory(run->servers[i].pid);
     }

@@ -32,6 +32,7 @@ enum peer_feature {
     PEER_HAS_LEASE = 8,    /* a hold of a client that is silent ends by time */
     PEER_IS_SERVICE = 16,  /* there are servers: processor time, memory, restarts mean something */
     PEER_HAS_LEADER = 32,  /* one of its servers leads, another takes over */
+    PEER_NO_NAMES = 64,    /* nothing gives it a lock by name: the case of new names is left out */
 };
 
 /* What acquire() and release() return beside -1. */
@@ -74,6 +75,9 @@ struct peer_kind {
     /* Waits, bounded, until all of it serves again. NULL: nothing to wait for. */
     int (*await)(struct peer_run *run);
 
+    /* Memory of all its servers in bytes. NULL: process_memory() of each. */
+    int64_t (*memory)(const struct peer_run *run);
+
     /* In a worker. `host`: on which of the hosts this client is; a peer of one server ignores it. */
     int (*connect)(struct peer_run *run, uint32_t host, void **out_client);
     void (*disconnect)(void *client);
@@ -95,8 +99,10 @@ extern const struct peer_kind *const peer_kinds[];
 /* For `missing`: 1 with a text if a program is not in PATH, else 0. */
 int peer_needs_program(const char *program, const char *package, char why[PEER_WHY_MAX]);
 
-/* By features and name; a run's start and stop with its folder made and removed. */
+/* NULL if there is none. */
 const struct peer_kind *peer_find(const char *name);
+
+/* A run's start and stop, its folder made and removed. peer_stop() after a failure, too. */
 int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *below,
                int64_t lease_ns) MUST_CHECK;
 void peer_stop(struct peer_run *run);

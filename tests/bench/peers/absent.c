@@ -1,0 +1,29 @@
+/*
+ * A place in the list for each peer whose client library was not there when this was built: it
+ * says so when it is asked what is missing. Which ones there are is known from PEERS_HAVE_*.
+ */
+#include <stdio.h>
+
+#include "kinds.h"
+
+#define ABSENT(symbol, word, text, library)                                                        \
+    static int symbol##_missing(char why[PEER_WHY_MAX])                                            \
+    {                                                                                              \
+        snprintf(why, PEER_WHY_MAX, "built without " library);                                     \
+        return 1;                                                                                  \
+    }                                                                                              \
+    const struct peer_kind symbol = {                                                              \
+        .name = word,                                                                              \
+        .title = text,                                                                             \
+        .packages = library,                                                                       \
+        .missing = symbol##_missing,                                                               \
+    }
+
+#ifndef PEERS_HAVE_HIREDIS
+ABSENT(peer_redis, "redis", "Redis, in memory", "libhiredis-dev");
+ABSENT(peer_redis_aof, "redis-aof", "Redis, appendfsync always", "libhiredis-dev");
+ABSENT(peer_redlock3, "redlock3", "Redlock, 3 Redis in memory", "libhiredis-dev");
+ABSENT(peer_redlock3_aof, "redlock3-aof", "Redlock, 3 Redis, appendfsync always", "libhiredis-dev");
+ABSENT(peer_redlock5, "redlock5", "Redlock, 5 Redis in memory", "libhiredis-dev");
+ABSENT(peer_redlock5_aof, "redlock5-aof", "Redlock, 5 Redis, appendfsync always", "libhiredis-dev");
+#endif

@@ -1,0 +1,483 @@
+/*
+ * See load.h. The barrier is crew.c's: a phase number that workers sleep on; the bench looks for
+ * arrivals every half millisecond, so it notices a worker that died.
+ *
+ * A worker that is done with the warm-up clears what it counted; the sums under the locks go on, so
+ * it remembers how much of them is its own.
+ */
+#include "load.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int64_t second_ns = INT64_C(1000000000);
+static const int64_t look_ns = 500000;
+static const int64_t arrival_timeout_ns = INT64_C(60000000000);
+static const int64_t acquire_timeout_ns = INT64_C(20000000000);
+static const int64_t spin_ns = 100000; /* before an intended start: a timer is later than that */
+
+struct place {
+    alignas(64) struct guard_findings findings;
+    uint64_t pairs;
+    uint64_t exclusive; /* pairs that count in the sums, the warm-up's too */
+    uint64_t timeouts;
+    uint64_t holds_lost;
+    struct histogram pair;
+    struct histogram wait;
+    struct histogram handover;
+};
+
+struct arena {
+    alignas(64) _Atomic uint32_t phase;
+    alignas(64) _Atomic uint32_t arrived;
+    alignas(64) _Atomic uint32_t stop;
+    struct {
+        alignas(64) struct guard guard;
+    } guards[LOAD_WORKERS_MAX];
+    struct place places[LOAD_WORKERS_MAX];
+};
+
+struct worker {
+    struct peer_run *run;
+    const struct load *load;
+    struct arena *arena;
+    struct place *place;
+    struct guard *guard;
+    void *client;
+    void *lock; /* NULL: every pair opens one of its own */
+    uint32_t index;
+    uint32_t random;
+    uint64_t names_used;
+};
+
+/* ---- the barrier ---- */
+
+static void arrive_and_wait(struct arena *arena, uint32_t phase)
+{
+    /* release: pairs with the acquire in await_arrivals; publishes what the worker counted */
+    atomic_fetch_add_explicit(&arena->arrived, 1, memory_order_release);
+    /* acquire: pairs with the release in start_phase; sees the stop flag reset */
+    while (atomic_load_explicit(&arena->phase, memory_order_acquire) == phase) {
+        syscall(SYS_futex, &arena->phase, FUTEX_WAIT, phase, NULL, NULL, 0);
+    }
+}
+
+static int await_arrivals(struct arena *arena, const pid_t *pids, uint32_t count)
+{
+    const int64_t give_up_ns = now_ns() + arrival_timeout_ns;
+    /* acquire: pairs with the release in arrive_and_wait */
+    while (atomic_load_explicit(&arena->arrived, memory_order_acquire) < count) {
+        for (uint32_t i = 0; i < count; i++) {
+            siginfo_t ended = {.si_pid = 0};
+            if (waitid(P_PID, (id_t)pids[i], &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                ended.si_pid != 0) {
+                return complain("worker %u ended before its time", i);
+            }
+        }
+        if (interrupted()) {
+            return complain("interrupted");
+        }
+        if (now_ns() > give_up_ns) {
+            return complain("a round did not end: a worker waits for ever");
+        }
+        pause_ns(look_ns);
+    }
+    return 0;
+}
+
+static void start_phase(struct arena *arena)
+{
+    /* relaxed, both: the workers sleep, and the release below publishes them */
+    atomic_store_explicit(&arena->arrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&arena->stop, 0, memory_order_relaxed);
+    /* release: pairs with the acquire in arrive_and_wait */
+    atomic_fetch_add_explicit(&arena->phase, 1, memory_order_release);
+    syscall(SYS_futex, &arena->phase, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- in a worker: one pair ---- */
+
+static enum peer_mode choose_mode(struct worker *worker)
+{
+    if (worker->load->reader_percent == 0) {
+        return PEER_EXCLUSIVE;
+    }
+    worker->random ^= worker->random << 13;
+    worker->random ^= worker->random >> 17;
+    worker->random ^= worker->random << 5;
+    return worker->random % 100 < worker->load->reader_percent ? PEER_SHARED : PEER_EXCLUSIVE;
+}
+
+static int open_fresh(struct worker *worker, void **out_lock)
+{
+    char name[PEER_NAME_MAX];
+    snprintf(name, sizeof(name), "%s-%u-%llu", worker->load->tag, worker->index,
+             (unsigned long long)worker->names_used++);
+    return worker->run->kind->open(worker->client, name, out_lock);
+}
+
+/* What happens between acquire and release, timed. */
+static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token, int64_t start_ns)
+{
+    struct guard *guard = worker->guard;
+    struct place *place = worker->place;
+    int64_t had_ns = now_ns();
+    uint64_t last = guard->last;
+    int64_t left_ns = guard->left_ns;
+    guard_enter(guard, worker->index, mode, token, &place->findings);
+    histogram_record(&place->wait, had_ns - start_ns);
+    if (mode == PEER_EXCLUSIVE && last != 0 && last != worker->index + 1) {
+        histogram_record(&place->handover, had_ns - left_ns);
+    }
+    place->exclusive += mode == PEER_EXCLUSIVE ? 1 : 0;
+    guard_leave(guard, worker->index, mode, &place->findings);
+    if (mode == PEER_EXCLUSIVE) {
+        guard->left_ns = now_ns();
+    }
+}
+
+/* One pair; its latency counts from start_ns. -1 after complain(). */
+static int timed_pair(struct worker *worker, int64_t start_ns)
+{
+    const struct peer_kind *kind = worker->run->kind;
+    bool fresh = worker->load->names == LOAD_FRESH;
+    enum peer_mode mode = choose_mode(worker);
+    void *lock = worker->lock;
+    uint64_t token = 0;
+    if (fresh && open_fresh(worker, &lock) != 0) {
+        return -1;
+    }
+    int had = kind->acquire(lock, mode, acquire_timeout_ns, &token);
+    int result = had;
+    if (had == PEER_OK) {
+        be_inside(worker, mode, fresh ? 0 : token, start_ns);
+        result = kind->release(lock);
+        worker->place->holds_lost += result == PEER_LOST ? 1 : 0;
+    }
+    worker->place->timeouts += had == PEER_NOT_IN_TIME ? 1 : 0;
+    if (fresh) {
+        kind->close(lock);
+    }
+    histogram_record(&worker->place->pair, now_ns() - start_ns);
+    worker->place->pairs++;
+    return result < 0 ? -1 : 0;
+}
+
+/* ---- in a worker: the loops ---- */
+
+static bool is_stopped(const struct worker *worker)
+{
+    /* relaxed: it only has to be seen soon; counts travel by the barrier */
+    return atomic_load_explicit(&worker->arena->stop, memory_order_relaxed) != 0;
+}
+
+/* Own locks, as many pairs as possible: no clock is read, so that a lock of some ten nanoseconds
+ * is not measured as the clock's. */
+static int untimed_loop(struct worker *worker)
+{
+    const struct peer_kind *kind = worker->run->kind;
+    struct place *place = worker->place;
+    struct guard *guard = worker->guard;
+    void *lock = worker->lock;
+    uint64_t pairs = 0;
+    int result = 0;
+    while (result == 0 && !is_stopped(worker)) {
+        uint64_t token = 0;
+        result = kind->acquire(lock, PEER_EXCLUSIVE, acquire_timeout_ns, &token);
+        if (result == PEER_OK) {
+            guard_enter(guard, worker->index, PEER_EXCLUSIVE, token, &place->findings);
+            guard_leave(guard, worker->index, PEER_EXCLUSIVE, &place->findings);
+            result = kind->release(lock);
+            pairs++;
+        }
+    }
+    place->pairs += pairs;
+    place->exclusive += pairs;
+    return result == PEER_OK ? 0 : complain("a lock that nobody else wants was not had");
+}
+
+static int closed_loop(struct worker *worker)
+{
+    while (!is_stopped(worker)) {
+        if (timed_pair(worker, now_ns()) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Sleeps until shortly before, then looks at the clock. */
+static void await_instant(const struct worker *worker, int64_t instant_ns)
+{
+    int64_t left_ns;
+    while ((left_ns = instant_ns - now_ns()) > 0 && !is_stopped(worker)) {
+        if (left_ns > spin_ns) {
+            struct timespec nap = {(left_ns - spin_ns) / second_ns,
+                                   (left_ns - spin_ns) % second_ns};
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+/*
+ * Pairs at their intended instants until those of the measuring are all done. When the bench ends
+ * the round before that, what should have begun and did not counts with what it had waited by then.
+ */
+static int open_loop(struct worker *worker, int64_t duration_ns)
+{
+    const double step_ns = (double)second_ns * worker->load->workers / worker->load->rate;
+    const int64_t begin_ns = now_ns() + (int64_t)(step_ns * worker->index / worker->load->workers);
+    const uint64_t count = (uint64_t)((double)duration_ns / step_ns);
+    for (uint64_t k = 0; k < count; k++) {
+        int64_t intended_ns = begin_ns + (int64_t)((double)k * step_ns);
+        await_instant(worker, intended_ns);
+        if (is_stopped(worker)) {
+            int64_t waited_ns = now_ns() - intended_ns;
+            if (waited_ns <= 0) {
+                return 0;
+            }
+            histogram_record(&worker->place->pair, waited_ns);
+            histogram_record(&worker->place->wait, waited_ns);
+        } else if (timed_pair(worker, intended_ns) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int work(struct worker *worker, int64_t duration_ns)
+{
+    if (worker->load->rate > 0) {
+        return open_loop(worker, duration_ns);
+    }
+    return worker->load->names == LOAD_OWN ? untimed_loop(worker) : closed_loop(worker);
+}
+
+/* ---- in a worker: its life ---- */
+
+/* With four processors or more, clients keep to the upper half of them; a lone client keeps to the
+ * last one in any case. */
+static void pin(uint32_t index, uint32_t workers)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (workers == 1 && processors >= 2) {
+        CPU_SET((size_t)processors - 1, &set);
+    } else if (processors >= 4) {
+        CPU_SET((size_t)(processors / 2 + (long)index % (processors - processors / 2)), &set);
+    } else {
+        return;
+    }
+    if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+        complain("sched_setaffinity: %s; not pinned", strerror(errno));
+    }
+}
+
+static int worker_begin(struct worker *worker)
+{
+    const struct load *load = worker->load;
+    const struct peer_kind *kind = worker->run->kind;
+    char name[PEER_NAME_MAX];
+    pin(worker->index, load->workers);
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    if (kind->connect(worker->run, worker->index % load->hosts, &worker->client) != 0) {
+        return -1;
+    }
+    if (load->names == LOAD_FRESH) {
+        return 0;
+    }
+    if (load->names == LOAD_OWN) {
+        snprintf(name, sizeof(name), "%s-%u", load->tag, worker->index);
+    } else {
+        snprintf(name, sizeof(name), "%s", load->tag);
+    }
+    return kind->open(worker->client, name, &worker->lock);
+}
+
+static void forget_counts(struct place *place)
+{
+    uint64_t exclusive = place->exclusive;
+    struct guard_findings findings = place->findings;
+    memset(place, 0, sizeof(*place));
+    place->exclusive = exclusive;
+    place->findings = findings; /* what is broken is broken in the warm-up, too */
+    place->findings.handovers = 0;
+}
+
+static _Noreturn void worker_main(struct worker *worker, pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent ||
+        signal(SIGINT, SIG_IGN) == SIG_ERR || signal(SIGTERM, SIG_DFL) == SIG_ERR ||
+        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        _exit(1);
+    }
+    if (worker_begin(worker) != 0) {
+        _exit(1);
+    }
+    arrive_and_wait(worker->arena, 0);
+    if (work(worker, worker->load->warm_ns) != 0) {
+        _exit(1);
+    }
+    arrive_and_wait(worker->arena, 1);
+    forget_counts(worker->place);
+    arrive_and_wait(worker->arena, 2);
+    if (work(worker, worker->load->measure_ns) != 0) {
+        _exit(1);
+    }
+    arrive_and_wait(worker->arena, 3);
+    if (worker->lock != NULL) {
+        worker->run->kind->close(worker->lock);
+    }
+    worker->run->kind->disconnect(worker->client);
+    _exit(0);
+}
+
+/* ---- in the bench ---- */
+
+/* One phase of work: a closed loop is ended by the flag; an open one ends by itself, or by the flag
+ * when it took three times as long. */
+static int run_phase(struct arena *arena, const struct load *load, const pid_t *pids,
+                     int64_t duration_ns, int64_t *out_took_ns)
+{
+    int64_t begin_ns = now_ns();
+    start_phase(arena);
+    pause_ns(duration_ns);
+    int64_t took_ns = now_ns() - begin_ns;
+    /* acquire: pairs with the release in arrive_and_wait */
+    while (load->rate > 0 && took_ns < 3 * duration_ns && !interrupted() &&
+           atomic_load_explicit(&arena->arrived, memory_order_acquire) < load->workers) {
+        pause_ns(look_ns);
+        took_ns = now_ns() - begin_ns;
+    }
+    /* relaxed: see is_stopped */
+    atomic_store_explicit(&arena->stop, 1, memory_order_relaxed);
+    *out_took_ns = took_ns;
+    return await_arrivals(arena, pids, load->workers);
+}
+
+static int run_phases(struct peer_run *run, struct arena *arena, const struct load *load,
+                      const pid_t *pids, struct load_result *out)
+{
+    int64_t ignored_ns;
+    if (await_arrivals(arena, pids, load->workers) != 0 ||
+        run_phase(arena, load, pids, load->warm_ns, &ignored_ns) != 0) {
+        return -1;
+    }
+    start_phase(arena); /* they forget what the warm-up counted */
+    if (await_arrivals(arena, pids, load->workers) != 0) {
+        return -1;
+    }
+    int64_t cpu_before_ns = peer_cpu_ns(run);
+    if (run_phase(arena, load, pids, load->measure_ns, &out->took_ns) != 0) {
+        return -1;
+    }
+    out->cpu_ns = peer_cpu_ns(run) - cpu_before_ns;
+    start_phase(arena); /* they leave */
+    return 0;
+}
+
+static void sum_up(const struct arena *arena, const struct load *load, struct load_result *out)
+{
+    uint64_t exclusive = 0;
+    uint64_t sums = 0;
+    out->least = UINT64_MAX;
+    for (uint32_t i = 0; i < load->workers; i++) {
+        const struct place *place = &arena->places[i];
+        out->pairs += place->pairs;
+        out->least = place->pairs < out->least ? place->pairs : out->least;
+        out->most = place->pairs > out->most ? place->pairs : out->most;
+        out->handovers += place->findings.handovers;
+        out->strangers += place->findings.strangers;
+        out->tokens_not_rising += place->findings.tokens_not_rising;
+        out->timeouts += place->timeouts;
+        out->holds_lost += place->holds_lost;
+        exclusive += place->exclusive;
+        sums += arena->guards[i].guard.sum;
+        histogram_add(&out->pair, &place->pair);
+        histogram_add(&out->wait, &place->wait);
+        histogram_add(&out->handover, &place->handover);
+    }
+    out->lost_updates = exclusive - sums;
+}
+
+static int start_workers(struct peer_run *run, struct arena *arena, const struct load *load,
+                         pid_t *pids, uint32_t *out_started)
+{
+    pid_t parent = getpid();
+    fflush(NULL);
+    for (uint32_t i = 0; i < load->workers; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct worker worker = {
+                .run = run,
+                .load = load,
+                .arena = arena,
+                .place = &arena->places[i],
+                .guard = &arena->guards[load->names == LOAD_SAME ? 0 : i].guard,
+                .index = i,
+                .random = 2463534242u + i,
+            };
+            worker_main(&worker, parent);
+        }
+        if (pid < 0) {
+            return complain("fork: %s", strerror(errno));
+        }
+        pids[(*out_started)++] = pid;
+    }
+    return 0;
+}
+
+int load_run(struct peer_run *run, const struct load *load, struct load_result *out)
+{
+    pid_t pids[LOAD_WORKERS_MAX] = {0};
+    uint32_t started = 0;
+    memset(out, 0, sizeof(*out));
+    if (load->workers == 0 || load->workers > LOAD_WORKERS_MAX || load->hosts == 0) {
+        return complain("a load of %u workers on %u hosts", load->workers, load->hosts);
+    }
+    struct arena *arena = mmap(NULL, sizeof(*arena), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (arena == MAP_FAILED) {
+        return complain("mmap: %s", strerror(errno));
+    }
+    int result = start_workers(run, arena, load, pids, &started);
+    if (result == 0) {
+        result = run_phases(run, arena, load, pids, out);
+    }
+    for (uint32_t i = 0; i < started; i++) {
+        if (result != 0) {
+            kill(pids[i], SIGKILL);
+        }
+        waitpid(pids[i], NULL, 0);
+    }
+    if (result == 0) {
+        sum_up(arena, load, out);
+    }
+    munmap(arena, sizeof(*arena));
+    return result;
+}
+
+double load_clock_cost_ns(void)
+{
+    enum { READINGS = 100000 };
+    int64_t begin_ns = now_ns();
+    for (int i = 0; i < READINGS - 1; i++) {
+        (void)now_ns();
+    }
+    return (double)(now_ns() - begin_ns) / READINGS;
+}

@@ -1,0 +1,163 @@
+/*
+ * A robust, process-shared pthread mutex of glibc in shared memory: what a program would use whose
+ * processes trust each other and share one host. A holder that dies is seen by the next one, who
+ * sets it right. No server, no lease, no token, no names: a name is a place in the mapping here.
+ *
+ * glibc keeps a list of the robust mutexes that a thread holds, so they live in a mapping that
+ * start() makes and workers inherit.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "kinds.h"
+
+enum { PLACES = 1 << 10 }; /* names of one run of all cases: they are never given back */
+
+struct place {
+    alignas(64) pthread_mutex_t mutex;
+    alignas(64) char name[PEER_NAME_MAX]; /* "": free */
+};
+
+struct table {
+    pthread_mutex_t mutex; /* of the names */
+    struct place places[PLACES];
+};
+
+static int mutex_missing(char why[PEER_WHY_MAX])
+{
+    why[0] = '\0';
+    return 0;
+}
+
+static int init_robust(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    if (pthread_mutexattr_init(&attributes) != 0) {
+        return complain("pthread_mutexattr_init failed");
+    }
+    int error = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    error = error != 0 ? error : pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    error = error != 0 ? error : pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    return error == 0 ? 0 : complain("a robust mutex: %s", strerror(error));
+}
+
+static int mutex_start(struct peer_run *run)
+{
+    struct table *table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table == MAP_FAILED) {
+        return complain("mmap: %s", strerror(errno));
+    }
+    run->state = table;
+    return init_robust(&table->mutex);
+}
+
+static void mutex_stop(struct peer_run *run)
+{
+    if (run->state != NULL) {
+        munmap(run->state, sizeof(struct table));
+        run->state = NULL;
+    }
+}
+
+static int mutex_connect(struct peer_run *run, uint32_t host, void **out_client)
+{
+    (void)host;
+    *out_client = run->state;
+    return 0;
+}
+
+static void mutex_disconnect(void *client)
+{
+    (void)client;
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (const char *c = name; *c != '\0'; c++) {
+        hash = (hash ^ (uint8_t)*c) * 16777619u;
+    }
+    return hash;
+}
+
+/* Locks it; a dead holder's lock is set right and taken. */
+static int lock_robust(pthread_mutex_t *mutex, bool wait)
+{
+    int error = wait ? pthread_mutex_lock(mutex) : pthread_mutex_trylock(mutex);
+    if (error == EOWNERDEAD) {
+        error = pthread_mutex_consistent(mutex);
+    }
+    return error;
+}
+
+/* Finds the name's place, or makes one. */
+static int mutex_open(void *client, const char *name, void **out_lock)
+{
+    struct table *table = client;
+    uint32_t at = hash_of(name) % PLACES;
+    int result = -1;
+    if (lock_robust(&table->mutex, true) != 0) {
+        return complain("the table's mutex cannot be had");
+    }
+    for (uint32_t tries = 0; tries < PLACES; tries++, at = (at + 1) % PLACES) {
+        struct place *place = &table->places[at];
+        if (place->name[0] == '\0' && init_robust(&place->mutex) == 0) {
+            snprintf(place->name, sizeof(place->name), "%s", name);
+        }
+        if (strcmp(place->name, name) == 0) {
+            *out_lock = &place->mutex;
+            result = 0;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&table->mutex);
+    return result == 0 ? 0 : complain("no place for another mutex");
+}
+
+static void mutex_close(void *lock)
+{
+    (void)lock;
+}
+
+static int mutex_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
+{
+    (void)mode;
+    *out_token = 0;
+    int error = lock_robust(lock, timeout_ns != 0);
+    return error == 0       ? PEER_OK
+           : error == EBUSY ? PEER_NOT_IN_TIME
+                            : complain("pthread_mutex_lock: %s", strerror(error));
+}
+
+static int mutex_release(void *lock)
+{
+    int error = pthread_mutex_unlock(lock);
+    return error == 0 ? PEER_OK : complain("pthread_mutex_unlock: %s", strerror(error));
+}
+
+const struct peer_kind peer_mutex = {
+    .name = "mutex",
+    .title = "robust pthread mutex",
+    .durability = "none: in memory",
+    .fairness = "One host and one mapping only. No names of its own: a table under a mutex of its "
+                "own gives a name its place. Whoever runs may take it again (no order).",
+    .features = PEER_NO_NAMES,
+    .hosts = 1,
+    .missing = mutex_missing,
+    .start = mutex_start,
+    .stop = mutex_stop,
+    .connect = mutex_connect,
+    .disconnect = mutex_disconnect,
+    .open = mutex_open,
+    .close = mutex_close,
+    .acquire = mutex_acquire,
+    .release = mutex_release,
+};

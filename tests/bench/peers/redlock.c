@@ -1,0 +1,305 @@
+/*
+ * Redlock over three or five Redis on TCP ports of the loopback, the fastest way its rules allow:
+ * a request goes to all servers at once and the call is over when a majority has answered; answers
+ * that come later are read before the next request's. A hold counts only if a majority said OK
+ * within its validity time: the lease less the time that asking took, less the drift (1 % and
+ * 2 ms). Who fails deletes what it has everywhere, then pauses and tries again.
+ *
+ * Each server answers in the order of its requests, so an answer is known by its number.
+ */
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kinds.h"
+#include "redis_server.h"
+
+enum { REDLOCK_MAX = 5 };
+
+static const int64_t answer_timeout_ns = INT64_C(2000000000);
+
+struct link {
+    redisContext *context;
+    uint64_t asked;
+    uint64_t answered;
+};
+
+struct client {
+    struct redis_client common;
+    struct link links[REDLOCK_MAX];
+    size_t count;
+    int64_t lease_ns;
+};
+
+struct lock {
+    struct client *client;
+    char name[PEER_NAME_MAX];
+    char value[REDIS_NONCE_SIZE];
+    int64_t until_ns;
+};
+
+static int start3(struct peer_run *run)
+{
+    return redis_start(run, 3, false, true);
+}
+
+static int start3_append(struct peer_run *run)
+{
+    return redis_start(run, 3, true, true);
+}
+
+static int start5(struct peer_run *run)
+{
+    return redis_start(run, 5, false, true);
+}
+
+static int start5_append(struct peer_run *run)
+{
+    return redis_start(run, 5, true, true);
+}
+
+static void redlock_disconnect(void *arg)
+{
+    struct client *client = arg;
+    for (size_t i = 0; i < client->count; i++) {
+        if (client->links[i].context != NULL) {
+            redisFree(client->links[i].context);
+        }
+    }
+    free(client);
+}
+
+static int redlock_connect(struct peer_run *run, uint32_t host, void **out_client)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    (void)host;
+    if (client == NULL) {
+        return complain("no memory");
+    }
+    client->lease_ns = run->lease_ns;
+    client->count = run->server_count;
+    for (size_t i = 0; i < client->count; i++) {
+        client->links[i].context = redis_reach(run, i, &client->common);
+        if (client->links[i].context == NULL) {
+            redlock_disconnect(client);
+            return -1;
+        }
+    }
+    *out_client = client;
+    return 0;
+}
+
+static int redlock_open(void *client, const char *name, void **out_lock)
+{
+    struct lock *lock = calloc(1, sizeof(*lock));
+    if (lock == NULL) {
+        return complain("no memory");
+    }
+    lock->client = client;
+    snprintf(lock->name, sizeof(lock->name), "%s", name);
+    *out_lock = lock;
+    return 0;
+}
+
+static void redlock_close(void *lock)
+{
+    free(lock);
+}
+
+/* ---- one question to all ---- */
+
+struct count {
+    size_t yes;
+    size_t no;
+};
+
+/* A server that is gone answers no, and is not asked again. */
+static void lose(struct link *link)
+{
+    redisFree(link->context);
+    link->context = NULL;
+}
+
+/* Hands what was appended to the kernel. */
+static void send_all(struct client *client)
+{
+    for (size_t i = 0; i < client->count; i++) {
+        struct link *link = &client->links[i];
+        int done = 0;
+        while (link->context != NULL && done == 0) {
+            if (redisBufferWrite(link->context, &done) != REDIS_OK) {
+                lose(link);
+            }
+        }
+        link->asked++;
+    }
+}
+
+static bool is_yes(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STATUS ||
+           (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1);
+}
+
+/* Reads what a server sent; counts the answer to its last request. */
+static void read_answers(struct link *link, struct count *count)
+{
+    void *reply = NULL;
+    if (redisBufferRead(link->context) != REDIS_OK) {
+        lose(link);
+        count->no++;
+        return;
+    }
+    while (redisGetReplyFromReader(link->context, &reply) == REDIS_OK && reply != NULL) {
+        link->answered++;
+        if (link->answered == link->asked) {
+            count->yes += is_yes(reply) ? 1 : 0;
+            count->no += is_yes(reply) ? 0 : 1;
+        }
+        freeReplyObject(reply);
+        reply = NULL;
+    }
+}
+
+/* Until a majority said yes, or none can any more. */
+static struct count await_majority(struct client *client)
+{
+    const size_t majority = client->count / 2 + 1;
+    const int64_t give_up_ns = now_ns() + answer_timeout_ns;
+    struct count count = {0, 0};
+    for (size_t i = 0; i < client->count; i++) {
+        count.no += client->links[i].context == NULL ? 1 : 0;
+    }
+    while (count.yes < majority && count.no < client->count - majority + 1 &&
+           now_ns() < give_up_ns) {
+        struct pollfd polls[REDLOCK_MAX];
+        struct link *links[REDLOCK_MAX];
+        nfds_t waiting = 0;
+        for (size_t i = 0; i < client->count; i++) {
+            struct link *link = &client->links[i];
+            if (link->context != NULL && link->answered < link->asked) {
+                polls[waiting] = (struct pollfd){.fd = link->context->fd, .events = POLLIN};
+                links[waiting++] = link;
+            }
+        }
+        if (poll(polls, waiting, 100) <= 0) {
+            continue;
+        }
+        for (nfds_t i = 0; i < waiting; i++) {
+            if (polls[i].revents != 0) {
+                read_answers(links[i], &count);
+            }
+        }
+    }
+    return count;
+}
+
+static struct count ask_set(struct lock *lock)
+{
+    struct client *client = lock->client;
+    for (size_t i = 0; i < client->count; i++) {
+        if (client->links[i].context != NULL) {
+            redisAppendCommand(client->links[i].context, "SET %s %s NX PX %lld", lock->name,
+                               lock->value, (long long)(client->lease_ns / 1000000));
+        }
+    }
+    send_all(client);
+    return await_majority(client);
+}
+
+static struct count ask_delete(struct lock *lock)
+{
+    struct client *client = lock->client;
+    for (size_t i = 0; i < client->count; i++) {
+        if (client->links[i].context != NULL) {
+            redisAppendCommand(client->links[i].context, "EVALSHA %s 1 %s %s", client->common.sha,
+                               lock->name, lock->value);
+        }
+    }
+    send_all(client);
+    return await_majority(client);
+}
+
+/* ---- the lock ---- */
+
+static int redlock_acquire(void *arg, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
+{
+    struct lock *lock = arg;
+    struct client *client = lock->client;
+    const int64_t begin_ns = now_ns();
+    const int64_t drift_ns = client->lease_ns / 100 + 2000000;
+    (void)mode;
+    *out_token = 0;
+    do {
+        redis_next_nonce(&client->common);
+        snprintf(lock->value, sizeof(lock->value), "%s", client->common.nonce);
+        int64_t asked_ns = now_ns();
+        struct count count = ask_set(lock);
+        lock->until_ns = asked_ns + client->lease_ns - drift_ns;
+        if (count.yes > client->count / 2 && now_ns() < lock->until_ns) {
+            return PEER_OK;
+        }
+        ask_delete(lock);
+        if (timeout_ns != 0) {
+            redis_pause(&client->common);
+        }
+    } while (timeout_ns < 0 || now_ns() - begin_ns < timeout_ns);
+    return PEER_NOT_IN_TIME;
+}
+
+static int redlock_release(void *arg)
+{
+    struct lock *lock = arg;
+    return ask_delete(lock).yes > lock->client->count / 2 ? PEER_OK : PEER_LOST;
+}
+
+static int redlock_held(void *lock)
+{
+    return now_ns() < ((struct lock *)lock)->until_ns ? PEER_OK : PEER_LOST;
+}
+
+#define REDLOCK                                                                                    \
+    .fairness = "All are asked at once; acquire and release are over with a majority's answers. "  \
+                "Nobody is told of a release: a waiter tries again after 0.5 to 1.5 ms, in no "    \
+                "order. No fencing token.",                                                        \
+    .packages = "redis-tools libhiredis-dev",                                                      \
+    .features = PEER_ACROSS_HOSTS | PEER_HAS_LEASE | PEER_IS_SERVICE, .hosts = 2,                  \
+    .missing = redis_missing, .stop = redis_stop, .await = redis_await,                            \
+    .connect = redlock_connect, .disconnect = redlock_disconnect, .open = redlock_open,            \
+    .close = redlock_close, .acquire = redlock_acquire, .release = redlock_release,                \
+    .held = redlock_held
+
+const struct peer_kind peer_redlock3 = {
+    .name = "redlock3",
+    .title = "Redlock, 3 Redis in memory",
+    .durability = "none: a restart forgets all",
+    .start = start3,
+    REDLOCK,
+};
+
+const struct peer_kind peer_redlock3_aof = {
+    .name = "redlock3-aof",
+    .title = "Redlock, 3 Redis, appendfsync always",
+    .durability = "flushed by two of three",
+    .start = start3_append,
+    REDLOCK,
+};
+
+const struct peer_kind peer_redlock5 = {
+    .name = "redlock5",
+    .title = "Redlock, 5 Redis in memory",
+    .durability = "none: a restart forgets all",
+    .start = start5,
+    REDLOCK,
+};
+
+const struct peer_kind peer_redlock5_aof = {
+    .name = "redlock5-aof",
+    .title = "Redlock, 5 Redis, appendfsync always",
+    .durability = "flushed by three of five",
+    .start = start5_append,
+    REDLOCK,
+};

@@ -1,0 +1,109 @@
+/*
+ * Plots of results, drawn by gnuplot: one SVG a case with histograms (latency by percentile, both
+ * axes logarithmic, as HdrHistogram's plots are), and one a case with time lines.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "results_store.h"
+
+static const char preamble[] =
+    "set terminal svg size 900,560 dynamic font 'sans-serif,13' background rgb 'white'\n"
+    "set key outside right\nset grid\nset logscale y\n"
+    "set format y '%.0s %cs'\n"; /* values are in seconds: 1 ms, 10 us */
+
+static bool has_histogram(const struct results_row *row)
+{
+    return row->histogram_count > 0 && row->histograms[0]->total > 0;
+}
+
+/* One line for each bucket that has values: 1/(1-share), seconds. */
+static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
+                           const struct histogram *histogram)
+{
+    uint64_t seen = 0;
+    fprintf(gnuplot, "$data%zu << END\n", at);
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        if (histogram->counts[i] != 0) {
+            double share = ((double)seen + (double)histogram->counts[i] / 2) /
+                           (double)histogram->total;
+            seen += histogram->counts[i];
+            fprintf(gnuplot, "%.6g %.6g\n", 1 / (1 - share), (double)histogram_highest(i) / 1e9);
+        }
+    }
+    fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, label);
+}
+
+static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
+{
+    fprintf(gnuplot, "$data%zu << END\n", at);
+    for (size_t p = 0; p < row->point_count; p++) {
+        const struct results_point *point = &row->points[p];
+        bool other = p > 0 && row->points[p - 1].line != point->line;
+        fprintf(gnuplot, "%s%.6f %.9f\n", other ? "\n" : "", (double)point->at_ns / 1e9,
+                (double)point->value_ns / 1e9);
+    }
+    fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);
+}
+
+static void plot_all(FILE *gnuplot, size_t count, const char *style)
+{
+    for (size_t i = 0; i < count; i++) {
+        fprintf(gnuplot, "%s $data%zu using 1:2 with %s title label%zu", i == 0 ? "plot" : ",", i,
+                style, i);
+    }
+    fputs("\n", gnuplot);
+}
+
+static int plot_table(const struct results_table *table, const char *directory, bool time_line)
+{
+    size_t count = 0;
+    for (size_t r = 0; r < table->row_count; r++) {
+        const struct results_row *row = &table->rows[r];
+        count += (time_line ? row->point_count > 0 : has_histogram(row)) ? 1 : 0;
+    }
+    if (count == 0) {
+        return 0;
+    }
+    FILE *gnuplot = popen("gnuplot", "we");
+    if (gnuplot == NULL) {
+        return complain("gnuplot: %s", strerror(errno));
+    }
+    fputs(preamble, gnuplot);
+    fprintf(gnuplot, "set output '%s/%s%s.svg'\nset title '%s'\n", directory, table->name,
+            time_line ? "-time" : "", table->what);
+    fputs(time_line ? "set xlabel 'seconds'\n"
+                    : "set logscale x\nset xlabel 'percentile'\n"
+                      "set xtics ('0' 1, '50' 2, '90' 10, '99' 100, '99.9' 1000, '99.99' 10000)\n",
+          gnuplot);
+    count = 0;
+    for (size_t r = 0; r < table->row_count; r++) {
+        const struct results_row *row = &table->rows[r];
+        if (time_line && row->point_count > 0) {
+            plot_points(gnuplot, row, count++);
+        } else if (!time_line && has_histogram(row)) {
+            plot_histogram(gnuplot, row->peer, count++, row->histograms[0]);
+        }
+    }
+    plot_all(gnuplot, count, time_line ? "points pointtype 7 pointsize 0.3" : "lines linewidth 2");
+    int status = pclose(gnuplot);
+    return status == 0 ? 0 : complain("gnuplot failed for %s (is it there?)", table->name);
+}
+
+int results_plot(const struct results *results, const char *directory)
+{
+    int result = 0;
+    if (mkdir(directory, 0755) != 0 && errno != EEXIST) {
+        return complain("%s: %s", directory, strerror(errno));
+    }
+    for (size_t t = 0; t < results->table_count; t++) {
+        if (plot_table(&results->tables[t], directory, false) != 0 ||
+            plot_table(&results->tables[t], directory, true) != 0) {
+            result = -1;
+        }
+    }
+    return result;
+}
