@@ -46,6 +46,9 @@ static void operation_send(void *arg, const struct message_agent *to, const stru
                  index == AGENTS ? "nobody" : "itself");
     }
     watch_sent(agent, index, message);
+    if (message->kind == MESSAGE_ACQUIRE) {
+        order_asked(message);
+    }
     net_send(agent->index, index, message);
     sim_point();
 }

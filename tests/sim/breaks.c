@@ -11,10 +11,10 @@ bool sim_waits_for_disk(enum message_kind kind, bool own);
 
 enum breaking broken;
 const char *const break_names[] = {
-    "nothing", "lock-delay", "tokens",      "dead-holders", "wake",   "commit",
-    "readers", "told-first", "own-vote",    "promise",      "ballot", "majority",
-    "read",    "adopt",      "old-store",   "lapse",        "mark",   "ack",
-    "lease",   "version",    "death-delay", "floor",        NULL};
+    "nothing",    "lock-delay", "tokens",  "dead-holders", "wake",       "commit",  "readers",
+    "told-first", "own-vote",   "promise", "ballot",       "majority",   "read",    "adopt",
+    "old-store",  "lapse",      "mark",    "ack",          "lease",      "version", "death-delay",
+    "floor",      "order",      "waited",  "queue",        "hand-overs", NULL};
 
 bool breaks_choose(const char *name)
 {
@@ -31,6 +31,7 @@ bool real_hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holde
                     int64_t closed_until_ns);
 void real_hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                     uint64_t token_first, uint64_t token_last);
+void real_hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 bool real_hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
@@ -44,6 +45,11 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
                uint64_t token_first, uint64_t token_last)
 {
     real_hfi_grant(agent, slot, mode, broken == BREAK_TOKENS ? 1 : token_first, token_last);
+}
+
+void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers)
+{
+    real_hfi_recall(agent, slot, broken == BREAK_HAND_OVERS ? UINT32_MAX : handovers);
 }
 
 /* Votes are told, or counted, before they are durable. */

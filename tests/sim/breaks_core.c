@@ -97,9 +97,26 @@ void session_mark(struct quorum *quorum, const struct message *message)
     real_session_mark(quorum, message);
 }
 
+/* A coordinator serves who came last, or does not believe who says how long it has waited. */
+static void acquire(struct quorum *quorum, const struct message *message)
+{
+    struct message changed;
+    message_copy(&changed, message);
+    if (broken == BREAK_ORDER) {
+        changed.as.acquire.waited_ms = (uint32_t)(2 * (quorum->now_ns / SIM_MS));
+    } else if (broken == BREAK_WAITED) {
+        changed.as.acquire.waited_ms = 0;
+    }
+    order_request(quorum, message, &changed);
+}
+
 /* A give-back is for whatever version the register has by now. */
 void work_request(struct quorum *quorum, const struct message *message)
 {
+    if (message->kind == MESSAGE_ACQUIRE) {
+        acquire(quorum, message);
+        return;
+    }
     const struct message_give_back *back = &message->as.give_back;
     uint32_t name = message->kind == MESSAGE_GIVE_BACK
                         ? names_find(quorum->names, back->name.bytes, back->name.length)

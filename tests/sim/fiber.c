@@ -187,6 +187,7 @@ void fiber_futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeou
                          ? INT64_MAX
                          : all.now_ns + timeout_ns;
     fiber->state = FIBER_ASLEEP;
+    fiber->asleep_ns = all.now_ns;
     to_scheduler(fiber);
     fiber->futex = NULL;
 }

@@ -31,6 +31,7 @@ struct fiber {
     bool stopped; /* as by SIGSTOP, until resumes_ns */
     int64_t resumes_ns;
     int64_t wake_ns;
+    int64_t asleep_ns; /* ASLEEP: since when */
     const void *futex;
     void (*run)(void *arg);
     void *arg;

@@ -245,6 +245,7 @@ static void world_make(const struct run *run)
     faults_draw();
     check_reset();
     watch_reset();
+    order_reset();
     net_reset();
     for (uint32_t i = 0; i < world.agent_count; i++) {
         struct sim_agent *agent = &world.agents[i];

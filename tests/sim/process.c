@@ -247,6 +247,7 @@ static void reopen(struct sim_process *process, struct sim_handle *handle)
 
 static void took(struct sim_process *process, struct sim_handle *handle)
 {
+    order_took(process, handle);
     handle->hold = check_held(process, handle);
     handle->holds = handle->hold != UINT32_MAX;
     handle->served = handle->served || world.healing;
@@ -313,6 +314,9 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
         }
         struct hfi_actor actor = actor_of(process, handle);
         struct hfi_request request = request_of(handle);
+        if (broken == BREAK_QUEUE) {
+            actor.region->slots[handle->slot].ticket_next -= 2;
+        }
         enum hfi_outcome outcome = shared ? hfi_wait_shared(&actor, &request, &patience,
                                                             &handle->ticket, &handle->held)
                                           : hfi_wait_exclusive(&actor, &request, &patience,
@@ -330,6 +334,7 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
 static void take(struct sim_process *process, struct sim_handle *handle)
 {
     bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
+    process->takes_ns = sim_now();
     if (region_of(process, handle)->header->abandoned) {
         reopen(process, handle);
         return;
@@ -407,6 +412,7 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
     struct hfi_patience patience = {.deadline_ns = now_of(process) + 20 * SIM_MS,
                                     .cancel = &process->cancel,
                                     .cancel_seen = process->cancel};
+    process->takes_ns = 0;
     if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
         check_released(handle->hold);
         took(process, handle);

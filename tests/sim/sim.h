@@ -11,6 +11,7 @@
  *   process.c  a process: runs the real lock word code, speaks frames, dies, stops, hangs up
  *   check.c    what must be true of holds, told from outside
  *   watch.c    what must be true of messages and disks, told from outside
+ *   order.c    in which order locks are to be served, told from outside
  *   faults.c   what a seed allows, and when it happens; healing
  *   breaks.c   rules that are broken on purpose, to see the checks fail; breaks_core.c
  *   main.c     seeds and the command line
@@ -254,6 +255,7 @@ struct sim_process {
     uint64_t last_request;
     enum hfi_frame_kind asking; /* for what it waits; 0: for nothing */
     _Atomic uint32_t cancel;
+    int64_t takes_ns; /* when it began to take what it takes; 0: it does not wait its turn */
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
     int32_t region_came; /* with the latest REGION */
@@ -423,6 +425,17 @@ void watch_held(const struct sim_agent *agent, uint32_t lock);
 /* Before anybody is told this deadline, by the agent's clock. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
 
+/* ---- order.c ---- */
+
+void order_reset(void);
+/* A host sends this ACQUIRE, perhaps again. */
+void order_asked(const struct message *message);
+/* A request comes to a coordinator, who is given the changed one. */
+void order_request(struct quorum *quorum, const struct message *message,
+                   const struct message *changed);
+/* A call returned HELD. */
+void order_took(const struct sim_process *process, const struct sim_handle *handle);
+
 /* ---- faults.c ---- */
 
 /* NULL: there are no more. */
@@ -469,6 +482,10 @@ enum breaking {
     BREAK_VERSION,     /* a give-back's version is ignored */
     BREAK_DEATH_DELAY, /* no lock-delay behind a dead session */
     BREAK_FLOOR,       /* checkpoints forget their floor */
+    BREAK_ORDER,       /* a coordinator serves who came last */
+    BREAK_WAITED,      /* it ignores how long a host says that it has waited */
+    BREAK_QUEUE,       /* who waits on a host is put before those who wait there already */
+    BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
 };
 extern enum breaking broken;
 

@@ -1,0 +1,308 @@
+/*
+ * Whether locks are served in order, told from outside of the queues that are to see to it.
+ *
+ *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by what
+ *                      their hosts said when they came (core/quorum/request.c). Always
+ *   between hosts      once everything has healed and settled: who asked SLACK_NS before another,
+ *                      and longer than what told waiting times may differ by their clocks' rates, is
+ *                      not granted the lock after it, whoever coordinates meanwhile
+ *   on a host          nobody takes a lock exclusively past one who slept in its queue already when
+ *                      he began to take it. Always; HF_BARGING aside
+ *   hand-overs         a host to which a recall has come hands the lock on at most
+ *                      HANDOVERS_MAX times before it gives it back
+ *
+ * It looks into the coordinator for who is in a queue, not for the order of it. That somebody waits
+ * for ever is not its matter: main.c, which has everybody served in the end.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "quorum/state.h"
+#include "sim.h"
+
+void real_work_request(struct quorum *quorum, const struct message *message);
+void real_answered_keep(struct quorum *quorum, const struct request *request,
+                        const struct message_grant *grant);
+void answered_keep(struct quorum *quorum, const struct request *request,
+                   const struct message_grant *grant);
+
+enum {
+    ASKED = 1024, /* requests that are remembered: of all hosts, and of each queue */
+    HANDOVERS_MAX = 16,
+};
+/* A host that waits repeats its request each second by its own clock; who lost its coordinator is
+ * in the next one's queue by then. */
+static const int64_t SLACK_NS = 1200 * SIM_MS;
+static const int64_t SETTLED_NS = 5000 * SIM_MS;
+/* What was told as waited: one clock slow, the other fast. */
+enum { RATES_PERCENT = 25 };
+
+struct asked {
+    uint32_t agent;
+    uint32_t epoch;
+    uint64_t id; /* 0: none */
+    uint32_t lock;
+    int64_t born_ns;    /* in true time */
+    int64_t granted_ns; /* 0: not yet */
+};
+
+/* In a voter's queue. */
+struct queued {
+    uint32_t starts; /* of that voter: which process of it */
+    uint16_t agent;
+    uint32_t epoch;
+    uint64_t id;
+    int64_t came_ns;    /* by its clock, less what was told as waited */
+    int64_t arrived_ns; /* by its clock */
+};
+
+static struct {
+    struct asked asked[ASKED];
+    struct queued queued[MESSAGE_VOTERS_MAX][ASKED];
+    struct {
+        struct message_order version;
+        uint32_t agents;                /* who were granted by it */
+    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last one that granted something */
+    struct {
+        uint32_t count;     /* since the recall */
+        uint32_t starts;    /* of the agent */
+        uint64_t token_top; /* of the grant */
+    } handed[AGENTS][SLOTS];
+} notes;
+
+void order_reset(void)
+{
+    memset(&notes, 0, sizeof(notes));
+}
+
+/* Ids are counted up in their upper bits. What is pushed out is old. */
+static uint32_t place_of(uint32_t agent, uint64_t id)
+{
+    return (uint32_t)(id >> 16) * AGENTS + agent;
+}
+
+static struct asked *asked_at(uint32_t agent, uint64_t id)
+{
+    return &notes.asked[place_of(agent, id) % ASKED];
+}
+
+void order_asked(const struct message *message)
+{
+    const struct message_acquire *acquire = &message->as.acquire;
+    uint32_t agent = agent_of_name(&acquire->agent);
+    struct asked *at = asked_at(agent, acquire->request_id);
+    if (at->agent != agent || at->epoch != acquire->epoch || at->id != acquire->request_id) {
+        *at = (struct asked){.agent = agent,
+                             .epoch = acquire->epoch,
+                             .id = acquire->request_id,
+                             .lock = disk_lock_of(&acquire->name),
+                             .born_ns = sim_now()};
+    }
+}
+
+/* ---- at a coordinator ---- */
+
+static const struct work *work_of(const struct quorum *quorum, const struct message_name *name)
+{
+    uint32_t id = names_find(quorum->names, name->bytes, name->length);
+    for (uint32_t at = 1; id != NAMES_NONE && at <= quorum->work_used; at++) {
+        if (quorum->works[at].name == id) {
+            return &quorum->works[at];
+        }
+    }
+    return NULL;
+}
+
+static bool is_queued(const struct quorum *quorum, const struct message_acquire *acquire)
+{
+    uint32_t agent = 0;
+    const struct work *work = work_of(quorum, &acquire->name);
+    uint32_t at = work == NULL ? NONE : work->first;
+    if (!quorum_find_agent(quorum, &acquire->agent, &agent)) {
+        return false;
+    }
+    for (; at != NONE; at = quorum->requests[at].next) {
+        const struct request *request = &quorum->requests[at];
+        if (request->kind == MESSAGE_ACQUIRE && request->agent == agent &&
+            request->epoch == acquire->epoch && request->id == acquire->request_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct queued *queued_at(const struct quorum *quorum, uint16_t agent, uint64_t id)
+{
+    return &notes.queued[quorum->config.self][place_of(agent, id) % ASKED];
+}
+
+/* NULL: it is not known any more when that request came. */
+static const struct queued *queued_find(const struct quorum *quorum, const struct request *request)
+{
+    const struct queued *at = queued_at(quorum, request->agent, request->id);
+    bool same = at->agent == request->agent && at->epoch == request->epoch &&
+                at->id == request->id && at->starts == world.agents[quorum->config.self].starts;
+    return same ? at : NULL;
+}
+
+void order_request(struct quorum *quorum, const struct message *message,
+                   const struct message *changed)
+{
+    const struct message_acquire *acquire = &message->as.acquire;
+    uint32_t agent = 0;
+    order_asked(message);
+    bool before = is_queued(quorum, acquire);
+    if (!before && quorum_agent(quorum, &acquire->agent, &agent)) {
+        *queued_at(quorum, (uint16_t)agent, acquire->request_id) = (struct queued){
+            .starts = world.agents[quorum->config.self].starts,
+            .agent = (uint16_t)agent,
+            .epoch = acquire->epoch,
+            .id = acquire->request_id,
+            .came_ns = quorum->now_ns - acquire->waited_ms * SIM_MS,
+            .arrived_ns = quorum->now_ns};
+    }
+    real_work_request(quorum, changed);
+}
+
+/* Whether that request's session is over as far as the coordinator knows: it is refused. */
+static bool is_over(const struct quorum *quorum, const struct request *request)
+{
+    const struct agent_record *agent = &quorum->agents[request->agent];
+    return request->epoch <= agent->dead || request->epoch < agent->epoch;
+}
+
+static void check_queue(const struct quorum *quorum, const struct work *work,
+                        const struct request *granted, uint32_t lock)
+{
+    const struct queued *mine = queued_find(quorum, granted);
+    for (uint32_t at = work->first; mine != NULL && at != NONE; at = quorum->requests[at].next) {
+        const struct request *other = &quorum->requests[at];
+        const struct queued *its = queued_find(quorum, other);
+        if (other->kind == MESSAGE_ACQUIRE && other->outcome == OUTCOME_NONE && its != NULL &&
+            its->came_ns < mine->came_ns && its->arrived_ns < work->began_ns &&
+            !is_over(quorum, other)) {
+            sim_fail("voter %u grants lock %u to %.*s, who came %lld us after %.*s",
+                     quorum->config.self, lock, quorum->agents[granted->agent].name.length,
+                     quorum->agents[granted->agent].name.text,
+                     (long long)(mine->came_ns - its->came_ns) / 1000,
+                     quorum->agents[other->agent].name.length,
+                     quorum->agents[other->agent].name.text);
+        }
+    }
+}
+
+/* ---- between hosts ---- */
+
+static void check_hosts(struct asked *mine)
+{
+    int64_t since_ns = world.healed_ns + SETTLED_NS;
+    int64_t slack_ns = SLACK_NS + (sim_now() - mine->born_ns) / 100 * RATES_PERCENT;
+    for (uint32_t i = 0; i < ASKED && world.healing && mine->granted_ns == 0; i++) {
+        const struct asked *other = &notes.asked[i];
+        if (other->id != 0 && other->lock == mine->lock && other->granted_ns > since_ns &&
+            other->born_ns > mine->born_ns + slack_ns) {
+            sim_fail("host %u asked for lock %u %lld us before host %u, and is granted it after it",
+                     mine->agent, mine->lock, (long long)(other->born_ns - mine->born_ns) / 1000,
+                     other->agent);
+        }
+    }
+    mine->granted_ns = mine->granted_ns == 0 ? sim_now() : mine->granted_ns;
+}
+
+/* Whether that host is granted something new here: by a version that is of the round, and for the
+ * first time. A process that was there before may have asked for it too, and waited longer. */
+static bool is_new(const struct quorum *quorum, const struct work *work, uint32_t lock,
+                   uint32_t agent, struct message_order version)
+{
+    uint32_t self = quorum->config.self;
+    if (!message_order_equal(version, work->order)) {
+        return false;
+    }
+    if (!message_order_equal(notes.round[self][lock].version, version)) {
+        notes.round[self][lock].version = version;
+        notes.round[self][lock].agents = 0;
+    }
+    bool first = (notes.round[self][lock].agents >> agent & 1) == 0;
+    notes.round[self][lock].agents |= UINT32_C(1) << agent;
+    return first;
+}
+
+void answered_keep(struct quorum *quorum, const struct request *request,
+                   const struct message_grant *grant)
+{
+    const struct work *work = work_of(quorum, &grant->name);
+    uint32_t agent = agent_of_name(&grant->agent);
+    uint32_t lock = disk_lock_of(&grant->name);
+    HF_CHECK(work != NULL && agent < AGENTS && lock < LOCKS);
+    if (is_new(quorum, work, lock, agent, grant->version)) {
+        struct asked *asked = asked_at(agent, request->id);
+        check_queue(quorum, work, request, lock);
+        if (asked->id == request->id && asked->epoch == request->epoch) {
+            check_hosts(asked);
+        }
+    }
+    real_answered_keep(quorum, request, grant);
+}
+
+/* ---- on a host ---- */
+
+/* Whether that handle waits in the queue of the slot, asleep since before. */
+static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
+                        const struct sim_handle *taker, int64_t before_ns)
+{
+    if (!handle->open || handle->barging || handle->region != taker->region ||
+        handle->slot != taker->slot || handle->seat == HFI_SEAT_NONE) {
+        return false;
+    }
+    const struct hfi_region *region = &process->agent->regions[handle->region].region;
+    uint64_t wait = *hfi_seat_wait(region, handle->seat);
+    return process->fiber.state == FIBER_ASLEEP && process->fiber.asleep_ns < before_ns &&
+           process->fiber.futex == &hfi_seat(region, handle->seat)->wake &&
+           (wait & HFI_WAIT_WAITING) && !(wait & (HFI_WAIT_LEFT | HFI_WAIT_SHARED));
+}
+
+static void check_local(const struct sim_process *taker, const struct sim_handle *taken)
+{
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        const struct sim_process *process = &world.processes[i];
+        for (uint32_t k = 0; process->alive && process->agent == taker->agent && k < HANDLES; k++) {
+            if (waits_there(process, &process->handles[k], taken, taker->takes_ns)) {
+                sim_fail("process %u takes lock %u past process %u of its host, which waits",
+                         taker->index, taken->lock, process->index);
+            }
+        }
+    }
+}
+
+/* Of one grant, by what one process of the agent recalled. An administrator's recalls have a budget
+ * each. */
+static void count_handed(const struct sim_agent *agent, const struct sim_handle *taken)
+{
+    const struct hfi_region *region = &agent->regions[taken->region].region;
+    uint64_t word = region->words[taken->slot].word;
+    uint64_t top = region->slots[taken->slot].token_top;
+    bool recalled = (word & HFI_W_RECALL) && world.faults.recall == 0 &&
+                    hfi_word_names(word, taken->holder, taken->held.token);
+    uint32_t count = notes.handed[agent->index][taken->slot].count + 1;
+    bool same = notes.handed[agent->index][taken->slot].starts == agent->starts &&
+                notes.handed[agent->index][taken->slot].token_top == top;
+    count = !recalled ? 0 : same ? count : 1;
+    notes.handed[agent->index][taken->slot].count = count;
+    notes.handed[agent->index][taken->slot].starts = agent->starts;
+    notes.handed[agent->index][taken->slot].token_top = top;
+    if (count > HANDOVERS_MAX + 1) { /* one had it when the recall came */
+        sim_fail("host %u hands lock %u on for the %uth time after its recall", agent->index,
+                 taken->lock, count - 1);
+    }
+}
+
+void order_took(const struct sim_process *process, const struct sim_handle *handle)
+{
+    if (handle->held.cell != 0) {
+        return;
+    }
+    if (!handle->barging) {
+        check_local(process, handle);
+    }
+    count_handed(process->agent, handle);
+}
