@@ -43,7 +43,7 @@ struct peer_kind;
 struct peer_run {
     const struct peer_kind *kind;
     char directory[SERVER_PATH_MAX]; /* its own; removed after stop() by the harness */
-    int64_t lease_ns; /* what a hold or session is to live on silence; set before start() */
+    int64_t lease_ns; /* what a silent client keeps its hold for; set before start() */
     struct server servers[PEER_SERVERS_MAX];
     size_t server_count;
     void *state; /* the peer's own */
@@ -78,7 +78,7 @@ struct peer_kind {
     /* Memory of all its servers in bytes. NULL: process_memory() of each. */
     int64_t (*memory)(const struct peer_run *run);
 
-    /* In a worker. `host`: on which of the hosts this client is; a peer of one server ignores it. */
+    /* In a worker. `host`: the host that this client is on; a peer of one server ignores it. */
     int (*connect)(struct peer_run *run, uint32_t host, void **out_client);
     void (*disconnect)(void *client);
     /* The name is shorter than PEER_NAME_MAX, [a-z0-9-]. open() may be free of any message. */
