@@ -1,0 +1,316 @@
+/*
+ * The comparison's own tools (tests/bench/peers): a histogram against sorted values, the check of
+ * exclusion on locks that lock and on such that do not, results and what two runs' comparison says.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compare.h"
+#include "load.h"
+#include "results.h"
+
+/* ---- histogram ---- */
+
+START_TEST(a_bucket_holds_values_within_a_thousandth)
+{
+    uint32_t last = 0;
+    ck_assert_uint_eq(histogram_index(-5), 0);
+    for (int64_t value = 0; value < INT64_C(1) << HISTOGRAM_VALUE_BITS; value += value / 3000 + 1) {
+        uint32_t index = histogram_index(value);
+        ck_assert_uint_lt(index, HISTOGRAM_BUCKETS);
+        ck_assert_uint_ge(index, last);
+        last = index;
+        ck_assert_int_ge(histogram_highest(index), value);
+        ck_assert_int_le(histogram_highest(index) - value, value / 1000);
+        ck_assert(index == 0 || histogram_highest(index - 1) < value);
+    }
+    ck_assert_uint_eq(histogram_index(INT64_MAX), HISTOGRAM_BUCKETS - 1);
+}
+END_TEST
+
+START_TEST(shares_are_those_of_the_sorted_values)
+{
+    struct histogram *histogram = calloc(1, sizeof(*histogram));
+    struct histogram *sum = calloc(1, sizeof(*sum));
+    ck_assert_ptr_nonnull(histogram);
+    ck_assert_ptr_nonnull(sum);
+    ck_assert_int_eq(histogram_at(histogram, 0.5), 0);
+    for (int64_t value = 1; value <= 1000; value++) {
+        histogram_record(histogram, value);
+    }
+    ck_assert_int_eq(histogram_at(histogram, 0.5), 500);
+    ck_assert_int_eq(histogram_at(histogram, 0.99), 990);
+    ck_assert_int_eq(histogram_at(histogram, 0.999), 999);
+    ck_assert_int_eq(histogram_at(histogram, 1.0), 1000);
+    histogram_record(sum, 5000000);
+    histogram_add(sum, histogram);
+    ck_assert_uint_eq(sum->total, 1001);
+    ck_assert_int_eq(sum->max_ns, 5000000);
+    ck_assert_int_eq(histogram_at(sum, 1.0), 5000000);
+    free(sum);
+    free(histogram);
+}
+END_TEST
+
+/* ---- locks that do not lock ---- */
+
+static int fake_start(struct peer_run *run)
+{
+    (void)run;
+    return 0;
+}
+
+static void fake_stop(struct peer_run *run)
+{
+    (void)run;
+}
+
+static int fake_connect(struct peer_run *run, uint32_t host, void **out_client)
+{
+    (void)host;
+    *out_client = run;
+    return 0;
+}
+
+static void fake_leave(void *handle)
+{
+    (void)handle;
+}
+
+static int fake_open(void *client, const char *name, void **out_lock)
+{
+    (void)name;
+    *out_lock = client;
+    return 0;
+}
+
+static int fake_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
+{
+    (void)lock;
+    (void)mode;
+    (void)timeout_ns;
+    *out_token = 7; /* and never rises */
+    return PEER_OK;
+}
+
+static int fake_release(void *lock)
+{
+    (void)lock;
+    usleep(1); /* so that others run in between */
+    return PEER_OK;
+}
+
+static const struct peer_kind fake = {
+    .name = "fake",
+    .title = "a lock that does not lock",
+    .hosts = 1,
+    .start = fake_start,
+    .stop = fake_stop,
+    .connect = fake_connect,
+    .disconnect = fake_leave,
+    .open = fake_open,
+    .close = fake_leave,
+    .acquire = fake_acquire,
+    .release = fake_release,
+};
+
+static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
+{
+    char below[] = "/tmp/holdfast-peers.XXXXXX";
+    struct peer_run run;
+    struct load load = {
+        .workers = 4,
+        .hosts = 1,
+        .names = LOAD_SAME,
+        .reader_percent = readers,
+        .rate = rate,
+        .warm_ns = 20000000,
+        .measure_ns = 200000000,
+        .tag = "same",
+    };
+    struct load_result *result = calloc(1, sizeof(*result));
+    ck_assert_ptr_nonnull(result);
+    ck_assert_ptr_nonnull(mkdtemp(below));
+    ck_assert_int_eq(peer_start(&run, kind, below, 2000000000), 0);
+    ck_assert_int_eq(load_run(&run, &load, result), 0);
+    peer_stop(&run);
+    ck_assert_int_eq(rmdir(below), 0);
+    return result;
+}
+
+START_TEST(a_token_that_does_not_rise_is_seen)
+{
+    struct load_result *result = run_load(&fake, 0, 0);
+    ck_assert_uint_gt(result->pairs, 0);
+    ck_assert_uint_gt(result->tokens_not_rising, 0);
+    free(result);
+}
+END_TEST
+
+START_TEST(a_file_lock_excludes)
+{
+    const struct peer_kind *kind = peer_find("flock");
+    for (uint32_t readers = 0; readers <= 50; readers += 50) {
+        struct load_result *result = run_load(kind, readers, 0);
+        ck_assert_uint_gt(result->pairs, 0);
+        ck_assert_uint_le(result->least, result->most);
+        ck_assert_uint_eq(result->strangers, 0);
+        ck_assert_uint_eq(result->lost_updates, 0);
+        ck_assert_uint_eq(result->wait.total, result->pairs);
+        free(result);
+    }
+}
+END_TEST
+
+START_TEST(an_open_loop_makes_as_many_pairs_as_were_asked_for)
+{
+    struct load_result *result = run_load(peer_find("flock"), 0, 400);
+    ck_assert_uint_eq(result->pair.total, 80); /* 400 a second for 0.2 s */
+    free(result);
+}
+END_TEST
+
+/* What each finding of the guard says, one at a time. */
+START_TEST(a_stranger_inside_is_seen)
+{
+    struct guard guard = {0};
+    struct guard_findings findings = {0, 0, 0};
+    guard_enter(&guard, 0, PEER_EXCLUSIVE, 1, &findings);
+    guard_leave(&guard, 0, PEER_EXCLUSIVE, &findings);
+    guard_enter(&guard, 1, PEER_EXCLUSIVE, 2, &findings);
+    ck_assert_uint_eq(findings.strangers, 0);
+    ck_assert_uint_eq(findings.handovers, 1);
+    guard_enter(&guard, 2, PEER_EXCLUSIVE, 3, &findings); /* beside 1 */
+    ck_assert_uint_eq(findings.strangers, 1);
+    guard_leave(&guard, 1, PEER_EXCLUSIVE, &findings); /* finds 2 */
+    ck_assert_uint_eq(findings.strangers, 2);
+    guard = (struct guard){0};
+    guard_enter(&guard, 0, PEER_SHARED, 0, &findings);
+    guard_enter(&guard, 1, PEER_SHARED, 0, &findings);
+    ck_assert_uint_eq(findings.strangers, 2);
+    guard_enter(&guard, 2, PEER_EXCLUSIVE, 1, &findings); /* beside readers */
+    ck_assert_uint_eq(findings.strangers, 3);
+    guard_leave(&guard, 0, PEER_SHARED, &findings); /* beside a writer */
+    ck_assert_uint_eq(findings.strangers, 4);
+    ck_assert_uint_eq(findings.tokens_not_rising, 0);
+}
+END_TEST
+
+START_TEST(a_lock_that_does_not_lock_is_seen)
+{
+    uint64_t broken = 0;
+    for (int tries = 0; tries < 50 && broken == 0; tries++) { /* one processor may need several */
+        struct load_result *result = run_load(&fake, 30, 0);
+        broken = result->strangers + result->lost_updates;
+        free(result);
+    }
+    ck_assert_uint_gt(broken, 0);
+}
+END_TEST
+
+/* ---- results ---- */
+
+/* Writes a run with three values of a quantity that is better when lower. */
+static void write_run(char path[], double a, double b, double c)
+{
+    struct results *results = results_create();
+    const double values[] = {a, b, c};
+    ck_assert_ptr_nonnull(results);
+    results_case(results, "alone", "one \"client\"");
+    for (size_t i = 0; i < 3; i++) {
+        results_add(results, "alone", "flock(2)", "pair p50", "ns", BETTER_LOWER, values[i]);
+        results_add(results, "alone", "flock(2)", "broken", "", BETTER_LOWER, 0);
+    }
+    results_word(results, "alone", "other", "pair p50", "left out");
+    ck_assert_int_eq(close(mkstemp(path)), 0);
+    ck_assert_int_eq(results_json(results, path), 0);
+    results_destroy(results);
+}
+
+/* What the comparison of two such runs prints; to be freed. */
+static char *compare_texts(const char *before, const char *after, int expected)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(compare_runs(before, after, out), expected);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
+}
+
+START_TEST(only_what_leaves_the_spread_is_a_change)
+{
+    char before[] = "/tmp/holdfast-run.XXXXXX";
+    char within[] = "/tmp/holdfast-run.XXXXXX";
+    char beyond[] = "/tmp/holdfast-run.XXXXXX";
+    write_run(before, 100, 110, 120);
+    write_run(within, 115, 125, 135);
+    write_run(beyond, 2000, 2010, 2020);
+    char *text = compare_texts(before, within, COMPARE_OK);
+    ck_assert_ptr_nonnull(strstr(text, "; 0 changed"));
+    free(text);
+    text = compare_texts(before, beyond, COMPARE_OK);
+    ck_assert_ptr_nonnull(strstr(text, "110 ns -> 2.01 us (x 18.27) worse"));
+    ck_assert_ptr_nonnull(strstr(text, "; 1 changed"));
+    free(text);
+    text = compare_texts(beyond, before, COMPARE_OK);
+    ck_assert_ptr_nonnull(strstr(text, "better"));
+    free(text);
+    free(compare_texts(before, "/nowhere/at-all.json", COMPARE_UNREADABLE));
+    ck_assert_int_eq(truncate(within, 200), 0);
+    free(compare_texts(before, within, COMPARE_UNREADABLE));
+    unlink(before);
+    unlink(within);
+    unlink(beyond);
+}
+END_TEST
+
+START_TEST(markdown_has_a_median_and_its_range)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct results *results = results_create();
+    FILE *out = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(results);
+    ck_assert_ptr_nonnull(out);
+    results_case(results, "alone", "a case");
+    results_add(results, "alone", "p", "rate", "/s", BETTER_HIGHER, 5000);
+    results_add(results, "alone", "p", "rate", "/s", BETTER_HIGHER, 1000000);
+    results_add(results, "alone", "p", "rate", "/s", BETTER_HIGHER, 40);
+    results_word(results, "alone", "q", "rate", "no");
+    results_note(results, "alone", "q", "why %d", 1);
+    results_markdown(results, out);
+    ck_assert_int_eq(fclose(out), 0);
+    ck_assert_ptr_nonnull(strstr(text, "| p | 5.00 k/s (40.0/s to 1.00 M/s) |"));
+    ck_assert_ptr_nonnull(strstr(text, "| q | no |"));
+    ck_assert_ptr_nonnull(strstr(text, "- q: why 1\n"));
+    free(text);
+    results_destroy(results);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("peers");
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, a_bucket_holds_values_within_a_thousandth);
+    tcase_add_test(tcase, shares_are_those_of_the_sorted_values);
+    tcase_add_test(tcase, a_token_that_does_not_rise_is_seen);
+    tcase_add_test(tcase, a_stranger_inside_is_seen);
+    tcase_add_test(tcase, a_lock_that_does_not_lock_is_seen);
+    tcase_add_test(tcase, a_file_lock_excludes);
+    tcase_add_test(tcase, an_open_loop_makes_as_many_pairs_as_were_asked_for);
+    tcase_add_test(tcase, only_what_leaves_the_spread_is_a_change);
+    tcase_add_test(tcase, markdown_has_a_median_and_its_range);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
