@@ -103,6 +103,27 @@ static int fake_release(void *lock)
     return PEER_OK;
 }
 
+static int hasty_release(void *lock)
+{
+    (void)lock;
+    return PEER_OK;
+}
+
+/* For two processors: so many pairs that sums are read and written side by side. */
+static const struct peer_kind hasty = {
+    .name = "hasty",
+    .title = "a lock that does not lock, and does nothing else either",
+    .hosts = 1,
+    .start = fake_start,
+    .stop = fake_stop,
+    .connect = fake_connect,
+    .disconnect = fake_leave,
+    .open = fake_open,
+    .close = fake_leave,
+    .acquire = fake_acquire,
+    .release = hasty_release,
+};
+
 static const struct peer_kind fake = {
     .name = "fake",
     .title = "a lock that does not lock",
@@ -211,6 +232,18 @@ START_TEST(a_lock_that_does_not_lock_is_seen)
 }
 END_TEST
 
+START_TEST(a_lost_update_is_seen)
+{
+    uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0; /* nothing to lose on one */
+    for (int tries = 0; tries < 50 && lost == 0; tries++) {
+        struct load_result *result = run_load(&hasty, 0, 0);
+        lost = result->lost_updates;
+        free(result);
+    }
+    ck_assert_uint_gt(lost, 0);
+}
+END_TEST
+
 /* ---- results ---- */
 
 /* Writes a run with three values of a quantity that is better when lower. */
@@ -303,6 +336,7 @@ int main(void)
     tcase_add_test(tcase, a_token_that_does_not_rise_is_seen);
     tcase_add_test(tcase, a_stranger_inside_is_seen);
     tcase_add_test(tcase, a_lock_that_does_not_lock_is_seen);
+    tcase_add_test(tcase, a_lost_update_is_seen);
     tcase_add_test(tcase, a_file_lock_excludes);
     tcase_add_test(tcase, an_open_loop_makes_as_many_pairs_as_were_asked_for);
     tcase_add_test(tcase, only_what_leaves_the_spread_is_a_change);

@@ -110,6 +110,30 @@ static int measure_open(const struct bench_plan *plan, struct peer_run *run,
     return 0;
 }
 
+/* The order of the columns, whoever is measured first and has no value for one. */
+static void place_columns(struct results *results, const struct shape *shape)
+{
+    static const char *const columns[] = {"hand-overs",
+                                          "pairs",
+                                          "at rate",
+                                          "pair p50",
+                                          "pair p99",
+                                          "pair p99.9",
+                                          "hand-over p50",
+                                          "wait p50",
+                                          "hand-over p99",
+                                          "wait p99",
+                                          "hand-over p99.9",
+                                          "wait p99.9",
+                                          "least / most served",
+                                          "server time a pair",
+                                          "server time a hand-over",
+                                          "broken"};
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        results_column(results, shape->name, columns[i]);
+    }
+}
+
 static int measure_shape(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                          const struct shape *shape, struct results *results)
 {
@@ -125,6 +149,7 @@ static int measure_shape(const struct bench_plan *plan, struct peer_run *run, ui
         .tag = tag,
     };
     snprintf(tag, sizeof(tag), "%s-closed-%u", shape->name, repetition);
+    place_columns(results, shape);
     if (load.workers == 0) {
         load.workers = run->kind->hosts;
     }

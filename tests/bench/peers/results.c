@@ -125,6 +125,14 @@ void results_case(struct results *results, const char *name, const char *what)
     }
 }
 
+void results_column(struct results *results, const char *name, const char *quantity)
+{
+    struct results_table *table = table_of(results, name);
+    if (table != NULL) {
+        (void)column_of(results, table, quantity);
+    }
+}
+
 void results_add(struct results *results, const char *name, const char *peer, const char *quantity,
                  const char *unit, enum results_better better, double value)
 {

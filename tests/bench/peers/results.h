@@ -35,6 +35,10 @@ void results_say(struct results *results, const char *format, ...) PRINTF_LIKE(2
 /* A case: a word, and what it measures. The same word again changes nothing. */
 void results_case(struct results *results, const char *name, const char *what);
 
+/* Gives a column its place before it has values; without, places go by first mention. A column
+ * that stays empty is not shown. */
+void results_column(struct results *results, const char *name, const char *quantity);
+
 /* One value of one repetition. unit: "ns" is printed as ns, us, ms or s; "/s", "bytes", "%", ""
  * and others as they are. */
 void results_add(struct results *results, const char *name, const char *peer, const char *quantity,

@@ -115,20 +115,35 @@ static void print_cell(const struct results_cell *cell, const char *unit, FILE *
     }
 }
 
+static bool is_empty(const struct results_table *table, size_t column)
+{
+    for (size_t r = 0; r < table->row_count; r++) {
+        const struct results_cell *cell = &table->rows[r].cells[column];
+        if (cell->count > 0 || cell->word[0] != '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void print_table(const struct results_table *table, FILE *out)
 {
     fprintf(out, "\n### %s: %s\n\n| peer |", table->name, table->what);
     for (size_t c = 0; c < table->column_count; c++) {
-        fprintf(out, " %s |", table->columns[c].name);
+        if (!is_empty(table, c)) {
+            fprintf(out, " %s |", table->columns[c].name);
+        }
     }
     fputs("\n| --- |", out);
     for (size_t c = 0; c < table->column_count; c++) {
-        fputs(" --- |", out);
+        fputs(is_empty(table, c) ? "" : " --- |", out);
     }
     for (size_t r = 0; r < table->row_count; r++) {
         fprintf(out, "\n| %s |", table->rows[r].peer);
         for (size_t c = 0; c < table->column_count; c++) {
-            print_cell(&table->rows[r].cells[c], table->columns[c].unit, out);
+            if (!is_empty(table, c)) {
+                print_cell(&table->rows[r].cells[c], table->columns[c].unit, out);
+            }
         }
     }
     fputs("\n", out);
