@@ -1,0 +1,189 @@
+/*
+ * Three ZooKeeper servers: configuration, start, who leads. The client is in zookeeper_lock.c.
+ *
+ * The servers run from Debian's jar files (libzookeeper-java) with everything at its default, but
+ * for ports, folders, a heap of 512 MiB and a tick that makes the wanted session timeout possible
+ * (a session is at least two ticks). forceSync is on: an answer follows the flush of a majority.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kinds.h"
+#include "tcp_ask.h"
+#include "zookeeper_lock.h"
+
+enum { ZK_SERVERS = 3, ANSWER_MAX = 2048, TICKS_A_SESSION = 4 };
+
+static const char jar[] = "/usr/share/java/zookeeper.jar";
+static const char silent_log_jar[] = "/usr/share/java/slf4j-nop.jar";
+static const int64_t await_timeout_ns = INT64_C(60000000000);
+static const int64_t look_ns = INT64_C(20000000);
+
+static int zookeeper_missing(char why[PEER_WHY_MAX])
+{
+    if (access(jar, R_OK) != 0) {
+        snprintf(why, PEER_WHY_MAX, "%s is not there (libzookeeper-java)", jar);
+        return 1;
+    }
+    return peer_needs_program("java", "default-jre-headless", why);
+}
+
+static int write_file(const struct server *server, const char *name, const char *text)
+{
+    char path[SERVER_PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s/%s", server->directory, name);
+    FILE *file = fopen(path, "we");
+    if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0) {
+        return complain("%s cannot be written", path);
+    }
+    return 0;
+}
+
+static int prepare_server(struct peer_run *run, size_t i, unsigned port, const char *members)
+{
+    struct server *server = &run->servers[i];
+    char name[16];
+    char text[SERVER_PATH_MAX + 768];
+    snprintf(name, sizeof(name), "server%zu", i + 1);
+    if (server_prepare(server, run->directory, name, NULL) != 0) {
+        return -1;
+    }
+    server->port = port;
+    snprintf(text, sizeof(text),
+             "tickTime=%d\ninitLimit=20\nsyncLimit=10\ndataDir=%s\nclientPort=%u\n"
+             "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+             "4lw.commands.whitelist=srvr\n%s",
+             (int)(run->lease_ns / 1000000 / TICKS_A_SESSION), server->directory, server->port,
+             members);
+    if (write_file(server, "zoo.cfg", text) != 0) {
+        return -1;
+    }
+    snprintf(text, sizeof(text), "%zu\n", i + 1);
+    if (write_file(server, "myid", text) != 0) {
+        return -1;
+    }
+    int error = 0;
+    error |= server_arg(server, "java");
+    error |= server_arg(server, "-Xmx512m");
+    error |= server_arg(server, "-cp");
+    error |= server_arg(server, "%s:%s", jar, silent_log_jar);
+    error |= server_arg(server, "org.apache.zookeeper.server.quorum.QuorumPeerMain");
+    error |= server_arg(server, "%s/zoo.cfg", server->directory);
+    return error;
+}
+
+/* What a server says of its part; "" if it does not serve. */
+static void ask_mode(const struct server *server, char mode[16])
+{
+    char answer[ANSWER_MAX];
+    mode[0] = '\0';
+    if (tcp_ask(server->port, "srvr", answer, sizeof(answer)) == 0) {
+        const char *at = strstr(answer, "Mode: ");
+        if (at != NULL) {
+            snprintf(mode, 16, "%.*s", (int)strcspn(at + 6, "\n"), at + 6);
+        }
+    }
+}
+
+static int zookeeper_await(struct peer_run *run)
+{
+    const int64_t give_up_ns = now_ns() + await_timeout_ns;
+    while (now_ns() < give_up_ns && !interrupted()) {
+        size_t serving = 0;
+        for (size_t i = 0; i < run->server_count; i++) {
+            char mode[16];
+            ask_mode(&run->servers[i], mode);
+            serving += mode[0] != '\0' ? 1 : 0;
+            if (!server_lives(&run->servers[i])) {
+                return complain("ZooKeeper server %zu has ended", i + 1);
+            }
+        }
+        if (serving == run->server_count) {
+            return 0;
+        }
+        pause_ns(look_ns);
+    }
+    return complain("ZooKeeper does not serve in time");
+}
+
+static int zookeeper_start(struct peer_run *run)
+{
+    unsigned ports[3 * ZK_SERVERS];
+    char members[256] = "";
+    if (ports_choose(ports, 3 * (size_t)ZK_SERVERS) != 0) {
+        return -1;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < ZK_SERVERS; i++) {
+        used += (size_t)snprintf(members + used, sizeof(members) - used,
+                                 "server.%zu=127.0.0.1:%u:%u\n", i + 1, ports[ZK_SERVERS + i],
+                                 ports[2 * (size_t)ZK_SERVERS + i]);
+    }
+    for (size_t i = 0; i < ZK_SERVERS; i++) {
+        run->server_count = i + 1;
+        if (prepare_server(run, i, ports[i], members) != 0 ||
+            server_launch(&run->servers[i]) != 0) {
+            return -1;
+        }
+    }
+    return zookeeper_await(run);
+}
+
+static void zookeeper_stop(struct peer_run *run)
+{
+    for (size_t i = 0; i < run->server_count; i++) {
+        server_kill(&run->servers[i]);
+    }
+}
+
+static int zookeeper_leader(struct peer_run *run, const char *name, size_t *out)
+{
+    (void)name; /* one leader for all */
+    for (size_t i = 0; i < run->server_count; i++) {
+        char mode[16];
+        ask_mode(&run->servers[i], mode);
+        if (strcmp(mode, "leader") == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    return complain("no ZooKeeper server says that it leads");
+}
+
+static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_client)
+{
+    char hosts[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < run->server_count; i++) { /* the own host's server first */
+        size_t at = (host + i) % run->server_count;
+        used += (size_t)snprintf(hosts + used, sizeof(hosts) - used, "%s127.0.0.1:%u",
+                                 i > 0 ? "," : "", run->servers[at].port);
+    }
+    return zookeeper_lock_connect(hosts, (int)(run->lease_ns / 1000000), out_client);
+}
+
+const struct peer_kind peer_zookeeper3 = {
+    .name = "zookeeper3",
+    .title = "ZooKeeper 3.8, three servers",
+    .durability = "a majority flushed (forceSync, the default)",
+    .fairness = "The lock recipe on the C client: an ephemeral sequential node, a watch on the one "
+                "before; a new lock's node is made in one transaction with its first contender. "
+                "The token is the sequence number.",
+    .packages = "libzookeeper-java libzookeeper-mt-dev default-jre-headless",
+    .features = PEER_HAS_SHARED | PEER_ACROSS_HOSTS | PEER_HAS_TOKEN | PEER_HAS_LEASE |
+                PEER_IS_SERVICE | PEER_HAS_LEADER,
+    .hosts = 3,
+    .missing = zookeeper_missing,
+    .start = zookeeper_start,
+    .stop = zookeeper_stop,
+    .leader = zookeeper_leader,
+    .await = zookeeper_await,
+    .connect = zookeeper_connect,
+    .disconnect = zookeeper_lock_disconnect,
+    .open = zookeeper_lock_open,
+    .close = zookeeper_lock_close,
+    .acquire = zookeeper_lock_acquire,
+    .release = zookeeper_lock_release,
+    .held = zookeeper_lock_held,
+};

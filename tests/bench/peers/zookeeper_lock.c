@@ -1,0 +1,403 @@
+/*
+ * See zookeeper_lock.h. The recipe is that of ZooKeeper's documentation ("Locks", "Shared Locks"):
+ * who wants the lock makes an ephemeral sequential node below the lock's node, lists them, and has
+ * the lock if nobody who excludes it comes before; else it watches the last of those and waits.
+ *
+ * Names of nodes begin with what they want (w, r) and go on with session and handle, so that after
+ * a lost connection a node can be found whose making was not answered. A lock's own node is made
+ * with the first contender in one transaction; who made it need not look for others before it.
+ *
+ * The C client has two threads of its own; they tell this one by a counter of events.
+ */
+#include "zookeeper_lock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <zookeeper/zookeeper.h>
+
+enum { PATH_SIZE = 192, SEQUENCE_DIGITS = 10, HOSTS_MAX = 128, PREFIX_SIZE = 48 };
+
+static const int64_t connect_timeout_ns = INT64_C(20000000000);
+static const int64_t release_timeout_ns = INT64_C(20000000000);
+static const int64_t for_ever_ns = INT64_C(1) << 61;
+static const int64_t look_ns = INT64_C(10000000);
+
+struct client {
+    zhandle_t *zookeeper;
+    char hosts[HOSTS_MAX];
+    int session_ms;
+    uint32_t locks;    /* opened so far */
+    uint32_t sessions; /* begun so far: tells a lock whether its node is of this one */
+    pthread_mutex_t mutex;
+    pthread_cond_t happened;
+    uint64_t events; /* under the mutex */
+    bool expired;    /* under the mutex */
+};
+
+struct lock {
+    struct client *client;
+    char parent[PATH_SIZE];
+    char node[PATH_SIZE]; /* "" without one */
+    uint32_t id;
+    uint32_t session;
+    bool parent_known;
+};
+
+/* ---- the session ---- */
+
+/* On a thread of the C client. */
+static void notice(zhandle_t *zookeeper, int type, int state, const char *path, void *context)
+{
+    struct client *client = context;
+    (void)zookeeper;
+    (void)path;
+    pthread_mutex_lock(&client->mutex);
+    client->events++;
+    client->expired |= type == ZOO_SESSION_EVENT && state == ZOO_EXPIRED_SESSION_STATE;
+    pthread_cond_broadcast(&client->happened);
+    pthread_mutex_unlock(&client->mutex);
+}
+
+static uint64_t events_so_far(struct client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+    uint64_t events = client->events;
+    pthread_mutex_unlock(&client->mutex);
+    return events;
+}
+
+static bool is_expired(struct client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+    bool expired = client->expired;
+    pthread_mutex_unlock(&client->mutex);
+    return expired;
+}
+
+/* Until something happened after `seen`, or that long. */
+static void await_event(struct client *client, uint64_t seen, int64_t wait_ns)
+{
+    static const int64_t second_ns = INT64_C(1000000000);
+    static const int64_t longest_ns = INT64_C(1000000000);
+    struct timespec until;
+    wait_ns = wait_ns < longest_ns ? wait_ns : longest_ns; /* a lost watch costs a second */
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t end_ns = until.tv_nsec + wait_ns;
+    until.tv_sec += (time_t)(end_ns / second_ns);
+    until.tv_nsec = (long)(end_ns % second_ns);
+    pthread_mutex_lock(&client->mutex);
+    int error = 0;
+    while (client->events == seen && error == 0) {
+        error = pthread_cond_timedwait(&client->happened, &client->mutex, &until);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
+/* Until the session is connected; false if it has expired or the time is over. */
+static bool await_connection(struct client *client, int64_t until_ns)
+{
+    while (zoo_state(client->zookeeper) != ZOO_CONNECTED_STATE) {
+        if (is_expired(client) || now_ns() >= until_ns) {
+            return false;
+        }
+        await_event(client, events_so_far(client), look_ns);
+    }
+    return true;
+}
+
+static int begin_session(struct client *client)
+{
+    if (client->zookeeper != NULL) {
+        zookeeper_close(client->zookeeper);
+    }
+    client->expired = false; /* nobody else knows the client now */
+    client->sessions++;
+    client->zookeeper = zookeeper_init(client->hosts, notice, client->session_ms, NULL, client, 0);
+    if (client->zookeeper == NULL) {
+        return complain("zookeeper_init failed");
+    }
+    return await_connection(client, now_ns() + connect_timeout_ns)
+               ? 0
+               : complain("ZooKeeper does not answer");
+}
+
+int zookeeper_lock_connect(const char *hosts, int session_ms, void **out_client)
+{
+    pthread_condattr_t attributes;
+    struct client *client = calloc(1, sizeof(*client));
+    if (client == NULL) {
+        return complain("no memory");
+    }
+    pthread_mutex_init(&client->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&client->happened, &attributes);
+    pthread_condattr_destroy(&attributes);
+    snprintf(client->hosts, sizeof(client->hosts), "%s", hosts);
+    client->session_ms = session_ms;
+    zoo_set_debug_level((ZooLogLevel)0); /* silent */
+    zoo_deterministic_conn_order(1);
+    if (begin_session(client) != 0) {
+        zookeeper_lock_disconnect(client);
+        return -1;
+    }
+    int error = zoo_create(client->zookeeper, "/locks", NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+    if (error != ZOK && error != ZNODEEXISTS) {
+        zookeeper_lock_disconnect(client);
+        return complain("ZooKeeper: %s", zerror(error));
+    }
+    *out_client = client;
+    return 0;
+}
+
+void zookeeper_lock_disconnect(void *client)
+{
+    struct client *mine = client;
+    if (mine->zookeeper != NULL) {
+        zookeeper_close(mine->zookeeper);
+    }
+    pthread_cond_destroy(&mine->happened);
+    pthread_mutex_destroy(&mine->mutex);
+    free(mine);
+}
+
+int zookeeper_lock_open(void *client, const char *name, void **out_lock)
+{
+    struct lock *lock = calloc(1, sizeof(*lock));
+    if (lock == NULL) {
+        return complain("no memory");
+    }
+    lock->client = client;
+    lock->id = lock->client->locks++;
+    snprintf(lock->parent, sizeof(lock->parent), "/locks/%s", name);
+    *out_lock = lock;
+    return 0;
+}
+
+void zookeeper_lock_close(void *lock)
+{
+    free(lock);
+}
+
+/* ---- the recipe ---- */
+
+static bool connection_failed(int error)
+{
+    return error == ZCONNECTIONLOSS || error == ZOPERATIONTIMEOUT;
+}
+
+static bool session_failed(int error)
+{
+    return error == ZSESSIONEXPIRED || error == ZINVALIDSTATE || error == ZCLOSING;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static uint64_t sequence_of(const char *node)
+{
+    size_t length = strlen(node);
+    return length < SEQUENCE_DIGITS ? 0 : strtoull(node + length - SEQUENCE_DIGITS, NULL, 10);
+}
+
+static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix[PREFIX_SIZE])
+{
+    snprintf(prefix, PREFIX_SIZE, "%c-%llx-%x-", mode == PEER_SHARED ? 'r' : 'w',
+             (unsigned long long)zoo_client_id(lock->client->zookeeper)->client_id, lock->id);
+}
+
+/* After an answer was lost: the node that was made all the same, or "". */
+static int find_own(struct lock *lock, const char *prefix)
+{
+    struct String_vector children = {0, NULL};
+    int error = zoo_get_children(lock->client->zookeeper, lock->parent, 0, &children);
+    lock->node[0] = '\0';
+    for (int32_t i = 0; error == ZOK && i < children.count; i++) {
+        if (strncmp(children.data[i], prefix, strlen(prefix)) == 0) {
+            snprintf(lock->node, sizeof(lock->node), "%.90s/%.90s", lock->parent, children.data[i]);
+        }
+    }
+    if (error == ZOK) {
+        deallocate_String_vector(&children);
+    }
+    return error == ZNONODE ? ZOK : error;
+}
+
+/* One try to make the own node; *out_alone if it made the lock's node with it. */
+static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
+{
+    static const int sequential = 3; /* ZOO_EPHEMERAL_SEQUENTIAL, which is no constant */
+    zhandle_t *zookeeper = lock->client->zookeeper;
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%.90s/%s", lock->parent, prefix);
+    *out_alone = false;
+    if (lock->parent_known) {
+        int error = zoo_create(zookeeper, path, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, sequential,
+                               lock->node, sizeof(lock->node));
+        lock->parent_known = error != ZNONODE;
+        return error;
+    }
+    zoo_op_t both[2];
+    zoo_op_result_t results[2];
+    char parent[PATH_SIZE];
+    zoo_create_op_init(&both[0], lock->parent, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, parent,
+                       sizeof(parent));
+    zoo_create_op_init(&both[1], path, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, sequential, lock->node,
+                       sizeof(lock->node));
+    int error = zoo_multi(zookeeper, 2, both, results);
+    *out_alone = error == ZOK;
+    lock->parent_known = error == ZOK || error == ZNODEEXISTS;
+    return error;
+}
+
+/* Makes the own node, in a new session if need be. */
+static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bool *out_alone)
+{
+    struct client *client = lock->client;
+    int error = ZNONODE;
+    while (now_ns() < until_ns || error == ZNONODE || error == ZNODEEXISTS) {
+        char prefix[PREFIX_SIZE];
+        if (is_expired(client) && begin_session(client) != 0) {
+            return -1;
+        }
+        lock->session = client->sessions;
+        own_prefix(lock, mode, prefix);
+        error = try_to_queue(lock, prefix, out_alone);
+        if (connection_failed(error)) {
+            do { /* ends: by the time, or a session that expires */
+                await_connection(client, until_ns);
+                error = find_own(lock, prefix);
+            } while (connection_failed(error) && now_ns() < until_ns);
+            error = error == ZOK && lock->node[0] == '\0' ? ZCONNECTIONLOSS : error;
+        }
+        if (error == ZOK) {
+            return PEER_OK;
+        }
+        if (!connection_failed(error) && !session_failed(error) && error != ZNONODE &&
+            error != ZNODEEXISTS) {
+            return complain("ZooKeeper: %s: %s", lock->parent, zerror(error));
+        }
+    }
+    return PEER_NOT_IN_TIME;
+}
+
+/* Who comes last among those before the own node that exclude it: its name, or "". ZNONODE if the
+ * own node is not there any more. */
+static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
+{
+    struct String_vector children = {0, NULL};
+    const char *own = last_part(lock->node);
+    uint64_t last = 0;
+    bool there = false;
+    int error = zoo_get_children(lock->client->zookeeper, lock->parent, 0, &children);
+    before[0] = '\0';
+    for (int32_t i = 0; error == ZOK && i < children.count; i++) {
+        const char *other = children.data[i];
+        uint64_t sequence = sequence_of(other);
+        there = there || strcmp(other, own) == 0;
+        if (sequence < sequence_of(own) && (mode == PEER_EXCLUSIVE || other[0] == 'w') &&
+            (before[0] == '\0' || sequence > last)) {
+            last = sequence;
+            snprintf(before, PATH_SIZE, "%.90s/%.90s", lock->parent, other);
+        }
+    }
+    if (error == ZOK) {
+        deallocate_String_vector(&children);
+        return there ? ZOK : ZNONODE;
+    }
+    return error;
+}
+
+/* Waits for the turn of the own node. PEER_LOST: the session ended meanwhile. */
+static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
+{
+    struct client *client = lock->client;
+    for (;;) { /* ends: by the time */
+        char before[PATH_SIZE];
+        uint64_t seen = events_so_far(client);
+        int error = find_predecessor(lock, mode, before);
+        if (error == ZOK && before[0] == '\0') {
+            return PEER_OK;
+        }
+        if (now_ns() >= until_ns) {
+            return PEER_NOT_IN_TIME;
+        }
+        if (error == ZOK) {
+            struct Stat ignored;
+            error = zoo_wexists(client->zookeeper, before, notice, client, &ignored);
+            if (error == ZOK) {
+                await_event(client, seen, until_ns - now_ns());
+            }
+        }
+        if (error == ZNONODE && before[0] == '\0') {
+            return PEER_LOST;
+        }
+        if (connection_failed(error)) {
+            await_connection(client, until_ns);
+        } else if (session_failed(error) || is_expired(client)) {
+            return PEER_LOST;
+        } else if (error != ZOK && error != ZNONODE) {
+            return complain("ZooKeeper: %s: %s", lock->parent, zerror(error));
+        }
+    }
+}
+
+int zookeeper_lock_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
+{
+    struct lock *mine = lock;
+    int64_t until_ns = timeout_ns < 0 ? for_ever_ns : now_ns() + timeout_ns;
+    int result = PEER_LOST;
+    while (result == PEER_LOST) { /* ends: a session is lost once in a while, or the time is over */
+        bool alone;
+        result = queue_up(mine, mode, until_ns, &alone);
+        if (result == PEER_OK && !alone) {
+            result = await_turn(mine, mode, until_ns);
+            if (result == PEER_NOT_IN_TIME && zookeeper_lock_release(mine) < 0) {
+                return -1;
+            }
+        }
+    }
+    *out_token = result == PEER_OK ? sequence_of(mine->node) + 1 : 0;
+    return result;
+}
+
+int zookeeper_lock_release(void *lock)
+{
+    struct lock *mine = lock;
+    struct client *client = mine->client;
+    int64_t until_ns = now_ns() + release_timeout_ns;
+    bool repeated = false;
+    int error = ZCONNECTIONLOSS;
+    while (mine->session == client->sessions && connection_failed(error) && now_ns() < until_ns) {
+        error = zoo_delete(client->zookeeper, mine->node, -1);
+        if (connection_failed(error)) {
+            repeated = true;
+            await_connection(client, until_ns);
+        }
+    }
+    if (mine->session != client->sessions || session_failed(error) || is_expired(client)) {
+        return PEER_LOST;
+    }
+    if (error == ZNONODE) {
+        return repeated ? PEER_OK : PEER_LOST;
+    }
+    return error == ZOK ? PEER_OK : complain("ZooKeeper: %s: %s", mine->node, zerror(error));
+}
+
+/* While it is not connected the client cannot know whether its session lives: a careful user stops
+ * then. */
+int zookeeper_lock_held(void *lock)
+{
+    const struct lock *mine = lock;
+    return mine->session == mine->client->sessions && !is_expired(mine->client) &&
+                   zoo_state(mine->client->zookeeper) == ZOO_CONNECTED_STATE
+               ? PEER_OK
+               : PEER_LOST;
+}
