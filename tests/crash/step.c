@@ -72,19 +72,32 @@ static uint8_t poke(pid_t pid, uint64_t address, uint8_t byte)
     return (uint8_t)word;
 }
 
-/* Whether the traced thread sleeps in futex(2). */
-static bool sleeps_on_futex(pid_t pid)
+/* The system call that the traced thread sleeps in; -1: none. */
+static int sleeps_in(pid_t pid)
 {
     char path[64];
     char text[32] = "";
+    int number = -1;
     snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
     FILE *file = fopen(path, "re");
-    bool sleeps = file && fgets(text, sizeof(text), file) && atoi(text) == SYS_futex &&
-                  text[0] != 'r';
+    if (file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9') {
+        number = atoi(text); /* else it says "running" */
+    }
     if (file) {
         fclose(file);
     }
-    return sleeps;
+    return number;
+}
+
+static bool sleeps_on_futex(pid_t pid)
+{
+    return sleeps_in(pid) == SYS_futex;
+}
+
+static bool sleeps_on_events(pid_t pid)
+{
+    int number = sleeps_in(pid);
+    return number == SYS_epoll_wait || number == SYS_epoll_pwait;
 }
 
 /* How a wait for the victim ended. */
@@ -365,13 +378,18 @@ bool step_event_to(const struct step_image *image, struct step_point point,
     uint64_t pc = image->first + point.pc;
     uint8_t saved = poke(image->pid, pc, OPCODE_BREAK);
     uint32_t visits = 0;
-    int64_t end_ns = boottime_now() + patience_ms * MS;
     event(arg);
+    int64_t begin_ns = boottime_now();
     step_resume(image);
-    while (boottime_now() < end_ns) {
+    for (;;) { /* ends by the guard */
         struct user_regs_struct registers;
         int status = 0;
         if (waitpid(image->pid, &status, WNOHANG | __WALL) != image->pid) {
+            int64_t waited_ns = boottime_now() - begin_ns;
+            if (waited_ns > patience_ms * MS && sleeps_on_events(image->pid)) {
+                return false;
+            }
+            REQUIRE(waited_ns < GUARD_MS * MS, "the agent does not come to rest");
             struct timespec rest = {.tv_nsec = 50 * 1000};
             nanosleep(&rest, NULL);
             continue;
@@ -391,5 +409,4 @@ bool step_event_to(const struct step_image *image, struct step_point point,
         poke(image->pid, pc, OPCODE_BREAK);
         step_resume(image);
     }
-    return false;
 }

@@ -76,7 +76,7 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
                      struct step_points *points);
 
 /* Stops it at the point of what it does about the event. false: it did not come by within
- * patience_ms, and runs freely. */
+ * patience_ms, or as long as it was at work, and runs freely. */
 bool step_event_to(const struct step_image *image, struct step_point point,
                    void (*event)(void *arg), void *arg, int64_t patience_ms);
 

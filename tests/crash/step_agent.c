@@ -2,7 +2,7 @@
  * The agent killed after every instruction of what it does about a client's death and about a
  * recall, and started again on the same state; what must be true afterwards:
  *
- *  - who held still holds, with the same token, and was told nothing;
+ *  - who held still holds, with the same token, and was told nothing; the lease goes on;
  *  - the dead one's lock is closed for its lock-delay, then passed on to who waits, in order;
  *  - a recalled lock can be had again; whoever waits for it is served; tokens rise.
  *
@@ -28,6 +28,11 @@
 
 enum { LANES = 2, POINTS = 240, LOCK_DELAY_MS = 30 };
 
+/* An agent that is stepped renews nothing, for as long as that takes: seconds, and a minute on a
+ * busy machine. Its lease must not run out of that. Started again, it renews at once. */
+static const char config[] = "[agent]\nname = dev\ncell = dev\nstate_dir = %D/state\n"
+                             "socket = %D/agent.sock\n[cell]\nsession_ttl = 10m\n";
+
 /* One agent with the processes that use it. */
 struct lane {
     struct agent_process agent;
@@ -36,7 +41,8 @@ struct lane {
     struct actor second;
     struct actor victim;
     struct hf_hold live;
-    uint64_t token; /* the last of "contested" */
+    uint64_t token;      /* the last of "contested" */
+    int64_t deadline_ns; /* the lease's, when that was taken */
     int recaller_fd;
     pid_t recaller;
     int64_t event_ns;
@@ -118,6 +124,7 @@ static void served(struct lane *lane, struct actor *who, const char *what, int64
     REQUIRE(reply.hold.token > lane->token, "%s: token %llx after %llx", what,
             (unsigned long long)reply.hold.token, (unsigned long long)lane->token);
     lane->token = reply.hold.token;
+    lane->deadline_ns = reply.hold.deadline_ns;
 }
 
 static void take(struct lane *lane, struct actor *who)
@@ -128,6 +135,7 @@ static void take(struct lane *lane, struct actor *who)
     REQUIRE(hold.token > lane->token, "token %llx after %llx", (unsigned long long)hold.token,
             (unsigned long long)lane->token);
     lane->token = hold.token;
+    lane->deadline_ns = hold.deadline_ns;
 }
 
 static void release(struct actor *who)
@@ -251,7 +259,7 @@ static const struct scenario scenarios[] = {
 static void lane_create(struct lane *lane)
 {
     memset(lane, 0, sizeof(*lane));
-    agent_create(&lane->agent, NULL);
+    agent_create(&lane->agent, config);
     agent_start(&lane->agent);
     actor_ready(&lane->holder, lane->agent.socket);
     actor_ready(&lane->first, lane->agent.socket);
@@ -291,6 +299,20 @@ static void check_live(struct lane *lane)
             show.waiters);
 }
 
+/* The new agent extends the lease that it adopted, for as long as a cell of one can. */
+static void check_renewed(struct lane *lane, int64_t before_ns)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    take(lane, &lane->first);
+    release(&lane->first);
+    while (lane->deadline_ns <= before_ns) {
+        REQUIRE(boottime_now() < end_ns, "the lease is not renewed");
+        sleep_ms(1);
+        take(lane, &lane->first);
+        release(&lane->first);
+    }
+}
+
 static struct step_points find_points(const struct scenario *scenario)
 {
     struct lane lane;
@@ -313,9 +335,11 @@ static bool run_point(const struct scenario *scenario, struct lane *lane, struct
     scenario->before(lane);
     step_seize(lane->agent.pid, binary_path("holdfastd"), &image);
     bool reached = step_event_to(&image, point, scenario->event, lane, 200);
+    int64_t deadline_ns = lane->deadline_ns;
     agent_kill(&lane->agent);
     agent_start(&lane->agent);
     scenario->after(lane);
+    check_renewed(lane, deadline_ns);
     check_live(lane);
     return reached;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hot_assert.h"
+
 enum {
     REGISTERS = 64, /* unless a test wants more, at most ROWS */
     ROWS = 512,
@@ -36,7 +38,7 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
     ck_assert_ptr_nonnull(cell->others);
     ck_assert_ptr_nonnull(cell->packets);
     cell->own = calloc(CELL_ACTIONS, sizeof(*cell->own));
-    ck_assert(cell->packets != NULL && cell->own != NULL);
+    HOT_ASSERT(cell->packets != NULL && cell->own != NULL);
     cell->config = (struct quorum_config){
         .limits = {.registers = REGISTERS,
                    .agents = AGENTS,
@@ -121,7 +123,7 @@ static void disk_promise(struct cell_disk *disk, const struct quorum_promise *pr
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (message_partition_has(&promise->partitions, p)) {
-            ck_assert_uint_gt(promise->ballot, disk->promised[p]);
+            HOT_ASSERT_UINT(promise->ballot, >, disk->promised[p]);
             disk->promised[p] = promise->ballot;
         }
     }
@@ -134,11 +136,11 @@ static void disk_register(struct cell_disk *disk, const struct quorum_register *
            memcmp(&disk->registers[at].name, &reg->name, sizeof(reg->name)) != 0) {
         at++;
     }
-    ck_assert_uint_lt(at, ROWS);
+    HOT_ASSERT_UINT(at, <, ROWS);
     if (at == disk->register_count) {
         disk->register_count++;
     } else {
-        ck_assert(message_order_before(disk->registers[at].accepted, reg->accepted));
+        HOT_ASSERT(message_order_before(disk->registers[at].accepted, reg->accepted));
     }
     disk->registers[at].name = reg->name;
     disk->registers[at].accepted = reg->accepted;
@@ -152,11 +154,11 @@ static void disk_mark(struct cell_disk *disk, const struct message_session *mark
            memcmp(&disk->marks[at].agent, &mark->agent, sizeof(mark->agent)) != 0) {
         at++;
     }
-    ck_assert_uint_lt(at, 64);
+    HOT_ASSERT_UINT(at, <, 64);
     if (at == disk->mark_count) {
         disk->mark_count++;
     } else {
-        ck_assert_uint_gt(mark->epoch, disk->marks[at].epoch);
+        HOT_ASSERT_UINT(mark->epoch, >, disk->marks[at].epoch);
     }
     disk->marks[at] = *mark;
 }
@@ -174,7 +176,7 @@ static void disk_delete(struct cell_disk *disk, const struct message_name *name)
 /* Nodes are called host-a, host-b, ... */
 static uint32_t voter_of(const struct message_agent *agent)
 {
-    ck_assert(agent->length == 6 && agent->text[5] >= 'a' && agent->text[5] < 'a' + CELL_NODES);
+    HOT_ASSERT(agent->length == 6 && agent->text[5] >= 'a' && agent->text[5] < 'a' + CELL_NODES);
     return (uint32_t)(agent->text[5] - 'a');
 }
 
@@ -182,7 +184,7 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
 {
     switch (action->kind) {
     case ACTION_PERSIST_ROUND:
-        ck_assert_uint_gt(action->as.round, disk->round);
+        HOT_ASSERT_UINT(action->as.round, >, disk->round);
         disk->round = action->as.round;
         break;
     case ACTION_PERSIST_PROMISE:
@@ -207,7 +209,7 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
         disk->seen[voter_of(&action->as.seen.voter)] = action->as.seen;
         break;
     case ACTION_PERSIST_REJOINED:
-        ck_assert(disk->rejoin);
+        HOT_ASSERT(disk->rejoin);
         disk->rejoin = false;
         break;
     case ACTION_LOG:
@@ -218,29 +220,29 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
 
 static void disk_load(const struct cell_disk *disk, struct quorum *quorum)
 {
-    ck_assert(quorum_load_round(quorum, disk->round));
+    HOT_ASSERT(quorum_load_round(quorum, disk->round));
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct quorum_promise promise = {.ballot = disk->promised[p]};
         message_partition_add(&promise.partitions, p);
-        ck_assert(promise.ballot == 0 || quorum_load_promise(quorum, &promise));
+        HOT_ASSERT(promise.ballot == 0 || quorum_load_promise(quorum, &promise));
     }
     for (uint32_t i = 0; i < disk->register_count; i++) {
-        ck_assert(quorum_load_register(quorum, &disk->registers[i]));
+        HOT_ASSERT(quorum_load_register(quorum, &disk->registers[i]));
     }
     for (uint32_t i = 0; i < disk->mark_count; i++) {
-        ck_assert(quorum_load_mark(quorum, &disk->marks[i]));
+        HOT_ASSERT(quorum_load_mark(quorum, &disk->marks[i]));
     }
     for (uint32_t i = 0; i < CELL_NODES; i++) {
         char text[8] = {'h', 'o', 's', 't', '-', (char)('a' + i)};
         struct quorum_member member = {.member = disk->members[i]};
         message_agent_set(&member.voter, text, 6);
-        ck_assert(member.member.generation == 0 || quorum_load_member(quorum, &member));
-        ck_assert(disk->seen[i].voter.length == 0 || quorum_load_seen(quorum, &disk->seen[i]));
+        HOT_ASSERT(member.member.generation == 0 || quorum_load_member(quorum, &member));
+        HOT_ASSERT(disk->seen[i].voter.length == 0 || quorum_load_seen(quorum, &disk->seen[i]));
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct quorum_checkpoint checkpoint = {.partition = p, .checkpoint = disk->checkpoints[p]};
-        ck_assert(checkpoint.checkpoint.order.ballot == 0 ||
-                  quorum_load_checkpoint(quorum, &checkpoint));
+        HOT_ASSERT(checkpoint.checkpoint.order.ballot == 0 ||
+                   quorum_load_checkpoint(quorum, &checkpoint));
     }
     quorum_set_commit(quorum, disk->commits);
 }
@@ -281,7 +283,7 @@ static void send_through(struct cell *cell, uint32_t from, const struct action_s
 
 static void host_receive(struct cell *cell, uint32_t node, const struct message *message)
 {
-    ck_assert(message_valid(message));
+    HOT_ASSERT(message_valid(message));
     struct cell_node *at = &cell->nodes[node];
     if (message->kind == MESSAGE_GRANT) {
         at->last_grant = message->as.grant;
@@ -323,7 +325,7 @@ static void node_receive(struct cell *cell, uint32_t node, const struct message 
         host_receive(cell, node, message);
         return;
     }
-    ck_assert(message_valid(message));
+    HOT_ASSERT(message_valid(message));
     struct quorum_event event = {
         .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
     event.as.message = message;
@@ -362,13 +364,13 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
     if (!at->up) {
         return;
     }
-    ck_assert_uint_eq(at->actions.count, 0);
+    HOT_ASSERT_UINT(at->actions.count, ==, 0);
     struct message *own = cell->own;
     uint32_t first = 0;
     uint32_t last = 0;
     quorum_step(at->quorum, &event, &at->actions);
     for (uint32_t turn = 0; turn < TURNS_MAX; turn++) {
-        ck_assert_uint_le(at->actions.count, QUORUM_STEP_ACTIONS);
+        HOT_ASSERT_UINT(at->actions.count, <=, QUORUM_STEP_ACTIONS);
         quorum_check_invariants(at->quorum);
         if (!node_commit(cell, node)) {
             break;
@@ -389,7 +391,7 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
                 send_through(cell, node, &action->as.send);
             } else if (action->as.send.to == node) {
                 message_copy(&own[last++ % CELL_ACTIONS], &action->as.send.message);
-                ck_assert_uint_lt(last - first, CELL_ACTIONS);
+                HOT_ASSERT_UINT(last - first, <, CELL_ACTIONS);
             } else {
                 network_send(cell, node, action->as.send.to, &action->as.send.message);
             }
@@ -414,7 +416,7 @@ void cell_wipe(struct cell *cell, uint32_t node, bool rejoin)
 {
     struct cell_disk *disk = &cell->nodes[node].disk;
     struct quorum_register *registers = disk->registers;
-    ck_assert(!cell->nodes[node].up);
+    HOT_ASSERT(!cell->nodes[node].up);
     uint64_t id = disk->store_id;
     memset(disk, 0, sizeof(*disk));
     disk->registers = registers;
@@ -465,7 +467,7 @@ void cell_start(struct cell *cell, uint32_t node)
     ck_assert_ptr_null(quorum_config_error(&config));
     at->memory = calloc(1, quorum_size(&config.limits));
     at->names_memory = calloc(1, names_size(2 * config.limits.registers));
-    ck_assert(at->memory != NULL && at->names_memory != NULL);
+    HOT_ASSERT(at->memory != NULL && at->names_memory != NULL);
     at->names = names_init(at->names_memory, 2 * config.limits.registers, cell_random(cell));
     at->quorum = quorum_init(at->memory, &config, at->names);
     at->actions = (struct actions){.items = at->items, .capacity = CELL_ACTIONS};
@@ -733,7 +735,7 @@ void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch)
     cell_renew(cell, node, to, epoch, 2, ack->as.renew_ack.echo);
     cell_run(cell, 4 * CELL_MS);
     ack = cell_got(cell, node, MESSAGE_RENEW_ACK);
-    ck_assert(ack->as.renew_ack.renewal_id == 2 && ack->as.renew_ack.extended);
+    HOT_ASSERT(ack->as.renew_ack.renewal_id == 2 && ack->as.renew_ack.extended);
 }
 
 uint32_t cell_coordinator(const struct cell *cell, const char *name)
@@ -749,7 +751,7 @@ uint32_t cell_coordinator(const struct cell *cell, const char *name)
 
 uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char *name)
 {
-    ck_assert(cell->nodes[node].up);
+    HOT_ASSERT(cell->nodes[node].up);
     return quorum_coordinator(cell->nodes[node].quorum, names_partition(name, strlen(name)));
 }
 

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/renewal.h"
+#include "hot_assert.h"
 #include "quorum_cell.h"
 
 enum { LOCKS = 4, CHAOS_MS = 60000, STEP_MS = 20, HEALED_MS = 60000 };
@@ -83,14 +84,30 @@ static uint32_t lock_of(const struct message_name *name)
     return 0;
 }
 
-static uint64_t value_hash(const struct message_value *value)
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
 {
-    const uint8_t *bytes = (const uint8_t *)value;
-    size_t size = offsetof(struct message_value, shares) +
-                  value->share_count * sizeof(value->shares[0]);
-    uint64_t hash = 14695981039346656037u;
+    const uint8_t *bytes = data;
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ bytes[i]) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Field by field: what lies between them is anything. */
+static uint64_t value_hash(const struct message_value *value)
+{
+    const uint64_t numbers[] = {
+        value->version.ballot, value->version.sequence, value->token_first, value->token_last,
+        value->epoch,          value->lock_delay_ms,    value->permits,     value->mode,
+        value->closing,        value->share_count};
+    uint64_t hash = hash_bytes(14695981039346656037u, numbers, sizeof(numbers));
+    hash = hash_bytes(hash, &value->owner, sizeof(value->owner));
+    hash = hash_bytes(hash, &value->successor, sizeof(value->successor));
+    for (uint32_t i = 0; i < value->share_count; i++) {
+        const struct message_share *share = &value->shares[i];
+        const uint64_t named[] = {share->version.ballot, share->version.sequence, share->epoch};
+        hash = hash_bytes(hash, named, sizeof(named));
+        hash = hash_bytes(hash, &share->agent, sizeof(share->agent));
     }
     return hash;
 }
@@ -107,8 +124,8 @@ static void see_accept(struct world *world, const struct message_accept *accept)
             return;
         }
         if (message_order_equal(proposal->order, accept->order)) {
-            ck_assert_uint_eq(proposal->lock, lock_of(&accept->name));
-            ck_assert_uint_eq(proposal->value, value_hash(&accept->value));
+            HOT_ASSERT_UINT(proposal->lock, ==, lock_of(&accept->name));
+            HOT_ASSERT_UINT(proposal->value, ==, value_hash(&accept->value));
             return;
         }
     }
@@ -123,12 +140,12 @@ static void see_accepted(struct world *world, uint32_t from, const struct messag
     if (answer->higher != 0 || answer->full) {
         return;
     }
-    ck_assert_uint_ge(answer->order.ballot, *told);
+    HOT_ASSERT_UINT(answer->order.ballot, >=, *told);
     *told = answer->order.ballot;
-    ck_assert_uint_ge(disk->promised[partition], *told);
+    HOT_ASSERT_UINT(disk->promised[partition], >=, *told);
     for (uint32_t i = 0; i < disk->register_count; i++) {
         if (memcmp(&disk->registers[i].name, &answer->name, sizeof(answer->name)) == 0) {
-            ck_assert(!message_order_before(disk->registers[i].accepted, answer->order));
+            HOT_ASSERT(!message_order_before(disk->registers[i].accepted, answer->order));
             return;
         }
     }
@@ -148,7 +165,7 @@ static void see(void *arg, uint32_t from, uint32_t to, const struct message *mes
         see_accepted(world, from, &message->as.accepted);
         break;
     case MESSAGE_PREPARE:
-        ck_assert_uint_gt(message->as.prepare.ballot, world->ballot_before[from]);
+        HOT_ASSERT_UINT(message->as.prepare.ballot, >, world->ballot_before[from]);
         if (message->as.prepare.ballot > world->ballot_highest[from]) {
             world->ballot_highest[from] = message->as.prepare.ballot;
         }
@@ -156,8 +173,8 @@ static void see(void *arg, uint32_t from, uint32_t to, const struct message *mes
     case MESSAGE_PROMISE:
         for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
             if (message_partition_has(&promise->promised, p)) {
-                ck_assert_uint_ge(promise->ballot, world->told[from][p]);
-                ck_assert_uint_ge(world->cell->nodes[from].disk.promised[p], promise->ballot);
+                HOT_ASSERT_UINT(promise->ballot, >=, world->told[from][p]);
+                HOT_ASSERT_UINT(world->cell->nodes[from].disk.promised[p], >=, promise->ballot);
                 world->told[from][p] = promise->ballot;
             }
         }
@@ -227,7 +244,7 @@ static void check_exclusion(struct world *world)
             holders += world->cell->nodes[i].up && host->locks[lock].want == HOLDING &&
                        renewal_state(&host->renewal, world->cell->now_ns) == RENEWAL_SAFE;
         }
-        ck_assert_uint_le(holders, 1);
+        HOT_ASSERT_UINT(holders, <=, 1);
     }
 }
 
@@ -252,8 +269,8 @@ static void got_grant(struct world *world, uint32_t node, const struct message_g
     model->version = grant->version;
     model->token_next = grant->token_first;
     model->token_used = 0;
-    ck_assert_uint_gt(grant->token_first, world->token_highest[lock]);
-    ck_assert_uint_gt(grant->token_last, grant->token_first + 1000000);
+    HOT_ASSERT_UINT(grant->token_first, >, world->token_highest[lock]);
+    HOT_ASSERT_UINT(grant->token_last, >, grant->token_first + 1000000);
     world->served[node]++;
     check_exclusion(world);
 }
@@ -268,7 +285,7 @@ static void use_token(struct world *world, uint32_t node, uint32_t lock)
     }
     uint64_t token = model->token_next++;
     model->token_used = token;
-    ck_assert_uint_gt(token, world->token_highest[lock]);
+    HOT_ASSERT_UINT(token, >, world->token_highest[lock]);
     world->token_highest[lock] = token;
 }
 

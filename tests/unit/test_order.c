@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/order.h"
+#include "hot_assert.h"
 
 enum { ENTRIES = 500, ROUNDS = 20000 };
 
@@ -15,7 +16,7 @@ static struct order_node nodes[ENTRIES + 1];
 
 static const uint8_t *name_of(const void *arg, uint32_t entry, size_t *size)
 {
-    ck_assert_ptr_eq(arg, names);
+    HOT_ASSERT(arg == names);
     *size = strlen(names[entry]);
     return (const uint8_t *)names[entry];
 }

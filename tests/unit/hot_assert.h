@@ -1,0 +1,29 @@
+/*
+ * Assertions for checks that run at every message or every step. Check writes a line to a file, by
+ * two system calls, for each assertion that it comes by; where there are millions, half of the
+ * test's time goes there. These tell it only of the one that fails.
+ */
+#ifndef TESTS_UNIT_HOT_ASSERT_H
+#define TESTS_UNIT_HOT_ASSERT_H
+
+#include <check.h>
+
+#define HOT_ASSERT(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            ck_abort_msg("not so: %s", #condition);                                                \
+        }                                                                                          \
+    } while (0)
+
+/* With the values, of unsigned integers. */
+#define HOT_ASSERT_UINT(left, compared, right)                                                     \
+    do {                                                                                           \
+        unsigned long long hot_left = (left);                                                      \
+        unsigned long long hot_right = (right);                                                    \
+        if (!(hot_left compared hot_right)) {                                                      \
+            ck_abort_msg("not so: %s (%llu) %s %s (%llu)", #left, hot_left, #compared, #right,     \
+                         hot_right);                                                               \
+        }                                                                                          \
+    } while (0)
+
+#endif
