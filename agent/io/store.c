@@ -2,8 +2,9 @@
  * The store (io/store.h) on SQLite.
  *
  * One connection with locking_mode=EXCLUSIVE: it owns the database until it is closed, keeps the
- * index of the log in its own memory, and no commit takes a file lock. A commit of one row is one
- * changed page, so one frame at the end of the log and one fdatasync; the page is small for that.
+ * index of the log in its own memory, and no commit takes a file lock. A commit is some changed
+ * pages, written to the end of the log in one piece (store_log.h), and one fdatasync. A page of
+ * 2 KiB: with smaller ones a start takes longer, with larger ones a commit.
  * The log is checkpointed by store_idle(), or once it has grown very long; it is never truncated,
  * so that after the first checkpoint commits write over space that the file already has.
  *
@@ -29,17 +30,13 @@
 #include <unistd.h>
 
 #include "proto/check.h"
+#include "store_log.h"
 #include "store_private.h"
 
 enum {
     APPLICATION_ID = 0x48466c64, /* "HFld": what `file` and sqlite3 see */
     IDLE_FRAMES = 256,           /* store_idle leaves a shorter log alone */
-    FRAMES_MAX = 8192,           /* a commit that finds a longer one checkpoints */
-    PAGE_SIZE = 1024,
-    FRAME_SIZE = PAGE_SIZE + 24,
-    LOG_AHEAD = 64 * FRAME_SIZE, /* more than most batches write */
-    LOG_STEP = 64 * 1024,        /* SQLite's files take no more than 128 KiB in one write */
-    LOG_STEPS = 4,
+    FRAMES_MAX = 4096,           /* a commit that finds a longer one checkpoints: 8 MiB */
 };
 
 static const char *const STATEMENT_TEXT[STATEMENTS] = {
@@ -210,13 +207,13 @@ static int on_commit(void *arg, sqlite3 *database, const char *name, int frames)
 static bool open_database(struct store *store)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
-    if (sqlite3_open_v2(store->path, &store->database, flags, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(store->path, &store->database, flags, store_log_vfs()) != SQLITE_OK) {
         return store->database == NULL ? store_fail(store, "no memory")
                                        : store_fail_sqlite(store, "cannot be opened");
     }
     sqlite3_extended_result_codes(store->database, 0);
     bool opened =
-        run(store, "PRAGMA page_size=1024; PRAGMA locking_mode=EXCLUSIVE;", "cannot be opened") &&
+        run(store, "PRAGMA page_size=2048; PRAGMA locking_mode=EXCLUSIVE;", "cannot be opened") &&
         query_is(store, "PRAGMA journal_mode=WAL", "wal") &&
         run(store,
             "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-256;"
@@ -542,36 +539,10 @@ bool store_change(struct store *store, enum statement which)
     return false;
 }
 
-/*
- * Keeps some bytes of the log's file ahead of its end: a flush of bytes that the file had already
- * is one write of the disk, where a file that grows has its size written too. SQLite takes what
- * stands behind its last frame for no frame: no checksum fits. What fails here shows when SQLite
- * writes.
- */
-static void grow_log(struct store *store)
-{
-    static const unsigned char zeros[LOG_STEP];
-    sqlite3_int64 wanted = (sqlite3_int64)store->frames * FRAME_SIZE + LOG_AHEAD;
-    sqlite3_file *log = NULL;
-    if (wanted <= store->log_size ||
-        sqlite3_file_control(store->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) !=
-            SQLITE_OK ||
-        log == NULL || log->pMethods == NULL ||
-        log->pMethods->xFileSize(log, &store->log_size) != SQLITE_OK || wanted <= store->log_size) {
-        return;
-    }
-    for (int i = 0;
-         i < LOG_STEPS && log->pMethods->xWrite(log, zeros, LOG_STEP, store->log_size) == SQLITE_OK;
-         i++) {
-        store->log_size += LOG_STEP;
-    }
-}
-
 bool store_commit(struct store *store, uint64_t *commit)
 {
     HF_CHECK(store->open);
     store->open = false;
-    grow_log(store);
     bool done = !store->failed &&
                 (!store->deleted || put_meta_number(store, "commit", store->commit)) &&
                 store_finish(store, COMMIT);

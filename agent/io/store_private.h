@@ -4,6 +4,7 @@
  *   store.c          opening, meta, batches
  *   store_rows.c     the rows: reading them back, putting and deleting them
  *   store_replace.c  starting over
+ *   store_log.c      how SQLite's log is written
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
@@ -43,13 +44,12 @@ enum statement {
 struct store {
     sqlite3 *database;
     sqlite3_stmt *statements[STATEMENTS];
-    uint64_t commit;        /* of the last batch, or of the open one */
-    bool open;              /* a batch is open */
-    bool deleted;           /* it deletes */
-    bool failed;            /* for good: what is durable is not known */
-    bool damaged;           /* it cannot be read, and nobody has it open */
-    int frames;             /* in the log */
-    sqlite3_int64 log_size; /* bytes of the log's file, as far as known */
+    uint64_t commit; /* of the last batch, or of the open one */
+    bool open;       /* a batch is open */
+    bool deleted;    /* it deletes */
+    bool failed;     /* for good: what is durable is not known */
+    bool damaged;    /* it cannot be read, and nobody has it open */
+    int frames;      /* in the log */
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];
 };

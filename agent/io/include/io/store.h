@@ -95,8 +95,8 @@ void store_close(struct store *store);
 /* The text of the last failure; lives until the next call. */
 const char *store_error(const struct store *store);
 
-/* Hands over what the reader asks for. A value that this program would never have written fails it: what, which
- * table, what was expected. */
+/* Hands over what the reader asks for. A value that this program would never have written fails it:
+ * what, which table, what was expected. */
 bool store_load(struct store *store, const struct store_reader *reader)
     __attribute__((warn_unused_result));
 
