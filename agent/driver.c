@@ -14,7 +14,9 @@ enum {
     QUORUM_ROOM = 2 * QUORUM_STEP_ACTIONS,
     WAITING_MAX = 4096, /* more than so many end the turn early */
     WAITING_BYTES_MAX = 1 << 22,
-    DEFER_MS = 20, /* rows for which nothing waits are written after that time, or with others */
+    DEFER_MS = 20,  /* rows for which nothing waits are written after that time, or with others */
+    LATER_MS = 10,  /* proposals that a round can do without are sent after that time */
+    LATER_MAX = 64, /* or when there are so many */
 };
 
 static void fail(struct driver *driver, const char *what, const char *why)
@@ -202,6 +204,17 @@ static void send_message(struct driver *driver, const struct message_agent *to, 
     }
 }
 
+/* Keeps a proposal that a round can do without, for all voters together. */
+static void send_later(struct driver *driver, const struct message_agent *to,
+                       const struct message *message)
+{
+    HF_CHECK(message->kind == MESSAGE_ACCEPT && !driver_is_self(driver, to));
+    if (driver->later.waiting.count == 0) {
+        driver->later_ns = driver_clock_ns(driver) + LATER_MS * INT64_C(1000000);
+    }
+    driver_kept(driver, batch_wait_message(&driver->later, to, message));
+}
+
 /* A message of the quorum core, or of the renewal. */
 static void take_send(struct driver *driver, struct action_send *send)
 {
@@ -217,7 +230,11 @@ static void take_send(struct driver *driver, struct action_send *send)
     } else {
         to = *quorum_agent_name(config->quorum, send->to);
     }
-    send_message(driver, &to, send->relay, &send->message);
+    if (send->later) {
+        send_later(driver, &to, &send->message);
+    } else {
+        send_message(driver, &to, send->relay, &send->message);
+    }
 }
 
 /* A message of the host core, or one that is passed on: the same with this agent's header. */
@@ -383,6 +400,15 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
     }
 }
 
+/* At its time, or before more of it comes up than a packet or two take. */
+static void send_late(struct driver *driver)
+{
+    uint32_t count = driver->later.waiting.count;
+    if (count >= LATER_MAX || (count > 0 && driver->later_ns <= driver->last_ns)) {
+        carry_out(driver, &driver->later);
+    }
+}
+
 /* The flying batch is durable. */
 static void land(struct driver *driver)
 {
@@ -440,6 +466,7 @@ void driver_flush(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
     drain(driver);
+    send_late(driver);
     /* Each round answers what waited, if the disk is as fast as that. */
     while (!has_failed(driver) && driver->flying == NULL && is_wanted(driver)) {
         driver->open_since_ns = 0;
@@ -669,6 +696,9 @@ int64_t driver_next_ns(const struct driver *driver)
         int64_t flush_ns = driver->open_since_ns + DEFER_MS * INT64_C(1000000);
         due_ns = flush_ns < due_ns ? flush_ns : due_ns;
     }
+    if (driver->later.waiting.count > 0 && driver->later_ns < due_ns) {
+        due_ns = driver->later_ns;
+    }
     return host_ns < due_ns ? host_ns : due_ns;
 }
 
@@ -736,6 +766,7 @@ void driver_destroy(struct driver *driver)
     fifo_release(&driver->host_inbox);
     batch_release(&driver->batches[0]);
     batch_release(&driver->batches[1]);
+    batch_release(&driver->later);
     free(driver->quorum_actions.items);
     free(driver->host_actions.items);
     free(driver->host_actions.output);

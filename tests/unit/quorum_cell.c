@@ -381,6 +381,11 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
                 continue;
             }
             cell->sent[action->as.send.message.kind]++;
+            if (action->as.send.later) {
+                ck_assert_uint_lt(action->as.send.to, cell->config.voter_count);
+                ck_assert_uint_ne(action->as.send.to, node);
+                cell->later[action->as.send.to]++;
+            }
             if (cell->tap != NULL) {
                 cell->tap(cell->tap_arg, node, action->as.send.to, &action->as.send.message);
             }

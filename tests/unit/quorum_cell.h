@@ -76,6 +76,7 @@ struct cell {
     uint32_t other_count;            /* in all */
     struct message *own;             /* those of a node to itself, of a step */
     uint64_t sent[MESSAGE_KIND_END]; /* messages by kind, also those of a node to itself */
+    uint64_t later[CELL_NODES];      /* by receiver: those that might have gone later */
     /* Sees every message that is sent, when what it waits for is durable. */
     void (*tap)(void *arg, uint32_t from, uint32_t to, const struct message *message);
     void *tap_arg;

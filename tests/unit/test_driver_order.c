@@ -55,7 +55,7 @@ static const char *word_of(enum message_kind kind)
 
 /* p: persist a register, m: persist a promise; then each of these sends: to the agent in `to`. */
 struct step {
-    char what; /* 'p', 'm', or 's' */
+    char what; /* 'p', 'm', 's', or 'l': 's' that may go later */
     enum message_kind kind;
     uint32_t to;
     uint8_t relay;
@@ -139,6 +139,7 @@ static void follow_plan(struct actions *actions)
             struct action_send *send = &emit(actions, ACTION_SEND)->as.send;
             send->to = step->to;
             send->relay = step->relay;
+            send->later = step->what == 'l';
             quorum_header(NULL, step->kind, &send->message);
         }
     }
@@ -388,6 +389,41 @@ START_TEST(a_proposal_during_a_flush_goes_out_when_it_is_done)
 }
 END_TEST
 
+START_TEST(a_proposal_that_its_round_can_do_without_goes_a_little_later)
+{
+    static const struct step steps[] = {
+        {'p', 0, 0, NO}, {'s', MESSAGE_ACCEPT, 1, NO}, {'l', MESSAGE_ACCEPT, 2, NO}};
+    do_plan(steps, 3);
+    driver_flush(driver);
+    int64_t due_ns = driver_next_ns(driver);
+    ck_assert_int_gt(due_ns, now_ns);
+    ck_assert_int_le(due_ns, now_ns + 10000000);
+    now_ns = due_ns - 1;
+    do_plan(steps, 3); /* goes with the first */
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "b:accept b:accept");
+    now_ns = due_ns;
+    driver_tick(driver);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "b:accept b:accept c:accept c:accept");
+    ck_assert_int_gt(driver_next_ns(driver), due_ns);
+}
+END_TEST
+
+START_TEST(there_are_never_many_proposals_that_go_later)
+{
+    static const struct step step[] = {{'l', MESSAGE_ACCEPT, 2, NO}};
+    for (unsigned i = 0; i < 63; i++) {
+        do_plan(step, 1);
+    }
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "");
+    do_plan(step, 1);
+    driver_flush(driver);
+    ck_assert_uint_eq(strlen(trace), 64 * strlen("c:accept ") - 1);
+}
+END_TEST
+
 START_TEST(a_row_that_nothing_waits_for_is_written_with_others_or_a_little_later)
 {
     static const struct step row[] = {{'p', 0, 0, NO}};
@@ -599,6 +635,8 @@ int main(void)
     tcase_add_checked_fixture(order, set_up, tear_down);
     tcase_add_test(order, a_proposal_goes_out_while_the_own_disk_is_written);
     tcase_add_test(order, a_proposal_during_a_flush_goes_out_when_it_is_done);
+    tcase_add_test(order, a_proposal_that_its_round_can_do_without_goes_a_little_later);
+    tcase_add_test(order, there_are_never_many_proposals_that_go_later);
     tcase_add_test(order, a_row_that_nothing_waits_for_is_written_with_others_or_a_little_later);
     tcase_add_test(order, a_promise_waits_for_the_batch_that_it_is_in);
     tcase_add_test(order, what_has_nothing_to_persist_waits_for_what_is_on_its_way);

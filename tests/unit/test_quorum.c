@@ -338,6 +338,62 @@ START_TEST(too_many_requests)
 }
 END_TEST
 
+/* A majority is asked at once: the coordinator and, if it votes, the host that gets the lock, which
+ * has a row of its own to write. The others may be told later, while that majority is there. */
+START_TEST(a_round_asks_a_majority_first)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % 3;
+    uint32_t third = (owner + 2) % 3;
+    cell_acquire(cell, host, owner, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    granted(cell, host, 1);
+    ck_assert_uint_eq(cell->later[host], 0);
+    ck_assert_uint_eq(cell->later[third], 1);
+    cell_give_back(cell, host, owner, "a", 2, 1, granted(cell, host, 1)->version, 5);
+    cell_settle(cell);
+    memset(cell->later, 0, sizeof(cell->later));
+    cell_acquire(cell, third, owner, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    granted(cell, third, 1);
+    ck_assert_uint_eq(cell->later[host], 1);
+    ck_assert_uint_eq(cell->later[third], 0);
+    cell_give_back(cell, third, owner, "a", 2, 1, granted(cell, third, 1)->version, 5);
+    cell_settle(cell);
+    /* It can do without the dead one, and only without that. */
+    memset(cell->later, 0, sizeof(cell->later));
+    cell_kill(cell, host);
+    cell_settle(cell);
+    cell_acquire(cell, owner, owner, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    granted(cell, owner, 1);
+    ck_assert_uint_eq(cell->later[host], 1);
+    ck_assert_uint_eq(cell->later[third], 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Who does not answer is asked again, and then all are, at once. */
+START_TEST(a_round_that_is_repeated_asks_all)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    for (uint32_t i = 0; i < 3; i++) {
+        cell->drop[i][owner] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    }
+    cell_acquire(cell, owner, owner, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    ck_assert_uint_eq(cell->later[(owner + 1) % 3] + cell->later[(owner + 2) % 3], 1);
+    memset(cell->drop, 0, sizeof(cell->drop));
+    memset(cell->later, 0, sizeof(cell->later));
+    cell_run(cell, 300 * CELL_MS);
+    granted(cell, owner, 1);
+    ck_assert_uint_eq(cell->later[(owner + 1) % 3] + cell->later[(owner + 2) % 3], 0);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Whoever is asked passes it on, and the answer comes back the same way: so a host is served that
  * cannot reach the coordinator, nor be reached by it. */
 START_TEST(passed_on_to_the_coordinator)
@@ -481,6 +537,8 @@ static Suite *quorum_suite(void)
     tcase_add_test(tests, superseded_epoch_is_marked);
     tcase_add_test(tests, full_tables_are_answers);
     tcase_add_test(tests, too_many_requests);
+    tcase_add_test(tests, a_round_asks_a_majority_first);
+    tcase_add_test(tests, a_round_that_is_repeated_asks_all);
     tcase_add_test(tests, passed_on_to_the_coordinator);
     tcase_add_test(tests, not_the_owner_names_it);
     tcase_add_test(tests, taken_over_by_a_higher_ballot);

@@ -52,6 +52,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     action->kind = ACTION_SEND;
     action->as.send.to = voter;
     action->as.send.relay = QUORUM_NO_RELAY;
+    action->as.send.later = false;
     message_copy(&action->as.send.message, &renewal->header);
     struct message_renew *renew = &action->as.send.message.as.renew;
     renew->agent = renewal->header.from;

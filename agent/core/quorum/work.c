@@ -132,7 +132,50 @@ static void work_end(struct quorum *quorum, struct work *work)
 
 /* ---- Rounds ---- */
 
-static void send_round(struct quorum *quorum, struct work *work)
+/* Who is asked first: a host that is granted the lock has a row of its own to write with it. */
+static uint32_t first_asked(const struct quorum *quorum, const struct work *work)
+{
+    uint32_t voters = quorum->config.voter_count;
+    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
+        const struct request *request = &quorum->requests[at];
+        if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
+            return request->agent;
+        }
+    }
+    return (quorum->config.self + 1 + work->partition % (voters - 1)) % voters;
+}
+
+/*
+ * The voters that a round can do without, by bit: a majority is asked at once, the others a little
+ * later, many rounds together. So a change costs as many flushes less, and if one of those that
+ * were asked fails the others are on their way already. 0: fewer than a majority seem to be there.
+ */
+static uint8_t spared(const struct quorum *quorum, const struct work *work)
+{
+    uint32_t voters = quorum->config.voter_count;
+    uint32_t wanted = quorum_majority(quorum) - 1;
+    uint8_t able = beat_able(quorum);
+    uint8_t mask = 0;
+    if (voters == 1) {
+        return 0;
+    }
+    uint32_t first = first_asked(quorum, work);
+    for (uint32_t i = 0; i < voters; i++) {
+        uint32_t voter = (first + i) % voters;
+        if (voter == quorum->config.self) {
+            continue;
+        }
+        if (wanted > 0 && (able >> voter & 1) != 0) {
+            wanted--;
+        } else {
+            mask |= (uint8_t)(1u << voter);
+        }
+    }
+    return wanted == 0 ? mask : 0;
+}
+
+/* later: the voters, by bit, for which it need not be now. */
+static void send_round(struct quorum *quorum, struct work *work, uint8_t later)
 {
     struct message_name name;
     quorum_name(quorum, work->name, &name);
@@ -149,6 +192,8 @@ static void send_round(struct quorum *quorum, struct work *work)
             accept->order = work->order;
             accept->name = name;
             record_to_value(quorum, &work->value, &accept->value);
+            quorum->actions->items[quorum->actions->count - 1].as.send.later = (later >> voter &
+                                                                                1) != 0;
         }
     }
     wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
@@ -163,7 +208,7 @@ static void start_read(struct quorum *quorum, struct work *work)
     work->lacking = false;
     memset(&work->checkpoint, 0, sizeof(work->checkpoint));
     work->began_ns = quorum->now_ns;
-    send_round(quorum, work);
+    send_round(quorum, work, 0);
 }
 
 static void forget_outcomes(struct quorum *quorum, struct work *work)
@@ -225,7 +270,7 @@ static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
     work->full = 0;
     work->unused = false;
     work->began_ns = quorum->now_ns;
-    send_round(quorum, work);
+    send_round(quorum, work, spared(quorum, work));
 }
 
 /* Nobody asks any more. It is kept a while if it knows that the name was taken. */
@@ -502,7 +547,7 @@ int64_t work_tick(struct quorum *quorum)
         if (!mask_is_majority(quorum, work->mask | work->full)) {
             coordinator_round_age(quorum, work->began_ns);
         }
-        send_round(quorum, work);
+        send_round(quorum, work, 0);
     }
     return work == NULL ? NEVER : work->wake_ns;
 }
