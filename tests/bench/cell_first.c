@@ -112,7 +112,7 @@ static int first_round(struct first_run *run, uint32_t operations)
     double here;
     double there;
     if (first_acquires(run, 0, operations, &here) != 0 ||
-        floors_measure(&run->floors, operations, &floor) != 0 ||
+        floors_measure(&run->floors, operations, 0, &floor) != 0 ||
         first_acquires(run, 1, operations, &there) != 0) {
         return -1;
     }

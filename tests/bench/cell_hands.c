@@ -101,7 +101,7 @@ static int alternate_round(struct hands_run *run, uint32_t turns, struct series 
         double took = 0;
         double hops = coordinator < 2 ? 2 : 4;
         if (open_locks(run, coordinator) != 0 || alternate(run, turns, &took) != 0 ||
-            floors_measure(&run->floors, turns, &times) != 0) {
+            floors_measure(&run->floors, turns, 0, &times) != 0) {
             return -1;
         }
         sum += took;
@@ -204,24 +204,37 @@ static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t t
     return error == 0 ? 0 : complain("waiting: %s", hf_strerror(error));
 }
 
+/* The serial path of a hand-over, with a pause before each part as each hand-over has one, or with
+ * all in a row: give-back and grant, as far as they leave the coordinator's host; the accept round
+ * with its flush; and the client's own way to its agent and back. */
+static int waiting_floor(struct hands_run *run, uint32_t coordinator, uint32_t turns,
+                         int64_t period_ns, struct series *out)
+{
+    struct floor_times times;
+    double hops = coordinator < 2 ? 1 : 2;
+    if (floors_measure(&run->floors, turns, period_ns, &times) != 0) {
+        return -1;
+    }
+    series_add(out, times.socket + (hops / 2 + 1) * times.transport + times.flush_3);
+    return 0;
+}
+
 int figure_cell_waiting(const struct bench *bench, struct figure *figure)
 {
     static struct hands_run run;
     uint32_t turns = bench->effort.quick ? TURNS_QUICK : TURNS;
     struct side *taken = figure_side(figure, "release to acquired, another host", "us", 1);
-    struct side *floor = figure_side(figure, "its serial path: hops and flush", "us", 1);
+    struct side *floor = figure_side(figure, "its serial path, after rests too", "us", 1);
+    struct side *in_a_row = figure_side(figure, "  the same in a row", "us", 1);
     struct series costs[2] = {{.count = 0}, {.count = 0}};
     int result = run_start(&run, bench);
     for (size_t i = 0; result == 0 && i < bench->effort.rounds; i++) {
-        struct floor_times times = {0};
-        uint32_t coordinator = (uint32_t)i % CELL_HOSTS;
-        double hops = coordinator < 2 ? 1 : 2; /* give-back, grant: those to another host */
-        result = interrupted() ? -1
-                               : waiting_round(&run, coordinator, turns, &taken->series, costs);
-        if (result == 0) {
-            result = floors_measure(&run.floors, turns, &times);
+        uint32_t at = (uint32_t)i % CELL_HOSTS;
+        if (interrupted() || waiting_round(&run, at, turns, &taken->series, costs) != 0 ||
+            waiting_floor(&run, at, turns, wait_settles_ns, &floor->series) != 0 ||
+            waiting_floor(&run, at, turns, 0, &in_a_row->series) != 0) {
+            result = -1;
         }
-        series_add(&floor->series, times.socket + (hops / 2 + 1) * times.transport + times.flush_3);
     }
     run_stop(&run);
     figure_verdict(figure, "ms from release to acquired, p50", series_median(&taken->series) / 1e3,

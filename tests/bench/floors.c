@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -27,9 +28,22 @@ static const int64_t link_timeout_ns = INT64_C(10000000000);
 
 /* ---- orders ---- */
 
-static bool await_order(int fd, uint32_t *operations)
+struct order {
+    uint32_t operations;
+    int64_t begin_ns;  /* of the first one */
+    int64_t period_ns; /* 0: in a row, at once */
+};
+
+static bool await_order(int fd, struct order *order)
 {
-    return recv(fd, operations, sizeof(*operations), 0) == sizeof(*operations);
+    return recv(fd, order, sizeof(*order), 0) == sizeof(*order);
+}
+
+static void sleep_until(int64_t when_ns)
+{
+    struct timespec when = {when_ns / 1000000000, when_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &when, NULL) == EINTR) {
+    }
 }
 
 static void answer(int fd, double *times, uint32_t count)
@@ -44,10 +58,13 @@ static void answer(int fd, double *times, uint32_t count)
 static _Noreturn void obey(int fd, bool (*operation)(void *arg), void *arg)
 {
     static double times[OPERATIONS_MAX];
-    uint32_t operations;
-    while (await_order(fd, &operations)) {
-        operations = operations < OPERATIONS_MAX ? operations : OPERATIONS_MAX;
+    struct order order;
+    while (await_order(fd, &order)) {
+        uint32_t operations = order.operations < OPERATIONS_MAX ? order.operations : OPERATIONS_MAX;
         for (uint32_t i = 0; i < operations; i++) {
+            if (order.period_ns > 0) {
+                sleep_until(order.begin_ns + (int64_t)i * order.period_ns);
+            }
             int64_t start_ns = now_ns();
             if (!operation(arg)) {
                 _exit(1);
@@ -339,12 +356,12 @@ int floors_start(struct floors *floors, const char *below)
         }
     }
     struct floor_times warm_up;
-    return floors_measure(floors, 16, &warm_up);
+    return floors_measure(floors, 16, 0, &warm_up);
 }
 
-static void order(const struct floors *floors, uint32_t worker, uint32_t operations)
+static void give_order(const struct floors *floors, uint32_t worker, const struct order *order)
 {
-    (void)!send(floors->workers[worker].fd, &operations, sizeof(operations), MSG_NOSIGNAL);
+    (void)!send(floors->workers[worker].fd, order, sizeof(*order), MSG_NOSIGNAL);
 }
 
 static int take_answer(const struct floors *floors, uint32_t worker, double *out)
@@ -355,23 +372,23 @@ static int take_answer(const struct floors *floors, uint32_t worker, double *out
     return 0;
 }
 
-int floors_measure(struct floors *floors, uint32_t operations, struct floor_times *out)
+int floors_measure(struct floors *floors, uint32_t operations, int64_t period_ns,
+                   struct floor_times *out)
 {
+    static const uint32_t alone[] = {WORKER_SOCKET, WORKER_PINGER, 0};
+    double *const answers[] = {&out->socket, &out->transport, &out->flush};
     double three[FLOOR_STORES];
-    order(floors, WORKER_SOCKET, operations);
-    if (take_answer(floors, WORKER_SOCKET, &out->socket) != 0) {
-        return -1;
+    struct order order = {.operations = operations, .period_ns = period_ns};
+    for (uint32_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+        order.begin_ns = now_ns() + period_ns;
+        give_order(floors, alone[i], &order);
+        if (take_answer(floors, alone[i], answers[i]) != 0) {
+            return -1;
+        }
     }
-    order(floors, WORKER_PINGER, operations);
-    if (take_answer(floors, WORKER_PINGER, &out->transport) != 0) {
-        return -1;
-    }
-    order(floors, 0, operations);
-    if (take_answer(floors, 0, &out->flush) != 0) {
-        return -1;
-    }
+    order.begin_ns = now_ns() + period_ns;
     for (uint32_t i = 0; i < FLOOR_STORES; i++) {
-        order(floors, i, operations);
+        give_order(floors, i, &order);
     }
     for (uint32_t i = 0; i < FLOOR_STORES; i++) {
         if (take_answer(floors, i, &three[i]) != 0) {

@@ -9,6 +9,10 @@
  *   flush      a register and a slot in one commit of a store (agent/io/store), alone
  *   flush_3    the same in three stores at once, as three voters do it
  *
+ * One after the other without a pause, or one each period: a machine that has rested takes longer
+ * to wake up a thread than one that is at work, so what is measured with pauses needs floors that
+ * are. The three flushes of flush_3 begin together then.
+ *
  * NNG does not survive a fork, so the bench itself never opens it.
  */
 #ifndef BENCH_FLOORS_H
@@ -39,7 +43,9 @@ struct floor_times {
 
 /* To be given to floors_stop() after a failure, too. */
 int floors_start(struct floors *floors, const char *below) MUST_CHECK;
-int floors_measure(struct floors *floors, uint32_t operations, struct floor_times *out) MUST_CHECK;
+/* period_ns: from the beginning of one operation to that of the next; 0: in a row. */
+int floors_measure(struct floors *floors, uint32_t operations, int64_t period_ns,
+                   struct floor_times *out) MUST_CHECK;
 void floors_stop(struct floors *floors);
 
 #endif
