@@ -211,6 +211,15 @@ static uint32_t handle_new(struct host *host, uint32_t client, struct place at)
     return handle;
 }
 
+static void pending_drop(struct host *host, uint32_t index)
+{
+    host->pending[index].used = false;
+    host->pending_count--;
+    while (host->pending_end > 0 && !host->pending[host->pending_end - 1].used) {
+        host->pending_end--;
+    }
+}
+
 static void handle_free(struct host *host, uint32_t handle)
 {
     struct handle *who = &host->handles[handle];
@@ -242,10 +251,9 @@ static void handle_free(struct host *host, uint32_t handle)
             break;
         }
     }
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         if (host->pending[i].used && host->pending[i].handle == handle) {
-            host->pending[i].used = false;
-            host->pending_count--;
+            pending_drop(host, i);
         }
     }
     *who = (struct handle){.slot = host->free_handle};
@@ -334,6 +342,7 @@ static bool pending_add(struct host *host, uint32_t handle, uint64_t request)
                                                 .handle = handle,
                                                 .used = true};
             host->pending_count++;
+            host->pending_end = i < host->pending_end ? host->pending_end : i + 1;
             return true;
         }
     }
@@ -342,7 +351,7 @@ static bool pending_add(struct host *host, uint32_t handle, uint64_t request)
 
 void pending_resolve(struct host *host, struct place at, int32_t error)
 {
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         struct pending *pending = &host->pending[i];
         if (!pending->used || host->handles[pending->handle].space != at.space ||
             host->handles[pending->handle].slot != at.slot) {
@@ -358,7 +367,7 @@ void pending_resolve(struct host *host, struct place at, int32_t error)
 
 void pending_work(struct host *host, struct host_actions *actions)
 {
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         struct pending pending = host->pending[i];
         if (!pending.used || !pending.ready) {
             continue;
@@ -366,8 +375,7 @@ void pending_work(struct host *host, struct host_actions *actions)
         if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
             return;
         }
-        host->pending[i].used = false;
-        host->pending_count--;
+        pending_drop(host, i);
         if (pending.error == 0) {
             reply_opened(host, pending.handle, pending.request, actions);
         } else {

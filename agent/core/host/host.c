@@ -362,7 +362,7 @@ static bool work_is_left(const struct host *host)
             return true;
         }
     }
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         if (host->pending[i].used && host->pending[i].ready) {
             return true;
         }
@@ -384,7 +384,7 @@ static void tick(struct host *host, struct host_actions *actions)
     if (host->sweep_due_ns <= host->now_ns && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         zombies_sweep(host, actions);
     }
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         struct pending *pending = &host->pending[i];
         if (!pending->used || pending->ready || pending->due_ns > host->now_ns) {
             continue;
@@ -423,7 +423,7 @@ int64_t host_next_tick_ns(const struct host *host)
     if (publish_due_ns(host) < due_ns) {
         due_ns = publish_due_ns(host);
     }
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         if (host->pending[i].used && host->pending[i].due_ns < due_ns) {
             due_ns = host->pending[i].due_ns;
         }

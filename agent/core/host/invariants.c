@@ -221,7 +221,7 @@ static void check_counts(const struct host *host, uint32_t zombies, uint32_t lim
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
         if (host->pending[i].used) {
             pending++;
-            HF_CHECK(host->pending[i].handle < host->handles_used);
+            HF_CHECK(i < host->pending_end && host->pending[i].handle < host->handles_used);
             HF_CHECK(host->handles[host->pending[i].handle].flags & HANDLE_USED);
         }
     }
@@ -235,6 +235,7 @@ static void check_counts(const struct host *host, uint32_t zombies, uint32_t lim
         HF_CHECK(host->handles[host->limited[i]].flags & HANDLE_LIMITED);
     }
     HF_CHECK(pending == host->pending_count);
+    HF_CHECK(host->pending_end == 0 || host->pending[host->pending_end - 1].used);
     HF_CHECK(watches == host->watch_count);
     HF_CHECK(limited == host->limited_count);
     HF_CHECK(zombies == host->zombie_count);

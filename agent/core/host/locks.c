@@ -340,7 +340,7 @@ static bool lock_is_awaited(const struct host *host, struct place at)
     if (word_is_awaited(host, at)) {
         return true;
     }
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         const struct pending *pending = &host->pending[i];
         if (pending->used && !pending->ready && host->handles[pending->handle].space == at.space &&
             host->handles[pending->handle].slot == at.slot) {
@@ -540,7 +540,7 @@ void locks_mark_wanted(struct host *host)
             }
         }
     }
-    for (uint32_t i = 0; host->pending_count > 0 && i < PENDING_MAX; i++) {
+    for (uint32_t i = 0; i < host->pending_end; i++) {
         const struct pending *pending = &host->pending[i];
         if (pending->used && !pending->ready) {
             const struct handle *who = &host->handles[pending->handle];

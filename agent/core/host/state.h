@@ -295,6 +295,7 @@ struct host {
     uint32_t *limited;                  /* handles with a limit */
     uint64_t *named_ids;                /* bits: ids that some holder's record names (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
+    uint32_t pending_end;               /* of pending: one behind the last that is used */
     struct pending pending[PENDING_MAX];
     struct question questions[QUESTIONS_MAX];
     uint32_t question_count;
