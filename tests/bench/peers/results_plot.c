@@ -11,8 +11,8 @@
 #include "results_store.h"
 
 static const char preamble[] =
-    "set terminal svg size 900,560 dynamic font 'sans-serif,13' background rgb 'white'\n"
-    "set key outside right\nset grid\nset logscale y\n"
+    "set terminal svg size 900,640 dynamic font 'sans-serif,13' background rgb 'white'\n"
+    "set key below\nset grid\nset logscale y\n"
     "set format y '%.0s %cs'\n"; /* values are in seconds: 1 ms, 10 us */
 
 static bool has_histogram(const struct results_row *row)
@@ -20,18 +20,21 @@ static bool has_histogram(const struct results_row *row)
     return row->histogram_count > 0 && row->histograms[0]->total > 0;
 }
 
-/* One line for each bucket that has values: 1/(1-share), seconds. */
+/* Points: 1/(1-share), seconds. Each is at least a twentieth further right than the one before, so
+ * that a plot stays small. */
 static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
                            const struct histogram *histogram)
 {
     uint64_t seen = 0;
+    double drawn = 0;
     fprintf(gnuplot, "$data%zu << END\n", at);
     for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
-        if (histogram->counts[i] != 0) {
-            double share = ((double)seen + (double)histogram->counts[i] / 2) /
-                           (double)histogram->total;
-            seen += histogram->counts[i];
-            fprintf(gnuplot, "%.6g %.6g\n", 1 / (1 - share), (double)histogram_highest(i) / 1e9);
+        seen += histogram->counts[i];
+        double left = (double)histogram->total - (double)seen + (double)histogram->counts[i] / 2;
+        double place = left > 0 ? (double)histogram->total / left : 0;
+        if (histogram->counts[i] != 0 && place > drawn * 1.05) {
+            fprintf(gnuplot, "%.5g %.4g\n", place, (double)histogram_highest(i) / 1e9);
+            drawn = place;
         }
     }
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, label);
@@ -49,11 +52,17 @@ static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);
 }
 
-static void plot_all(FILE *gnuplot, size_t count, const char *style)
+/* There are eight colours: what comes after is dashed, or another kind of point. */
+static void plot_all(FILE *gnuplot, size_t count, bool time_line)
 {
     for (size_t i = 0; i < count; i++) {
-        fprintf(gnuplot, "%s $data%zu using 1:2 with %s title label%zu", i == 0 ? "plot" : ",", i,
-                style, i);
+        fprintf(gnuplot, "%s $data%zu using 1:2 with ", i == 0 ? "plot" : ",", i);
+        if (time_line) {
+            fprintf(gnuplot, "points pointtype %zu pointsize 0.4", 5 + 2 * (i / 8));
+        } else {
+            fprintf(gnuplot, "lines linewidth 2 dashtype %zu", 1 + i / 8);
+        }
+        fprintf(gnuplot, " title label%zu", i);
     }
     fputs("\n", gnuplot);
 }
@@ -88,7 +97,7 @@ static int plot_table(const struct results_table *table, const char *directory, 
             plot_histogram(gnuplot, row->peer, count++, row->histograms[0]);
         }
     }
-    plot_all(gnuplot, count, time_line ? "points pointtype 7 pointsize 0.3" : "lines linewidth 2");
+    plot_all(gnuplot, count, time_line);
     int status = pclose(gnuplot);
     return status == 0 ? 0 : complain("gnuplot failed for %s (is it there?)", table->name);
 }
