@@ -10,9 +10,8 @@
  * What workers must share (a mutex in shared memory, an open file) is made in start() and hangs on
  * run->state.
  *
- * A client in another language is a program of its own behind a bridge: connect() starts or reaches
- * it, each call is one small message there and back, so the loop and the clock stay these. What the
- * bridge costs is said in the peer's `fairness` text.
+ * A client in another language is a library that connect() loads in the worker (etcd.c), so the
+ * loop and the clock stay these. What the passage costs is said in the peer's `fairness` text.
  *
  * Functions that return int return -1 after complain(), unless they say more.
  */
@@ -53,7 +52,7 @@ struct peer_kind {
     const char *name;       /* one word: "redis-aof" */
     const char *title;      /* as in the tables: "Redis, appendfsync always" */
     const char *durability; /* what is on the disk when acquire() returns, in a few words */
-    const char *fairness;   /* what a reader must know: how a waiter waits, what a bridge costs */
+    const char *fairness;   /* what a reader must know: how a waiter waits, for example */
     const char *packages;   /* Debian's, for people; NULL: none is needed */
     unsigned features;      /* of enum peer_feature */
     uint32_t hosts;         /* on how many hosts its clients are in the case of alternating hosts */
