@@ -275,6 +275,11 @@ static void fill_host_config(struct agent *agent)
     }
 }
 
+static void expect_registers(void *arg, uint64_t count)
+{
+    names_expect(((struct agent *)arg)->names, count);
+}
+
 static bool load_promise(void *arg, const struct quorum_promise *promise)
 {
     return quorum_load_promise(((struct agent *)arg)->quorum, promise);
@@ -408,6 +413,7 @@ static int map_cores(struct agent *agent)
 static int make_cores(struct agent *agent)
 {
     struct store_reader reader = {.arg = agent,
+                                  .registers = expect_registers,
                                   .promise = load_promise,
                                   .reg = load_register,
                                   .mark = load_mark,

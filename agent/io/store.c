@@ -128,8 +128,7 @@ static bool run(struct store *store, const char *sql, const char *what)
 
 /* ---- Opening ---- */
 
-/* The first column of the first row as a number. */
-static bool query_number(struct store *store, const char *sql, sqlite3_int64 *out)
+bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out)
 {
     sqlite3_stmt *statement = NULL;
     bool done = sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL) == SQLITE_OK &&
@@ -392,17 +391,17 @@ static bool find_commit(struct store *store)
     sqlite3_int64 highest = 0;
     uint64_t written = 0;
     if (!meta_number(store, "commit", INT64_MAX, &written) ||
-        !query_number(store,
-                      "SELECT max(c) FROM (SELECT max(in_commit) AS c FROM meta"
-                      " UNION ALL SELECT max(in_commit) FROM promise"
-                      " UNION ALL SELECT max(in_commit) FROM register"
-                      " UNION ALL SELECT max(in_commit) FROM mark"
-                      " UNION ALL SELECT max(in_commit) FROM checkpoint"
-                      " UNION ALL SELECT max(in_commit) FROM member"
-                      " UNION ALL SELECT max(in_commit) FROM seen"
-                      " UNION ALL SELECT max(in_commit) FROM region"
-                      " UNION ALL SELECT max(in_commit) FROM slot)",
-                      &highest)) {
+        !store_query_number(store,
+                            "SELECT max(c) FROM (SELECT max(in_commit) AS c FROM meta"
+                            " UNION ALL SELECT max(in_commit) FROM promise"
+                            " UNION ALL SELECT max(in_commit) FROM register"
+                            " UNION ALL SELECT max(in_commit) FROM mark"
+                            " UNION ALL SELECT max(in_commit) FROM checkpoint"
+                            " UNION ALL SELECT max(in_commit) FROM member"
+                            " UNION ALL SELECT max(in_commit) FROM seen"
+                            " UNION ALL SELECT max(in_commit) FROM region"
+                            " UNION ALL SELECT max(in_commit) FROM slot)",
+                            &highest)) {
         return false;
     }
     store->commit = (uint64_t)highest > written ? (uint64_t)highest : written;
@@ -440,9 +439,9 @@ static bool open_all(struct store *store, const struct store_identity *identity,
     sqlite3_int64 format = 0;
     sqlite3_int64 tables = 0;
     if (!touch(store) || !open_database(store) ||
-        !query_number(store, "PRAGMA application_id", &application) ||
-        !query_number(store, "PRAGMA user_version", &format) ||
-        !query_number(store, "SELECT count(*) FROM sqlite_master", &tables)) {
+        !store_query_number(store, "PRAGMA application_id", &application) ||
+        !store_query_number(store, "PRAGMA user_version", &format) ||
+        !store_query_number(store, "SELECT count(*) FROM sqlite_master", &tables)) {
         return false;
     }
     if (tables == 0 && application == 0) {

@@ -72,6 +72,10 @@ bool store_finish(struct store *store, enum statement which) __attribute__((warn
 /* A put or delete within a batch; after a failure the batch is over. */
 bool store_change(struct store *store, enum statement which) __attribute__((warn_unused_result));
 
+/* The first column of the first row as a number. */
+bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out)
+    __attribute__((warn_unused_result));
+
 /* 32 hexadecimal digits. */
 void store_id_to_text(const uint64_t id[2], char text[STORE_ID_TEXT]);
 bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_unused_result));

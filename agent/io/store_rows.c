@@ -312,6 +312,13 @@ bool store_load(struct store *store, const struct store_reader *reader)
         {reader->member != NULL, "member", "voter, store_id, generation", read_member},
         {reader->seen != NULL, "seen", "voter, store_id, last_commit", read_seen},
     };
+    sqlite3_int64 registers = 0;
+    if (reader->registers != NULL) {
+        if (!store_query_number(store, "SELECT count(*) FROM register", &registers)) {
+            return false;
+        }
+        reader->registers(reader->arg, (uint64_t)registers);
+    }
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         if (tables[i].wanted &&
             !load_table(store, reader, tables[i].table, tables[i].columns, tables[i].read)) {

@@ -46,6 +46,34 @@ START_TEST(found_until_dropped)
 }
 END_TEST
 
+/* A table that was told how many come is the same as one that was not, whatever it was told. */
+START_TEST(more_or_fewer_than_expected)
+{
+    static const uint64_t EXPECTED[] = {0, 1, 2, 3, 5, 64, 999, 1000, 1001, UINT64_MAX};
+    char text[256];
+    for (size_t k = 0; k < sizeof(EXPECTED) / sizeof(EXPECTED[0]); k++) {
+        void *memory = NULL;
+        struct names *names = make(1000, &memory);
+        uint32_t ids[1000];
+        names_expect(names, EXPECTED[k]);
+        for (uint32_t i = 0; i < 1000; i++) {
+            ids[i] = names_hold(names, text, number_name(text, i, 9 + i % 40));
+            ck_assert_uint_ne(ids[i], NAMES_NONE);
+            names_expect(names, 1000); /* too late */
+        }
+        for (uint32_t i = 0; i < 1000; i += 2) {
+            names_drop(names, ids[i]);
+        }
+        for (uint32_t i = 0; i < 1000; i++) {
+            ck_assert_uint_eq(names_find(names, text, number_name(text, i, 9 + i % 40)),
+                              i % 2 == 0 ? NAMES_NONE : ids[i]);
+        }
+        ck_assert_uint_eq(names_count(names), 500);
+        free(memory);
+    }
+}
+END_TEST
+
 START_TEST(full_is_an_answer)
 {
     void *memory = NULL;
@@ -172,6 +200,7 @@ int main(void)
     Suite *suite = suite_create("names");
     TCase *tests = tcase_create("names");
     tcase_add_test(tests, found_until_dropped);
+    tcase_add_test(tests, more_or_fewer_than_expected);
     tcase_add_test(tests, full_is_an_answer);
     tcase_add_test(tests, survives_churn);
     tcase_add_test(tests, space_is_used_again);

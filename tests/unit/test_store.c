@@ -676,6 +676,8 @@ static bool put_many(struct store *store, uint32_t first, uint32_t count)
     return good && store_commit(store, &commit);
 }
 
+static uint64_t told;
+
 static bool count_register(void *arg, const struct quorum_register *reg)
 {
     (void)reg;
@@ -683,11 +685,19 @@ static bool count_register(void *arg, const struct quorum_register *reg)
     return true;
 }
 
+static void told_of_registers(void *arg, uint64_t count)
+{
+    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* ahead of them */
+    told = count;
+}
+
 static uint32_t count_registers(struct store *store)
 {
     uint32_t count = 0;
-    struct store_reader reader = {.arg = &count, .reg = count_register};
+    struct store_reader reader = {
+        .arg = &count, .registers = told_of_registers, .reg = count_register};
     ck_assert_msg(store_load(store, &reader), "%s", store_error(store));
+    ck_assert_uint_eq(told, count);
     return count;
 }
 

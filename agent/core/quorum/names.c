@@ -82,13 +82,25 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 32;
 }
 
-/* Bytes are read as little-endian numbers: the partition must be the same on every host. */
+/* Eight bytes, read as a little-endian number: compilers make one load of it. */
+static uint64_t whole_word(const uint8_t *bytes)
+{
+    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
+           (uint64_t)bytes[3] << 24 | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 |
+           (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
+}
+
+/* The partition must be the same on every host, whatever its byte order. */
 static uint64_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t length)
 {
     uint64_t hash = seed ^ length;
-    for (size_t at = 0; at < length; at += 8) {
+    size_t at = 0;
+    for (; at + 8 <= length; at += 8) {
+        hash = mix(hash ^ whole_word(bytes + at)) + seed;
+    }
+    if (at < length) {
         uint64_t word = 0;
-        for (size_t i = 0; i < 8 && at + i < length; i++) {
+        for (size_t i = 0; at + i < length; i++) {
             word |= (uint64_t)bytes[at + i] << (8 * i);
         }
         hash = mix(hash ^ word) + seed;
@@ -118,6 +130,13 @@ struct names *names_init(void *memory, uint32_t count_max, uint64_t seed)
     names->units_used = 1;
     names->units_max = count_max * ENTRY_UNITS_MAX + 1;
     return names;
+}
+
+void names_expect(struct names *names, uint64_t count)
+{
+    if (names->count == 0 && count > names->bucket_count) {
+        names->bucket_count = count < names->count_max ? (uint32_t)count : names->count_max;
+    }
 }
 
 /* The bucket of a hash: its low bits, as many as there are buckets for. */

@@ -33,6 +33,10 @@ size_t names_size(uint32_t count_max);
  * seed is random: it keeps strangers from choosing names that share a bucket. Never fails. */
 struct names *names_init(void *memory, uint32_t count_max, uint64_t seed);
 
+/* So many names are about to come: an empty table has buckets for them at once, where each name
+ * would else move others. A hint; an agent that starts has it from its store. */
+void names_expect(struct names *names, uint64_t count);
+
 /* The id of that name, NAMES_NONE if it is not there. length 1 to NAMES_LENGTH_MAX. */
 uint32_t names_find(const struct names *names, const void *bytes, size_t length);
 

@@ -58,6 +58,7 @@ struct store_slot {
  * with "...: does not fit". Strings live as long as the call. */
 struct store_reader {
     void *arg;
+    void (*registers)(void *arg, uint64_t count); /* how many there are, ahead of them */
     bool (*promise)(void *arg, const struct quorum_promise *promise);
     bool (*reg)(void *arg, const struct quorum_register *reg);
     bool (*mark)(void *arg, const struct message_session *mark);
