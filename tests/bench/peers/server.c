@@ -99,8 +99,9 @@ static _Noreturn void become_server(const struct server *server, pid_t parent)
     }
     int log = open("server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
     /* The death signal after the user: a change of ids clears it. */
-    if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 ||
-        setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+    if (server->arg_count == 0 || null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 ||
+        dup2(log, 2) < 0 || setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+        getppid() != parent) {
         _exit(126);
     }
     signal(SIGINT, SIG_DFL);
