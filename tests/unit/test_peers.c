@@ -138,11 +138,23 @@ static const struct peer_kind fake = {
     .release = fake_release,
 };
 
-static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
+static struct load_result *run_given(const struct peer_kind *kind, const struct load *load)
 {
     char below[] = "/tmp/holdfast-peers.XXXXXX";
     struct peer_run run;
-    struct load load = {
+    struct load_result *result = calloc(1, sizeof(*result));
+    ck_assert_ptr_nonnull(result);
+    ck_assert_ptr_nonnull(mkdtemp(below));
+    ck_assert_int_eq(peer_start(&run, kind, below, 2000000000), 0);
+    ck_assert_int_eq(load_run(&run, load, result), 0);
+    peer_stop(&run);
+    ck_assert_int_eq(rmdir(below), 0);
+    return result;
+}
+
+static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
+{
+    const struct load load = {
         .workers = 4,
         .hosts = 1,
         .names = LOAD_SAME,
@@ -152,14 +164,7 @@ static struct load_result *run_load(const struct peer_kind *kind, uint32_t reade
         .measure_ns = 200000000,
         .tag = "same",
     };
-    struct load_result *result = calloc(1, sizeof(*result));
-    ck_assert_ptr_nonnull(result);
-    ck_assert_ptr_nonnull(mkdtemp(below));
-    ck_assert_int_eq(peer_start(&run, kind, below, 2000000000), 0);
-    ck_assert_int_eq(load_run(&run, &load, result), 0);
-    peer_stop(&run);
-    ck_assert_int_eq(rmdir(below), 0);
-    return result;
+    return run_given(kind, &load);
 }
 
 START_TEST(a_token_that_does_not_rise_is_seen)
@@ -190,6 +195,25 @@ START_TEST(an_open_loop_makes_as_many_pairs_as_were_asked_for)
 {
     struct load_result *result = run_load(peer_find("flock"), 0, 400);
     ck_assert_uint_eq(result->pair.total, 80); /* 400 a second for 0.2 s */
+    free(result);
+}
+END_TEST
+
+START_TEST(an_alternating_load_does_not_keep_the_lock)
+{
+    const struct load load = {
+        .workers = 3,
+        .hosts = 1,
+        .names = LOAD_SAME,
+        .alternate = true,
+        .warm_ns = 20000000,
+        .measure_ns = 200000000,
+        .tag = "same",
+    };
+    struct load_result *result = run_given(peer_find("flock"), &load);
+    ck_assert_uint_gt(result->handovers, 0);
+    ck_assert_uint_le(result->pairs, 2 * result->handovers + 2 * (uint64_t)load.workers);
+    ck_assert_uint_eq(result->strangers + result->lost_updates, 0);
     free(result);
 }
 END_TEST
@@ -338,6 +362,7 @@ int main(void)
     tcase_add_test(tcase, a_lock_that_does_not_lock_is_seen);
     tcase_add_test(tcase, a_lost_update_is_seen);
     tcase_add_test(tcase, a_file_lock_excludes);
+    tcase_add_test(tcase, an_alternating_load_does_not_keep_the_lock);
     tcase_add_test(tcase, an_open_loop_makes_as_many_pairs_as_were_asked_for);
     tcase_add_test(tcase, only_what_leaves_the_spread_is_a_change);
     tcase_add_test(tcase, markdown_has_a_median_and_its_range);

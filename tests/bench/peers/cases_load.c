@@ -19,7 +19,7 @@ static const double second = 1e9;
 
 struct shape {
     const char *name;
-    uint32_t workers;
+    uint32_t workers; /* 0: one on each host, alternating */
     enum load_names names;
     uint32_t reader_percent;
     bool across_hosts;
@@ -144,6 +144,7 @@ static int measure_shape(const struct bench_plan *plan, struct peer_run *run, ui
         .hosts = shape->across_hosts ? run->kind->hosts : 1,
         .names = shape->names,
         .reader_percent = shape->reader_percent,
+        .alternate = shape->workers == 0,
         .warm_ns = plan->warm_ns,
         .measure_ns = plan->measure_ns,
         .tag = tag,

@@ -45,6 +45,9 @@ struct arena {
     alignas(64) _Atomic uint32_t phase;
     alignas(64) _Atomic uint32_t arrived;
     alignas(64) _Atomic uint32_t stop;
+    alignas(
+        64) _Atomic uint32_t turns; /* how often the lock of an alternating load changed hands */
+    alignas(64) _Atomic uint32_t stepped_back; /* workers that wait for the next turn */
     struct {
         alignas(64) struct guard guard;
     } guards[LOAD_WORKERS_MAX];
@@ -111,6 +114,12 @@ static void start_phase(struct arena *arena)
 
 /* ---- in a worker: one pair ---- */
 
+static bool is_stopped(const struct worker *worker)
+{
+    /* relaxed: it only has to be seen soon; counts travel by the barrier */
+    return atomic_load_explicit(&worker->arena->stop, memory_order_relaxed) != 0;
+}
+
 static enum peer_mode choose_mode(struct worker *worker)
 {
     if (worker->load->reader_percent == 0) {
@@ -150,6 +159,37 @@ static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token
     }
 }
 
+/* relaxed: see step_back */
+static uint32_t read_turns(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->arena->turns, memory_order_relaxed);
+}
+
+/*
+ * After a pair of an alternating load. A lock that stays where it was used last lets its worker
+ * have it again and again until the others' wish has reached it, and the processor that this
+ * takes is missed by those who carry the wish. So a worker to whom the lock did not come from another
+ * sleeps until it has changed hands; the others, who wait in acquire() all the time, see to that.
+ */
+static void step_back(struct worker *worker, uint32_t turns_before, bool changed_hands)
+{
+    static const struct timespec look = {0, 5000000};
+    struct arena *arena = worker->arena;
+    if (changed_hands) {
+        /* seq_cst, here and below: either the sleeper sees the new turn or we see the sleeper */
+        atomic_fetch_add(&arena->turns, 1);
+        if (atomic_load(&arena->stepped_back) != 0) {
+            syscall(SYS_futex, &arena->turns, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        }
+        return;
+    }
+    atomic_fetch_add(&arena->stepped_back, 1);
+    while (atomic_load(&arena->turns) == turns_before && !is_stopped(worker)) {
+        syscall(SYS_futex, &arena->turns, FUTEX_WAIT, turns_before, &look, NULL, 0);
+    }
+    atomic_fetch_sub(&arena->stepped_back, 1);
+}
+
 /* One pair; its latency counts from start_ns. -1 after complain(). */
 static int timed_pair(struct worker *worker, int64_t start_ns)
 {
@@ -158,6 +198,8 @@ static int timed_pair(struct worker *worker, int64_t start_ns)
     enum peer_mode mode = choose_mode(worker);
     void *lock = worker->lock;
     uint64_t token = 0;
+    uint32_t turns = read_turns(worker);
+    uint64_t handovers = worker->place->findings.handovers;
     if (fresh && open_fresh(worker, &lock) != 0) {
         return -1;
     }
@@ -174,16 +216,13 @@ static int timed_pair(struct worker *worker, int64_t start_ns)
     }
     histogram_record(&worker->place->pair, now_ns() - start_ns);
     worker->place->pairs++;
+    if (worker->load->alternate && had == PEER_OK) {
+        step_back(worker, turns, worker->place->findings.handovers != handovers);
+    }
     return result < 0 ? -1 : 0;
 }
 
 /* ---- in a worker: the loops ---- */
-
-static bool is_stopped(const struct worker *worker)
-{
-    /* relaxed: it only has to be seen soon; counts travel by the barrier */
-    return atomic_load_explicit(&worker->arena->stop, memory_order_relaxed) != 0;
-}
 
 /* Own locks, as many pairs as possible: no clock is read, so that a lock of some ten nanoseconds
  * is not measured as the clock's. */

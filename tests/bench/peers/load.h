@@ -31,6 +31,7 @@ struct load {
     uint32_t hosts; /* worker i is on host i % hosts */
     enum load_names names;
     uint32_t reader_percent; /* of the pairs are shared */
+    bool alternate;          /* who had it twice in a row waits until another had it */
     double rate;             /* pairs a second of all workers together; 0: a closed loop */
     int64_t warm_ns;
     int64_t measure_ns;
