@@ -20,6 +20,7 @@ import (
 
 	"go.etcd.io/etcd/clientv3"
 	"go.etcd.io/etcd/clientv3/concurrency"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 )
@@ -83,12 +84,15 @@ func complain(err error) C.int {
 //export etcd_connect
 func etcd_connect(endpoints *C.char, ttl C.int, out *C.uintptr_t) C.int {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(nowhere{}, nowhere{}, nowhere{}))
+	quiet := zap.NewProductionConfig()
+	quiet.Level = zap.NewAtomicLevelAt(zap.FatalLevel)
 	c := &client{ttl: int(ttl)}
 	var err error
 	c.etcd, err = clientv3.New(clientv3.Config{
 		Endpoints:   strings.Split(C.GoString(endpoints), ","),
 		DialTimeout: callTimeout,
 		DialOptions: []grpc.DialOption{grpc.WithBlock()},
+		LogConfig:   &quiet,
 	})
 	if err == nil {
 		err = c.live(context.Background())

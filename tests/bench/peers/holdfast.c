@@ -204,6 +204,7 @@ const struct peer_kind peer_holdfast1 = {
     .durability = "grant: one flush; holds of a name that is there: memory that survives processes",
     .fairness = "First come, first served.",
     .features = PEER_HAS_SHARED | PEER_HAS_TOKEN | PEER_HAS_LEASE | PEER_IS_SERVICE,
+    .lock_delay_ns = INT64_C(1000000000),
     .hosts = 1,
     .missing = holdfast_missing,
     .start = one_start,
@@ -228,7 +229,8 @@ const struct peer_kind peer_holdfast3 = {
                   "survives processes",
     .fairness = "First come, first served, on each host and between hosts.",
     .features = PEER_HAS_SHARED | PEER_ACROSS_HOSTS | PEER_HAS_TOKEN | PEER_HAS_LEASE |
-                PEER_IS_SERVICE | PEER_HAS_LEADER,
+                PEER_IS_SERVICE | PEER_HAS_LEADER | PEER_HOST_SERVERS,
+    .lock_delay_ns = INT64_C(1000000000),
     .hosts = 3,
     .missing = holdfast_missing,
     .start = three_start,

@@ -31,7 +31,8 @@ enum peer_feature {
     PEER_HAS_LEASE = 8,    /* a hold of a client that is silent ends by time */
     PEER_IS_SERVICE = 16,  /* there are servers: processor time, memory, restarts mean something */
     PEER_HAS_LEADER = 32,  /* one of its servers leads, another takes over */
-    PEER_NO_NAMES = 64,    /* nothing gives it a lock by name: the case of new names is left out */
+    PEER_HOST_SERVERS = 128, /* server i is host i's, which its clients need: its agent */
+    PEER_NO_NAMES = 64, /* nothing gives it a lock by name: the case of new names is left out */
 };
 
 /* What acquire() and release() return beside -1. */
@@ -55,6 +56,7 @@ struct peer_kind {
     const char *fairness;   /* what a reader must know: how a waiter waits, for example */
     const char *packages;   /* Debian's, for people; NULL: none is needed */
     unsigned features;      /* of enum peer_feature */
+    int64_t lock_delay_ns;  /* how long it keeps a lock closed whose holder died */
     uint32_t hosts;         /* on how many hosts its clients are in the case of alternating hosts */
 
     /* 0 if it can run here, else 1 with the reason in why. */
@@ -90,6 +92,9 @@ struct peer_kind {
     /* Does the client's own library know, without asking anybody, that the hold is gone? 0 or
      * PEER_LOST. NULL: it cannot tell. */
     int (*held)(void *lock);
+    /* What a client has to do itself, every third of the lease, so that a hold lives on: 0, or
+     * PEER_LOST. A server that is gone is reached anew. NULL: nothing, its library does it. */
+    int (*renew)(void *lock);
 };
 
 /* Every peer, in the order of the tables; the last one is NULL. */

@@ -128,6 +128,27 @@ static int one_held(void *lock)
     return now_ns() < ((struct lock *)lock)->until_ns ? PEER_OK : PEER_LOST;
 }
 
+/* The watchdog's part, as Redisson has one: a longer life, if the key is still the own. */
+static int one_renew(void *arg)
+{
+    static const char script[] = "if redis.call('get',KEYS[1])==ARGV[1] then "
+                                 "return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0";
+    struct lock *lock = arg;
+    struct client *client = lock->client;
+    int64_t sent_ns = now_ns();
+    redisReply *reply = redisCommand(client->context, "EVAL %s 1 %s %s %lld", script, lock->name,
+                                     lock->value, (long long)(client->lease_ns / 1000000));
+    int result = PEER_LOST;
+    if (reply == NULL) { /* the next renewal is soon enough */
+        result = redisReconnect(client->context) == REDIS_OK ? PEER_OK : -1;
+    } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1) {
+        lock->until_ns = sent_ns + client->lease_ns;
+        result = PEER_OK;
+    }
+    freeReplyObject(reply);
+    return result;
+}
+
 #define ONE_REDIS                                                                                  \
     .fairness = "One server on a Unix socket. Nobody is told of a release: a waiter tries again "  \
                 "after 0.5 to 1.5 ms, in no order. No fencing token.",                             \
@@ -135,7 +156,7 @@ static int one_held(void *lock)
     .features = PEER_ACROSS_HOSTS | PEER_HAS_LEASE | PEER_IS_SERVICE, .hosts = 2,                  \
     .missing = redis_missing, .stop = redis_stop, .await = redis_await, .connect = one_connect,    \
     .disconnect = one_disconnect, .open = one_open, .close = one_close, .acquire = one_acquire,    \
-    .release = one_release, .held = one_held
+    .release = one_release, .held = one_held, .renew = one_renew
 
 const struct peer_kind peer_redis = {
     .name = "redis",

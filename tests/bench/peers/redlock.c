@@ -29,6 +29,7 @@ struct link {
 
 struct client {
     struct redis_client common;
+    const struct peer_run *run;
     struct link links[REDLOCK_MAX];
     size_t count;
     int64_t lease_ns;
@@ -79,6 +80,7 @@ static int redlock_connect(struct peer_run *run, uint32_t host, void **out_clien
     if (client == NULL) {
         return complain("no memory");
     }
+    client->run = run;
     client->lease_ns = run->lease_ns;
     client->count = run->server_count;
     for (size_t i = 0; i < client->count; i++) {
@@ -261,6 +263,33 @@ static int redlock_held(void *lock)
     return now_ns() < ((struct lock *)lock)->until_ns ? PEER_OK : PEER_LOST;
 }
 
+/* The watchdog's part: a longer life at a majority. Servers that were lost are reached anew. */
+static int redlock_renew(void *arg)
+{
+    static const char script[] = "if redis.call('get',KEYS[1])==ARGV[1] then "
+                                 "return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0";
+    struct lock *lock = arg;
+    struct client *client = lock->client;
+    const int64_t drift_ns = client->lease_ns / 100 + 2000000;
+    int64_t asked_ns = now_ns();
+    for (size_t i = 0; i < client->count; i++) {
+        struct link *link = &client->links[i];
+        if (link->context == NULL) {
+            *link = (struct link){.context = redis_reach(client->run, i, &client->common)};
+        }
+        if (link->context != NULL) {
+            redisAppendCommand(link->context, "EVAL %s 1 %s %s %lld", script, lock->name,
+                               lock->value, (long long)(client->lease_ns / 1000000));
+        }
+    }
+    send_all(client);
+    if (await_majority(client).yes <= client->count / 2) {
+        return PEER_LOST;
+    }
+    lock->until_ns = asked_ns + client->lease_ns - drift_ns;
+    return PEER_OK;
+}
+
 #define REDLOCK                                                                                    \
     .fairness = "All are asked at once; acquire and release are over with a majority's answers. "  \
                 "Nobody is told of a release: a waiter tries again after 0.5 to 1.5 ms, in no "    \
@@ -270,7 +299,7 @@ static int redlock_held(void *lock)
     .missing = redis_missing, .stop = redis_stop, .await = redis_await,                            \
     .connect = redlock_connect, .disconnect = redlock_disconnect, .open = redlock_open,            \
     .close = redlock_close, .acquire = redlock_acquire, .release = redlock_release,                \
-    .held = redlock_held
+    .held = redlock_held, .renew = redlock_renew
 
 const struct peer_kind peer_redlock3 = {
     .name = "redlock3",

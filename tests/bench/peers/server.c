@@ -214,19 +214,22 @@ static bool is_among(const pid_t *pids, size_t count, pid_t pid)
     return false;
 }
 
-/* Fills in the process and those that descend from it; passes over /proc until one finds none. */
-static size_t family_of(pid_t pid, pid_t family[FAMILY_MAX])
+/* Passes over /proc until one finds none. */
+size_t process_family(pid_t pid, pid_t *family, size_t max)
 {
     size_t count = 1;
     size_t before = 0;
+    if (max == 0) {
+        return 0;
+    }
     family[0] = pid;
-    while (count != before && count < FAMILY_MAX) {
+    while (count != before && count < max) {
         before = count;
         DIR *processes = opendir("/proc");
         const struct dirent *entry;
         while (processes != NULL && (entry = readdir(processes)) != NULL) {
             pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
-            if (other > 0 && count < FAMILY_MAX && !is_among(family, count, other) &&
+            if (other > 0 && count < max && !is_among(family, count, other) &&
                 is_among(family, count, parent_of(other))) {
                 family[count++] = other;
             }
@@ -244,7 +247,7 @@ void server_kill(struct server *server)
         return;
     }
     pid_t family[FAMILY_MAX];
-    size_t count = family_of(server->pid, family);
+    size_t count = process_family(server->pid, family, FAMILY_MAX);
     for (size_t i = 0; i < count; i++) {
         kill(family[i], SIGKILL);
     }
@@ -318,7 +321,7 @@ static int64_t ended_cpu_ns(pid_t pid)
 int64_t process_cpu_ns(pid_t pid)
 {
     pid_t family[FAMILY_MAX];
-    size_t count = pid == 0 ? 0 : family_of(pid, family);
+    size_t count = pid == 0 ? 0 : process_family(pid, family, FAMILY_MAX);
     int64_t sum_ns = 0;
     for (size_t i = 0; i < count; i++) {
         sum_ns += threads_cpu_ns(family[i]) + ended_cpu_ns(family[i]);
@@ -329,7 +332,7 @@ int64_t process_cpu_ns(pid_t pid)
 int64_t process_memory(pid_t pid)
 {
     pid_t family[FAMILY_MAX];
-    size_t count = pid == 0 ? 0 : family_of(pid, family);
+    size_t count = pid == 0 ? 0 : process_family(pid, family, FAMILY_MAX);
     int64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
         char path[64];

@@ -47,6 +47,9 @@ void server_end(struct server *server, int signal_number);
 /* Removes a folder and all below it. Nothing is removed for an empty path. */
 void directory_remove(const char *path);
 
+/* Fills in a process and those that descend from it; how many. */
+size_t process_family(pid_t pid, pid_t *family, size_t max);
+
 /* The processor time of a process and its children that live, in ns. */
 int64_t process_cpu_ns(pid_t pid);
 

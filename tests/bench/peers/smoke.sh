@@ -21,6 +21,16 @@ grep -q '^### alone: ' "$work/a.md" || fail "no table for the case alone"
 ! grep -q 'EXCLUSION BROKEN\|failed in' "$work/a.md" || { cat "$work/a.md"; fail "broken"; }
 [[ -z $(ls -A "$work/disk") ]] || fail "a folder was left behind"
 
+# What happens when something goes wrong: a holder that is killed, a service that is restarted.
+"$program" --quick --dir "$work/disk" --json "$work/b.json" --peer flock --peer holdfast1 \
+    --case holder --case restart >"$work/b.md" 2>"$work/err" ||
+    { cat "$work/err" >&2; fail "a run of what goes wrong failed"; }
+[[ $(grep -cF '| Holdfast, one host |' "$work/b.md") -ge 3 ]] || fail "no rows of what goes wrong"
+awk -F' *[|] *' '/^### restart/ { here = 1 } here && $2 == "Holdfast, one host" {
+    seen = 1; bad = $4 + $5 + $7 + $8 } END { exit !seen || bad }' "$work/b.md" ||
+    { cat "$work/b.md"; fail "a restart lost holds"; }
+[[ -z $(ls -A "$work/disk") ]] || fail "a folder was left behind"
+
 "$program" compare "$work/a.json" "$work/a.json" >"$work/out" || fail "compare failed"
 grep -q '; 0 changed' "$work/out" || fail "a run differs from itself"
 status=0

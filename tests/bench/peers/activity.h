@@ -1,0 +1,20 @@
+/*
+ * What processes did so far, from /proc and from the kernel's statistics of their TCP sockets.
+ */
+#ifndef PEERS_ACTIVITY_H
+#define PEERS_ACTIVITY_H
+
+#include "peer.h"
+
+struct activity {
+    int64_t cpu_ns;
+    uint64_t wakeups;    /* of all their threads: voluntary switches */
+    uint64_t disk_bytes; /* that they had written to disks */
+    uint64_t segments;   /* TCP, in and out, of the sockets that they have now */
+    bool segments_known; /* false: there is no ss(8), or it is not allowed to tell */
+};
+
+/* Of these processes and all their children. log: an empty folder of the caller's, for ss(8). */
+void activity_read(const pid_t *pids, size_t count, const char *log, struct activity *out);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * Case 11. Sixteen clients take 100,000 locks and keep them: as many as the peer has given in the
+ * time there is, which the table says. Memory is what the servers have more than before, by lock.
+ * Then nobody does anything for a while but what keeps the locks held, and that is counted: on the
+ * servers, and on the clients where these have to renew each hold themselves.
+ *
+ * The lease is longer here than in the other cases, and the same for all.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "activity.h"
+#include "actors.h"
+#include "cases_fault.h"
+
+enum { CLIENTS = 16, LOCKS = 100000, LOCKS_QUICK = 4000 };
+
+static const int64_t lease_ns = INT64_C(15000000000);
+static const int64_t fill_ns = INT64_C(40000000000);
+static const int64_t fill_quick_ns = INT64_C(4000000000);
+static const int64_t idle_ns = INT64_C(6000000000); /* more than a third of the lease */
+static const int64_t settle_ns = INT64_C(1000000000);
+static const int64_t patience_ns = INT64_C(60000000000);
+static const int64_t acquire_timeout_ns = INT64_C(5000000000);
+static const int64_t step_ns = INT64_C(20000000);
+
+struct stage {
+    _Atomic uint32_t ready;
+    _Atomic uint32_t begin;
+    _Atomic uint32_t filled;
+    _Atomic uint32_t lost; /* holds that the client found lost */
+    _Atomic int64_t fill_until_ns;
+    uint32_t locks_each;
+    uint32_t held[CLIENTS];
+};
+
+static void fill(struct peer_run *run, struct stage *stage, uint32_t index, void *client,
+                 void **locks, int64_t *renewed_ns)
+{
+    uint32_t count = 0;
+    int result = PEER_OK;
+    int64_t until_ns = atomic_load_explicit(&stage->fill_until_ns, memory_order_relaxed);
+    while (result == PEER_OK && count < stage->locks_each && now_ns() < until_ns) {
+        char name[PEER_NAME_MAX];
+        uint64_t ignored;
+        snprintf(name, sizeof(name), "held-%u-%u", index, count);
+        result = run->kind->open(client, name, &locks[count]);
+        if (result == 0) {
+            result = run->kind->acquire(locks[count], PEER_EXCLUSIVE, acquire_timeout_ns, &ignored);
+        }
+        count += result == PEER_OK ? 1 : 0;
+        uint32_t lost = actor_renew(run, locks, count, renewed_ns);
+        atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
+    }
+    stage->held[index] = count;
+}
+
+static int client_plays(struct peer_run *run, void *arg, uint32_t index)
+{
+    struct stage *stage = arg;
+    void *client;
+    void **locks = calloc(stage->locks_each, sizeof(*locks));
+    if (locks == NULL || run->kind->connect(run, index % run->kind->hosts, &client) != 0) {
+        return -1;
+    }
+    /* release: pairs with the acquire in actors_await */
+    atomic_fetch_add_explicit(&stage->ready, 1, memory_order_release);
+    /* acquire: pairs with the release in measure_one; sees fill_until_ns */
+    while (atomic_load_explicit(&stage->begin, memory_order_acquire) == 0) {
+        actor_sleep(step_ns);
+    }
+    int64_t renewed_ns = now_ns();
+    fill(run, stage, index, client, locks, &renewed_ns);
+    /* release: pairs with the acquire in actors_await; publishes held */
+    atomic_fetch_add_explicit(&stage->filled, 1, memory_order_release);
+    for (;;) { /* ends: it is killed */
+        uint32_t lost = actor_renew(run, locks, stage->held[index], &renewed_ns);
+        atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
+        if (run->kind->renew == NULL) {
+            actor_sleep(patience_ns); /* so that nothing of it is counted */
+        }
+        actor_sleep(step_ns);
+    }
+}
+
+static void add_rate(struct results *results, const char *peer, const char *quantity,
+                     const char *unit, uint64_t before, uint64_t after, double seconds)
+{
+    double change = after > before ? (double)(after - before) : 0;
+    results_add(results, "held", peer, quantity, unit, BETTER_LOWER, change / seconds);
+}
+
+static void watch_idle(struct actors *actors, struct results *results)
+{
+    struct peer_run *run = actors->run;
+    const char *peer = run->kind->title;
+    struct activity servers[2];
+    struct activity clients[2];
+    pid_t pids[PEER_SERVERS_MAX];
+    for (size_t i = 0; i < run->server_count; i++) {
+        pids[i] = run->servers[i].pid;
+    }
+    int64_t begin_ns = now_ns();
+    activity_read(pids, run->server_count, run->directory, &servers[0]);
+    activity_read(actors->pids, actors->count, run->directory, &clients[0]);
+    pause_ns(idle_ns);
+    double seconds = (double)(now_ns() - begin_ns) / 1e9;
+    activity_read(pids, run->server_count, run->directory, &servers[1]);
+    activity_read(actors->pids, actors->count, run->directory, &clients[1]);
+    results_add(results, "held", peer, "servers' time", "%", BETTER_LOWER,
+                (double)(servers[1].cpu_ns - servers[0].cpu_ns) / 1e7 / seconds);
+    results_add(results, "held", peer, "clients' time", "%", BETTER_LOWER,
+                (double)(clients[1].cpu_ns - clients[0].cpu_ns) / 1e7 / seconds);
+    add_rate(results, peer, "servers' wake-ups", "/s", servers[0].wakeups, servers[1].wakeups,
+             seconds);
+    add_rate(results, peer, "clients' wake-ups", "/s", clients[0].wakeups, clients[1].wakeups,
+             seconds);
+    add_rate(results, peer, "written a second", "bytes", servers[0].disk_bytes,
+             servers[1].disk_bytes, seconds);
+    if (servers[0].segments_known && servers[1].segments_known) {
+        add_rate(results, peer, "TCP segments", "/s", servers[0].segments, servers[1].segments,
+                 seconds);
+    }
+}
+
+static int measure_one(const struct bench_plan *plan, struct actors *actors, struct stage *stage,
+                       struct results *results)
+{
+    struct peer_run *run = actors->run;
+    const char *peer = run->kind->title;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        if (actors_add(actors, client_plays) != 0) {
+            return -1;
+        }
+    }
+    if (actors_await(actors, &stage->ready, CLIENTS, patience_ns) != 0) {
+        return -1;
+    }
+    int64_t before = peer_memory(run);
+    int64_t begin_ns = now_ns();
+    atomic_store_explicit(&stage->fill_until_ns, begin_ns + (plan->quick ? fill_quick_ns : fill_ns),
+                          memory_order_relaxed);
+    /* release: pairs with the acquire in client_plays */
+    atomic_store_explicit(&stage->begin, 1, memory_order_release);
+    if (actors_await(actors, &stage->filled, CLIENTS, fill_ns + patience_ns) != 0) {
+        return -1;
+    }
+    double took_s = (double)(now_ns() - begin_ns) / 1e9;
+    double held = 0;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        held += stage->held[i];
+    }
+    pause_ns(settle_ns);
+    results_add(results, "held", peer, "locks held", "", BETTER_HIGHER, held);
+    results_add(results, "held", peer, "taken", "/s", BETTER_HIGHER, held / took_s);
+    if (held > 0) {
+        results_add(results, "held", peer, "memory a lock", "bytes", BETTER_LOWER,
+                    (double)(peer_memory(run) - before) / held);
+    }
+    watch_idle(actors, results);
+    results_add(results, "held", peer, "lost", "", BETTER_LOWER,
+                atomic_load_explicit(&stage->lost, memory_order_relaxed));
+    return 0;
+}
+
+int measure_held(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
+                 struct results *results)
+{
+    struct stage *stage = stage_create(sizeof(*stage));
+    struct actors actors = {.run = run, .stage = stage};
+    (void)repetition;
+    int result = stage == NULL ? -1 : peer_start(run, run->kind, plan->directory, lease_ns);
+    if (result == 0) {
+        stage->locks_each = (plan->quick ? LOCKS_QUICK : LOCKS) / CLIENTS;
+        result = measure_one(plan, &actors, stage, results);
+    }
+    actors_kill_all(&actors);
+    peer_stop(run);
+    stage_destroy(stage, sizeof(*stage));
+    return result;
+}
