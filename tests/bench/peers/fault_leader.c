@@ -18,6 +18,7 @@ enum { CLIENTS = 6, FRESH_CLIENTS = 4, KILLS = 5, KILLS_QUICK = 2, SLOTS = 600 }
 
 static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t pace_ns = INT64_C(10000000);
+static const int64_t inside_ns = INT64_C(200000);
 static const int64_t slot_ns = INT64_C(20000000); /* of the time line */
 static const int64_t line_before_ns = INT64_C(500000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
@@ -54,6 +55,7 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
     int result = run->kind->acquire(lock, PEER_EXCLUSIVE, acquire_timeout_ns, &token);
     if (result == PEER_OK && index >= FRESH_CLIENTS) {
         guard_enter(&stage->guard, index, PEER_EXCLUSIVE, token, &place->findings);
+        actor_sleep(inside_ns); /* so that a second one inside would be seen */
         guard_leave(&stage->guard, index, PEER_EXCLUSIVE, &place->findings);
         place->exclusive++;
     }
