@@ -262,6 +262,43 @@ static const char *read_seen(const struct store_reader *reader, sqlite3_stmt *ro
     return reader->seen(reader->arg, &out) ? NULL : NO_FIT;
 }
 
+/* The first column of the row before. */
+struct row_key {
+    uint8_t text[MESSAGE_NAME_MAX];
+    int length; /* of the text; -1: there was none */
+    sqlite3_int64 number;
+};
+
+/*
+ * Whether a row stands behind the one before, which it then is for the next. Rows are read in the
+ * order of their pages; if one page stands in another's place, its rows come twice, and SQLite's
+ * own check says nothing. Only a slot's first column may repeat.
+ */
+static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repeat)
+{
+    int order = 1;
+    if (sqlite3_column_type(row, 0) == SQLITE_INTEGER) {
+        sqlite3_int64 number = sqlite3_column_int64(row, 0);
+        bool behind = before->length < 0 || number > before->number;
+        before->number = number;
+        before->length = 0;
+        return behind;
+    }
+    const void *text = sqlite3_column_text(row, 0);
+    int length = sqlite3_column_bytes(row, 0);
+    if (text == NULL || length > MESSAGE_NAME_MAX) {
+        return true; /* whoever reads the row says what is wrong with it */
+    }
+    if (before->length >= 0) {
+        int common = length < before->length ? length : before->length;
+        order = memcmp(text, before->text, (size_t)common);
+        order = order != 0 ? order : length - before->length;
+    }
+    memcpy(before->text, text, (size_t)length);
+    before->length = length;
+    return order > 0 || (order == 0 && may_repeat);
+}
+
 static bool load_table(struct store *store, const struct store_reader *reader, const char *table,
                        const char *columns, row_fn *read)
 {
@@ -273,9 +310,12 @@ static bool load_table(struct store *store, const struct store_reader *reader, c
     }
     bool done = true;
     uint64_t count = 0;
+    struct row_key before = {.length = -1};
     int result = sqlite3_step(row);
     for (; done && result == SQLITE_ROW; result = done ? sqlite3_step(row) : SQLITE_DONE) {
-        const char *expected = read(reader, row);
+        const char *expected = is_in_order(row, &before, read == read_slot)
+                                   ? read(reader, row)
+                                   : "one behind the row before: a page is in another's place";
         count++;
         if (expected != NULL) {
             const char *key = (const char *)sqlite3_column_text(row, 0);

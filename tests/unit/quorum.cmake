@@ -14,7 +14,10 @@ endforeach()
 add_executable(test_store ${quorum_tests}/test_store.c)
 target_link_libraries(test_store PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store COMMAND test_store)
-set_tests_properties(store PROPERTIES LABELS "unit;asan;tsan")
+add_executable(test_store_files ${quorum_tests}/test_store_files.c)
+target_link_libraries(test_store_files PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
+add_test(NAME store_files COMMAND test_store_files)
+set_tests_properties(store store_files PROPERTIES LABELS "unit;asan;tsan")
 
 # The core calls nothing but mem* and the assertion hook. Sanitizers insert calls of their own.
 if(NOT HF_SANITIZE AND NOT HF_FUZZ)

@@ -1,13 +1,10 @@
 /* The store: what was committed is there after a restart, what was not is not, and whatever does
  * not fit is refused with what, where and what was expected. */
 #include <check.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -662,138 +659,6 @@ START_TEST(bad_row_is_refused_by_name)
 }
 END_TEST
 
-/* So many rows in one commit. */
-static bool put_many(struct store *store, uint32_t first, uint32_t count)
-{
-    uint64_t commit = 0;
-    bool good = store_begin(store);
-    for (uint32_t i = first; good && i < first + count; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "%08x/many", i * UINT32_C(0x9e3779b1)); /* anywhere */
-        struct action action = sample_register(name, i + 1);
-        good = store_put_action(store, &action);
-    }
-    return good && store_commit(store, &commit);
-}
-
-static uint64_t told;
-
-static bool count_register(void *arg, const struct quorum_register *reg)
-{
-    (void)reg;
-    ++*(uint32_t *)arg;
-    return true;
-}
-
-static void told_of_registers(void *arg, uint64_t count)
-{
-    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* ahead of them */
-    told = count;
-}
-
-static uint32_t count_registers(struct store *store)
-{
-    uint32_t count = 0;
-    struct store_reader reader = {
-        .arg = &count, .registers = told_of_registers, .reg = count_register};
-    ck_assert_msg(store_load(store, &reader), "%s", store_error(store));
-    ck_assert_uint_eq(told, count);
-    return count;
-}
-
-/* Larger than what waits for a write, and than what SQLite keeps in memory: it then writes pages
- * before the commit, and some of them twice. */
-START_TEST(killed_behind_a_large_batch)
-{
-    enum { LARGE = 20000, SMALL = 10 };
-    pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        struct store *store = store_open(path, &identity, &meta, error);
-        if (store == NULL || !put_many(store, 0, SMALL) || !put_many(store, SMALL, LARGE) ||
-            !put_many(store, LARGE + SMALL, SMALL) || count_registers(store) != LARGE + 2 * SMALL) {
-            _exit(1);
-        }
-        kill(getpid(), SIGKILL);
-    }
-    int status = 0;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFSIGNALED(status));
-    struct store *store = open_store();
-    ck_assert_uint_eq(count_registers(store), LARGE + 2 * SMALL);
-    ck_assert(put_many(store, LARGE + 2 * SMALL, SMALL));
-    store_close(store);
-    store = open_store();
-    ck_assert_uint_eq(count_registers(store), LARGE + 3 * SMALL);
-    store_close(store);
-}
-END_TEST
-
-/* Write calls of this process so far; false: this kernel does not count them. */
-static bool writes_so_far(uint64_t *out)
-{
-    char line[64];
-    bool found = false;
-    FILE *file = fopen("/proc/self/io", "r");
-    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
-        found = sscanf(line, "syscw: %" SCNu64, out) == 1;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
-START_TEST(a_commit_is_one_write)
-{
-    enum { COMMITS = 50, ROWS = 4 };
-    uint64_t before = 0;
-    uint64_t after = 0;
-    struct store *store = open_store();
-    ck_assert(put_many(store, 0, 1));
-    if (writes_so_far(&before)) {
-        bool good = true; /* an assertion is a write of its own */
-        for (uint32_t i = 1; i <= COMMITS; i++) {
-            good = good && put_many(store, ROWS * i, ROWS);
-        }
-        ck_assert(writes_so_far(&after) && good);
-        /* Now and then the file grows, by four more. Page by page it would be 400 and more. */
-        ck_assert_uint_le(after - before, COMMITS + COMMITS / 2);
-    }
-    store_close(store);
-}
-END_TEST
-
-/* What is written late fails late, but before anybody is told. */
-START_TEST(a_log_that_cannot_be_written_fails_the_commit)
-{
-    pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        struct store *store = store_open(path, &identity, &meta, error);
-        struct rlimit limit = {.rlim_cur = 300 * 1024, .rlim_max = 300 * 1024};
-        uint32_t count = 0;
-        signal(SIGXFSZ, SIG_IGN);
-        if (store == NULL || setrlimit(RLIMIT_FSIZE, &limit) != 0) {
-            _exit(1);
-        }
-        while (count < 1000 && put_many(store, count, 1)) {
-            count++;
-        }
-        /* The log holds some, then one fails, and so does everything after it. */
-        bool good = count > 10 && count < 1000 && strstr(store_error(store), "COMMIT") != NULL &&
-                    !store_begin(store);
-        _exit(good ? (int)(count % 200) + 10 : 1);
-    }
-    int status = 0;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) >= 10);
-    struct store *store = open_store();
-    ck_assert_uint_eq(count_registers(store) % 200 + 10, (uint32_t)WEXITSTATUS(status));
-    store_close(store);
-}
-END_TEST
-
 /* A start reads some tables more than once, and the registers may be a million. */
 START_TEST(what_nobody_asks_for_is_not_read)
 {
@@ -861,9 +726,6 @@ int main(void)
     tcase_add_test(tests, starts_over_and_keeps_the_old_one);
     tcase_add_test(tests, starts_over_without_a_readable_one);
     tcase_add_test(tests, killed_within_a_batch);
-    tcase_add_test(tests, killed_behind_a_large_batch);
-    tcase_add_test(tests, a_commit_is_one_write);
-    tcase_add_test(tests, a_log_that_cannot_be_written_fails_the_commit);
     tcase_add_test(tests, second_agent_is_refused);
     tcase_add_test(tests, of_another_agent_cell_or_format);
     tcase_add_test(tests, damaged_is_refused);
