@@ -75,6 +75,8 @@ void run_start(struct run *run, const char *fake, const char *line)
     run->pid = fork();
     ck_assert_int_ge(run->pid, 0);
     if (run->pid == 0) {
+        signal(SIGINT, SIG_DFL); /* a job in the background of a script has them ignored */
+        signal(SIGQUIT, SIG_DFL);
         setpgid(0, 0);
         setenv("HOLDFAST_FAKE", setting, 1);
         if (dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0) < 0 || dup2(out[1], 1) < 0 ||

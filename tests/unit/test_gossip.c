@@ -9,6 +9,7 @@
 
 #include "core/gossip.h"
 #include "holdfast/holdfast.h"
+#include "hot_assert.h"
 
 #define MS INT64_C(1000000)
 
@@ -77,17 +78,19 @@ static void send_packet(uint32_t from, const struct gossip_action *action)
 {
     uint32_t to = index_of(&action->agent);
     struct agent *sender = &agents[from];
-    ck_assert_uint_lt(to, agent_count);
-    ck_assert_msg(sender->known[to], "v/h %u sends to %u without an address", from, to);
+    HOT_ASSERT_UINT(to, <, agent_count);
+    if (!sender->known[to]) {
+        ck_abort_msg("v/h %u sends to %u without an address", from, to);
+    }
     struct gossip_reader reader;
-    ck_assert(gossip_open(&reader, output + action->as.send.offset, action->as.send.size));
+    HOT_ASSERT(gossip_open(&reader, output + action->as.send.offset, action->as.send.size));
     sender->incarnation = reader.incarnation;
     sender->sent++;
     sender->bytes_sent += action->as.send.size;
     if (random_next() % 100 < loss_percent || sender->part != agents[to].part) {
         return;
     }
-    ck_assert_uint_lt(packet_count, PACKETS_MAX);
+    HOT_ASSERT_UINT(packet_count, <, PACKETS_MAX);
     struct packet *packet = &packets[packet_count++];
     packet->due_ns = now + (int64_t)(1 + random_next() % DELAY_MS_MAX) * MS;
     packet->from = (uint16_t)from;
@@ -111,7 +114,7 @@ static void step(uint32_t index, struct gossip_event *event)
             send_packet(index, &action_items[i]);
         } else {
             uint32_t other = index_of(&action_items[i].agent);
-            ck_assert_int_eq(strncmp(action_items[i].as.address, "tcp://", 6), 0);
+            HOT_ASSERT(strncmp(action_items[i].as.address, "tcp://", 6) == 0);
             agents[index].connections += !agents[index].known[other];
             agents[index].known[other] = true;
         }
@@ -234,7 +237,7 @@ static void put(uint32_t index, const char *name, uint64_t token)
         lock.holders[0] = (struct gossip_holder){
             .pid = 100 + index, .uid = 0, .token = token, .remaining_ms = -1, .command = "job"};
     }
-    ck_assert(gossip_put_lock(agents[index].gossip, &lock, now));
+    HOT_ASSERT(gossip_put_lock(agents[index].gossip, &lock, now));
 }
 
 /* The token that `index` shows for the lock, as held by `holder`; 0: free, or not known. */

@@ -4,6 +4,8 @@
  */
 #include "wire_samples.h"
 
+#include "hot_assert.h"
+
 #include <check.h>
 #include <msgpack.h>
 #include <stdlib.h>
@@ -29,7 +31,7 @@ static size_t packet_of(const struct message *message)
     struct wire_writer writer;
 
     begin(&writer, sizeof packet);
-    ck_assert(wire_add(&writer, message));
+    HOT_ASSERT(wire_add(&writer, message));
     return wire_end(&writer);
 }
 
@@ -53,7 +55,7 @@ static enum wire_error open_only(const void *bytes, size_t size)
     size_t gossip_size;
 
     if (error != WIRE_OK) {
-        ck_assert(!wire_next(&reader, &kind, &got, &gossip, &gossip_size));
+        HOT_ASSERT(!wire_next(&reader, &kind, &got, &gossip, &gossip_size));
     }
     return error;
 }
@@ -67,13 +69,15 @@ static void read_one(size_t size)
     size_t gossip_size;
     enum wire_error error = open_bytes(&reader, packet, size);
 
-    ck_assert_msg(error == WIRE_OK, "item %u %s: %s", reader.bad_item,
-                  reader.bad_kind != NULL ? reader.bad_kind : "",
-                  reader.bad_field != NULL ? reader.bad_field : "");
+    if (error != WIRE_OK) {
+        ck_abort_msg("item %u %s: %s", reader.bad_item,
+                     reader.bad_kind != NULL ? reader.bad_kind : "",
+                     reader.bad_field != NULL ? reader.bad_field : "");
+    }
     memset(&got, 0, sizeof got); /* what is not initialised by definition */
-    ck_assert(wire_next(&reader, &kind, &got, &gossip, &gossip_size));
-    ck_assert_int_eq(kind, WIRE_MESSAGE);
-    ck_assert(!wire_next(&reader, &kind, &got, &gossip, &gossip_size));
+    HOT_ASSERT(wire_next(&reader, &kind, &got, &gossip, &gossip_size));
+    HOT_ASSERT(kind == WIRE_MESSAGE);
+    HOT_ASSERT(!wire_next(&reader, &kind, &got, &gossip, &gossip_size));
 }
 
 START_TEST(test_round_trip)
@@ -299,7 +303,7 @@ START_TEST(test_bit_flips)
         if (open_only(packet, size) == WIRE_OK) {
             memcpy(other, packet, size);
             read_one(size);
-            ck_assert_uint_le(packet_of(&got), size);
+            HOT_ASSERT_UINT(packet_of(&got), <=, size);
             memcpy(packet, other, size);
         }
         packet[bit / 8] ^= (unsigned char)(1u << bit % 8);
