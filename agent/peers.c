@@ -369,6 +369,9 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
 {
     struct peers *peers = ((struct agent *)arg)->peers;
     struct log_line line;
+    if (strcmp(event, "greeting_refused") == 0 && !may_complain(peers, address)) {
+        return; /* a scanner of ports, or what has taken an agent's port, comes again and again */
+    }
     log_begin_limited(&line, LOG_LEVEL_WARN, event, &peers->trouble_limit, clock_boottime_ns());
     if (address != NULL) {
         log_text(&line, "address", address);
@@ -517,8 +520,8 @@ static void give_up_closing(int number)
 }
 
 /*
- * NNG 1.5 may wait for ever in nng_close(). By now everything is durable and sent, and only memory
- * is left to be given back: so the process ends without it then, before its lease does.
+ * Closing waits for NNG's threads. By now everything is durable and sent, and only memory is left
+ * to be given back: so the process does not wait long, and ends before its lease does.
  */
 static void close_in_time(struct agent *agent)
 {

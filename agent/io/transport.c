@@ -1,321 +1,379 @@
 /*
  * Packets between agents, over NNG: see io/transport.h.
  *
- * What NNG's threads do here is little. A received message goes into a ring; a link's pipe that
- * came or went is noted with its peer; trouble goes into a short list. All under one mutex, and
- * whoever makes the first of it writes an eventfd. transport_dispatch() takes everything over at
- * once and calls the handler with the mutex free.
+ * Everything here runs on the loop's thread. One epoll descriptor tells when there is something to
+ * do: a connection has something to be received, something that NNG did on its threads is done
+ * (transport_work.h), or it is time for something (a timer). transport_dispatch() does all that is
+ * there. What a connection is, is in transport_link.c; here it is decided which there are.
  *
- * One receive is outstanding: with more of them, two messages of one link may be handed over by two
- * threads, the later one first. If it finds the ring full it is not started again until the ring
- * was emptied: then NNG keeps one message a link, and TCP's flow control holds back the rest.
+ * A peer's link is dialled until it is there; when it breaks, what was queued for it is lost (a
+ * packet that arrives when the world has moved on helps nobody), and it is dialled again after a
+ * pause that doubles from 20 ms up to a second. A dial that nobody answers, and a connection whose
+ * other end does not greet, are given up after a few seconds.
  *
- * A link that breaks loses what was queued for it: a packet that arrives when the world has moved
- * on helps nobody.
+ * Links that broke are closed where that is noticed, and freed at the end of the dispatch: what
+ * epoll has told may be about them, and a handler may send in the middle of it.
  *
- * A host that vanished, or a link that was cut, must not hold up a link for as long as the kernel's
- * defaults do: they double the pause between two tries, so a link that was cut for a minute would
- * be back a minute late. So a little after a link came or went, and each second while one is
- * absent, bound_due() goes over the process's TCP sockets and bounds that.
- *
- * Closing: callbacks of ours are stopped first, then each socket is closed, which waits until no
- * callback of its pipes runs; only then is memory freed. Dialers and the listener are never closed
- * on their own.
+ * Closing: the listener and the dialers first, then the links; each waits until NNG's callback for
+ * it has run. There is nothing to negotiate.
  */
 #include "io/transport.h"
 
 #include <errno.h>
 #include <nng/nng.h>
-#include <nng/protocol/pipeline0/pull.h>
-#include <nng/protocol/pipeline0/push.h>
+#include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "proto/check.h"
+#include "transport_link.h"
 #include "transport_setup.h"
 #include "transport_threads.h"
+#include "transport_work.h"
 
 enum {
-    RING_SIZE = 1024, /* messages */
-    RING_BYTES_MAX = 16 * 1024 * 1024,
-    SEND_QUEUE = 256, /* packets a peer */
-    REDIAL_MIN_MS = 20,
-    REDIAL_MAX_MS = 1000,
-    TROUBLES_MAX = 16,
-    REMOTES = 256, /* cached; a power of two */
+    INBOUND_MAX = 2 * TRANSPORT_PEERS_MAX, /* an agent that came back may be there twice */
+    STRANGERS_MAX = 256,                   /* of them that have not greeted */
+    EVENTS_MAX = 64,                       /* taken from epoll at once */
+    WORKS_MAX = 256,                       /* looked at in one dispatch */
     CHECK_MS_DEFAULT = 10000,
-    BOUND_SOON_MS = 300,
-    BOUND_EVERY_MS = 1000,
-    CHECK_GRACE_MS = 5000, /* for the agent to reach its own inbox */
     TEXT_MAX = 160,
 };
+
+static const int64_t ms_ns = 1000000;
+static const int64_t redial_min_ns = 20000000;
+static const int64_t redial_max_ns = 1000000000;
+static const int64_t dial_ns = 3000000000;
+static const int64_t greet_ns = 5000000000;
+static const int64_t accept_again_ns = 100000000;
+static const int64_t check_grace_ns = 5000000000; /* for the agent to reach its own inbox */
+static const int64_t check_late_ns = 1000000000;  /* so late the process stood still itself */
 
 struct peer {
     struct transport *transport;
     uint32_t index;
-    nng_socket socket;
-    nng_dialer dialer;
-    char address[TRANSPORT_ADDRESS_SIZE];
-    /* Under the mutex: */
-    uint32_t pipe; /* its number; 0: none */
-    uint32_t gone; /* the number of the last pipe that went */
-    uint32_t ups;  /* how often one came */
-    bool noted;    /* is in transport.noted */
-    /* The loop's: */
-    uint32_t ups_told;
-    bool up_told;
-    uint64_t refused; /* by TLS, as far as reported */
-};
-
-struct trouble {
-    const char *event;
-    char address[TRANSPORT_ADDRESS_SIZE];
-    char text[TEXT_MAX];
-};
-
-struct remote {
-    uint32_t pipe;
-    char text[TRANSPORT_REMOTE_MAX];
-};
-
-/* What a noted peer's link is now. */
-struct news {
-    struct peer *peer;
-    bool up;
+    nng_stream_dialer *dialer;
+    struct transport_work dial;
+    bool dialling;
+    int64_t dial_at_ns; /* INT64_MAX: it is dialling, or there is a link */
+    int64_t pause_ns;
+    struct transport_link *link; /* NULL: none */
+    bool up;                     /* it has greeted, and that was told */
     uint32_t ups;
-};
-
-/* What waits for transport_dispatch(). */
-struct inbox {
-    uint32_t count;
-    size_t bytes;
-    nng_msg *messages[RING_SIZE];
+    int64_t quiet_until_ns; /* why it refuses was told lately */
+    char address[TRANSPORT_ADDRESS_SIZE];
 };
 
 struct transport {
     struct transport_handler handler;
-    nng_socket socket; /* PULL */
-    nng_listener listener;
+    nng_stream_listener *listener;
+    struct transport_work accept;
+    bool accepting;
+    int64_t accept_at_ns;   /* again, if it failed */
     nng_tls_config *server; /* NULL: no TLS, both */
     nng_tls_config *client;
-    nng_aio *receive;
-    nng_aio *send; /* the loop's */
-    nng_aio *bound;
-    struct peer *self; /* of the listener's check */
-    nng_aio *check;
-    uint32_t check_ms;
+    bool secure;
     char listen[TRANSPORT_ADDRESS_SIZE];
-    int event;
 
-    pthread_mutex_t mutex;
-    bool closing;          /* this and all down to deaf: under the mutex */
-    bool signalled;        /* the descriptor is readable, or about to be */
-    bool parked;           /* the receive was not started again */
-    bool bounding;         /* bound_due() will come */
-    uint32_t absent_count; /* of peers without a pipe */
-    struct inbox *filling;
-    uint32_t noted_count;
-    struct peer *noted[TRANSPORT_PEERS_MAX]; /* their link came or went */
-    uint32_t trouble_count;
-    struct trouble troubles[TROUBLES_MAX];
+    int epoll;
+    int timer;
+    int64_t timer_ns; /* when it fires; INT64_MAX: never */
+    struct transport_works works;
+    struct transport_links links;
+    struct transport_link *graves; /* broken ones, until the end of the dispatch */
+
+    struct peer *self; /* of the listener's check */
+    int64_t check_ns;  /* how often */
+    int64_t check_at_ns;
     uint32_t checked_ups; /* of self, when its link was closed to be made anew */
-    bool checking;        /* its link was closed, or was not there at the last look */
-    bool deaf;            /* the listener, as reported */
-    bool look;            /* it is time to look for peers that TLS refused */
+    bool checking;
+    bool deaf; /* the listener, as reported */
 
-    struct inbox *emptying; /* the loop's, as all that follows */
-    struct inbox inboxes[2];
+    uint32_t inbound_max;
+    uint32_t inbound_count;
+    uint32_t stranger_count;
+    bool full; /* as reported */
+    int64_t quiet_until_ns;
+    struct transport_link *inbound[INBOUND_MAX];
     uint32_t peer_count;
     struct peer *peers[TRANSPORT_PEERS_MAX];
-    struct news news[TRANSPORT_PEERS_MAX];
-    struct remote remotes[REMOTES];
     struct transport_counts counts;
-    uint64_t refused; /* connections to the listener, by TLS, as far as reported */
 };
 
-/* ---- telling the loop ---- */
-
-/* With the mutex. true: the caller is to call wake() without it. */
-static bool must_wake(struct transport *transport)
+/* The dispatch looks at everything that has a time then. */
+static void wake_at(struct transport *transport, int64_t due_ns)
 {
-    bool first = !transport->signalled;
-
-    transport->signalled = true;
-    return first;
-}
-
-static void wake(struct transport *transport)
-{
-    uint64_t one = 1;
-
-    HF_CHECK(write(transport->event, &one, sizeof one) == (ssize_t)sizeof one);
-}
-
-/* With the mutex. One that finds the list full is dropped: those before it say enough. */
-static void note_trouble(struct transport *transport, const char *event, const char *address,
-                         const char *text)
-{
-    struct trouble *trouble;
-
-    if (transport->trouble_count == TROUBLES_MAX) {
-        return;
-    }
-    trouble = &transport->troubles[transport->trouble_count++];
-    trouble->event = event;
-    snprintf(trouble->address, sizeof trouble->address, "%s", address);
-    snprintf(trouble->text, sizeof trouble->text, "%s", text);
-}
-
-/* ---- on NNG's threads ---- */
-
-static void received(void *arg)
-{
-    struct transport *transport = arg;
-    int result = nng_aio_result(transport->receive);
-    nng_msg *message = result == 0 ? nng_aio_get_msg(transport->receive) : NULL;
-    struct inbox *inbox;
-    bool again;
-    bool first;
-
-    if (result == NNG_ECLOSED || result == NNG_ECANCELED) {
-        return;
-    }
-    pthread_mutex_lock(&transport->mutex);
-    inbox = transport->filling;
-    if (message != NULL) {
-        HF_CHECK(inbox->count < RING_SIZE);
-        inbox->messages[inbox->count++] = message;
-        inbox->bytes += nng_msg_len(message);
-    }
-    /* Without a message: no memory, or the like; tried again when the loop comes by. */
-    again = message != NULL && !transport->closing && inbox->count < RING_SIZE &&
-            inbox->bytes < RING_BYTES_MAX;
-    transport->parked = !again;
-    first = must_wake(transport);
-    pthread_mutex_unlock(&transport->mutex);
-    if (first) {
-        wake(transport);
-    }
-    if (again) {
-        nng_recv_aio(transport->socket, transport->receive);
+    if (due_ns < transport->timer_ns) {
+        transport->timer_ns = due_ns;
+        clock_timer_set(transport->timer, due_ns);
     }
 }
 
-/* Lets bound_due() come. */
-static void bound_soon(struct transport *transport)
-{
-    bool start;
+/* ---- telling ---- */
 
-    pthread_mutex_lock(&transport->mutex);
-    start = !transport->bounding && !transport->closing;
-    transport->bounding = transport->bounding || start;
-    pthread_mutex_unlock(&transport->mutex);
-    if (start) {
-        nng_sleep_aio(BOUND_SOON_MS, transport->bound);
-    }
+static void tell(struct transport *transport, const char *event, const char *address,
+                 const char *text)
+{
+    transport->handler.trouble(transport->handler.arg, event, address, text);
 }
 
-static void bound_due(void *arg)
+/* Whether it may be told; then not again for as long as the listener's check pauses. */
+static bool may_tell(const struct transport *transport, int64_t *quiet_until_ns)
 {
-    struct transport *transport = arg;
-    bool again;
+    int64_t now_ns = clock_boottime_ns();
 
-    if (nng_aio_result(transport->bound) != 0) {
-        return; /* closing */
+    if (now_ns < *quiet_until_ns) {
+        return false;
     }
-    /* What changes from here on begins anew, or is seen below. */
-    pthread_mutex_lock(&transport->mutex);
-    again = transport->absent_count > 0 && !transport->closing;
-    transport->bounding = again;
-    pthread_mutex_unlock(&transport->mutex);
-    transport_bound_waiting();
-    if (again) {
-        nng_sleep_aio(BOUND_EVERY_MS, transport->bound);
-    }
+    *quiet_until_ns = now_ns + transport->check_ns;
+    return true;
 }
 
-/* A link's pipe came or went. Its going may overtake its coming. */
-static void link_changed(nng_pipe pipe, nng_pipe_ev event, void *arg)
+/* Why a link broke, if a person should know that. peer: who was dialled, or NULL. */
+static void tell_broken(struct transport *transport, const struct transport_link *link,
+                        struct peer *peer)
 {
-    struct peer *peer = arg;
-    struct transport *transport = peer->transport;
-    uint32_t id = (uint32_t)nng_pipe_id(pipe);
-    bool first = false;
+    int64_t *quiet = peer != NULL ? &peer->quiet_until_ns : &transport->quiet_until_ns;
+    char text[TEXT_MAX];
 
-    pthread_mutex_lock(&transport->mutex);
-    if (event == NNG_PIPE_EV_ADD_POST && peer->gone != id) {
-        transport->absent_count -= peer->pipe == 0 ? 1 : 0;
-        peer->pipe = id;
-        peer->ups++;
-    } else if (event == NNG_PIPE_EV_REM_POST) {
-        transport->absent_count += peer->pipe == id ? 1 : 0;
-        peer->gone = id;
-        peer->pipe = peer->pipe == id ? 0 : peer->pipe;
-    }
-    if (peer != transport->self && !peer->noted) {
-        peer->noted = true;
-        transport->noted[transport->noted_count++] = peer;
-        first = must_wake(transport);
-    }
-    pthread_mutex_unlock(&transport->mutex);
-    if (first) {
-        wake(transport);
-    }
-    bound_soon(transport);
-}
+    if (link->reason != NULL) {
+        const char *address = peer != NULL ? peer->address : link->remote;
 
-/*
- * The listener's check, one step each check_ms or CHECK_GRACE_MS: closes the own link, so that it
- * is dialled anew; a grace later looks whether it is there again.
- */
-static void check_due(void *arg)
-{
-    struct transport *transport = arg;
-    struct peer *self = transport->self;
-    uint32_t pipe = 0;
-    bool first = false;
-    uint32_t pause_ms = CHECK_GRACE_MS;
-
-    if (nng_aio_result(transport->check) != 0) {
-        return; /* closing */
-    }
-    pthread_mutex_lock(&transport->mutex);
-    if (!transport->checking) {
-        pipe = self->pipe;
-        transport->checking = true;
-        transport->checked_ups = pipe != 0 ? self->ups : self->ups - 1;
-    } else if (self->ups != transport->checked_ups && self->pipe != 0) {
-        transport->checking = false;
-        pause_ms = transport->check_ms;
-        if (transport->deaf) {
-            transport->deaf = false;
-            note_trouble(transport, "listener_hears", transport->listen, "it accepts again");
+        if (link->version != 0 && link->version != TRANSPORT_VERSION) {
+            snprintf(text, sizeof text, "%s: %u, this agent %d", link->reason, link->version,
+                     TRANSPORT_VERSION);
+        } else {
+            snprintf(text, sizeof text, "%s", link->reason);
         }
-    } else if (!transport->deaf) {
-        transport->deaf = true;
-        note_trouble(transport, "listener_deaf", transport->listen,
-                     "the agent cannot reach its own inbox; expected an answer within 5 s");
+        if (peer == NULL || may_tell(transport, quiet)) {
+            tell(transport, "greeting_refused", address, text);
+        }
+    } else if (link->greet_by_ns != 0 && link->secure &&
+               (link->error == NNG_EPEERAUTH || link->error == NNG_ECRYPTO) &&
+               may_tell(transport, quiet)) {
+        if (peer != NULL) {
+            snprintf(text, sizeof text,
+                     "its certificate is not of the cell's CA, or it refuses this agent's");
+        } else {
+            snprintf(text, sizeof text, "%s connected without a certificate of the cell's CA",
+                     link->remote);
+        }
+        tell(transport, "tls_refused", peer != NULL ? peer->address : transport->listen, text);
     }
-    transport->look = true;
-    first = must_wake(transport);
-    pthread_mutex_unlock(&transport->mutex);
-    if (first) {
-        wake(transport);
+}
+
+/* ---- links ---- */
+
+static void bury(struct transport *transport, struct transport_link *link)
+{
+    link->next = transport->graves;
+    transport->graves = link;
+}
+
+static void dial_later(struct peer *peer)
+{
+    peer->dial_at_ns = clock_boottime_ns() + peer->pause_ns;
+    peer->pause_ns = peer->pause_ns < redial_max_ns / 2 ? 2 * peer->pause_ns : redial_max_ns;
+    wake_at(peer->transport, peer->dial_at_ns);
+}
+
+static void peer_down(struct peer *peer)
+{
+    struct transport *transport = peer->transport;
+    bool told = peer->up && peer != transport->self;
+
+    tell_broken(transport, peer->link, peer);
+    bury(transport, peer->link);
+    peer->link = NULL;
+    peer->up = false;
+    dial_later(peer);
+    if (told) {
+        transport->handler.link(transport->handler.arg, peer->index, false);
     }
-    if (pipe != 0) {
-        nng_pipe_close((nng_pipe){pipe});
+}
+
+static void peer_came(struct peer *peer)
+{
+    struct transport *transport = peer->transport;
+
+    peer->up = true;
+    peer->ups++;
+    peer->pause_ns = redial_min_ns;
+    peer->link->greet_by_ns = 0;
+    if (peer != transport->self) {
+        transport->handler.link(transport->handler.arg, peer->index, true);
     }
-    nng_sleep_aio((nng_duration)pause_ms, transport->check);
+}
+
+static void inbound_gone(struct transport *transport, struct transport_link *link)
+{
+    struct transport_link *last = transport->inbound[--transport->inbound_count];
+
+    tell_broken(transport, link, NULL);
+    transport->stranger_count -= link->greet_by_ns != 0 ? 1 : 0;
+    transport->inbound[link->place] = last;
+    last->place = link->place;
+    transport->full = false;
+    bury(transport, link);
+}
+
+/* Draws the consequences of what happened to a link. */
+static void settle(struct transport *transport, struct transport_link *link)
+{
+    struct peer *peer = link->owner;
+
+    if (link->state == TRANSPORT_LINK_BROKEN) {
+        if (peer != NULL) {
+            peer_down(peer);
+        } else {
+            inbound_gone(transport, link);
+        }
+    } else if (link->state == TRANSPORT_LINK_UP && link->greet_by_ns != 0) {
+        if (peer != NULL) {
+            peer_came(peer);
+        } else {
+            link->greet_by_ns = 0;
+            transport->stranger_count--;
+        }
+    }
+}
+
+static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+{
+    struct transport *transport = arg;
+
+    transport->counts.packets_received++;
+    transport->counts.bytes_received += size;
+    transport->handler.packet(transport->handler.arg, bytes, size, remote);
+}
+
+/* ---- accepting ---- */
+
+static void accept_begin(struct transport *transport)
+{
+    transport->accepting = true;
+    transport->accept_at_ns = INT64_MAX;
+    transport_work_begin(&transport->accept, 0);
+    nng_stream_listener_accept(transport->listener, transport->accept.aio);
+}
+
+/* Makes room for a stranger who may have more to say. */
+static void strangers_thin_out(struct transport *transport)
+{
+    struct transport_link *oldest = NULL;
+
+    for (uint32_t i = 0; i < transport->inbound_count; i++) {
+        struct transport_link *link = transport->inbound[i];
+
+        if (link->greet_by_ns != 0 && (oldest == NULL || link->greet_by_ns < oldest->greet_by_ns)) {
+            oldest = link;
+        }
+    }
+    transport_link_break(oldest, NNG_ETIMEDOUT,
+                         "it says nothing, and too many others do not either");
+    settle(transport, oldest);
+}
+
+static void inbound_came(struct transport *transport, nng_stream *stream)
+{
+    struct transport_link *link;
+
+    if (transport->inbound_count == transport->inbound_max) {
+        nng_stream_close(stream);
+        nng_stream_free(stream);
+        if (!transport->full) {
+            transport->full = true;
+            tell(transport, "inbox_full", transport->listen,
+                 "as many connections as there can be: further ones are closed");
+        }
+        return;
+    }
+    if (transport->stranger_count == STRANGERS_MAX) {
+        strangers_thin_out(transport);
+    }
+    link = transport_link_create(&transport->links, stream, false, transport->secure, NULL);
+    if (link != NULL) {
+        link->place = transport->inbound_count;
+        link->greet_by_ns = clock_boottime_ns() + greet_ns;
+        transport->inbound[transport->inbound_count++] = link;
+        transport->stranger_count++;
+        wake_at(transport, link->greet_by_ns);
+        settle(transport, link);
+    }
+}
+
+static void accept_done(struct transport *transport)
+{
+    nng_aio *aio = transport->accept.aio;
+
+    transport->accepting = false;
+    if (nng_aio_result(aio) != 0) { /* no descriptor is left, say */
+        transport->accept_at_ns = clock_boottime_ns() + accept_again_ns;
+        wake_at(transport, transport->accept_at_ns);
+        return;
+    }
+    nng_stream *stream = nng_aio_get_output(aio, 0);
+    accept_begin(transport);
+    inbound_came(transport, stream);
 }
 
 /* ---- peers ---- */
 
-/* Opened and dialling; index: NONE for the agent itself. NULL: NNG would not. */
+static void dial_begin(struct peer *peer)
+{
+    peer->dialling = true;
+    peer->dial_at_ns = INT64_MAX;
+    transport_work_begin(&peer->dial, 0);
+    nng_stream_dialer_dial(peer->dialer, peer->dial.aio);
+}
+
+static void dial_done(struct peer *peer)
+{
+    struct transport *transport = peer->transport;
+    nng_aio *aio = peer->dial.aio;
+
+    peer->dialling = false;
+    if (nng_aio_result(aio) == 0) {
+        peer->link = transport_link_create(&transport->links, nng_aio_get_output(aio, 0), true,
+                                           transport_is_tls(peer->address), peer);
+    }
+    if (peer->link == NULL) {
+        dial_later(peer);
+        return;
+    }
+    peer->link->greet_by_ns = clock_boottime_ns() + greet_ns;
+    wake_at(transport, peer->link->greet_by_ns);
+    settle(transport, peer->link);
+}
+
+static void peer_destroy(struct peer *peer)
+{
+    if (peer == NULL) {
+        return;
+    }
+    if (peer->dialer != NULL) {
+        nng_stream_dialer_close(peer->dialer);
+    }
+    transport_work_stop(&peer->dial);
+    if (peer->dialling && nng_aio_result(peer->dial.aio) == 0) { /* and nobody took it */
+        nng_stream_close(nng_aio_get_output(peer->dial.aio, 0));
+        nng_stream_free(nng_aio_get_output(peer->dial.aio, 0));
+    }
+    transport_work_fini(&peer->dial);
+    if (peer->dialer != NULL) {
+        nng_stream_dialer_free(peer->dialer);
+    }
+    transport_link_destroy(peer->link);
+    free(peer);
+}
+
+/* It dials from now on; index: NONE for the agent itself. NULL: NNG would not. */
 static struct peer *peer_create(struct transport *transport, const char *address, uint32_t index)
 {
     struct peer *peer = calloc(1, sizeof *peer);
@@ -325,35 +383,18 @@ static struct peer *peer_create(struct transport *transport, const char *address
     }
     peer->transport = transport;
     peer->index = index;
+    peer->pause_ns = redial_min_ns;
+    peer->dial_at_ns = INT64_MAX;
     snprintf(peer->address, sizeof peer->address, "%s", address);
-    if (nng_push0_open(&peer->socket) != 0) {
-        free(peer);
-        return NULL;
-    }
-    if (index == TRANSPORT_PEER_NONE) {
-        transport->self = peer; /* before its link can come */
-    }
-    pthread_mutex_lock(&transport->mutex);
-    transport->absent_count++;
-    pthread_mutex_unlock(&transport->mutex);
-    if (nng_socket_set_int(peer->socket, NNG_OPT_SENDBUF, SEND_QUEUE) != 0 ||
-        nng_socket_set_ms(peer->socket, NNG_OPT_RECONNMINT, REDIAL_MIN_MS) != 0 ||
-        nng_socket_set_ms(peer->socket, NNG_OPT_RECONNMAXT, REDIAL_MAX_MS) != 0 ||
-        nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, link_changed, peer) != 0 ||
-        nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, link_changed, peer) != 0 ||
-        nng_dialer_create(&peer->dialer, peer->socket, address) != 0 ||
+    if (!transport_work_init(&peer->dial, &transport->works, TRANSPORT_WORK_DIAL, peer) ||
+        nng_stream_dialer_alloc(&peer->dialer, address) != 0 ||
         (transport_is_tls(address) &&
-         nng_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, transport->client) != 0) ||
-        nng_dialer_start(peer->dialer, NNG_FLAG_NONBLOCK) != 0) {
-        nng_close(peer->socket);
-        transport->self = transport->self == peer ? NULL : transport->self;
-        pthread_mutex_lock(&transport->mutex);
-        transport->absent_count--;
-        pthread_mutex_unlock(&transport->mutex);
-        free(peer);
+         nng_stream_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, transport->client) != 0)) {
+        peer_destroy(peer);
         return NULL;
     }
-    bound_soon(transport);
+    nng_aio_set_timeout(peer->dial.aio, (nng_duration)(dial_ns / ms_ns));
+    dial_begin(peer);
     return peer;
 }
 
@@ -398,25 +439,19 @@ uint32_t transport_peer(struct transport *transport, const char *address)
 
 bool transport_is_up(const struct transport *transport, uint32_t peer)
 {
-    return peer < transport->peer_count && transport->peers[peer]->up_told;
+    return peer < transport->peer_count && transport->peers[peer]->up;
 }
 
 bool transport_send(struct transport *transport, uint32_t index, const void *bytes, size_t size)
 {
-    nng_msg *message;
+    struct transport_link *link = transport_is_up(transport, index) ? transport->peers[index]->link
+                                                                    : NULL;
+    bool sent = link != NULL && transport_link_send(link, bytes, size);
 
-    if (!transport_is_up(transport, index) || nng_msg_alloc(&message, size) != 0) {
-        transport->counts.packets_lost++;
-        return false;
+    if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
+        wake_at(transport, 0); /* to be told then: this is no place to call back from */
     }
-    memcpy(nng_msg_body(message), bytes, size);
-    /* As nng_sendmsg() would, but for an aio of its own each time, which costs a system call. */
-    nng_aio_set_msg(transport->send, message);
-    nng_send_aio(transport->peers[index]->socket, transport->send);
-    nng_aio_wait(transport->send);
-    if (nng_aio_result(transport->send) != 0) {
-        nng_aio_set_msg(transport->send, NULL);
-        nng_msg_free(message);
+    if (!sent) {
         transport->counts.packets_lost++;
         return false;
     }
@@ -430,165 +465,168 @@ struct transport_counts transport_counts(const struct transport *transport)
     return transport->counts;
 }
 
+/* ---- what has its time ---- */
+
+static int64_t min_ns(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Closes the own link, so that it is dialled anew; a grace later looks whether it is there. */
+static void check_due(struct transport *transport, int64_t now_ns)
+{
+    struct peer *self = transport->self;
+    int64_t late_ns = now_ns - transport->check_at_ns;
+
+    transport->check_at_ns = now_ns + check_grace_ns;
+    if (!transport->checking) {
+        transport->checking = true;
+        transport->checked_ups = self->ups;
+        if (self->link != NULL) {
+            transport_link_break(self->link, NNG_ECLOSED, NULL);
+        }
+    } else if (self->up && self->ups != transport->checked_ups) {
+        transport->checking = false;
+        transport->check_at_ns = now_ns + transport->check_ns;
+        if (transport->deaf) {
+            transport->deaf = false;
+            tell(transport, "listener_hears", transport->listen, "it accepts again");
+        }
+    } else if (!transport->deaf && late_ns < check_late_ns) {
+        transport->deaf = true;
+        tell(transport, "listener_deaf", transport->listen,
+             "the agent cannot reach its own inbox; expected an answer within 5 s");
+    }
+}
+
+/* When there is next something to do with the peer. */
+static int64_t peer_due(struct peer *peer, int64_t now_ns)
+{
+    struct transport_link *link = peer->link;
+
+    if (peer->dial_at_ns <= now_ns) {
+        dial_begin(peer);
+    }
+    if (link != NULL && link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
+        transport_link_break(link, NNG_ETIMEDOUT, NULL); /* stopped, say, or far away */
+    }
+    if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
+        peer_down(peer);
+    }
+    if (peer->link != NULL && peer->link->greet_by_ns != 0) {
+        return peer->link->greet_by_ns;
+    }
+    return peer->dial_at_ns;
+}
+
+static int64_t inbound_due(struct transport *transport, int64_t now_ns)
+{
+    int64_t next_ns = INT64_MAX;
+    uint32_t i = 0;
+
+    while (i < transport->inbound_count && transport->stranger_count > 0) {
+        struct transport_link *link = transport->inbound[i];
+
+        if (link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
+            transport_link_break(link, NNG_ETIMEDOUT, "it said nothing that an agent says in 5 s");
+            settle(transport, link); /* another one is in its place now */
+            continue;
+        }
+        next_ns = link->greet_by_ns != 0 ? min_ns(next_ns, link->greet_by_ns) : next_ns;
+        i++;
+    }
+    return next_ns;
+}
+
+static void timer_due(struct transport *transport)
+{
+    int64_t now_ns = clock_boottime_ns();
+    int64_t next_ns;
+
+    clock_timer_drain(transport->timer);
+    transport->timer_ns = INT64_MAX;
+    if (transport->accept_at_ns <= now_ns) {
+        accept_begin(transport);
+    }
+    if (transport->check_at_ns <= now_ns) {
+        check_due(transport, now_ns);
+    }
+    next_ns = min_ns(min_ns(transport->accept_at_ns, transport->check_at_ns),
+                     inbound_due(transport, now_ns));
+    next_ns = min_ns(next_ns, peer_due(transport->self, now_ns));
+    for (uint32_t i = 0; i < transport->peer_count; i++) {
+        next_ns = min_ns(next_ns, peer_due(transport->peers[i], now_ns));
+    }
+    wake_at(transport, next_ns);
+}
+
 /* ---- dispatching ---- */
 
-static const char *remote_of(struct transport *transport, nng_msg *message)
+static void link_worked(struct transport *transport, struct transport_work *work)
 {
-    nng_pipe pipe = nng_msg_get_pipe(message);
-    uint32_t id = (uint32_t)nng_pipe_id(pipe);
-    struct remote *remote = &transport->remotes[id % REMOTES];
-    nng_sockaddr address;
+    struct transport_link *link = work->owner;
 
-    if (remote->pipe != id) {
-        if (nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &address) != 0) {
-            return "?"; /* it is gone already */
+    if (link->state != TRANSPORT_LINK_BROKEN) { /* else it has its grave, or will be seen to */
+        transport_link_worked(link, work->kind);
+        settle(transport, link);
+    }
+}
+
+static void works_done(struct transport *transport)
+{
+    for (uint32_t i = 0; i < WORKS_MAX; i++) {
+        struct transport_work *work = transport_works_take(&transport->works);
+
+        if (work == NULL) {
+            return;
         }
-        transport_remote_text(&address, remote->text);
-        remote->pipe = id;
-    }
-    return remote->text;
-}
-
-static void deliver_packets(struct transport *transport)
-{
-    const struct transport_handler *handler = &transport->handler;
-    struct inbox *inbox = transport->emptying;
-
-    for (uint32_t i = 0; i < inbox->count; i++) {
-        nng_msg *message = inbox->messages[i];
-        size_t size = nng_msg_len(message);
-
-        transport->counts.packets_received++;
-        transport->counts.bytes_received += size;
-        handler->packet(handler->arg, nng_msg_body(message), size, remote_of(transport, message));
-        nng_msg_free(message);
-    }
-    inbox->count = 0;
-    inbox->bytes = 0;
-}
-
-/* A link that went and came again between two looks is told as both. */
-static void deliver_link(struct transport *transport, const struct news *news)
-{
-    const struct transport_handler *handler = &transport->handler;
-    struct peer *peer = news->peer;
-
-    if (peer->up_told && (!news->up || news->ups != peer->ups_told)) {
-        peer->up_told = false;
-        /* Made smaller, the queue drops what is in it. */
-        (void)nng_socket_set_int(peer->socket, NNG_OPT_SENDBUF, 0);
-        (void)nng_socket_set_int(peer->socket, NNG_OPT_SENDBUF, SEND_QUEUE);
-        handler->link(handler->arg, peer->index, false);
-    }
-    if (!peer->up_told && news->up) {
-        peer->up_told = true;
-        peer->ups_told = news->ups;
-        handler->link(handler->arg, peer->index, true);
-    }
-}
-
-/* How many times TLS refused at a dialer or the listener, by NNG's count. */
-static uint64_t refused_count(nng_stat *stat)
-{
-    nng_stat *refused = stat != NULL ? nng_stat_find(stat, "auth") : NULL;
-
-    return refused != NULL ? nng_stat_value(refused) : 0;
-}
-
-/* NNG 1.5 logs nothing; what TLS refused is only in its counters. */
-static void look_for_refused(struct transport *transport)
-{
-    const struct transport_handler *handler = &transport->handler;
-    nng_stat *all;
-
-    if (transport->server == NULL || nng_stats_get(&all) != 0) {
-        return;
-    }
-    uint64_t count = refused_count(nng_stat_find_listener(all, transport->listener));
-    if (count != transport->refused) {
-        transport->refused = count;
-        handler->trouble(handler->arg, "tls_refused", transport->listen,
-                         "somebody connected without a certificate of the cell's CA");
-    }
-    for (uint32_t i = 0; i < transport->peer_count; i++) {
-        struct peer *peer = transport->peers[i];
-
-        count = refused_count(nng_stat_find_dialer(all, peer->dialer));
-        if (count != peer->refused && !peer->up_told) {
-            handler->trouble(handler->arg, "tls_refused", peer->address,
-                             "its certificate is not of the cell's CA, or it refuses this agent's");
+        switch (work->kind) {
+        case TRANSPORT_WORK_ACCEPT:
+            accept_done(transport);
+            break;
+        case TRANSPORT_WORK_DIAL:
+            dial_done(work->owner);
+            break;
+        case TRANSPORT_WORK_RECEIVE:
+        case TRANSPORT_WORK_SEND:
+            link_worked(transport, work);
+            break;
         }
-        peer->refused = count;
     }
-    nng_stats_free(all);
-}
-
-/* What the callbacks left, taken over in one go. */
-struct taken {
-    uint32_t news_count;
-    uint32_t trouble_count;
-    bool look;
-    bool parked;
-    struct trouble troubles[TROUBLES_MAX];
-};
-
-static void take_over(struct transport *transport, struct taken *taken)
-{
-    struct inbox *full;
-
-    pthread_mutex_lock(&transport->mutex);
-    full = transport->filling;
-    transport->filling = transport->emptying;
-    transport->emptying = full;
-    taken->parked = transport->parked;
-    transport->parked = false;
-    taken->news_count = transport->noted_count;
-    for (uint32_t i = 0; i < transport->noted_count; i++) {
-        struct peer *peer = transport->noted[i];
-
-        peer->noted = false;
-        transport->news[i] = (struct news){.peer = peer, .up = peer->pipe != 0, .ups = peer->ups};
-    }
-    transport->noted_count = 0;
-    taken->trouble_count = transport->trouble_count;
-    memcpy(taken->troubles, transport->troubles, transport->trouble_count * sizeof(struct trouble));
-    transport->trouble_count = 0;
-    taken->look = transport->look;
-    transport->look = false;
-    transport->signalled = false;
-    pthread_mutex_unlock(&transport->mutex);
 }
 
 void transport_dispatch(struct transport *transport)
 {
-    const struct transport_handler *handler = &transport->handler;
-    struct taken taken;
-    uint64_t value;
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(transport->epoll, events, EVENTS_MAX, 0);
+    bool timer = false;
 
-    if (read(transport->event, &value, sizeof value) < 0) {
-        return; /* nothing was written: nothing is there */
-    }
-    take_over(transport, &taken);
-    if (taken.parked) {
-        nng_recv_aio(transport->socket, transport->receive);
-    }
-    deliver_packets(transport);
-    for (uint32_t i = 0; i < taken.news_count; i++) {
-        deliver_link(transport, &transport->news[i]);
-    }
-    for (uint32_t i = 0; i < taken.trouble_count; i++) {
-        const struct trouble *trouble = &taken.troubles[i];
+    for (int i = 0; i < count; i++) {
+        struct transport_link *link = events[i].data.ptr;
 
-        handler->trouble(handler->arg, trouble->event, trouble->address, trouble->text);
+        if (events[i].data.ptr == &transport->timer) {
+            timer = true; /* last: what came in time counts */
+        } else if (events[i].data.ptr == &transport->works) {
+            works_done(transport);
+        } else if (link->state != TRANSPORT_LINK_BROKEN) {
+            transport_link_ready(link, events[i].events);
+            settle(transport, link);
+        }
     }
-    if (taken.look) {
-        look_for_refused(transport);
+    if (timer) {
+        timer_due(transport);
+    }
+    while (transport->graves != NULL) {
+        struct transport_link *link = transport->graves;
+
+        transport->graves = link->next;
+        transport_link_destroy(link);
     }
 }
 
 int transport_fd(const struct transport *transport)
 {
-    return transport->event;
+    return transport->epoll;
 }
 
 /* ---- opening, closing ---- */
@@ -600,48 +638,64 @@ static bool failed(char *error, const char *address, int result)
     return false;
 }
 
-static bool listen_start(struct transport *transport, const struct transport_config *config,
-                         char *error)
+/* What the loop waits for. */
+static bool events_init(struct transport *transport, char *error)
 {
-    int result = nng_pull0_open(&transport->socket);
+    struct epoll_event timer = {.events = EPOLLIN, .data = {.ptr = &transport->timer}};
+    struct epoll_event works = {.events = EPOLLIN, .data = {.ptr = &transport->works}};
 
-    if (result != 0) {
-        return failed(error, config->listen, result);
+    bool made = transport_works_init(&transport->works);
+    transport->epoll = epoll_create1(EPOLL_CLOEXEC);
+    transport->timer = clock_timer_open();
+    if (!made || transport->epoll < 0 || transport->timer < 0 ||
+        epoll_ctl(transport->epoll, EPOLL_CTL_ADD, transport->timer, &timer) != 0 ||
+        epoll_ctl(transport->epoll, EPOLL_CTL_ADD, transport->works.event, &works) != 0) {
+        snprintf(error, TRANSPORT_ERROR_MAX, "descriptors for events: %s", strerror(errno));
+        return false;
     }
-    result = nng_socket_set_size(transport->socket, NNG_OPT_RECVMAXSZ, config->packet_max);
-    if (result == 0) {
-        result = nng_listener_create(&transport->listener, transport->socket, config->listen);
-    }
-    if (result == 0 && transport_is_tls(config->listen)) {
-        result = nng_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG, transport->server);
-    }
-    if (result == 0) {
-        result = nng_listener_start(transport->listener, 0);
-    }
-    return result == 0 || failed(error, config->listen, result);
+    return true;
 }
 
-/* The receive, the send and the listener's check. */
-static bool callbacks_start(struct transport *transport, const char *listen, char *error)
+static bool listen_start(struct transport *transport, const char *listen, char *error)
+{
+    int result = nng_stream_listener_alloc(&transport->listener, listen);
+
+    if (result == 0 && transport->secure) {
+        result = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,
+                                             transport->server);
+    }
+    if (result == 0) {
+        result = nng_stream_listener_listen(transport->listener);
+    }
+    if (result == 0 && !transport_work_init(&transport->accept, &transport->works,
+                                            TRANSPORT_WORK_ACCEPT, transport)) {
+        result = NNG_ENOMEM;
+    }
+    if (result != 0) {
+        return failed(error, listen, result);
+    }
+    accept_begin(transport);
+    return true;
+}
+
+static bool links_init(struct transport *transport, const struct transport_config *config,
+                       char *error)
 {
     char own[TRANSPORT_ADDRESS_SIZE];
 
-    if (nng_aio_alloc(&transport->receive, received, transport) != 0) {
-        return failed(error, listen, NNG_ENOMEM);
-    }
-    nng_recv_aio(transport->socket, transport->receive);
-    if (nng_aio_alloc(&transport->send, NULL, NULL) != 0 ||
-        nng_aio_alloc(&transport->bound, bound_due, transport) != 0) {
-        return failed(error, listen, NNG_ENOMEM);
-    }
-    nng_aio_set_timeout(transport->send, NNG_DURATION_ZERO); /* never blocks */
-    transport_own_address(listen, own);
-    if (peer_create(transport, own, TRANSPORT_PEER_NONE) == NULL ||
-        nng_aio_alloc(&transport->check, check_due, transport) != 0) {
+    transport->links = (struct transport_links){
+        .works = &transport->works,
+        .epoll = transport->epoll,
+        .packet_max = config->packet_max,
+        .arg = transport,
+        .packet = on_packet,
+    };
+    transport_own_address(config->listen, own);
+    if (nng_aio_alloc(&transport->links.now, NULL, NULL) != 0) {
         return failed(error, own, NNG_ENOMEM);
     }
-    nng_sleep_aio((nng_duration)transport->check_ms, transport->check);
-    return true;
+    transport->self = peer_create(transport, own, TRANSPORT_PEER_NONE);
+    return transport->self != NULL || failed(error, own, NNG_ENOMEM);
 }
 
 static bool config_check(const struct transport_config *config, char *error)
@@ -684,44 +738,44 @@ struct transport *transport_open(const struct transport_config *config,
         return NULL;
     }
     transport->handler = *handler;
-    transport->filling = &transport->inboxes[0];
-    transport->emptying = &transport->inboxes[1];
-    transport->check_ms = config->check_ms != 0 ? config->check_ms : CHECK_MS_DEFAULT;
+    transport->secure = transport_is_tls(config->listen);
+    transport->inbound_max = config->inbound_max != 0 && config->inbound_max < INBOUND_MAX
+                                 ? config->inbound_max
+                                 : INBOUND_MAX;
+    transport->check_ns = (config->check_ms != 0 ? config->check_ms : CHECK_MS_DEFAULT) * ms_ns;
+    transport->check_at_ns = clock_boottime_ns() + transport->check_ns;
+    transport->timer_ns = INT64_MAX;
     snprintf(transport->listen, sizeof transport->listen, "%s", config->listen);
-    HF_CHECK(pthread_mutex_init(&transport->mutex, NULL) == 0);
-    transport->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     signals_block(&before);
-    if (transport->event < 0) {
-        snprintf(error, TRANSPORT_ERROR_MAX, "eventfd: %s", strerror(errno));
-        opened = false;
-    } else {
-        opened = (config->tls.ca == NULL || transport_tls_load(&config->tls, &transport->server,
-                                                               &transport->client, error)) &&
-                 listen_start(transport, config, error) &&
-                 callbacks_start(transport, config->listen, error);
-    }
+    opened = events_init(transport, error) &&
+             (config->tls.ca == NULL ||
+              transport_tls_load(&config->tls, &transport->server, &transport->client, error)) &&
+             listen_start(transport, config->listen, error) && links_init(transport, config, error);
     transport_threads_hold();
     signals_restore(&before);
     if (!opened) {
         transport_close(transport);
         return NULL;
     }
+    wake_at(transport, transport->check_at_ns);
     return transport;
 }
 
-static void inbox_fini(struct inbox *inbox)
+static void listen_stop(struct transport *transport)
 {
-    for (uint32_t i = 0; i < inbox->count; i++) {
-        nng_msg_free(inbox->messages[i]);
-    }
-}
+    struct transport_work *accept = &transport->accept;
 
-static void peer_destroy(struct peer *peer)
-{
-    if (peer != NULL) {
-        nng_close(peer->socket);
-        free(peer);
+    if (transport->listener == NULL) {
+        return;
     }
+    nng_stream_listener_close(transport->listener);
+    transport_work_stop(accept);
+    if (transport->accepting && nng_aio_result(accept->aio) == 0) { /* and nobody took it */
+        nng_stream_close(nng_aio_get_output(accept->aio, 0));
+        nng_stream_free(nng_aio_get_output(accept->aio, 0));
+    }
+    transport_work_fini(accept);
+    nng_stream_listener_free(transport->listener);
 }
 
 void transport_close(struct transport *transport)
@@ -729,39 +783,26 @@ void transport_close(struct transport *transport)
     if (transport == NULL) {
         return;
     }
-    pthread_mutex_lock(&transport->mutex);
-    transport->closing = true;
-    pthread_mutex_unlock(&transport->mutex);
-    if (transport->check != NULL) {
-        nng_aio_stop(transport->check);
-    }
-    if (transport->bound != NULL) {
-        nng_aio_stop(transport->bound);
-    }
-    if (transport->receive != NULL) {
-        nng_aio_stop(transport->receive);
-    }
+    listen_stop(transport);
     peer_destroy(transport->self);
     for (uint32_t i = 0; i < transport->peer_count; i++) {
         peer_destroy(transport->peers[i]);
     }
-    if (nng_socket_id(transport->socket) > 0) {
-        nng_close(transport->socket);
+    for (uint32_t i = 0; i < transport->inbound_count; i++) {
+        transport_link_destroy(transport->inbound[i]);
     }
-    nng_aio_free(transport->receive);
-    nng_aio_free(transport->send);
-    nng_aio_free(transport->bound);
-    nng_aio_free(transport->check);
-    inbox_fini(transport->filling);
-    inbox_fini(transport->emptying);
+    nng_aio_free(transport->links.now);
     if (transport->server != NULL) {
         nng_tls_config_free(transport->server);
         nng_tls_config_free(transport->client);
     }
-    if (transport->event >= 0) {
-        close(transport->event);
+    transport_works_fini(&transport->works);
+    if (transport->timer >= 0) {
+        close(transport->timer);
+    }
+    if (transport->epoll >= 0) {
+        close(transport->epoll);
     }
     transport_threads_release();
-    pthread_mutex_destroy(&transport->mutex);
     free(transport);
 }

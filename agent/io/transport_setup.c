@@ -2,9 +2,9 @@
 #include "transport_setup.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,10 @@
 enum {
     PEM_SIZE_MAX = 1024 * 1024,
     PORT_MAX = 65535,
-    SYN_RETRIES = 2,          /* after 1 and 2 (or 1) more seconds, then it is given up */
     UNANSWERED_MAX_MS = 3000, /* less than a session's usual ttl */
+    KEEP_IDLE_S = 5,          /* then the kernel asks whether the other end is there */
+    KEEP_EVERY_S = 1,
+    DESCRIPTORS_MAX = 16384, /* looked through */
 };
 
 static const char plain[] = "tcp://";
@@ -103,45 +105,67 @@ void transport_remote_text(const nng_sockaddr *address, char *out)
     }
 }
 
-/* ---- waiting ---- */
+/* ---- descriptors ---- */
 
-static void bound_one(int fd)
+static bool same_address(const struct sockaddr_storage *address, const nng_sockaddr *wanted)
 {
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    unsigned timeout_ms = 0;
-    socklen_t timeout_size = sizeof timeout_ms;
-    const int retries = SYN_RETRIES;
+    if (wanted->s_family == NNG_AF_INET && address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 
-    /* Anything but a TCP socket refuses this. One that NNG closed meanwhile, too, or it is another
-     * one of this process by now. */
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
-        return;
+        return in->sin_port == wanted->s_in.sa_port && in->sin_addr.s_addr == wanted->s_in.sa_addr;
     }
-    if (info.tcpi_state == TCP_SYN_SENT) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &retries, sizeof retries);
-    } else if (info.tcpi_state == TCP_ESTABLISHED &&
-               getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &timeout_size) == 0 &&
-               timeout_ms == 0) {
-        timeout_ms = UNANSWERED_MAX_MS;
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    if (wanted->s_family == NNG_AF_INET6 && address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)address;
+
+        return in->sin6_port == wanted->s_in6.sa_port &&
+               memcmp(&in->sin6_addr, wanted->s_in6.sa_addr, sizeof in->sin6_addr) == 0;
     }
+    return false;
 }
 
-void transport_bound_waiting(void)
+int transport_find_fd(nng_stream *stream)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    const struct dirent *entry;
+    nng_sockaddr local;
+    nng_sockaddr remote;
 
-    if (folder == NULL) {
-        return; /* without it links come back later, that is all */
+    if (nng_stream_get_addr(stream, NNG_OPT_LOCADDR, &local) != 0 ||
+        nng_stream_get_addr(stream, NNG_OPT_REMADDR, &remote) != 0) {
+        return -1; /* it is gone already */
     }
-    while ((entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            bound_one(atoi(entry->d_name));
+    for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+
+        if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
+            !same_address(&address, &local)) {
+            continue;
+        }
+        size = sizeof address;
+        if (getpeername(fd, (struct sockaddr *)&address, &size) == 0 &&
+            same_address(&address, &remote)) {
+            return fd;
         }
     }
-    closedir(folder);
+    return -1;
+}
+
+void transport_bound_waiting(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, UNANSWERED_MAX_MS},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        /* Without them a link that was cut is noticed later, that is all. */
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof options[i].value);
+    }
 }
 
 /* ---- TLS ---- */

@@ -22,10 +22,14 @@ void transport_own_address(const char *listen, char *out);
 bool transport_tls_load(const struct transport_tls *tls, nng_tls_config **server,
                         nng_tls_config **client, char *error) __attribute__((warn_unused_result));
 
-/* Gives this process's TCP connections that do not have it yet a bound on how long they wait for a
- * host that does not answer (NNG has no option for it): connecting ones give up after a few
- * seconds, connected ones when what was sent is not acknowledged for as long. Any thread. */
-void transport_bound_waiting(void);
+/* The descriptor of a connection, which NNG does not tell: that of this process's sockets which has
+ * its two addresses. It is NNG's and stays open until the stream is freed. -1: not found. */
+int transport_find_fd(nng_stream *stream);
+
+/* Bounds how long a connection waits for a host that does not answer (NNG has no option for it): it
+ * breaks a few seconds after what was sent is not acknowledged, or, when nothing is sent, the
+ * kernel's own questions. And nothing is held back to be sent with what follows. */
+void transport_bound_waiting(int fd);
 
 /* "10.0.0.2:41234"; out: TRANSPORT_REMOTE_MAX bytes. */
 void transport_remote_text(const nng_sockaddr *address, char *out);

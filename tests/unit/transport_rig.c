@@ -1,6 +1,7 @@
 /* Transports of the tests' own process (transport_rig.h). */
 #include "transport_rig.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,6 +13,19 @@
 
 struct node nodes[NODES_MAX];
 static uint32_t node_count;
+
+/*
+ * ThreadSanitizer does not see into NNG, where a connection keeps its dialer by an atomic
+ * count. The last one is let go by a thread that then destroys the dialer's mutex, which looks
+ * like a race with those who locked it before. So what NNG itself does is left out; what it calls
+ * of ours, and ours beside it, is not.
+ */
+const char *__tsan_default_suppressions(void); /* NOLINT(bugprone-reserved-identifier) */
+
+const char *__tsan_default_suppressions(void) /* NOLINT(bugprone-reserved-identifier) */
+{
+    return "race_top:libnng.so\n";
+}
 
 static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
 {
@@ -50,6 +64,7 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
     if (node->trouble_count < TROUBLES_KEPT) {
         node->events[node->trouble_count] = event;
         snprintf(node->addresses[node->trouble_count], ADDRESS_SIZE, "%s", address);
+        snprintf(node->texts[node->trouble_count], TEXT_SIZE, "%s", text);
     }
     node->trouble_count++;
 }
@@ -115,11 +130,6 @@ void nodes_close(void)
     node_count = 0;
 }
 
-void leave(void)
-{
-    _exit(EXIT_SUCCESS);
-}
-
 int64_t now_ms(void)
 {
     struct timespec now;
@@ -175,10 +185,16 @@ bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size)
 int connect_raw(const char *address)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd made = {.fd = fd, .events = POLLOUT};
 
     to.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+        ck_assert_int_eq(errno, EINPROGRESS);
+    }
+    /* The loop accepts, that is, this thread; without it only so many wait in the kernel. */
+    PUMP_UNTIL(poll(&made, 1, 0) == 1);
+    ck_assert_int_eq(made.revents, POLLOUT);
     return fd;
 }

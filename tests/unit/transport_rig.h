@@ -18,6 +18,7 @@ enum {
     TROUBLES_KEPT = 16,
     PACKET_MAX = 256 * 1024,
     ADDRESS_SIZE = 64,
+    TEXT_SIZE = 160,
 };
 
 struct node {
@@ -34,6 +35,7 @@ struct node {
     uint32_t trouble_count;
     const char *events[TROUBLES_KEPT];
     char addresses[TROUBLES_KEPT][ADDRESS_SIZE];
+    char texts[TROUBLES_KEPT][TEXT_SIZE];
 };
 
 /* In the order of node_open(). */
@@ -50,10 +52,6 @@ struct transport *open_at(struct node *node, const struct transport_config *conf
 struct node *node_open(const struct transport_config *config);
 struct node *node_plain(void);
 void nodes_close(void);
-/* Ends a test that closed links while they were being made. NNG 1.5 forgets an endpoint now and
- * then when that happens, so the leak sanitizer, which looks at exit(), is not asked. */
-_Noreturn void leave(void);
-
 int64_t now_ms(void);
 /* Dispatches what is there, or comes within wait_ms. */
 void pump(int wait_ms);
@@ -72,7 +70,7 @@ void pump_for(int64_t duration_ms);
 uint32_t peer_up(struct node *node, const char *address);
 /* A packet of that size which begins with the number: at least 8 bytes. */
 bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size);
-/* A stranger's connection. */
+/* A stranger's connection, not blocking. */
 int connect_raw(const char *address);
 
 #endif

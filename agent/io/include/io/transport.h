@@ -1,23 +1,28 @@
 /*
  * Packets between agents, over NNG.
  *
- * One kind of link only: this agent's inbox is one PULL listener, and each peer that it talks to
- * has one PUSH dialer here, opened once and kept for the life of the process. Sending never blocks:
- * a packet for a peer that is absent or full is lost (transport_send says so), and the cores
- * survive that by design. Nothing else of NNG is used: DESIGN.md names what was wrong with the
- * rest in the version that Debian 12 has (1.5.2); this works with 1.10 too.
+ * One kind of link only: this agent's inbox is one listener, and each peer that it talks to has one
+ * dialer here, made once and kept for the life of the process; packets go from who dialled to who
+ * listens. Sending never blocks: a packet for a peer that is absent or full is lost
+ * (transport_send says so), and the cores survive that by design. Of NNG its byte streams are used,
+ * tcp and TLS alike, not its sockets: a packet then wakes no thread but the receiver's loop (over
+ * TLS: one or two of NNG's on each side). This works with NNG 1.5.2, which Debian 12 has, and 1.10.
  *
- * NNG calls back on its own threads. What it says is queued there under a mutex and a descriptor
- * is made readable; transport_dispatch() hands it to the handler on the loop's thread.
+ * All is done on the thread of the loop, in transport_dispatch(), when transport_fd() is readable;
+ * so while that is not called nobody is accepted or dialled, either.
+ *
+ * Who connects has to greet at once, and so has who is dialled (proto/SCHEMA.md): somebody else, or
+ * an agent of another version, is refused and told of, one who says nothing is refused after 5 s.
+ * A link is there when both have greeted.
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: whoever has no certificate of the cell's
  * CA is refused by the handshake. Names in certificates are not compared with anything: NNG 1.5
  * does not tell whose certificate it was. So the CA must be the cell's own, and whoever has a
  * certificate of it is trusted to be any agent of the cell.
  *
- * The agent is its own peer too, out of sight: every LISTENER_CHECK it dials its own inbox anew, so
- * that a listener that no longer accepts is found, and reported, although all links that are there
- * still work.
+ * The agent is its own peer too, out of sight: every check_ms it dials its own inbox anew, so that
+ * a listener that no longer accepts is found, and reported, although all links that are there still
+ * work.
  */
 #ifndef IO_TRANSPORT_H
 #define IO_TRANSPORT_H
@@ -45,8 +50,9 @@ struct transport_tls {
 struct transport_config {
     const char *listen; /* borrowed for transport_open */
     struct transport_tls tls;
-    size_t packet_max; /* larger ones are refused while they arrive: their link is closed */
-    uint32_t check_ms; /* how often the listener is tried; 0: the default, 10 s */
+    size_t packet_max;    /* larger ones are refused while they arrive: their link is closed */
+    uint32_t check_ms;    /* how often the listener is tried; 0: the default, 10 s */
+    uint32_t inbound_max; /* connections to the listener at once; 0: the default, 4096 */
 };
 
 /* All on the thread that calls transport_dispatch(). They may call transport_send() and
@@ -58,8 +64,9 @@ struct transport_handler {
     void (*packet)(void *arg, const void *bytes, size_t size, const char *remote);
     /* The link to a peer is there, or gone: what is sent to it now is lost. */
     void (*link)(void *arg, uint32_t peer, bool up);
-    /* Something a person should know, once per occurrence: a peer refused by TLS, a listener that
-     * no longer accepts (and that it does again). event: static, as docs/LOG.md has it. */
+    /* Something a person should know: who was refused, by TLS (of the listener and each peer once
+     * in check_ms) or by the greeting, a listener that no longer accepts (and that it does again),
+     * that there is no room for another connection. event: static, as docs/LOG.md has it. */
     void (*trouble)(void *arg, const char *event, const char *address, const char *text);
 };
 
@@ -68,7 +75,7 @@ struct transport_handler {
 struct transport *transport_open(const struct transport_config *config,
                                  const struct transport_handler *handler, char *error)
     __attribute__((warn_unused_result));
-/* NULL is allowed. Waits until NNG's threads are done with it. */
+/* NULL is allowed. What was not sent is lost. Waits until NNG's threads are done with it. */
 void transport_close(struct transport *transport);
 
 /* Readable when transport_dispatch() has something to do. */
@@ -80,7 +87,8 @@ void transport_dispatch(struct transport *transport);
 uint32_t transport_peer(struct transport *transport, const char *address);
 /* Whether what is sent to it now has a chance. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
-/* Copies the bytes. false: lost, the peer is absent or its queue full. */
+/* At least one byte; copied if need be. false: lost, the peer is absent or too much waits for it
+ * (4 MiB). */
 bool transport_send(struct transport *transport, uint32_t peer, const void *bytes, size_t size);
 
 /* Ever sent and received: for status, tests and figures. */

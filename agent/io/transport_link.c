@@ -1,0 +1,451 @@
+/* One connection between two agents: see transport_link.h. */
+#include "transport_link.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "proto/check.h"
+#include "transport_setup.h"
+
+enum {
+    HEAD_SIZE = 4, /* of a frame: the packet's size */
+    MAGIC_SIZE = 8,
+    ROLE_AT = MAGIC_SIZE,
+    VERSION_AT = ROLE_AT + 4,
+    GREETING_SIZE = VERSION_AT + 4,
+    ROLE_DIALLED = 1,    /* two ends that say the same are not two agents (a port that answers */
+    ROLE_LISTENS = 2,    /* itself, something that echoes) */
+    IN_SIZE = 64 * 1024, /* of the buffer to receive into, at first */
+    RECEIVES_MAX = 4,    /* in a row, for one link, if each filled the buffer */
+    OUT_SIZE_MIN = 16 * 1024,
+};
+
+static const unsigned char magic[MAGIC_SIZE] = "holdfast";
+
+static void put_u32(unsigned char *out, uint32_t value)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        out[i] = (unsigned char)(value >> (24 - 8 * i));
+    }
+}
+
+static uint32_t get_u32(const unsigned char *in)
+{
+    return (uint32_t)in[0] << 24 | (uint32_t)in[1] << 16 | (uint32_t)in[2] << 8 | in[3];
+}
+
+void transport_link_break(struct transport_link *link, int error, const char *reason)
+{
+    if (link->state != TRANSPORT_LINK_BROKEN) {
+        link->state = TRANSPORT_LINK_BROKEN;
+        link->error = error;
+        link->reason = reason;
+    }
+}
+
+/* ---- bytes ---- */
+
+static bool reserve(struct transport_bytes *bytes, size_t size, size_t capacity_min)
+{
+    size_t capacity = bytes->capacity > capacity_min ? bytes->capacity : capacity_min;
+    unsigned char *data;
+
+    while (capacity < size) {
+        capacity *= 2;
+    }
+    if (capacity == bytes->capacity) {
+        return true;
+    }
+    data = realloc(bytes->data, capacity);
+    if (data == NULL) {
+        return false;
+    }
+    bytes->data = data;
+    bytes->capacity = capacity;
+    return true;
+}
+
+static void release(struct transport_bytes *bytes)
+{
+    free(bytes->data);
+    *bytes = (struct transport_bytes){.data = NULL};
+}
+
+static void append(struct transport_bytes *bytes, const void *data, size_t size)
+{
+    if (size > 0) { /* else data may be NULL */
+        memcpy(bytes->data + bytes->size, data, size);
+        bytes->size += size;
+    }
+}
+
+/* ---- sending ---- */
+
+/* Has NNG go on with what is flying. */
+static void fly(struct transport_link *link)
+{
+    size_t size = link->flying.size - link->flown;
+    nng_iov rest = {.iov_buf = link->flying.data + link->flown, .iov_len = size};
+
+    HF_CHECK(nng_aio_set_iov(link->send.aio, 1, &rest) == 0);
+    /* With TLS every packet flies; the loop need not hear of each that has gone. */
+    transport_work_begin(&link->send, link->secure ? size : 0);
+    nng_stream_send(link->stream, link->send.aio);
+}
+
+/* The send is done: what is left of it, or else what waited behind it, goes on. */
+static void flight_ended(struct transport_link *link)
+{
+    struct transport_bytes empty = link->flying;
+
+    if (nng_aio_result(link->send.aio) != 0) {
+        transport_link_break(link, nng_aio_result(link->send.aio), NULL);
+        return;
+    }
+    link->flown += nng_aio_count(link->send.aio);
+    HF_CHECK(link->flown <= link->flying.size);
+    if (link->flown == link->flying.size) {
+        link->flown = 0;
+        empty.size = 0;
+        link->flying = link->waiting;
+        link->waiting = empty;
+    }
+    if (link->flying.size > 0) {
+        fly(link);
+    } else if (!link->secure) {
+        release(&link->flying); /* that the kernel did not keep up is over */
+        release(&link->waiting);
+    }
+}
+
+/* Parts that belong together, one behind the other. */
+struct parts {
+    const void *head;
+    size_t head_size;
+    const void *body;
+    size_t body_size;
+};
+
+/* Copies what is behind the first `skip` bytes of them; there is room. */
+static void append_parts(struct transport_bytes *bytes, const struct parts *parts, size_t skip)
+{
+    if (skip < parts->head_size) {
+        append(bytes, (const char *)parts->head + skip, parts->head_size - skip);
+        append(bytes, parts->body, parts->body_size);
+    } else {
+        skip -= parts->head_size;
+        append(bytes, (const char *)parts->body + skip, parts->body_size - skip);
+    }
+}
+
+/* How much of them the kernel takes at once. The link may be broken by it. */
+static size_t send_now(struct transport_link *link, const struct parts *parts)
+{
+    nng_aio *now = link->links->now;
+    int result;
+    nng_iov both[2] = {
+        {.iov_buf = (void *)parts->head, .iov_len = parts->head_size},
+        {.iov_buf = (void *)parts->body, .iov_len = parts->body_size},
+    };
+
+    HF_CHECK(nng_aio_set_iov(now, parts->body_size > 0 ? 2 : 1, both) == 0);
+    nng_stream_send(link->stream, now);
+    nng_aio_cancel(now); /* nothing, if it is done; else NNG would go on with it by and by */
+    nng_aio_wait(now);
+    result = nng_aio_result(now);
+    if (result == NNG_ECANCELED) {
+        return 0;
+    }
+    if (result != 0) {
+        transport_link_break(link, result, NULL);
+        return 0;
+    }
+    return nng_aio_count(now);
+}
+
+/* false: lost, or the link is broken. */
+static bool send_parts(struct transport_link *link, const struct parts *parts)
+{
+    size_t size = parts->head_size + parts->body_size;
+    size_t sent = 0;
+
+    if (!transport_work_running(&link->send)) {
+        if (link->flying.size > 0) { /* one that ended and was quiet about it, or is queued */
+            flight_ended(link);
+        } else if (!link->secure) {
+            sent = send_now(link, parts);
+        }
+    }
+    if (link->state == TRANSPORT_LINK_BROKEN || sent == size) {
+        return sent == size;
+    }
+    if (link->flying.size > 0) {
+        if (link->waiting.size + size > TRANSPORT_LINK_QUEUE_MAX ||
+            !reserve(&link->waiting, link->waiting.size + size, OUT_SIZE_MIN)) {
+            return false;
+        }
+        append_parts(&link->waiting, parts, 0);
+        return true;
+    }
+    if (!reserve(&link->flying, size - sent, OUT_SIZE_MIN)) {
+        if (sent > 0) { /* half a packet went: what follows would make no sense */
+            transport_link_break(link, NNG_ENOMEM, NULL);
+        }
+        return false;
+    }
+    append_parts(&link->flying, parts, sent);
+    fly(link);
+    return true;
+}
+
+bool transport_link_send(struct transport_link *link, const void *bytes, size_t size)
+{
+    unsigned char head[HEAD_SIZE];
+
+    HF_CHECK(size > 0 && size <= UINT32_MAX);
+    if (link->state != TRANSPORT_LINK_UP) {
+        return false;
+    }
+    put_u32(head, (uint32_t)size);
+    return send_parts(link, &(struct parts){head, sizeof head, bytes, size});
+}
+
+static void send_greeting(struct transport_link *link)
+{
+    unsigned char greeting[GREETING_SIZE];
+
+    memcpy(greeting, magic, MAGIC_SIZE);
+    put_u32(greeting + ROLE_AT, link->dialled ? ROLE_DIALLED : ROLE_LISTENS);
+    put_u32(greeting + VERSION_AT, TRANSPORT_VERSION);
+    (void)send_parts(link, &(struct parts){greeting, sizeof greeting, NULL, 0});
+}
+
+/* ---- receiving ---- */
+
+/* What is received is a greeting, or the beginning of one; how much of it was used. */
+static size_t take_greeting(struct transport_link *link, const unsigned char *bytes, size_t size)
+{
+    uint32_t role = link->dialled ? ROLE_LISTENS : ROLE_DIALLED;
+
+    if (memcmp(bytes, magic, size < MAGIC_SIZE ? size : MAGIC_SIZE) != 0 ||
+        (size >= VERSION_AT && get_u32(bytes + ROLE_AT) != role)) {
+        transport_link_break(link, NNG_EPROTO, "it does not speak as an agent does");
+        return 0;
+    }
+    if (size < GREETING_SIZE) {
+        return 0;
+    }
+    link->version = get_u32(bytes + VERSION_AT);
+    if (!link->dialled) {
+        send_greeting(link); /* also to another version: it is to know why */
+    }
+    if (link->version != TRANSPORT_VERSION) {
+        transport_link_break(link, NNG_EPROTO, "it speaks another version of the transport");
+    }
+    if (link->state == TRANSPORT_LINK_GREETING) {
+        link->state = TRANSPORT_LINK_UP;
+    }
+    return GREETING_SIZE;
+}
+
+/* How many bytes belong to whole packets, which were given to the handler; *wanted: the size of the
+ * frame that follows, as far as it is known. */
+static size_t take_packets(struct transport_link *link, const unsigned char *bytes, size_t size,
+                           size_t *wanted)
+{
+    const struct transport_links *links = link->links;
+    size_t at = 0;
+
+    *wanted = 0;
+    while (size - at >= HEAD_SIZE) {
+        uint32_t packet_size = get_u32(bytes + at);
+
+        if (packet_size == 0 || packet_size > links->packet_max || link->dialled) {
+            transport_link_break(link, NNG_EPROTO,
+                                 link->dialled ? "it sends packets to who dialled it"
+                                               : "it sends a packet that is empty or too large");
+            return at;
+        }
+        if (size - at - HEAD_SIZE < packet_size) {
+            *wanted = HEAD_SIZE + packet_size;
+            return at;
+        }
+        links->packet(links->arg, bytes + at + HEAD_SIZE, packet_size, link->remote);
+        at += HEAD_SIZE + packet_size;
+    }
+    return at;
+}
+
+/* So many bytes more are in the buffer. */
+static void take_in(struct transport_link *link, size_t more)
+{
+    struct transport_bytes *in = &link->in;
+    size_t wanted = 0;
+    size_t used = 0;
+
+    in->size += more;
+    if (link->state == TRANSPORT_LINK_GREETING) {
+        used = take_greeting(link, in->data, in->size);
+    }
+    if (link->state == TRANSPORT_LINK_UP) {
+        used += take_packets(link, in->data + used, in->size - used, &wanted);
+    }
+    in->size -= used;
+    memmove(in->data, in->data + used, in->size);
+    if (in->size == 0 && in->capacity > IN_SIZE) {
+        release(in);
+    }
+    if (!reserve(in, wanted > IN_SIZE ? wanted : IN_SIZE, IN_SIZE)) {
+        transport_link_break(link, NNG_ENOMEM, NULL);
+    }
+}
+
+/* Where the next receive is to write to. */
+static nng_iov room(const struct transport_link *link)
+{
+    return (nng_iov){.iov_buf = link->in.data + link->in.size,
+                     .iov_len = link->in.capacity - link->in.size};
+}
+
+static void receive_later(struct transport_link *link)
+{
+    nng_iov iov = room(link);
+
+    HF_CHECK(nng_aio_set_iov(link->receive.aio, 1, &iov) == 0);
+    transport_work_begin(&link->receive, 0);
+    nng_stream_recv(link->stream, link->receive.aio);
+}
+
+/* true: there may be more. */
+static bool receive_now(struct transport_link *link, uint32_t events)
+{
+    nng_aio *now = link->links->now;
+    nng_iov iov = room(link);
+    int result;
+
+    HF_CHECK(nng_aio_set_iov(now, 1, &iov) == 0);
+    nng_stream_recv(link->stream, now);
+    nng_aio_cancel(now);
+    nng_aio_wait(now);
+    result = nng_aio_result(now);
+    if (result == NNG_ECANCELED) { /* nothing is there */
+        if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+            transport_link_break(link, NNG_ECLOSED, NULL); /* nor will be: NNG has closed it */
+        }
+        return false;
+    }
+    if (result != 0) {
+        transport_link_break(link, result, NULL);
+        return false;
+    }
+    size_t count = nng_aio_count(now);
+    take_in(link, count);
+    return count == iov.iov_len && link->state != TRANSPORT_LINK_BROKEN;
+}
+
+void transport_link_ready(struct transport_link *link, uint32_t events)
+{
+    uint32_t receives = 1;
+
+    while (link->state != TRANSPORT_LINK_BROKEN && receive_now(link, events) &&
+           receives < RECEIVES_MAX) {
+        receives++;
+    }
+}
+
+void transport_link_worked(struct transport_link *link, enum transport_work_kind kind)
+{
+    const struct transport_work *work = kind == TRANSPORT_WORK_RECEIVE ? &link->receive
+                                                                       : &link->send;
+
+    if (link->state == TRANSPORT_LINK_BROKEN) {
+        return;
+    }
+    if (kind == TRANSPORT_WORK_SEND) {
+        /* transport_link_send() may have seen its end before, and begun the next one. */
+        if (!transport_work_running(&link->send) && link->flying.size > 0) {
+            flight_ended(link);
+        }
+        return;
+    }
+    if (nng_aio_result(work->aio) != 0) {
+        transport_link_break(link, nng_aio_result(work->aio), NULL);
+        return;
+    }
+    take_in(link, nng_aio_count(work->aio));
+    if (link->state != TRANSPORT_LINK_BROKEN) {
+        receive_later(link);
+    }
+}
+
+/* ---- making, closing ---- */
+
+/* Finds the descriptor, sets its options, and has it watched if nothing stands in between. */
+static void watch(struct transport_link *link)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};
+    int fd = transport_find_fd(link->stream);
+
+    if (fd >= 0) {
+        transport_bound_waiting(fd);
+        if (!link->secure && epoll_ctl(link->links->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
+            link->fd = fd;
+        }
+    }
+}
+
+struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
+                                             bool dialled, bool secure, void *owner)
+{
+    struct transport_link *link = calloc(1, sizeof *link);
+    nng_sockaddr remote;
+
+    if (link == NULL) {
+        nng_stream_close(stream);
+        nng_stream_free(stream);
+        return NULL;
+    }
+    link->links = links;
+    link->owner = owner;
+    link->stream = stream;
+    link->dialled = dialled;
+    link->secure = secure;
+    link->fd = -1;
+    if (!reserve(&link->in, IN_SIZE, IN_SIZE) ||
+        !transport_work_init(&link->receive, links->works, TRANSPORT_WORK_RECEIVE, link) ||
+        !transport_work_init(&link->send, links->works, TRANSPORT_WORK_SEND, link)) {
+        transport_link_destroy(link);
+        return NULL;
+    }
+    if (nng_stream_get_addr(stream, NNG_OPT_REMADDR, &remote) != 0) {
+        remote.s_family = NNG_AF_UNSPEC; /* it is gone already */
+    }
+    transport_remote_text(&remote, link->remote);
+    watch(link);
+    if (dialled) {
+        send_greeting(link);
+    }
+    if (link->fd < 0) {
+        receive_later(link);
+    }
+    return link;
+}
+
+void transport_link_destroy(struct transport_link *link)
+{
+    if (link == NULL) {
+        return;
+    }
+    if (link->fd >= 0) {
+        (void)epoll_ctl(link->links->epoll, EPOLL_CTL_DEL, link->fd, NULL);
+    }
+    nng_stream_close(link->stream); /* which ends both works */
+    transport_work_fini(&link->receive);
+    transport_work_fini(&link->send);
+    nng_stream_free(link->stream);
+    release(&link->in);
+    release(&link->flying);
+    release(&link->waiting);
+    free(link);
+}

@@ -1,0 +1,96 @@
+/*
+ * One connection between two agents: the greeting, packets in frames, what waits to be sent.
+ * Private to the transport; all on the loop's thread.
+ *
+ * proto/SCHEMA.md says what is on the wire. Who dialled sends packets, the other one receives them;
+ * what the receiver says is its half of the greeting, and nothing else.
+ *
+ * Without TLS no thread but the loop's has to do with a packet. The loop waits on the connection's
+ * own descriptor, and then has NNG receive into a buffer, which is done in place because something
+ * is there. NNG does not tell the descriptor; it is found by its two addresses. With TLS one
+ * receive of NNG's is always under way, and its end is queued (transport_work.h).
+ *
+ * A send is tried in place. What the kernel does not take at once is copied, goes on as a work, and
+ * whatever comes meanwhile is collected behind it, within a bound, and then goes as one.
+ */
+#ifndef IO_TRANSPORT_LINK_H
+#define IO_TRANSPORT_LINK_H
+
+#include <nng/nng.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/transport.h"
+#include "transport_work.h"
+
+enum {
+    TRANSPORT_VERSION = 1, /* of the greeting and the frames, not of what is in packets */
+    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that wait behind a send */
+};
+
+struct transport_bytes {
+    unsigned char *data; /* NULL: nothing yet */
+    size_t capacity;
+    size_t size;
+};
+
+enum transport_link_state {
+    TRANSPORT_LINK_GREETING,
+    TRANSPORT_LINK_UP, /* both have greeted */
+    TRANSPORT_LINK_BROKEN,
+};
+
+/* What is the same for all links of a transport. */
+struct transport_links {
+    struct transport_works *works;
+    int epoll;
+    size_t packet_max;
+    nng_aio *now; /* without a callback: what is done in place, or not at all */
+    void *arg;
+    void (*packet)(void *arg, const void *bytes, size_t size, const char *remote);
+};
+
+struct transport_link {
+    struct transport_links *links;
+    void *owner; /* the caller's, as place and next */
+    uint32_t place;
+    int64_t greet_by_ns; /* 0: it has */
+    struct transport_link *next;
+    nng_stream *stream;
+    enum transport_link_state state;
+    bool dialled; /* by this agent */
+    bool secure;
+    int fd;             /* watched by the epoll descriptor with this link as its data; -1: none */
+    int error;          /* why it is broken: NNG's number, */
+    const char *reason; /* or what it said; NULL: it is gone, that is all */
+    uint32_t version;   /* in the greeting that was received */
+    struct transport_work receive;
+    struct transport_work send;
+    struct transport_bytes in;
+    struct transport_bytes flying; /* what `send` has, from `flown` on */
+    size_t flown;
+    struct transport_bytes waiting;
+    char remote[TRANSPORT_REMOTE_MAX];
+};
+
+/* Takes the stream, and begins: who dialled greets. NULL: no memory; the stream is closed. It may
+ * be broken already. */
+struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
+                                             bool dialled, bool secure, void *owner);
+/* Closes it. NULL is allowed. */
+void transport_link_destroy(struct transport_link *link);
+
+/* Its descriptor is ready: epoll's events. Calls packet() for what has arrived. */
+void transport_link_ready(struct transport_link *link, uint32_t events);
+/* Its receive or its send is done. */
+void transport_link_worked(struct transport_link *link, enum transport_work_kind kind);
+
+/* It is of no use any more; the first reason counts. */
+void transport_link_break(struct transport_link *link, int error, const char *reason);
+
+/* A packet of 1 to packet_max bytes, copied if need be. false: it is lost, since too much waits or
+ * the link is broken (by this, maybe). */
+bool transport_link_send(struct transport_link *link, const void *bytes, size_t size);
+
+#endif
