@@ -16,7 +16,7 @@
 enum { CLIENTS = 16, LOCKS = 100000, LOCKS_QUICK = 4000 };
 
 static const int64_t lease_ns = INT64_C(15000000000);
-static const int64_t fill_ns = INT64_C(40000000000);
+static const int64_t fill_ns = INT64_C(25000000000);
 static const int64_t fill_quick_ns = INT64_C(4000000000);
 static const int64_t idle_ns = INT64_C(6000000000); /* more than a third of the lease */
 static const int64_t settle_ns = INT64_C(1000000000);
@@ -61,6 +61,7 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
     void *client;
     void **locks = calloc(stage->locks_each, sizeof(*locks));
     if (locks == NULL || run->kind->connect(run, index % run->kind->hosts, &client) != 0) {
+        free(locks);
         return -1;
     }
     /* release: pairs with the acquire in actors_await */

@@ -8,7 +8,7 @@
 #include "actors.h"
 #include "cases_fault.h"
 
-enum { DEATHS = 5, DEATHS_QUICK = 2, HOST_DEATHS = 3, HOST_DEATHS_QUICK = 1 };
+enum { DEATHS = 3, DEATHS_QUICK = 2, HOST_DEATHS = 2, HOST_DEATHS_QUICK = 1 };
 enum { HOLDER, NEXT };
 
 static const int64_t patience_ns = INT64_C(20000000000);

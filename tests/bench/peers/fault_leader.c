@@ -14,12 +14,12 @@
 #include "actors.h"
 #include "cases_fault.h"
 
-enum { CLIENTS = 6, FRESH_CLIENTS = 4, KILLS = 5, KILLS_QUICK = 2, SLOTS = 600 };
+enum { CLIENTS = 6, FRESH_CLIENTS = 4, KILLS = 5, KILLS_QUICK = 2, SLOTS = 240 };
 
 static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t pace_ns = INT64_C(10000000);
 static const int64_t inside_ns = INT64_C(200000);
-static const int64_t slot_ns = INT64_C(20000000); /* of the time line */
+static const int64_t slot_ns = INT64_C(50000000); /* of the time line */
 static const int64_t line_before_ns = INT64_C(500000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t patience_ns = INT64_C(40000000000);

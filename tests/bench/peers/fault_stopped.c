@@ -19,7 +19,7 @@
 #include "actors.h"
 #include "cases_fault.h"
 
-enum { STOPS = 6, STOPS_QUICK = 2, HOLDER = 0, NEXT = 1 };
+enum { STOPS = 4, STOPS_QUICK = 2, HOLDER = 0, NEXT = 1 };
 
 static const int64_t patience_ns = INT64_C(20000000000);
 static const int64_t settle_ns = INT64_C(200000000);
