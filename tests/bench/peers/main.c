@@ -29,6 +29,7 @@ static const char help[] =
     "\n"
     "  --quick            one short repetition: a look, not a result\n"
     "  --repetitions N    how often every peer is visited (default 3)\n"
+    "  --seconds N        how long each loop measures (default 0.7; --quick: 0.25)\n"
     "  --peer NAME        only this one; again for more\n"
     "  --case NAME        only this one; again for more\n"
     "  --list             the peers and the cases, and which can run here\n"
@@ -54,6 +55,7 @@ struct options {
     bool list;
     bool quick;
     long repetitions; /* 0: not given */
+    double seconds;   /* 0: not given */
     const char *json;
     const char *markdown;
     const char *plots;
@@ -118,6 +120,11 @@ static int take_option(struct options *options, int letter)
         return *end == '\0' && options->repetitions >= 1 && options->repetitions <= 9
                    ? 0
                    : usage_error("expected 1 to 9 repetitions, not ", optarg);
+    case 's':
+        options->seconds = strtod(optarg, &end);
+        return *end == '\0' && options->seconds >= 0.05 && options->seconds <= 60
+                   ? 0
+                   : usage_error("expected 0.05 to 60 seconds, not ", optarg);
     case 'p':
         return peer_find(optarg) != NULL ? choose(&options->peers, optarg)
                                          : usage_error("no peer ", optarg);
@@ -144,17 +151,12 @@ static int take_option(struct options *options, int letter)
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option names[] = {
-        {"help", no_argument, NULL, 'h'},
-        {"list", no_argument, NULL, 'l'},
-        {"quick", no_argument, NULL, 'q'},
-        {"repetitions", required_argument, NULL, 'r'},
-        {"peer", required_argument, NULL, 'p'},
-        {"case", required_argument, NULL, 'c'},
-        {"json", required_argument, NULL, 'j'},
-        {"markdown", required_argument, NULL, 'm'},
-        {"plots", required_argument, NULL, 'g'},
-        {"dir", required_argument, NULL, 'd'},
-        {NULL, 0, NULL, 0},
+        {"help", no_argument, NULL, 'h'},           {"list", no_argument, NULL, 'l'},
+        {"quick", no_argument, NULL, 'q'},          {"repetitions", required_argument, NULL, 'r'},
+        {"seconds", required_argument, NULL, 's'},  {"peer", required_argument, NULL, 'p'},
+        {"case", required_argument, NULL, 'c'},     {"json", required_argument, NULL, 'j'},
+        {"markdown", required_argument, NULL, 'm'}, {"plots", required_argument, NULL, 'g'},
+        {"dir", required_argument, NULL, 'd'},      {NULL, 0, NULL, 0},
     };
     int letter;
     while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
@@ -425,6 +427,9 @@ static int run_bench(const struct options *options)
     };
     if (options->repetitions != 0) {
         plan.repetitions = (uint32_t)options->repetitions;
+    }
+    if (options->seconds > 0) {
+        plan.measure_ns = (int64_t)(options->seconds * 1e9);
     }
     struct results *results = results_create();
     if (results == NULL || catch_interrupts() != 0 ||
