@@ -15,6 +15,7 @@
 #ifndef PEERS_LOAD_H
 #define PEERS_LOAD_H
 
+#include "guard.h"
 #include "histogram.h"
 #include "peer.h"
 
@@ -61,26 +62,8 @@ int load_run(struct peer_run *run, const struct load *load, struct load_result *
 /* What two readings of the clock cost, in ns: it is part of every latency. */
 double load_clock_cost_ns(void);
 
-/* The plain record under a lock, for cases with loops of their own. It lies in shared memory. */
-struct guard {
-    volatile uint64_t inside; /* worker + 1 of the exclusive holder; 0: nobody */
-    volatile uint64_t sum;    /* exclusive holds so far */
-    volatile uint64_t token;  /* the highest one so far */
-    volatile uint64_t last;   /* worker + 1 of the last exclusive holder */
-    volatile int64_t left_ns; /* when it began to release */
-    _Atomic uint32_t readers; /* shared holders inside */
-};
-
-struct guard_findings {
-    uint64_t strangers;
-    uint64_t tokens_not_rising;
-    uint64_t handovers;
-};
-
-/* Directly after acquire() and directly before release(). token 0 is not looked at. */
-void guard_enter(struct guard *guard, uint32_t worker, enum peer_mode mode, uint64_t token,
-                 struct guard_findings *findings);
-void guard_leave(struct guard *guard, uint32_t worker, enum peer_mode mode,
-                 struct guard_findings *findings);
+/* What the closed loop of own locks takes for a lock that does nothing, in ns a pair: the calls and
+ * the check of exclusion. It is part of every such pair. -1 after complain(). */
+double load_loop_cost_ns(void);
 
 #endif

@@ -227,8 +227,10 @@ static void describe(const struct bench_plan *plan, struct results *results)
                 plan->repetitions, plan->repetitions == 1 ? "" : "s",
                 (double)plan->measure_ns / 1e9, (double)plan->warm_ns / 1e9,
                 (double)plan->lease_ns / 1e9, plan->quick ? "; --quick: a look, no result" : "");
-    results_say(results, "a reading of the clock takes %.0f ns (two and more are in each latency)",
-                load_clock_cost_ns());
+    results_say(results,
+                "a reading of the clock takes %.0f ns (two and more are in each latency); the loop "
+                "of own locks and its checks %.1f ns a pair (in the pairs of cases 1 and 2)",
+                load_clock_cost_ns(), load_loop_cost_ns());
     results_say(results, "%s",
                 processors >= 4 ? "clients are pinned to the upper half of the processors"
                                 : "a lone client is pinned to the last processor, several are not "

@@ -1,0 +1,75 @@
+/*
+ * The plain record under a lock, which shows two inside at once. Nothing in it is atomic but the
+ * count of readers: the lock is what keeps it whole. It lies in memory that the workers share.
+ *
+ * Here and not in a file of its own, so that a loop of some ten nanoseconds has no calls for it.
+ */
+#ifndef PEERS_GUARD_H
+#define PEERS_GUARD_H
+
+#include <stdatomic.h>
+
+#include "peer.h"
+
+struct guard {
+    volatile uint64_t inside; /* worker + 1 of the exclusive holder; 0: nobody */
+    volatile uint64_t sum;    /* exclusive holds so far */
+    volatile uint64_t token;  /* the highest one so far */
+    volatile uint64_t last;   /* worker + 1 of the last exclusive holder */
+    volatile int64_t left_ns; /* when it began to release */
+    _Atomic uint32_t readers; /* shared holders inside */
+};
+
+struct guard_findings {
+    uint64_t strangers;
+    uint64_t tokens_not_rising;
+    uint64_t handovers;
+};
+
+/* Directly after acquire() and directly before release(). A token of 0 is not looked at. */
+static inline void guard_enter_shared(struct guard *guard, struct guard_findings *findings)
+{
+    /* acq_rel: pairs with the load in a writer's enter and leave; a count for the check alone */
+    atomic_fetch_add_explicit(&guard->readers, 1, memory_order_acq_rel);
+    findings->strangers += guard->inside != 0 ? 1 : 0;
+}
+
+static inline void guard_enter(struct guard *guard, uint32_t worker, enum peer_mode mode,
+                               uint64_t token, struct guard_findings *findings)
+{
+    if (mode == PEER_SHARED) {
+        guard_enter_shared(guard, findings);
+        return;
+    }
+    /* acquire: pairs with the readers' counting */
+    if (guard->inside != 0 || atomic_load_explicit(&guard->readers, memory_order_acquire) != 0) {
+        findings->strangers++;
+    }
+    guard->inside = worker + 1;
+    guard->sum = guard->sum + 1;
+    findings->handovers += guard->last != 0 && guard->last != worker + 1 ? 1 : 0;
+    guard->last = worker + 1;
+    if (token != 0) {
+        findings->tokens_not_rising += token <= guard->token ? 1 : 0;
+        guard->token = token;
+    }
+}
+
+static inline void guard_leave(struct guard *guard, uint32_t worker, enum peer_mode mode,
+                               struct guard_findings *findings)
+{
+    if (mode == PEER_SHARED) {
+        findings->strangers += guard->inside != 0 ? 1 : 0;
+        /* acq_rel: as in guard_enter_shared */
+        atomic_fetch_sub_explicit(&guard->readers, 1, memory_order_acq_rel);
+        return;
+    }
+    /* acquire: pairs with the readers' counting */
+    if (guard->inside != worker + 1 ||
+        atomic_load_explicit(&guard->readers, memory_order_acquire) != 0) {
+        findings->strangers++;
+    }
+    guard->inside = 0;
+}
+
+#endif
