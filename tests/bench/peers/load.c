@@ -28,6 +28,7 @@ static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t look_ns = 500000;
 static const int64_t arrival_timeout_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
+static const int64_t dwell_every_ns = INT64_C(50000000);
 static const int64_t spin_ns = 100000; /* before an intended start: a timer is later than that */
 
 struct place {
@@ -65,6 +66,7 @@ struct worker {
     uint32_t index;
     uint32_t random;
     uint64_t names_used;
+    int64_t dwelt_ns; /* when it last stayed inside on purpose */
 };
 
 /* ---- the barrier ---- */
@@ -139,6 +141,17 @@ static int open_fresh(struct worker *worker, void **out_lock)
     return worker->run->kind->open(worker->client, name, out_lock);
 }
 
+/* Who is inside for some nanoseconds only is hardly met by another, also if the lock lets both in.
+ * So a worker stays for a moment, but rarely: less than a fiftieth of the time of all together. */
+static void dwell(struct worker *worker, int64_t now)
+{
+    static const struct timespec moment = {0, 50000};
+    if (worker->load->names == LOAD_SAME && now - worker->dwelt_ns > dwell_every_ns) {
+        worker->dwelt_ns = now;
+        nanosleep(&moment, NULL);
+    }
+}
+
 /* What happens between acquire and release, timed. */
 static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token, int64_t start_ns)
 {
@@ -153,6 +166,7 @@ static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token
         histogram_record(&place->handover, had_ns - left_ns);
     }
     place->exclusive += mode == PEER_EXCLUSIVE ? 1 : 0;
+    dwell(worker, had_ns);
     guard_leave(guard, worker->index, mode, &place->findings);
     if (mode == PEER_EXCLUSIVE) {
         guard->left_ns = now_ns();
@@ -167,8 +181,8 @@ static uint32_t read_turns(const struct worker *worker)
 
 /*
  * After a pair of an alternating load. A lock that stays where it was used last lets its worker
- * have it again and again until the others' wish has reached it, and the processor that this
- * takes is missed by those who carry the wish. So a worker to whom the lock did not come from another
+ * have it again and again until the others' wish has reached it, and the processor that this takes
+ * is missed by those who carry the wish. So a worker to whom the lock did not come from another
  * sleeps until it has changed hands; the others, who wait in acquire() all the time, see to that.
  */
 static void step_back(struct worker *worker, uint32_t turns_before, bool changed_hands)
