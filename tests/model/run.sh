@@ -67,7 +67,8 @@ explore() {
     # -E: the cell's models end where nothing is left to do, which is no deadlock
     local ends=()
     [[ $model == cell/* ]] && ends=(-E)
-    timeout "$((deep ? 3000 : 240))" ./pan "${ends[@]}" -m1000000 >report 2>&1
+    # Processor time: beside other work a search takes longer, and comes to its end all the same.
+    (ulimit -t "$((deep ? 3000 : 240))"; exec ./pan "${ends[@]}" -m1000000) >report 2>&1
     if grep -Eq 'Search not completed|max search depth|memory limit|out of memory' report &&
         ! grep -q 'errors: [1-9]' report; then
         cat report >&2
