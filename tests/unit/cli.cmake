@@ -25,5 +25,5 @@ set_target_properties(holdfast_cli_fake test_cli_parts test_cli_show test_cli_lo
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 foreach(part parts show lock)
     add_test(NAME cli_${part} COMMAND test_cli_${part})
-    set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 180)
+    set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 180)
 endforeach()

@@ -7,5 +7,5 @@ foreach(part transport transport_tls)
     set_target_properties(test_${part}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${part} COMMAND test_${part})
-    set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 300)
+    set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)
 endforeach()
