@@ -15,7 +15,7 @@ enum {
     WAITING_MAX = 4096, /* more than so many end the turn early */
     WAITING_BYTES_MAX = 1 << 22,
     DEFER_MS = 20,  /* rows for which nothing waits are written after that time, or with others */
-    LATER_MS = 10,  /* proposals that a round can do without are sent after that time */
+    LATER_MS = 20,  /* what nobody waits for is sent after that time */
     LATER_MAX = 64, /* or when there are so many */
 };
 
@@ -204,7 +204,7 @@ static void send_message(struct driver *driver, const struct message_agent *to, 
     }
 }
 
-/* Keeps a proposal that a round can do without, for all voters together. */
+/* Keeps what was chosen, for those that were not asked. */
 static void send_later(struct driver *driver, const struct message_agent *to,
                        const struct message *message)
 {

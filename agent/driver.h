@@ -13,8 +13,8 @@
  *   GIVE_BACK; frames to clients, lifelines, logs and whatever else the host core wants done
  *   behind a row of its own; grants and amendments for the own host core.
  * All else goes at once: a proposal goes out to the other voters while the own disk is being
- * written with it. (One that comes up during another flush goes out when that is done. One that
- * its round can do without goes out some ms later, together with others.) A batch that nothing
+ * written with it. (One that comes up during another flush goes out when that is done.) What was
+ * chosen without a voter is sent to it some ms later, together with others. A batch that nothing
  * waits for is handed over some ms later, with the next one that something waits for.
  *
  * If the store fails, nothing that waits is carried out and driver_failed() says so: the process

@@ -37,7 +37,7 @@ struct driver {
     struct driver_batch batches[2];
     struct driver_batch *open;   /* what comes up now goes into it */
     struct driver_batch *flying; /* on its way to the disk; NULL: none is */
-    struct driver_batch later;   /* of it only what waits: proposals that need not go at once */
+    struct driver_batch later;   /* of it only what waits: what need not go at once */
     int64_t later_ns;            /* when they go, if there are any */
     bool handing_over;           /* within operations.commit() */
     bool landed;                 /* the flying one is durable */

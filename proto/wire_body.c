@@ -83,6 +83,7 @@ static const struct field read_value_known_fields[] = {
 static const struct field accept_fields[] = {
     ORDER(message_accept, order),
     NAME(message_accept, name),
+    BOOL(message_accept, chosen),
 };
 static const struct field accepted_fields[] = {
     ORDER(message_accepted, order),

@@ -169,6 +169,7 @@ static void fill_round(struct draw *draw, struct message *out, uint32_t shares)
     case MESSAGE_ACCEPT:
         out->as.accept.order = order(draw);
         name(draw, &out->as.accept.name);
+        out->as.accept.chosen = true;
         value(draw, &out->as.accept.value, shares);
         break;
     default:

@@ -344,7 +344,9 @@ void acceptor_accept(struct quorum *quorum, const struct message *message)
     if (!again) {
         answer.full = !accept_value(quorum, accept);
     }
-    quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+    if (!accept->chosen) {
+        quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+    }
 }
 
 bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value)

@@ -32,6 +32,7 @@ enum {
     NOBODY = 0xffff,   /* as the index of an agent */
     NONE = 0,          /* as the index of a register, request or work: the first is never used */
     RESEND_MS = 200,   /* an unanswered round is sent again */
+    SPARED_MS = 20,    /* and to those that it might have done without */
     RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
     BEATS_KEPT = 128,  /* whose sending times are known */
     PULLS_MAX = 8,     /* listings that are read at a time */
@@ -179,8 +180,9 @@ struct work {
     uint16_t waits_for;                /* whose session is in the way, or NOBODY */
     uint8_t partition;
     uint8_t state;
-    uint8_t mask; /* voters that answered this round */
-    uint8_t full; /* voters whose tables are full */
+    uint8_t mask;   /* voters that answered this round */
+    uint8_t full;   /* voters whose tables are full */
+    uint8_t spared; /* ACCEPTING: voters that were not asked yet */
     uint8_t recalls;
     uint8_t way;  /* recalls == 0: the voter by which the grant goes, or QUORUM_NO_RELAY */
     bool found;   /* READING: some voter had a value */

@@ -132,23 +132,24 @@ static void work_end(struct quorum *quorum, struct work *work)
 
 /* ---- Rounds ---- */
 
-/* Who is asked first: a host that is granted the lock has a row of its own to write with it. */
+/* Who is asked first: a host that is granted the lock has a row of its own to write with it. If it
+ * cannot be reached: the voter through which it asks. */
 static uint32_t first_asked(const struct quorum *quorum, const struct work *work)
 {
     uint32_t voters = quorum->config.voter_count;
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
         const struct request *request = &quorum->requests[at];
         if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
-            return request->agent;
+            return request->relay == QUORUM_NO_RELAY ? request->agent : request->relay;
         }
     }
     return (quorum->config.self + 1 + work->partition % (voters - 1)) % voters;
 }
 
 /*
- * The voters that a round can do without, by bit: a majority is asked at once, the others a little
- * later, many rounds together. So a change costs as many flushes less, and if one of those that
- * were asked fails the others are on their way already. 0: fewer than a majority seem to be there.
+ * The voters that a round can do without, by bit: a majority is asked at once. The others are told
+ * what was chosen, later and many rounds together; they are asked too if it takes long. So a change
+ * costs less of them, and nobody waits for them. 0: fewer than a majority seem to be there.
  */
 static uint8_t spared(const struct quorum *quorum, const struct work *work)
 {
@@ -174,29 +175,44 @@ static uint8_t spared(const struct quorum *quorum, const struct work *work)
     return wanted == 0 ? mask : 0;
 }
 
-/* later: the voters, by bit, for which it need not be now. */
-static void send_round(struct quorum *quorum, struct work *work, uint8_t later)
+static struct message_accept *send_accept(struct quorum *quorum, const struct work *work,
+                                          uint32_t voter)
 {
-    struct message_name name;
-    quorum_name(quorum, work->name, &name);
+    struct message_accept *accept = &quorum_send(quorum, voter, MESSAGE_ACCEPT)->as.accept;
+    accept->order = work->order;
+    quorum_name(quorum, work->name, &accept->name);
+    record_to_value(quorum, &work->value, &accept->value);
+    return accept;
+}
+
+/* To those voters, by bit. The round is looked at again after that time. */
+static void send_round(struct quorum *quorum, struct work *work, uint8_t to, int64_t again_ms)
+{
     for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
-        if ((work->mask >> voter & 1) != 0) {
+        if ((to >> voter & 1) == 0) {
             continue;
         }
         if (work->state == WORK_READING) {
             struct message_read *read = &quorum_send(quorum, voter, MESSAGE_READ)->as.read;
             read->ballot = work->order.ballot;
-            read->name = name;
+            quorum_name(quorum, work->name, &read->name);
         } else {
-            struct message_accept *accept = &quorum_send(quorum, voter, MESSAGE_ACCEPT)->as.accept;
-            accept->order = work->order;
-            accept->name = name;
-            record_to_value(quorum, &work->value, &accept->value);
-            quorum->actions->items[quorum->actions->count - 1].as.send.later = (later >> voter &
-                                                                                1) != 0;
+            (void)send_accept(quorum, work, voter);
         }
     }
-    wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
+    wait_until(quorum, work, quorum->now_ns + again_ms * MS_NS);
+}
+
+/* It is chosen: to those that were not asked. */
+static void tell_spared(struct quorum *quorum, struct work *work)
+{
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        if ((work->spared >> voter & 1) != 0) {
+            send_accept(quorum, work, voter)->chosen = true;
+            quorum->actions->items[quorum->actions->count - 1].as.send.later = true;
+        }
+    }
+    work->spared = 0;
 }
 
 static void start_read(struct quorum *quorum, struct work *work)
@@ -208,7 +224,7 @@ static void start_read(struct quorum *quorum, struct work *work)
     work->lacking = false;
     memset(&work->checkpoint, 0, sizeof(work->checkpoint));
     work->began_ns = quorum->now_ns;
-    send_round(quorum, work, 0);
+    send_round(quorum, work, UINT8_MAX, RESEND_MS);
 }
 
 static void forget_outcomes(struct quorum *quorum, struct work *work)
@@ -270,7 +286,8 @@ static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
     work->full = 0;
     work->unused = false;
     work->began_ns = quorum->now_ns;
-    send_round(quorum, work, spared(quorum, work));
+    work->spared = spared(quorum, work);
+    send_round(quorum, work, (uint8_t)~work->spared, work->spared != 0 ? SPARED_MS : RESEND_MS);
 }
 
 /* Nobody asks any more. It is kept a while if it knows that the name was taken. */
@@ -528,6 +545,7 @@ void work_accepted(struct quorum *quorum, const struct message *message)
     if (mask_is_majority(quorum, work->mask) && own_has(quorum, work)) {
         set_state(quorum, work, WORK_WAITING);
         answer_decided(quorum, work, &work->value);
+        tell_spared(quorum, work);
         record_drop(quorum, &work->value);
         work_look(quorum, work);
     }
@@ -547,7 +565,10 @@ int64_t work_tick(struct quorum *quorum)
         if (!mask_is_majority(quorum, work->mask | work->full)) {
             coordinator_round_age(quorum, work->began_ns);
         }
-        send_round(quorum, work, 0);
+        uint8_t to = work->state == WORK_ACCEPTING && work->spared != 0 ? work->spared
+                                                                        : (uint8_t)~work->mask;
+        work->spared = 0;
+        send_round(quorum, work, to, RESEND_MS);
     }
     return work == NULL ? NEVER : work->wake_ns;
 }

@@ -191,9 +191,11 @@ struct message_read_value {
     struct message_value value;
 };
 
+/* chosen: a majority has it already, and nobody waits for an answer: there is none. */
 struct message_accept {
     struct message_order order;
     struct message_name name;
+    bool chosen;
     struct message_value value;
 };
 

@@ -121,8 +121,7 @@ enum action_kind {
 struct action_send {
     uint32_t to;   /* an agent: quorum_agent_name() says which; below voter_count: that voter */
     uint8_t relay; /* a voter that is to pass it on, or QUORUM_NO_RELAY */
-    bool later;    /* nobody waits for its answer, unless another voter fails: it may go some
-                    * milliseconds later, together with others */
+    bool later;    /* nobody waits for it: it may go some milliseconds later, with others */
     struct message message;
 };
 
