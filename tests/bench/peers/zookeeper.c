@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "actors.h"
 #include "kinds.h"
 #include "tcp_ask.h"
 #include "zookeeper_lock.h"
@@ -18,6 +19,7 @@ enum { ZK_SERVERS = 3, ANSWER_MAX = 2048, TICKS_A_SESSION = 4 };
 static const char jar[] = "/usr/share/java/zookeeper.jar";
 static const char silent_log_jar[] = "/usr/share/java/slf4j-nop.jar";
 static const int64_t await_timeout_ns = INT64_C(60000000000);
+static const int64_t warm_ns = INT64_C(3000000000);
 static const int64_t look_ns = INT64_C(20000000);
 
 static int zookeeper_missing(char why[PEER_WHY_MAX])
@@ -107,6 +109,55 @@ static int zookeeper_await(struct peer_run *run)
     return complain("ZooKeeper does not serve in time");
 }
 
+static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_client)
+{
+    char hosts[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < run->server_count; i++) { /* the own host's server first */
+        size_t at = (host + i) % run->server_count;
+        used += (size_t)snprintf(hosts + used, sizeof(hosts) - used, "%s127.0.0.1:%u",
+                                 i > 0 ? "," : "", run->servers[at].port);
+    }
+    return zookeeper_lock_connect(hosts, (int)(run->lease_ns / 1000000), out_client);
+}
+
+/* A pair in three takes a lock that was there before, as in the cases. */
+static int warm_plays(struct peer_run *run, void *stage, uint32_t index)
+{
+    const int64_t until_ns = now_ns() + warm_ns;
+    void *client;
+    (void)stage;
+    int result = zookeeper_connect(run, index, &client);
+    for (uint32_t i = 0; result == PEER_OK && now_ns() < until_ns; i++) {
+        char name[PEER_NAME_MAX];
+        void *lock;
+        uint64_t ignored;
+        snprintf(name, sizeof(name), "warm-%u-%u", index, i % 3 == 0 ? 0 : i);
+        result = zookeeper_lock_open(client, name, &lock);
+        if (result == 0) {
+            result = zookeeper_lock_acquire(lock, PEER_EXCLUSIVE, warm_ns, &ignored);
+            result = result == PEER_OK ? zookeeper_lock_release(lock) : result;
+            zookeeper_lock_close(lock);
+        }
+    }
+    return result;
+}
+
+/* A JVM is many times slower in its first seconds, which nobody who runs one has in mind. */
+static int warm_up(struct peer_run *run)
+{
+    struct actors actors = {.run = run};
+    int result = 0;
+    for (uint32_t i = 0; result == 0 && i < ZK_SERVERS; i++) {
+        result = actors_add(&actors, warm_plays);
+    }
+    if (result == 0) {
+        result = actors_join(&actors, await_timeout_ns);
+    }
+    actors_kill_all(&actors);
+    return result;
+}
+
 static int zookeeper_start(struct peer_run *run)
 {
     unsigned ports[3 * ZK_SERVERS];
@@ -127,7 +178,7 @@ static int zookeeper_start(struct peer_run *run)
             return -1;
         }
     }
-    return zookeeper_await(run);
+    return zookeeper_await(run) == 0 ? warm_up(run) : -1;
 }
 
 static void zookeeper_stop(struct peer_run *run)
@@ -149,18 +200,6 @@ static int zookeeper_leader(struct peer_run *run, const char *name, size_t *out)
         }
     }
     return complain("no ZooKeeper server says that it leads");
-}
-
-static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_client)
-{
-    char hosts[128] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < run->server_count; i++) { /* the own host's server first */
-        size_t at = (host + i) % run->server_count;
-        used += (size_t)snprintf(hosts + used, sizeof(hosts) - used, "%s127.0.0.1:%u",
-                                 i > 0 ? "," : "", run->servers[at].port);
-    }
-    return zookeeper_lock_connect(hosts, (int)(run->lease_ns / 1000000), out_client);
 }
 
 const struct peer_kind peer_zookeeper3 = {
