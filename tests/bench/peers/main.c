@@ -223,9 +223,9 @@ static void describe(const struct bench_plan *plan, struct results *results)
     results_say(results, "%s, %ld x %s, Linux %s; Holdfast %s", day, processors, processor,
                 system.release, HF_VERSION);
     results_say(results,
-                "%u repetition%s that take turns, each loop %.2g s after %.2g s of warm-up; leases "
+                "%u repetition%s, each loop %.2g s after %.2g s of warm-up; leases "
                 "%.2g s%s",
-                plan->repetitions, plan->repetitions == 1 ? "" : "s",
+                plan->repetitions, plan->repetitions == 1 ? "" : "s that take turns",
                 (double)plan->measure_ns / 1e9, (double)plan->warm_ns / 1e9,
                 (double)plan->lease_ns / 1e9, plan->quick ? "; --quick: a look, no result" : "");
     results_say(results,
