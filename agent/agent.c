@@ -154,17 +154,19 @@ static void look_at_rate(struct agent *agent)
         return;
     }
     bool beyond = ppm > bound_ppm || ppm < -bound_ppm;
-    if (beyond && ppm != agent->rate_ppm) {
+    if (beyond ? ppm != agent->rate_ppm : agent->rate_ppm != 0) {
         struct log_line line;
-        log_begin(&line, LOG_LEVEL_WARN, "clock_rate");
+        log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
         log_number(&line, "ppm", ppm);
         log_number(&line, "max_ppm", bound_ppm);
-        log_text(
-            &line, "text",
-            "the kernel adjusts its clock by more than max_drift: leases may be counted wrong");
+        log_text(&line, "text",
+                 beyond ? "the kernel adjusts its clock by more than max_drift: no lease can be "
+                          "counted by it, nothing that this host holds counts until it is well"
+                        : "the clock is well again");
         log_end(&line);
     }
     agent->rate_ppm = beyond ? ppm : 0;
+    driver_clock(agent->driver, beyond);
 }
 
 /* Once in a third of the ttl, together with a renewal. */
@@ -379,6 +381,7 @@ static bool wait_until_safe(struct agent *agent)
     int64_t end_ns = clock_boottime_ns() + patience_ns;
     agent->in_turn = true;
     driver_start(agent->driver, agent->epoch, agent->adopted);
+    look_at_rate(agent);
     turn_end(agent);
     for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->told_to_end; i++) {
         if (is_safe(agent)) {

@@ -560,6 +560,23 @@ void driver_stalled(struct driver *driver)
     }
 }
 
+void driver_clock(struct driver *driver, bool astray)
+{
+    const struct driver_config *config = &driver->config;
+    if (has_failed(driver) || !driver->started || (!astray && !driver->astray)) {
+        return;
+    }
+    struct quorum_event event = {.kind = QUORUM_ASTRAY};
+    driver->astray = astray;
+    step_quorum(driver, &event);
+    /* Who is the only voter counts its own session by one clock on both sides. */
+    if (config->voter_count > 1 || config->quorum == NULL) {
+        renewal_clock(config->renewal, astray, driver_clock_ns(driver));
+        driver_see_session(driver);
+    }
+    drain(driver);
+}
+
 /* Those that may be passed on for others: requests of hosts, and their answers. */
 static bool is_relayed(enum message_kind kind)
 {

@@ -119,6 +119,10 @@ void driver_tick(struct driver *driver);
 /* This process stood still. Before anything else that happened meanwhile. */
 void driver_stalled(struct driver *driver);
 
+/* The clock runs at another rate than max_drift allows (astray): tell it at least four times a ttl
+ * for as long as it does, and once when it is over. Nothing happens if it was well and is. */
+void driver_clock(struct driver *driver, bool astray);
+
 /* A message of another agent arrived. */
 void driver_received(struct driver *driver, const struct message *message);
 void driver_received_gossip(struct driver *driver, const struct message_agent *from,

@@ -41,6 +41,7 @@ struct driver {
     int64_t later_ns;            /* when they go, if there are any */
     bool handing_over;           /* within operations.commit() */
     bool landed;                 /* the flying one is durable */
+    bool astray;                 /* the clock is: see driver_clock() */
     bool started;
     int64_t open_since_ns; /* open was found with rows for which nothing waits; 0: it was not */
     uint64_t commit;       /* the last one's number */

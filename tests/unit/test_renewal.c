@@ -286,6 +286,40 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
+/* Trap: a clock that runs at another rate than leases are counted with counts none. */
+START_TEST(a_clock_that_is_astray_ends_the_lease)
+{
+    start(1, false);
+    ack(0, sent(0), false);
+    uint64_t id = sent(0);
+    ack(0, id, true);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    now += 100 * MS;
+    renewal_clock(&renewal, true, now);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), now);
+    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now);
+    id = next_round(0); /* voters go on to hear of it */
+    ck_assert_uint_ne(id, 0);
+    actions.count = 0;
+    now += 10 * MS;
+    ack(0, id, true);
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    id = next_round(0);
+    renewal_clock(&renewal, false, now + 10 * MS);
+    now += 20 * MS;
+    ack(0, id, true); /* it was sent before */
+    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    id = next_round(0);
+    int64_t sent_ns = now;
+    ack(0, id, true);
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
+    renewal_clock(&renewal, true, now + MS);
+    ck_assert_int_eq(renewal_state(&renewal, now + MS + GRACE - 1), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(&renewal, now + MS + GRACE), RENEWAL_LOST);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewal");
@@ -300,6 +334,7 @@ int main(void)
     tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);
     tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
     tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);
+    tcase_add_test(tests, a_clock_that_is_astray_ends_the_lease);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

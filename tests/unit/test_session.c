@@ -71,6 +71,21 @@ static void stalled(struct cell *cell)
     cell_step(cell, 0, event);
 }
 
+/* Trap: a voter whose clock runs away would end sessions, and lock-delays, before their time. */
+START_TEST(a_clock_that_is_astray_marks_nobody)
+{
+    struct cell *cell = start();
+    for (uint32_t i = 0; i < 8; i++) {
+        cell_run(cell, CELL_TTL_NS / 4);
+        cell_step(cell, 0, (struct quorum_event){.kind = QUORUM_ASTRAY, .now_ns = cell->now_ns});
+    }
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes);
+    cell_run(cell, LONG_TTL_NS + CELL_MS);
+    ck_assert(ask(cell, MESSAGE_MARK, 9).answer.yes);
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(only_a_fresh_echo_extends)
 {
     struct cell *cell = start();
@@ -281,6 +296,7 @@ int main(void)
     tcase_add_test(tests, marked_only_if_lapsed_at_that_instant);
     tcase_add_test(tests, marked_is_dead_for_ever);
     tcase_add_test(tests, start_and_stall_renew_everybody);
+    tcase_add_test(tests, a_clock_that_is_astray_marks_nobody);
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
     tcase_add_test(tests, two_agents_of_one_name_do_not_share_a_session);
     tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);

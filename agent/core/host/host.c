@@ -459,6 +459,9 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
     if (lease_is_safe(host)) {
         locks_mark_wanted(host);
     }
+    if (was_safe && !lease_is_safe(host)) { /* before the time that clients' own timers know */
+        poke_all(host);
+    }
     if (!was_safe && lease_is_safe(host)) {
         if (host->started && !other) {
             poke_all(host);

@@ -87,7 +87,6 @@ static void forget(struct peer *peer)
     peer->first_ns = INT64_MIN;
     peer->echoed_ns = INT64_MIN;
     peer->good_ns = NEVER;
-    peer->ballot = 0;
     memset(&peer->owned, 0, sizeof(peer->owned));
     peer->votes = false;
     peer->majority = false;
@@ -153,7 +152,6 @@ static void send(struct quorum *quorum)
         const struct partition *partition = &quorum->partitions[p];
         if (partition->state == PARTITION_PREPARED) {
             message_partition_add(&beat.owned, p);
-            beat.ballot = partition->ballot > beat.ballot ? partition->ballot : beat.ballot;
         }
     }
     for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
@@ -220,7 +218,6 @@ void beat_receive(struct quorum *quorum, const struct message *message)
     peer->votes = beat->votes;
     peer->majority = beat->majority;
     peer->had_majority = peer->had_majority || beat->majority;
-    peer->ballot = beat->ballot;
     peer->owned = beat->owned;
     note_echo(quorum, peer, beat->echo);
     bool good = able(quorum, peer) && peer->majority;

@@ -140,6 +140,15 @@ void death_recount(struct quorum *quorum)
     }
 }
 
+void death_count_anew(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < quorum->agent_count; i++) {
+        if (quorum->agents[i].dead != 0) {
+            quorum->agents[i].dead_ns = quorum->now_ns;
+        }
+    }
+}
+
 int64_t death_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;

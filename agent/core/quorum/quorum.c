@@ -471,6 +471,10 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         quorum->fresh_since_ns = quorum->now_ns;
         coordinator_review(quorum);
         break;
+    case QUORUM_ASTRAY: /* what it has counted may be less than it should be */
+        quorum->fresh_since_ns = quorum->now_ns;
+        death_count_anew(quorum);
+        break;
     case QUORUM_LINK:
         members_link(quorum, event->as.link.voter, event->as.link.up);
         beat_link(quorum, event->as.link.voter, event->as.link.up);

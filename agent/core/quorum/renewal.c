@@ -193,7 +193,8 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     if (ack->dead_epoch > voter->dead_epoch) {
         voter->dead_epoch = ack->dead_epoch;
     }
-    if (ack->extended && sent->sent_ns > voter->extended_sent_ns) {
+    if (ack->extended && !renewal->astray && sent->sent_ns >= renewal->counts_from_ns &&
+        sent->sent_ns > voter->extended_sent_ns) {
         voter->extended_sent_ns = sent->sent_ns;
     }
     bool newest = ack->renewal_id > voter->answered_id ||
@@ -238,6 +239,23 @@ void renewal_connected(struct renewal *renewal, int64_t now_ns)
 {
     if (renewal_state(renewal, now_ns) == RENEWAL_JEOPARDY && now_ns < renewal->next_round_ns) {
         renewal->next_round_ns = now_ns;
+    }
+}
+
+void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns)
+{
+    if (astray == renewal->astray) {
+        return;
+    }
+    renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
+    renewal->astray = astray;
+    renewal->counts_from_ns = now_ns;
+    renewal->next_round_ns = now_ns;
+    for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
+        renewal->voters[voter].extended_sent_ns = 0;
+    }
+    if (renewal->deadline_ns > now_ns) {
+        renewal->deadline_ns = now_ns;
     }
 }
 

@@ -148,6 +148,7 @@ struct request {
     uint8_t relay;   /* the voter that passed it on, or QUORUM_NO_RELAY */
     uint8_t outcome; /* decided: answered when the round is chosen */
     bool again;      /* ACQUIRE: answered before, see answered.c */
+    bool fresh;      /* ACQUIRE, granted: the grant was made for it */
 };
 
 /* An acquire that was answered by a grant. */
@@ -161,6 +162,7 @@ struct answered {
     uint16_t agent;
     uint16_t lock_delay_ms;
     uint8_t mode;
+    bool fresh;
 };
 
 enum work_state {
@@ -235,7 +237,6 @@ struct peer {
     int64_t first_ns;  /* when the first beat of its process came */
     int64_t echoed_ns; /* when the newest of our beats that it echoed was sent; INT64_MIN */
     int64_t good_ns;   /* since when it could coordinate; NEVER: it cannot */
-    uint64_t ballot;
     struct message_partitions owned;
     bool broken; /* its link is */
     bool votes;
@@ -514,6 +515,8 @@ void death_polled(struct quorum *quorum, const struct message *message);
 void death_marked(struct quorum *quorum, const struct message *message);
 /* The record of stores changed: what voters said is asked again. */
 void death_recount(struct quorum *quorum);
+/* The lock-delays behind the dead are counted from now. */
+void death_count_anew(struct quorum *quorum);
 /* Returns when it wants to be called again. */
 int64_t death_tick(struct quorum *quorum);
 

@@ -160,6 +160,7 @@ enum quorum_event_kind {
     QUORUM_MESSAGE,   /* one arrived that is not for the host core */
     QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
     QUORUM_STALLED,   /* this process stood still for a while, until now */
+    QUORUM_ASTRAY,    /* the clock is out of max_drift, or was until now; tell it again and again */
     QUORUM_LINK,      /* the connection to another voter is there, or broken */
 };
 

@@ -60,10 +60,12 @@ struct renewal {
     uint32_t epoch;        /* 0: not started */
     bool adopted;
     bool lost;
+    bool astray;         /* see renewal_clock() */
     bool asking;         /* which epochs there were: sends epoch 0 until a majority has told */
     uint32_t told_epoch; /* the highest that was told */
     uint8_t told;        /* by which voters */
     int64_t started_ns;
+    int64_t counts_from_ns; /* renewals that were sent before extend nothing */
     int64_t next_round_ns;
     int64_t deadline_ns; /* 0: never safe yet */
     uint64_t last_id;
@@ -97,13 +99,21 @@ void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actio
  * once if the lease is not safe. */
 void renewal_connected(struct renewal *renewal, int64_t now_ns);
 
+/*
+ * The clock is known to run at another rate than leases are counted with (astray), or no longer. Then
+ * the lease ends at once: its deadline falls to now_ns, and no renewal extends it. When it is well
+ * again, those extend it that are sent from then on; the first is due at once. Nothing happens if it
+ * is as before.
+ */
+void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
+
 /* When the next tick is due: a renewal, or a change of state by time alone. INT64_MAX: never. */
 int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);
 
 enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
 
 /* Until when the lease counts; 0: it was never safe. May lie in the past. Never falls while the
- * epoch is the same. */
+ * epoch is the same and the clock is well. */
 int64_t renewal_deadline_ns(const struct renewal *renewal);
 
 uint32_t renewal_epoch(const struct renewal *renewal);
