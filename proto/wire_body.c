@@ -135,6 +135,7 @@ static const struct field grant_fields[] = {
     DELAY(message_grant, lock_delay_ms),
     TOKEN(message_grant, token_first),
     TOKEN(message_grant, token_last),
+    BOOL(message_grant, fresh),
 };
 static const struct field version_fields[] = {
     ASKED(message_version),
@@ -160,8 +161,8 @@ static const struct field owner_fields[] = {
     PARTITIONS(message_owner, partitions),
 };
 static const struct field beat_fields[] = {
-    U64(message_beat, number), U64(message_beat, echo),      BOOL(message_beat, majority),
-    BOOL(message_beat, votes), BALLOT(message_beat, ballot), PARTITIONS(message_beat, owned),
+    U64(message_beat, number), U64(message_beat, echo),         BOOL(message_beat, majority),
+    BOOL(message_beat, votes), PARTITIONS(message_beat, owned),
 };
 static const struct field hello_fields[] = {
     BOOL(message_hello, answer),

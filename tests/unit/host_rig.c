@@ -370,6 +370,7 @@ void rig_answer(struct rig *rig, const struct message *asked, enum message_mode 
                                         .lock_delay_ms = asked->as.acquire.lock_delay_ms};
     }
     grant->mode = (uint8_t)mode;
+    grant->fresh = rig->fresh;
     grant->token_first = first;
     grant->token_last = last;
     rig_hear(rig, &message);

@@ -48,6 +48,7 @@ struct rig {
     uint32_t rows_gone;
     uint32_t forgotten;
     uint32_t hang_ups;
+    bool fresh; /* what grants say */
     uint64_t token_next;
     uint64_t version;
     uint32_t epoch; /* of the latest lease */

@@ -330,6 +330,57 @@ START_TEST(a_voters_own_register_puts_nothing_in_force)
 }
 END_TEST
 
+/* Trap: a give-back of the agent before this one may still be on its way. Whoever put the grant in
+ * force that it names would lose it to another host when it arrives. */
+START_TEST(what_the_agent_before_may_have_given_back_goes_back)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 1);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+    restart(&opened, 0);
+    uint32_t next = rig_connect(rig, HOST_MAY_USE);
+    (void)rig_open(rig, next, "a", 0);
+    const struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
+    rig_answer(rig, &asked, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    const struct message back = *rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_uint_eq(back.as.give_back.version.sequence, 1);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
+    rig_returned(rig, &back);
+    const struct message *again = rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_uint_ne(again->as.acquire.request_id, asked.as.acquire.request_id);
+    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200); /* what it returned is known */
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
+}
+END_TEST
+
+START_TEST(what_was_made_for_this_agent_is_taken)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 1);
+    restart(&opened, 0);
+    uint32_t next = rig_connect(rig, HOST_MAY_USE);
+    (void)rig_open(rig, next, "a", 0);
+    rig->fresh = true;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
+}
+END_TEST
+
+/* A name of which this process knows nothing: the one before it may have returned it as an orphan. */
+START_TEST(a_new_name_of_a_session_that_goes_on_is_doubtful_too)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    restart(&opened, 0);
+    uint32_t next = rig_connect(rig, HOST_MAY_USE);
+    (void)rig_open(rig, next, "b", 0);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 7, 1, 100);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 7);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("host_others");
@@ -347,6 +398,9 @@ static Suite *make_suite(void)
     tcase_add_test(adopted, an_adopted_lock_that_is_free_gives_back_all_its_tokens);
     tcase_add_test(adopted, an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted);
     tcase_add_test(adopted, an_adopted_lock_closes_for_the_delay_of_its_grant);
+    tcase_add_test(adopted, what_the_agent_before_may_have_given_back_goes_back);
+    tcase_add_test(adopted, what_was_made_for_this_agent_is_taken);
+    tcase_add_test(adopted, a_new_name_of_a_session_that_goes_on_is_doubtful_too);
     tcase_add_test(adopted, a_voters_own_register_puts_nothing_in_force);
     return suite;
 }

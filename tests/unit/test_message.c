@@ -218,7 +218,6 @@ START_TEST(fields_between_voters)
     BAD(read_value, as.value.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
     BAD(read_value, as.value.name.length, 0);
     BAD(read_value, as.value.higher, 5);
-    BAD(beat, as.beat.ballot, 5);
     BAD(hello, as.hello.standing, MESSAGE_STANDING_REJOINING + 1);
     BAD(hello, as.hello.rules.voter_count, 0);
     BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);

@@ -50,7 +50,9 @@ START_TEST(asked_twice_answered_the_same)
     cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2);
     ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
-    /* Also by the coordinator's next life. */
+    ck_assert(first.fresh);
+    /* Also by the coordinator's next life, which does not know for which request it was made. */
+    first.fresh = false;
     cell_kill(cell, to);
     cell_start(cell, to);
     cell_run_ready(cell);
@@ -232,6 +234,25 @@ START_TEST(dead_session_then_lock_delay_then_next)
     cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* While the coordinator's clock is astray, and a whole lock-delay from then on. */
+START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 2000);
+    cell_settle(cell);
+    granted(cell, 0, 1);
+    cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* dead by then */
+    cell_step(cell, to, (struct quorum_event){.kind = QUORUM_ASTRAY, .now_ns = cell->now_ns});
+    cell_run(cell, 2100 * CELL_MS);
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    cell_run(cell, 1000 * CELL_MS);
+    granted(cell, 1, 1);
     cell_destroy(cell);
 }
 END_TEST
@@ -539,6 +560,7 @@ static Suite *quorum_suite(void)
     tcase_add_test(tests, recalled_when_another_waits_and_passed_on_in_one_accept);
     tcase_add_test(tests, first_come_first_served);
     tcase_add_test(tests, dead_session_then_lock_delay_then_next);
+    tcase_add_test(tests, a_lock_delay_is_counted_by_a_clock_that_is_well);
     tcase_add_test(tests, living_session_keeps_its_grant);
     tcase_add_test(tests, older_epoch_of_the_same_agent);
     tcase_add_test(tests, superseded_epoch_is_marked);

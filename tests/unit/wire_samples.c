@@ -240,6 +240,7 @@ static void fill_request(struct draw *draw, struct message *out)
         ASKED(draw, &out->as.grant);
         out->as.grant.version = order(draw);
         out->as.grant.mode = mode(draw);
+        out->as.grant.fresh = number(draw, 1) != 0;
         out->as.grant.lock_delay_ms = lock_delay_ms(draw);
         out->as.grant.token_first = token(draw);
         out->as.grant.token_last = token(draw);
@@ -338,7 +339,6 @@ static void fill_voters(struct draw *draw, struct message *out, uint32_t shares)
         out->as.beat.echo = u64(draw);
         out->as.beat.majority = true;
         out->as.beat.votes = true;
-        out->as.beat.ballot = ballot(draw);
         partitions(draw, &out->as.beat.owned);
         break;
     case MESSAGE_OWNER:

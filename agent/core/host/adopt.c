@@ -198,6 +198,7 @@ static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
         }
     } else if (hfi_retract(actor, at.slot)) {
         lock->mode = HFI_GRANT_NONE;
+        lock_was_in_force(lock); /* so it was not given back */
     }
 }
 

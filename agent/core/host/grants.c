@@ -19,6 +19,12 @@
  * grant is still there. Holders keep what they have, nobody new gets in (the recall bit stands),
  * and the session, which goes on, asks for what it should have. See docs/DECISIONS.md.
  *
+ * In a session that goes on, the agent before this one may have given a grant back by a message that
+ * is still on its way: told it again, this process would put it in force, and lose it to another
+ * host when that message arrives. So the first grant of a lock that was not in force when this
+ * process came is taken only if it is fresh, made for this process's own request; any other goes
+ * back, and the lock is asked for anew.
+ *
  * A shared grant lets local readers in. Who waits to write makes the host give it back and ask for
  * an exclusive one. An exclusive grant that is recalled while readers are inside becomes a shared
  * one first: the host that waits may want no more than to read.
@@ -55,6 +61,21 @@ bool lock_lacks_delay(const struct host *host, struct place at)
 static struct message_order lock_version(const struct lock *lock)
 {
     return (struct message_order){lock->ballot, lock->sequence};
+}
+
+/* Whether a grant that is not fresh may have been given back by the agent before this one: nothing is
+ * known here of any grant of that lock. */
+static bool lock_is_doubtful(const struct host *host, const struct lock *lock)
+{
+    bool quorum_of_one = host->config.voter_count == 1 && host->config.self != HOST_OBSERVER;
+    bool in_force = lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE;
+    return !quorum_of_one && host->lease.epoch == host->config.continued_epoch && !in_force &&
+           lock->ballot == 0 && lock->sequence == 0;
+}
+
+void lock_was_in_force(struct lock *lock)
+{
+    lock->sequence = 1; /* below any version, but not nothing */
 }
 
 static void set_version(struct lock *lock, struct message_order version)
@@ -365,18 +386,24 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock_changed(host, at);
 }
 
-/* The quorum knows the grant of the agent before this one, or has given a new one. */
-static void grant_confirm(struct host *host, struct place at, const struct message_grant *grant,
-                          struct host_actions *actions)
+/* Adopted, it is closed for as long as any lock-delay may be: now it is known how long it is. */
+static void closing_hasten(struct host *host, struct place at, const struct message_grant *grant)
 {
     _Atomic uint64_t *until = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
     uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)grant->lock_delay_ms * MS;
     if ((word & HFI_W_CLOSED) && atomic_load(until) > latest_ns) {
-        /* Closed for as long as any lock-delay may be: now it is known how long it is. */
         atomic_store(until, latest_ns);
         opening_hasten(host, at, (int64_t)latest_ns);
     }
+}
+
+/* The quorum knows the grant of the agent before this one, or has given a new one. */
+static void grant_confirm(struct host *host, struct place at, const struct message_grant *grant,
+                          struct host_actions *actions)
+{
+    uint64_t word = atomic_load(lock_word(host, at));
+    closing_hasten(host, at, grant);
     if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
         hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* somebody wrote over it */
     }
@@ -411,6 +438,11 @@ static void granted(struct host *host, const struct message_grant *grant,
         return; /* given back since; the request is answered with another one */
     }
     request_end(host, request);
+    if (!grant->fresh && lock_is_doubtful(host, lock)) {
+        closing_hasten(host, at, grant);
+        give_back(host, at, grant->version, TOKENS_ALL, actions);
+        return;
+    }
     if (lock->state == LOCK_ADOPTED) {
         grant_confirm(host, at, grant, actions);
     } else {

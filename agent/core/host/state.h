@@ -486,6 +486,8 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
 void lock_ask_anew(struct host *host, struct place at, struct host_actions *actions);
 void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
                 struct host_actions *actions);
+/* Adopted: its word was in force, so the agent before this one had not given its grant back. */
+void lock_was_in_force(struct lock *lock);
 /* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
 bool lock_lacks_delay(const struct host *host, struct place at);
 /* Serves, gives back or amends a grant that is here. */

@@ -67,6 +67,7 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     grant->lock_delay_ms = value->lock_delay_ms;
     grant->token_first = value->token_first;
     grant->token_last = record_token_last(value);
+    grant->fresh = request->kind == MESSAGE_ACQUIRE && request->fresh;
     if (request->kind == MESSAGE_ACQUIRE) {
         answered_keep(quorum, request, grant);
     }
@@ -90,6 +91,7 @@ static void answer_again(struct quorum *quorum, const struct request *request,
     grant->lock_delay_ms = answered->lock_delay_ms;
     grant->token_first = answered->token_first;
     grant->token_last = answered->token_last;
+    grant->fresh = answered->fresh;
 }
 
 static void answer_given_back(struct quorum *quorum, const struct request *request,

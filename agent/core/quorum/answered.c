@@ -75,6 +75,7 @@ void answered_keep(struct quorum *quorum, const struct request *request,
         .agent = request->agent,
         .lock_delay_ms = grant->lock_delay_ms,
         .mode = grant->mode,
+        .fresh = grant->fresh,
     };
     *head = at;
 }

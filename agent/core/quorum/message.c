@@ -225,13 +225,12 @@ static bool stores_valid(const struct message_hello *hello)
 /* What voters tell each other of themselves. */
 static bool voter_valid(const struct message *message)
 {
-    const struct message_beat *beat = &message->as.beat;
     const struct message_hello *hello = &message->as.hello;
     const struct message_pull *pull = &message->as.pull;
 
     switch (message->kind) {
     case MESSAGE_BEAT:
-        return beat->ballot == 0 || ballot_valid(beat->ballot);
+        return true;
     case MESSAGE_HELLO:
     case MESSAGE_HELLO_ACK:
         return hello->standing <= MESSAGE_STANDING_REJOINING && rules_valid(&hello->rules) &&

@@ -239,10 +239,9 @@ static struct share own_part(struct plan *plan, uint16_t agent)
 }
 
 /* Whether it was answered, by a grant that is no longer there. */
-static bool is_stale(struct quorum *quorum, const struct request *request,
-                     const struct message_name *name, const struct share *own)
+static bool is_stale(const struct request *request, const struct answered *before,
+                     const struct share *own)
 {
-    const struct answered *before = request->again ? answered_find(quorum, request, name) : NULL;
     return before != NULL &&
            (own->epoch != request->epoch || !message_order_equal(own->version, before->version));
 }
@@ -300,19 +299,23 @@ static enum outcome grant_exclusive(struct plan *plan, const struct request *req
     return OUTCOME_GRANT;
 }
 
-static enum outcome acquire(struct quorum *quorum, struct plan *plan, const struct request *request)
+static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct request *request)
 {
     struct share own = own_part(plan, request->agent);
+    const struct answered *before = request->again ? answered_find(quorum, request, &plan->name)
+                                                   : NULL;
     if (session_over(quorum, request) || own.epoch > request->epoch) {
         return OUTCOME_REFUSED_SESSION;
     }
-    if (is_stale(quorum, request, &plan->name, &own)) {
+    if (is_stale(request, before, &own)) {
         return OUTCOME_ANSWERED;
     }
     if (own.epoch == request->epoch) {
         cover_delay(plan, request->lock_delay_ms);
+        request->fresh = before != NULL && before->fresh;
         return OUTCOME_GRANT;
     }
+    request->fresh = true;
     if (plan->blocked == NULL && !plan->held) {
         if (in_the_way(plan, request)) {
             remove_dead(quorum, plan);
@@ -339,7 +342,7 @@ static bool is_of_value(enum outcome outcome)
            outcome == OUTCOME_REFUSED_VERSION;
 }
 
-static enum outcome decide(struct quorum *quorum, struct plan *plan, const struct request *request)
+static enum outcome decide(struct quorum *quorum, struct plan *plan, struct request *request)
 {
     switch (request->kind) {
     case MESSAGE_ACQUIRE:

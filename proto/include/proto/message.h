@@ -292,7 +292,8 @@ struct message_give_back {
 };
 
 /* GRANT and AMENDED: what the host has now. The mode may be another than the one asked for: the
- * host held a grant already. It gives that one back and asks again, or amends it. */
+ * host held a grant already. It gives that one back and asks again, or amends it. fresh: it was made
+ * for this very request; else the host had it already, or the coordinator cannot tell. */
 struct message_grant {
     struct message_agent agent;
     uint32_t epoch;
@@ -300,6 +301,7 @@ struct message_grant {
     struct message_name name;
     struct message_order version;
     uint8_t mode;
+    bool fresh;
     uint16_t lock_delay_ms;
     uint64_t token_first;
     uint64_t token_last;
@@ -360,8 +362,7 @@ struct message_beat {
     uint64_t echo;   /* the number of the receiver's last beat that arrived here, 0: none */
     bool majority;   /* a majority echoed a beat of the sender's that is not too old */
     bool votes;      /* the sender is a voter in good standing */
-    uint64_t ballot; /* the highest under which it coordinates; 0: nothing */
-    struct message_partitions owned;
+    struct message_partitions owned; /* what it coordinates */
 };
 
 /* What a cell is; the same in every configuration of it. */
