@@ -318,7 +318,10 @@ static bool read_network(struct sim_agent *agent)
     } else if (packet->kind == NET_GOSSIP) {
         driver_received_gossip(agent->driver, from, packet->bytes, packet->size);
     } else {
-        const struct message *message = (const void *)packet->bytes;
+        struct message *message = (void *)packet->bytes;
+        if (broken == BREAK_FRESH && message->kind == MESSAGE_GRANT) {
+            message->as.grant.fresh = true;
+        }
         watch_tell("received", packet->from, agent->index, message);
         driver_received(agent->driver, message);
     }

@@ -28,13 +28,13 @@ struct fault {
 #name, offsetof(struct faults, name), true                                                 \
     }
 static const struct fault table[] = {
-    CHANCE(kill),    CHANCE(stop),    CHANCE(hang_up), CHANCE(cancel), CHANCE(disturb),
-    CHANCE(crash),   CHANCE(stall),   CHANCE(reboot),  CHANCE(recall), CHANCE(crash_all),
-    CHANCE(suspend), CHANCE(cut),     CHANCE(reset),   CHANCE(drift),  CHANCE(restore),
-    CHANCE(lose),    CHANCE(fail),    CHANCE(loss),    CHANCE(repeat), CHANCE(late),
-    FLAG(reorder),   FLAG(slow_disk), FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
-    FLAG(barging),   FLAG(limits),    FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
-    FLAG(rest),
+    CHANCE(kill),    CHANCE(stop),     CHANCE(hang_up), CHANCE(cancel), CHANCE(disturb),
+    CHANCE(crash),   CHANCE(stall),    CHANCE(reboot),  CHANCE(recall), CHANCE(crash_all),
+    CHANCE(suspend), CHANCE(cut),      CHANCE(reset),   CHANCE(drift),  CHANCE(restore),
+    CHANCE(lose),    CHANCE(fail),     CHANCE(loss),    CHANCE(repeat), CHANCE(late),
+    FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
+    FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
+    FLAG(rest),      FLAG(long_delay),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -100,10 +100,11 @@ static void draw_between_hosts(struct faults *faults)
     faults->late = rarely(100);
     faults->reorder = sim_draw(2) == 0;
     faults->rest = sim_draw(5) == 0;
+    faults->long_delay = sim_draw(3) == 0;
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;
-        faults->rest = false;
+        faults->rest = faults->long_delay = false;
     }
 }
 
@@ -153,6 +154,19 @@ static void kill_all_of(const struct sim_agent *agent)
     for (uint32_t i = 0; i < world.process_count; i++) {
         if (world.processes[i].agent == agent) {
             process_kill(&world.processes[i], sim_draw(100) * SIM_MS);
+        }
+    }
+}
+
+static void crash_all(int64_t most_ns)
+{
+    bool reboot = sim_draw(2) == 0;
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        if (reboot) {
+            kill_all_of(&world.agents[i]);
+            agent_reboot(&world.agents[i], draw_ns(most_ns));
+        } else {
+            agent_crash(&world.agents[i], draw_ns(most_ns));
         }
     }
 }
@@ -213,15 +227,7 @@ static void inject_agents(const struct faults *faults)
         agent_reboot(agent, sim_draw(200) * SIM_MS);
     }
     if (sim_chance(faults->crash_all)) {
-        bool reboot = sim_draw(2) == 0;
-        for (uint32_t i = 0; i < world.agent_count; i++) {
-            if (reboot) {
-                kill_all_of(&world.agents[i]);
-                agent_reboot(&world.agents[i], draw_ns(most_ns));
-            } else {
-                agent_crash(&world.agents[i], draw_ns(most_ns));
-            }
-        }
+        crash_all(most_ns);
     }
     if (sim_chance(faults->drift)) {
         clock_drift(agent);
@@ -276,9 +282,26 @@ static void inject_disks(const struct faults *faults)
     }
 }
 
+/* Everybody closes everything for some seconds: all names are deleted, and come back. What is then
+ * known of them is on disks alone, if all agents end meanwhile. */
+static void inject_rest(const struct faults *faults)
+{
+    if (!faults->rest) {
+        return;
+    }
+    if (world.rests_until_ns < sim_now() && sim_chance(2000)) {
+        world.rests_until_ns = sim_now() + (2000 + sim_draw(6000)) * SIM_MS;
+    }
+    if (world.rests_until_ns - sim_now() < 1000 * SIM_MS && world.rests_until_ns > sim_now() &&
+        sim_chance(100)) {
+        crash_all(200 * SIM_MS);
+    }
+}
+
 void faults_inject(void)
 {
     const struct faults *faults = &world.faults;
+    inject_rest(faults);
     inject_processes(faults);
     inject_agents(faults);
     inject_disks(faults);

@@ -1,18 +1,18 @@
 /*
  * Whether locks are served in order, told from outside of the queues that are to see to it.
  *
- *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by what
- *                      their hosts said when they came (core/quorum/request.c). Always
+ *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by
+ *                      what their hosts said when they came (core/quorum/request.c). Always
  *   between hosts      once everything has healed and settled: who asked SLACK_NS before another,
- *                      and longer than what told waiting times may differ by their clocks' rates, is
- *                      not granted the lock after it, whoever coordinates meanwhile
- *   on a host          nobody takes a lock exclusively past one who slept in its queue already when
- *                      he began to take it. Always; HF_BARGING aside
+ *                      and longer than what told waiting times may differ by the rates of clocks,
+ *                      is not granted the lock after it, whoever coordinates meanwhile
+ *   on a host          nobody takes a lock exclusively past one who slept in its queue already
+ *                      when he began to take it. Always; HF_BARGING aside
  *   hand-overs         a host to which a recall has come hands the lock on at most
  *                      HANDOVERS_MAX times before it gives it back
  *
- * It looks into the coordinator for who is in a queue, not for the order of it. That somebody waits
- * for ever is not its matter: main.c, which has everybody served in the end.
+ * It looks into the coordinator for who is in a queue, not for the order of it. That somebody
+ * waits for ever is not its matter: main.c, which has everybody served in the end.
  */
 #include <string.h>
 

@@ -473,6 +473,9 @@ static void open_one(struct sim_process *process, struct sim_handle *handle)
     if (faults->no_delay && sim_draw(3) == 0) {
         handle->delay_ms = 0;
     }
+    if (faults->long_delay) {
+        handle->delay_ms = 300 + sim_draw(900);
+    }
     (void)handle_open_at(process, handle, false);
 }
 
@@ -532,7 +535,7 @@ static void live(struct sim_process *process)
             process->done = true;
             fiber_wait(INT64_MAX);
         }
-    } else if (world.faults.rest && sim_draw(15) == 0) {
+    } else if (world.faults.rest && (sim_now() < world.rests_until_ns || sim_draw(15) == 0)) {
         rest(process);
     } else if (sim_draw(400) == 0) {
         leave(process);

@@ -63,7 +63,8 @@ struct faults {
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
-    bool rest; /* processes close what they opened, and rest: names are deleted */
+    bool rest;       /* processes close what they opened, and rest: names are deleted */
+    bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
 };
 
 /* What a run is, beside its seed. A number that is not set is drawn from the seed. */
@@ -268,6 +269,7 @@ struct sim_world {
     bool verbose;
     bool healing;
     int64_t healed_ns;
+    int64_t rests_until_ns; /* everybody rests */
     struct faults faults;
     uint32_t voters;
     uint32_t agent_count; /* voters, then observers */
@@ -485,6 +487,7 @@ enum breaking {
     BREAK_ORDER,       /* a coordinator serves who came last */
     BREAK_WAITED,      /* it ignores how long a host says that it has waited */
     BREAK_QUEUE,       /* who waits on a host is put before those who wait there already */
+    BREAK_FRESH,       /* whatever grant a host is told was made for it just now */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
 };
 extern enum breaking broken;
