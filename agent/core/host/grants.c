@@ -19,7 +19,7 @@
  * grant is still there. Holders keep what they have, nobody new gets in (the recall bit stands),
  * and the session, which goes on, asks for what it should have. See docs/DECISIONS.md.
  *
- * In a session that goes on, the agent before this one may have given a grant back by a message that
+ * In a session that goes on, the agent before this one may have returned a grant by a message that
  * is still on its way: told it again, this process would put it in force, and lose it to another
  * host when that message arrives. So the first grant of a lock that was not in force when this
  * process came is taken only if it is fresh, made for this process's own request; any other goes
@@ -63,7 +63,7 @@ static struct message_order lock_version(const struct lock *lock)
     return (struct message_order){lock->ballot, lock->sequence};
 }
 
-/* Whether a grant that is not fresh may have been given back by the agent before this one: nothing is
+/* Whether a grant that is not fresh may have been returned by the agent before this one: nothing is
  * known here of any grant of that lock. */
 static bool lock_is_doubtful(const struct host *host, const struct lock *lock)
 {

@@ -292,8 +292,8 @@ struct message_give_back {
 };
 
 /* GRANT and AMENDED: what the host has now. The mode may be another than the one asked for: the
- * host held a grant already. It gives that one back and asks again, or amends it. fresh: it was made
- * for this very request; else the host had it already, or the coordinator cannot tell. */
+ * host held a grant already. It gives that one back and asks again, or amends it. fresh: made for
+ * this very request; else the host had it already, or the coordinator cannot tell. */
 struct message_grant {
     struct message_agent agent;
     uint32_t epoch;

@@ -100,10 +100,10 @@ void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actio
 void renewal_connected(struct renewal *renewal, int64_t now_ns);
 
 /*
- * The clock is known to run at another rate than leases are counted with (astray), or no longer. Then
+ * The clock is known to run at another rate than leases are counted with (astray), or not. Then
  * the lease ends at once: its deadline falls to now_ns, and no renewal extends it. When it is well
- * again, those extend it that are sent from then on; the first is due at once. Nothing happens if it
- * is as before.
+ * again, those extend it that are sent from then on; the first is due at once. Nothing happens
+ * if it is as before.
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
