@@ -266,7 +266,7 @@ static void check_local(const struct sim_process *taker, const struct sim_handle
     for (uint32_t i = 0; i < world.process_count; i++) {
         const struct sim_process *process = &world.processes[i];
         for (uint32_t k = 0; process->alive && process->agent == taker->agent && k < HANDLES; k++) {
-            if (waits_there(process, &process->handles[k], taken, taker->takes_ns)) {
+            if (waits_there(process, &process->handles[k], taken, taken->takes_ns)) {
                 sim_fail("process %u takes lock %u past process %u of its host, which waits",
                          taker->index, taken->lock, process->index);
             }

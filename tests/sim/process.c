@@ -334,7 +334,9 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
 static void take(struct sim_process *process, struct sim_handle *handle)
 {
     bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
-    process->takes_ns = sim_now();
+    if (handle->ticket == 0) { /* else it keeps the place that it has had */
+        handle->takes_ns = sim_now();
+    }
     if (region_of(process, handle)->header->abandoned) {
         reopen(process, handle);
         return;
@@ -412,7 +414,7 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
     struct hfi_patience patience = {.deadline_ns = now_of(process) + 20 * SIM_MS,
                                     .cancel = &process->cancel,
                                     .cancel_seen = process->cancel};
-    process->takes_ns = 0;
+    handle->takes_ns = 0;
     if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
         check_released(handle->hold);
         took(process, handle);

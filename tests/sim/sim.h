@@ -235,6 +235,7 @@ struct sim_handle {
     int64_t limit_ns;
     uint32_t delay_ms;
     uint64_t ticket;
+    int64_t takes_ns; /* since when it takes; 0: it does not wait its turn */
     bool ticket_shared;
     bool holds;
     struct hfi_held held;
@@ -256,7 +257,6 @@ struct sim_process {
     uint64_t last_request;
     enum hfi_frame_kind asking; /* for what it waits; 0: for nothing */
     _Atomic uint32_t cancel;
-    int64_t takes_ns; /* when it began to take what it takes; 0: it does not wait its turn */
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
     int32_t region_came; /* with the latest REGION */
