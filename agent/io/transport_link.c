@@ -354,6 +354,22 @@ void transport_link_ready(struct transport_link *link, uint32_t events)
     }
 }
 
+/* Finds the descriptor, sets its options, and has it watched if nothing stands in between. It is
+ * looked for among all that the process has: a stranger, who costs nothing to send, is not worth
+ * that before it has greeted. */
+static void watch(struct transport_link *link)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};
+    int fd = transport_find_fd(link->stream);
+
+    if (fd >= 0) {
+        transport_bound_waiting(fd);
+        if (!link->secure && epoll_ctl(link->links->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
+            link->fd = fd;
+        }
+    }
+}
+
 void transport_link_worked(struct transport_link *link, enum transport_work_kind kind)
 {
     const struct transport_work *work = kind == TRANSPORT_WORK_RECEIVE ? &link->receive
@@ -373,28 +389,17 @@ void transport_link_worked(struct transport_link *link, enum transport_work_kind
         transport_link_break(link, nng_aio_result(work->aio), NULL);
         return;
     }
+    bool stranger = link->state == TRANSPORT_LINK_GREETING && !link->dialled;
     take_in(link, nng_aio_count(work->aio));
-    if (link->state != TRANSPORT_LINK_BROKEN) {
+    if (stranger && link->state == TRANSPORT_LINK_UP) {
+        watch(link);
+    }
+    if (link->state != TRANSPORT_LINK_BROKEN && link->fd < 0) {
         receive_later(link);
     }
 }
 
 /* ---- making, closing ---- */
-
-/* Finds the descriptor, sets its options, and has it watched if nothing stands in between. */
-static void watch(struct transport_link *link)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};
-    int fd = transport_find_fd(link->stream);
-
-    if (fd >= 0) {
-        transport_bound_waiting(fd);
-        if (!link->secure && epoll_ctl(link->links->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
-            link->fd = fd;
-        }
-    }
-}
-
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
                                              bool dialled, bool secure, void *owner)
 {
@@ -422,8 +427,8 @@ struct transport_link *transport_link_create(struct transport_links *links, nng_
         remote.s_family = NNG_AF_UNSPEC; /* it is gone already */
     }
     transport_remote_text(&remote, link->remote);
-    watch(link);
     if (dialled) {
+        watch(link);
         send_greeting(link);
     }
     if (link->fd < 0) {

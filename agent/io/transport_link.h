@@ -7,8 +7,9 @@
  *
  * Without TLS no thread but the loop's has to do with a packet. The loop waits on the connection's
  * own descriptor, and then has NNG receive into a buffer, which is done in place because something
- * is there. NNG does not tell the descriptor; it is found by its two addresses. With TLS one
- * receive of NNG's is always under way, and its end is queued (transport_work.h).
+ * is there. NNG does not tell the descriptor; it is found by its two addresses, once who dialled
+ * has greeted. Before that, and with TLS, one receive of NNG's is always under way, and its end is
+ * queued (transport_work.h).
  *
  * A send is tried in place. What the kernel does not take at once is copied, goes on as a work, and
  * whatever comes meanwhile is collected behind it, within a bound, and then goes as one.

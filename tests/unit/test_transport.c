@@ -450,6 +450,45 @@ START_TEST(test_strangers_are_told)
 }
 END_TEST
 
+/* How many descriptors a transport watches. */
+static uint32_t watched(const struct node *node)
+{
+    char path[64];
+    char line[128];
+    uint32_t count = 0;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", transport_fd(node->transport));
+    FILE *info = fopen(path, "re");
+    ck_assert_ptr_nonnull(info);
+    while (fgets(line, sizeof line, info) != NULL) {
+        count += strncmp(line, "tfd:", 4) == 0;
+    }
+    fclose(info);
+    return count;
+}
+
+/* A stranger's descriptor is looked for, among all of the process, only when it has greeted: else a
+ * flood of connections would keep the loop busy. */
+START_TEST(test_strangers_are_not_looked_for)
+{
+    struct node *a = node_plain();
+
+    pump_for(300); /* its own link is there */
+    uint32_t before = watched(a);
+    int fd = connect_raw(a->address);
+    ck_assert_int_eq(send(fd, GREETING, 15, MSG_NOSIGNAL), 15);
+    pump_for(300);
+    ck_assert_uint_eq(watched(a), before);
+    ck_assert_int_eq(send(fd, &GREETING[15], 1, MSG_NOSIGNAL), 1);
+    PUMP_UNTIL(watched(a) == before + 1);
+    ck_assert_int_eq(send(fd, "\0\0\0\1x", 5, MSG_NOSIGNAL), 5);
+    PUMP_UNTIL(a->packets == 1);
+    close(fd);
+    PUMP_UNTIL(watched(a) == before);
+    nodes_close();
+}
+END_TEST
+
 /* Answers whoever dials in the test's place. */
 static int listen_raw(char *address)
 {
@@ -663,6 +702,7 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_waiting_is_bounded);
     tcase_add_test(tcase, test_rubbish);
     tcase_add_test(tcase, test_strangers_are_told);
+    tcase_add_test(tcase, test_strangers_are_not_looked_for);
     tcase_add_loop_test(tcase, test_dialled_stranger_is_told, 0, 3);
     tcase_add_test(tcase, test_inbox_full);
     tcase_add_test(tcase, test_listener_checked);
