@@ -168,6 +168,20 @@ static void send_to_self(struct driver *driver, const struct message *message)
     deliver_after(driver, batch, message);
 }
 
+/* What goes later goes now. */
+static void send_waiting(struct driver *driver)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    struct waiting *waiting;
+    size_t size;
+    while ((waiting = fifo_first(&driver->later.waiting, &size)) != NULL) {
+        struct message *message = (void *)((unsigned char *)waiting + WAITING_BODY);
+        message->commit = quorum_told_commit(driver->config.quorum);
+        operations->send(operations->arg, &waiting->to, message);
+        fifo_drop(&driver->later.waiting);
+    }
+}
+
 static void send_to_peer(struct driver *driver, const struct message_agent *to,
                          const struct message *message)
 {
@@ -181,6 +195,8 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
         batch = driver->flying;
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
+    } else if (message->kind == MESSAGE_CHECKPOINT) {
+        send_waiting(driver); /* who was not told of what was chosen before it cannot follow */
     }
     if (batch == NULL) {
         operations->send(operations->arg, to, message);
@@ -405,7 +421,7 @@ static void send_late(struct driver *driver)
 {
     uint32_t count = driver->later.waiting.count;
     if (count >= LATER_MAX || (count > 0 && driver->later_ns <= driver->last_ns)) {
-        carry_out(driver, &driver->later);
+        send_waiting(driver);
     }
 }
 

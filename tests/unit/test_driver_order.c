@@ -34,11 +34,11 @@ static const struct {
     enum message_kind kind;
     const char *word;
 } words[] = {
-    {MESSAGE_PREPARE, "prepare"},     {MESSAGE_PROMISE, "promise"},     {MESSAGE_VALUE, "value"},
-    {MESSAGE_ACCEPT, "accept"},       {MESSAGE_ACCEPTED, "accepted"},   {MESSAGE_RENEW, "renew"},
-    {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"}, {MESSAGE_GRANT, "grant"},
-    {MESSAGE_RECALL, "recall"},       {MESSAGE_RENEW_ACK, "renew-ack"}, {MESSAGE_BEAT, "beat"},
-    {MESSAGE_HELLO_ACK, "hello-ack"},
+    {MESSAGE_PREPARE, "prepare"},     {MESSAGE_PROMISE, "promise"},       {MESSAGE_VALUE, "value"},
+    {MESSAGE_ACCEPT, "accept"},       {MESSAGE_ACCEPTED, "accepted"},     {MESSAGE_RENEW, "renew"},
+    {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"},   {MESSAGE_GRANT, "grant"},
+    {MESSAGE_RECALL, "recall"},       {MESSAGE_RENEW_ACK, "renew-ack"},   {MESSAGE_BEAT, "beat"},
+    {MESSAGE_HELLO_ACK, "hello-ack"}, {MESSAGE_CHECKPOINT, "checkpoint"},
 };
 
 static const char *word_of(enum message_kind kind)
@@ -409,6 +409,19 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
 }
 END_TEST
 
+/* Who follows a checkpoint has to have what was chosen before. */
+START_TEST(a_checkpoint_does_not_overtake_what_goes_later)
+{
+    static const struct step steps[] = {{'l', MESSAGE_ACCEPT, 2, NO},
+                                        {'s', MESSAGE_CHECKPOINT, 1, NO},
+                                        {'s', MESSAGE_CHECKPOINT, 2, NO}};
+    do_plan(steps, 3);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "c:accept b:checkpoint c:checkpoint");
+    ck_assert_int_gt(driver_next_ns(driver), now_ns + 20000000);
+}
+END_TEST
+
 START_TEST(there_is_never_much_that_goes_later)
 {
     static const struct step step[] = {{'l', MESSAGE_ACCEPT, 2, NO}};
@@ -635,6 +648,7 @@ int main(void)
     tcase_add_test(order, a_proposal_goes_out_while_the_own_disk_is_written);
     tcase_add_test(order, a_proposal_during_a_flush_goes_out_when_it_is_done);
     tcase_add_test(order, what_nobody_waits_for_goes_a_little_later);
+    tcase_add_test(order, a_checkpoint_does_not_overtake_what_goes_later);
     tcase_add_test(order, there_is_never_much_that_goes_later);
     tcase_add_test(order, a_row_that_nothing_waits_for_is_written_with_others_or_a_little_later);
     tcase_add_test(order, a_promise_waits_for_the_batch_that_it_is_in);
