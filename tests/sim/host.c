@@ -9,7 +9,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-enum { CLIENTS = 24, SIM_HANDLES = 128, WATCHES = 8, REQUESTS = 16 };
+/* A user may have half of the clients, and all processes are of one, maybe all on one host. */
+enum { CLIENTS = 2 * PROCESSES, SIM_HANDLES = 128, WATCHES = 8, REQUESTS = 16 };
 
 /* ---- the kernel ---- */
 
