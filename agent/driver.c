@@ -305,10 +305,19 @@ void driver_take_actions(struct driver *driver)
     actions->count = 0;
 }
 
+/* What is known outside of a client ends with its FORGET, not before: the socket of one that is
+ * gone is still read until then, and what comes of it must not be taken for another's. */
+static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
+{
+    driver->config.operations.act(driver->config.operations.arg, action, bytes);
+    if (action->kind == HOST_FORGET) {
+        driver_post(driver, HOST_FORGOTTEN, action->client);
+    }
+}
+
 static void take_host_actions(struct driver *driver)
 {
     struct host_actions *actions = &driver->host_actions;
-    const struct driver_operations *operations = &driver->config.operations;
     for (uint32_t i = 0; i < actions->count && !has_failed(driver); i++) {
         const struct host_action *action = &actions->items[i];
         const unsigned char *bytes = action->kind == HOST_REPLY
@@ -322,7 +331,7 @@ static void take_host_actions(struct driver *driver)
         } else if (batch != NULL) {
             driver_kept(driver, batch_wait_action(batch, action, bytes));
         } else {
-            operations->act(operations->arg, action, bytes);
+            act(driver, action, bytes);
         }
     }
     actions->count = 0;
@@ -409,8 +418,7 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
             }
             operations->send(operations->arg, &waiting->to, message);
         } else {
-            operations->act(operations->arg, body,
-                            (unsigned char *)body + (waiting->body_size + 7) / 8 * 8);
+            act(driver, body, (unsigned char *)body + (waiting->body_size + 7) / 8 * 8);
         }
         fifo_drop(&batch->waiting);
     }

@@ -147,7 +147,8 @@ void rig_step(struct rig *rig, struct host_event event)
     event.random = 4242;
     host_step(rig->host, &event, &rig->actions);
     host_check_invariants(rig->host);
-    for (uint32_t i = 0; i < rig->actions.count; i++) {
+    uint32_t count = rig->actions.count;
+    for (uint32_t i = 0; i < count; i++) {
         const struct host_action *action = &rig->actions.items[i];
         if (action->kind == HOST_REPLY) {
             keep_reply(rig, action);
@@ -162,8 +163,23 @@ void rig_step(struct rig *rig, struct host_event event)
         rig->forgotten += action->kind == HOST_FORGET;
         rig->hang_ups += action->kind == HOST_HANG_UP;
     }
+    for (uint32_t i = 0; i < count; i++) {
+        if (rig->actions.items[i].kind == HOST_FORGET && !rig->forgets_late) {
+            rig_forget(rig, rig->actions.items[i].client);
+        }
+    }
     rig->actions.count = 0;
     rig->actions.output_used = 0;
+}
+
+void rig_forget(struct rig *rig, uint32_t client)
+{
+    struct host_event event = {
+        .kind = HOST_FORGOTTEN, .now_ns = rig->now_ns, .random = 4242, .client = client};
+    uint32_t count = rig->actions.count;
+    host_step(rig->host, &event, &rig->actions);
+    host_check_invariants(rig->host);
+    ck_assert_uint_eq(rig->actions.count, count);
 }
 
 void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost)

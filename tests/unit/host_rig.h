@@ -47,6 +47,7 @@ struct rig {
     uint32_t rows; /* PERSIST_SLOT so far */
     uint32_t rows_gone;
     uint32_t forgotten;
+    bool forgets_late; /* what was forgotten is not told yet: rig_forget() does */
     uint32_t hang_ups;
     bool fresh; /* what grants say */
     uint64_t token_next;
@@ -74,6 +75,8 @@ void rig_ring(struct rig *rig);
 uint32_t rig_connect(struct rig *rig, uint8_t rights);
 void rig_hang_up(struct rig *rig, uint32_t client);
 void rig_die(struct rig *rig, uint32_t client);
+/* The client's FORGET was carried out. */
+void rig_forget(struct rig *rig, uint32_t client);
 /* Sends a request; the reply with its number, NULL: none yet. */
 struct rig_reply *rig_ask(struct rig *rig, uint32_t client, struct hfi_frame *frame);
 struct rig_reply *rig_find(struct rig *rig, uint32_t client, enum hfi_frame_kind kind);

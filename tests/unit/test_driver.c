@@ -158,6 +158,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     } else if (event->kind == HOST_HANGUP) {
         note("hangup");
         add(actions, HOST_FORGET)->client = event->client;
+    } else if (event->kind == HOST_FORGOTTEN) {
+        snprintf(word, sizeof(word), "forgotten%u", event->client);
+        note(word);
     }
 }
 
@@ -402,7 +405,23 @@ START_TEST(what_an_action_posts_comes_after_the_others)
     hang_up_on_reply = true;
     frame(1, "srr");
     driver_flush(driver);
-    ck_assert_str_eq(trace, "slot commit reply1 reply1 hangup forget1 hangup forget1");
+    ck_assert_str_eq(trace, "slot commit reply1 reply1 hangup forget1 hangup forget1 "
+                            "forgotten1 forgotten1");
+}
+END_TEST
+
+/* An id is another's only when all that the outside knows of the first one is gone. */
+START_TEST(what_is_forgotten_behind_a_batch_is_told_behind_it)
+{
+    begin();
+    frame(1, "s");
+    struct host_event event = {.kind = HOST_HANGUP, .client = 2};
+    driver_event(driver, &event);
+    ck_assert_str_eq(trace, "hangup");
+    driver_flush(driver);
+    driver_tick(driver);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "hangup slot commit forget2 forgotten2");
 }
 END_TEST
 
@@ -491,6 +510,7 @@ int main(void)
     tcase_add_test(order, requests_of_many_share_a_commit);
     tcase_add_test(order, a_failed_commit_is_answered_to_nobody);
     tcase_add_test(order, what_an_action_posts_comes_after_the_others);
+    tcase_add_test(order, what_is_forgotten_behind_a_batch_is_told_behind_it);
     tcase_add_test(order, the_loop_goes_on_while_a_batch_is_on_its_way);
     tcase_add_test(order, an_own_vote_is_counted_when_it_is_durable);
     tcase_add_test(order, renewals_go_on);

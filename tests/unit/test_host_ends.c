@@ -127,6 +127,29 @@ START_TEST(a_named_id_waits_for_the_record)
 }
 END_TEST
 
+/* What still comes of a client that is gone must not be taken for another's: its socket closes, its
+ * frames are read, its process ends after its BYE. */
+START_TEST(the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten)
+{
+    struct hfi_frame bye = {.kind = HFI_FRAME_BYE};
+    rig->forgets_late = true;
+    rig_die(rig, client);
+    rig_pass(rig, 3000 * RIG_MS);
+    ck_assert_uint_eq(rig->forgotten, 1);
+    uint32_t next = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_uint_ne(next, 0);
+    ck_assert_uint_ne(next, client);
+    rig_hang_up(rig, client);
+    (void)rig_ask(rig, client, &bye);
+    rig_die(rig, client);
+    rig_pass(rig, 3000 * RIG_MS);
+    ck_assert_uint_eq(rig->forgotten, 1);
+    ck_assert_ptr_nonnull(rig_open(rig, next, "a", 0));
+    rig_forget(rig, client);
+    ck_assert_uint_eq(rig_connect(rig, HOST_MAY_USE), client);
+}
+END_TEST
+
 START_TEST(a_recall_without_waiters_gives_back_at_once)
 {
     struct hfi_actor actor = rig_actor(rig, opened.holder);
@@ -354,6 +377,7 @@ int main(void)
     tcase_add_test(tests, the_waiter_behind_a_dead_holder_is_served_after_the_delay);
     tcase_add_test(tests, a_dead_waiter_is_skipped);
     tcase_add_test(tests, a_named_id_waits_for_the_record);
+    tcase_add_test(tests, the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten);
     tcase_add_test(tests, a_recall_without_waiters_gives_back_at_once);
     tcase_add_test(tests, a_recall_waits_for_the_holder);
     tcase_add_test(tests, a_closed_lock_is_given_back_after_its_delay);

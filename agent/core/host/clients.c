@@ -14,7 +14,8 @@
 
 uint32_t client_of_id(const struct host *host, uint32_t id)
 {
-    if (id == 0 || id >= HOLDER_IDS || host->ids[id].client == 0) {
+    if (id == 0 || id >= HOLDER_IDS || host->ids[id].client == 0 ||
+        host->ids[id].client == ID_LEAVING) {
         return NONE;
     }
     return host->ids[id].client - 1u;
@@ -338,10 +339,21 @@ void client_forget_if_done(struct host *host, uint32_t client, struct host_actio
     busy_clear(host, who, CLIENT_POKE);
     uint32_t id = who->id;
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
+        host->ids[id].client = ID_LEAVING;
+        id = host->ids[id].next;
+    }
+    client_is_known(host, client);
+    who->flags = 0;
+}
+
+void client_forgotten(struct host *host, uint32_t id)
+{
+    for (uint32_t i = 0; id != 0 && id < HOLDER_IDS && i < HOLDER_IDS; i++) {
+        if (host->ids[id].client != ID_LEAVING) {
+            return;
+        }
         uint32_t next = host->ids[id].next;
         host->ids[id] = (struct holder_id){0};
         id = next;
     }
-    client_is_known(host, client);
-    who->flags = 0;
 }

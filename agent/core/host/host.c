@@ -566,6 +566,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
             client_died(host, client);
         }
         break;
+    case HOST_FORGOTTEN:
+        client_forgotten(host, event->client);
+        break;
     case HOST_DRAINED:
         if (client != NONE) {
             host->clients[client].flags |= CLIENT_LAGGED;

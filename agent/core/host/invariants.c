@@ -58,7 +58,7 @@ static void check_ids(const struct host *host)
     uint32_t named = 0;
     uint32_t chained = 0;
     for (uint32_t id = 1; id <= host->ids_high; id++) {
-        if (host->ids[id].client != 0) {
+        if (host->ids[id].client != 0 && host->ids[id].client != ID_LEAVING) {
             HF_CHECK(host->ids[id].client <= host->client_capacity);
             HF_CHECK(host->clients[host->ids[id].client - 1].flags & CLIENT_USED);
             named++;

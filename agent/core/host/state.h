@@ -132,7 +132,9 @@ struct client {
     struct host_peer peer;
 };
 
-/* Whose a holder id is: client index + 1, and the client's next id. */
+/* Whose a holder id is: client index + 1, and the client's next id. ID_LEAVING: nobody's any more,
+ * but what knows the client by it (its socket, its pidfd, its lifeline) is still there. */
+enum { ID_LEAVING = UINT16_MAX };
 struct holder_id {
     uint16_t client;
     uint16_t next;
@@ -375,6 +377,8 @@ void client_connected(struct host *host, const struct host_event *event,
                       struct host_actions *actions);
 void client_hangup(struct host *host, uint32_t client);
 void client_died(struct host *host, uint32_t client);
+/* The ids of the client with this first one, whose FORGET was carried out, are free. */
+void client_forgotten(struct host *host, uint32_t id);
 /* It has opened again all that it had open: what else is left under its ids is taken away. */
 void client_resumed(struct host *host, uint32_t client);
 /* The client index of a holder id; NONE: nobody's. */

@@ -90,6 +90,7 @@ enum host_event_kind {
     HOST_FRAME,     /* any other frame of a client that said HELLO */
     HOST_HANGUP,    /* its socket is closed; its process may live on */
     HOST_DIED,      /* its process is dead (pidfd, or its lifeline's lock is gone) */
+    HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be another's from now on */
     HOST_DRAINED,   /* its socket takes frames again after unasked ones were dropped */
     HOST_BELL,      /* the region's bell rang */
     HOST_MESSAGE,   /* of the quorum, message_is_for_host() */
