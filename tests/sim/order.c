@@ -7,7 +7,8 @@
  *                      and longer than what told waiting times may differ by the rates of clocks,
  *                      is not granted the lock after it, whoever coordinates meanwhile
  *   on a host          nobody takes a lock exclusively past one who slept in its queue already
- *                      when he began to take it. Always; HF_BARGING aside
+ *                      when he began to take it. Always; HF_BARGING aside. Who gives up his place
+ *                      while he is being handed the lock, and takes it again, has it by that place
  *   hand-overs         a host to which a recall has come hands the lock on at most
  *                      HANDOVERS_MAX times before it gives it back
  *
@@ -68,6 +69,7 @@ static struct {
         uint32_t starts;    /* of the agent */
         uint64_t token_top; /* of the grant */
     } handed[AGENTS][SLOTS];
+    int64_t held_ns[AGENTS][SLOTS]; /* when a process there last took it, or began to release it */
 } notes;
 
 void order_reset(void)
@@ -261,12 +263,22 @@ static bool waits_there(const struct sim_process *process, const struct sim_hand
            (wait & HFI_WAIT_WAITING) && !(wait & (HFI_WAIT_LEFT | HFI_WAIT_SHARED));
 }
 
+/* Since when the place counts by which it was had. Whoever handed it on looked for the next one
+ * when the last holder had begun to release it, or had died, at the earliest. */
+static int64_t taken_since(const struct sim_process *taker, const struct sim_handle *taken)
+{
+    int64_t last_ns = notes.held_ns[taker->agent->index][taken->slot];
+    bool was_there = taken->left_takes_ns != 0 && taken->left_ns >= last_ns;
+    return was_there ? taken->left_takes_ns : taken->takes_ns;
+}
+
 static void check_local(const struct sim_process *taker, const struct sim_handle *taken)
 {
+    int64_t since_ns = taken_since(taker, taken);
     for (uint32_t i = 0; i < world.process_count; i++) {
         const struct sim_process *process = &world.processes[i];
         for (uint32_t k = 0; process->alive && process->agent == taker->agent && k < HANDLES; k++) {
-            if (waits_there(process, &process->handles[k], taken, taken->takes_ns)) {
+            if (waits_there(process, &process->handles[k], taken, since_ns)) {
                 sim_fail("process %u takes lock %u past process %u of its host, which waits",
                          taker->index, taken->lock, process->index);
             }
@@ -305,4 +317,10 @@ void order_took(const struct sim_process *process, const struct sim_handle *hand
         check_local(process, handle);
     }
     count_handed(process->agent, handle);
+    notes.held_ns[process->agent->index][handle->slot] = sim_now();
+}
+
+void order_releases(const struct sim_process *process, const struct sim_handle *handle)
+{
+    notes.held_ns[process->agent->index][handle->slot] = sim_now();
 }

@@ -139,6 +139,7 @@ static bool handle_open_at(struct sim_process *process, struct sim_handle *handl
                 answer.opened.slot == handle->slot && answer.opened.holder == handle->holder &&
                 (handle->seat == HFI_SEAT_NONE || answer.opened.seat == handle->seat);
     if (!same) {
+        handle->left_takes_ns = 0;
         if (handle->holds) {
             sim_tell("process %u: its hold of lock %u is over: another place", process->index,
                      handle->lock);
@@ -325,7 +326,12 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
             took(process, handle);
             return;
         }
-        if (!go_on(process, handle, outcome, &patience)) {
+        bool goes_on = go_on(process, handle, outcome, &patience);
+        if (handle->ticket == 0) {
+            handle->left_ns = sim_now();
+            handle->left_takes_ns = handle->takes_ns;
+        }
+        if (!goes_on) {
             return;
         }
     }
@@ -376,6 +382,7 @@ static void release(struct sim_process *process, struct sim_handle *handle)
         return;
     }
     sim_tell("process %u releases lock %u", process->index, handle->lock);
+    order_releases(process, handle);
     check_releases(handle->hold);
     handle->holds = false;
     enum hfi_outcome outcome = handle->held.cell

@@ -236,6 +236,8 @@ struct sim_handle {
     uint32_t delay_ms;
     uint64_t ticket;
     int64_t takes_ns; /* since when it takes; 0: it does not wait its turn */
+    int64_t left_ns;  /* when it gave up the place that it had since left_takes_ns */
+    int64_t left_takes_ns;
     bool ticket_shared;
     bool holds;
     struct hfi_held held;
@@ -437,6 +439,8 @@ void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
 /* A call returned HELD. */
 void order_took(const struct sim_process *process, const struct sim_handle *handle);
+/* Is about to release. */
+void order_releases(const struct sim_process *process, const struct sim_handle *handle);
 
 /* ---- faults.c ---- */
 
