@@ -205,8 +205,11 @@ void disk_preset_tokens(void)
         reg.accepted = (struct message_order){ballot, i + 1};
         reg.value.version = reg.accepted;
         reg.value.permits = 1;
-        /* a few tokens before the slot's high bits change */
-        reg.value.token_first = 2 * MESSAGE_TOKEN_BLOCK - 1 - sim_draw(4);
+        /* A few tokens before the slot's high bits change. The slot that is left then is nobody's
+         * for as long as its region is in use, so no more locks than there are slots to spare. */
+        uint32_t before = sim_draw(4);
+        bool high = i < SLOTS - LOCKS;
+        reg.value.token_first = high ? 2 * MESSAGE_TOKEN_BLOCK - 1 - before : 1;
         for (uint32_t voter = 0; voter < world.voters; voter++) {
             struct disk *disk = &world.agents[voter].disk;
             disk->round = 1;
