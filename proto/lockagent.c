@@ -131,6 +131,27 @@ void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers
     atomic_fetch_or(word_of(agent, slot), HFI_W_RECALL); /* seq_cst: after the count */
 }
 
+void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
+{
+    _Atomic uint64_t *word = word_of(agent, slot);
+    uint64_t seen = atomic_load(word);
+    if (hfi_word_mode(seen) != HFI_GRANT_SHARED || !(seen & HFI_W_WAITERS) ||
+        (seen & (HFI_W_RECALL | HFI_W_CLOSED)) || queue_first(agent->region, slot, false).found) {
+        return;
+    }
+    /* The recall bit keeps everybody out between the two looks, as holding does (rule 3). */
+    uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
+    if (!atomic_compare_exchange_strong(word, &seen, shut)) {
+        return; /* who changed it rings, or is looked at with the next renewal */
+    }
+    if (queue_first(agent->region, slot, false).found) {
+        atomic_fetch_or(word, HFI_W_WAITERS);
+    }
+    atomic_fetch_and(word, ~HFI_W_RECALL);
+    hfi_serve(agent, slot);
+    wake_slot(agent, slot, INT32_MAX); /* those who barge, and were kept out by the bit */
+}
+
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
 {
     _Atomic uint64_t *word = word_of(agent, slot);

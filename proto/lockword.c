@@ -304,20 +304,25 @@ static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
     return true;
 }
 
-/* Whether a recalled lock may be handed to one more local waiter. Only its holder counts. */
-static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
-{
-    return !(word & HFI_W_RECALL) ||
-           atomic_load_explicit(&actor->region->slots[slot].handovers_left, memory_order_relaxed);
-}
-
-static void count_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
+/*
+ * Whether a recalled lock may be handed to one more local waiter; counted before it is: from the
+ * swap on the next holder may be handing it on already. *counted: this release has been.
+ */
+static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word,
+                          bool *counted)
 {
     _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;
-    uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
-    if ((word & HFI_W_RECALL) && count > 0) {
-        atomic_store_explicit(left, count - 1, memory_order_relaxed);
+    if (!(word & HFI_W_RECALL) || *counted) {
+        return true;
     }
+    /* relaxed: a number that nothing else goes by */
+    uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
+    while (count > 0 && /* ends: it falls, but for a recall, which comes once a grant */
+           !atomic_compare_exchange_weak_explicit(left, &count, count - 1, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+    *counted = count > 0;
+    return *counted;
 }
 
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
@@ -328,6 +333,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
                                         memory_order_relaxed);
     uint64_t seen = atomic_load(word);
     uint64_t watched = seen;
+    bool counted = false;
     enum hfi_outcome result = HFI_GONE;
     for (unsigned tries = 0; may_retry(actor, &tries); seen = atomic_load(word)) {
         if (!hfi_word_names(seen, holder, token)) {
@@ -349,14 +355,13 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             continue;
         }
         if (pick.found && usable && !(pick.value & HFI_WAIT_SHARED) &&
-            may_hand_over(actor, slot, seen)) {
+            may_hand_over(actor, slot, seen, &counted)) {
             uint64_t next = 0;
             enum handing handing = hand_to(actor, slot, seen, &pick, &next);
             if (handing == NOT_HANDED) {
                 continue;
             }
             result = HFI_RELEASED;
-            count_hand_over(actor, slot, seen);
             if (handing == HANDED) {
                 break;
             }

@@ -43,6 +43,18 @@ static struct hfi_held enter(struct hfi_opened *opened)
     return held;
 }
 
+static uint32_t swapped;
+static uint32_t at_the_swap;
+
+/* A kernel's wake: how many hand-overs were left when the next holder was woken. */
+static void look_at_the_count(void *arg, _Atomic uint32_t *word, int count)
+{
+    (void)arg;
+    (void)word;
+    (void)count;
+    at_the_swap = rig->region.slots[swapped].handovers_left;
+}
+
 /* ---- messages ---- */
 
 static uint64_t sent_id(enum message_kind kind)
@@ -376,6 +388,43 @@ START_TEST(a_repeated_recall_grants_no_more_hand_overs)
 }
 END_TEST
 
+/* Nor does one that finds the lock recalled already, by the agent before or an administrator. */
+START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
+{
+    struct hfi_held held;
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_frame frame = {.kind = HFI_FRAME_RECALL, .text = {"a", 1}};
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    (void)rig_ask(rig, client, &frame);
+    uint32_t left = rig->region.slots[opened.slot].handovers_left;
+    ck_assert_uint_gt(left, 0);
+    rig->region.slots[opened.slot].handovers_left = left - 3;
+    rig_recall(rig, "a", 1);
+    ck_assert_uint_eq(rig->region.slots[opened.slot].handovers_left, left - 3);
+    cell_release(&opened, &held);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.token_used, 1);
+}
+END_TEST
+
+/* It may be handed on before the one who handed it over runs again, so that one counts first. */
+START_TEST(a_hand_over_is_counted_before_it_is_made)
+{
+    struct hfi_held held;
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_opened next = rig_open(rig, other, "a", 0)->frame.opened;
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    rig_recall(rig, "a", 1);
+    wait_in_queue(&next, other, false);
+    at_the_swap = rig->region.slots[opened.slot].handovers_left;
+    swapped = opened.slot;
+    rig->kernel.wake = look_at_the_count;
+    hfi_seat(&rig->region, next.seat)->wake = 1; /* asleep */
+    cell_release(&opened, &held);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
+    ck_assert_uint_eq(at_the_swap, 15);
+}
+END_TEST
+
 /* ---- shared grants ---- */
 
 /* An OPEN asks for all; when it turns out that a reader waits, the request says so. */
@@ -403,6 +452,28 @@ START_TEST(a_waiting_reader_asks_to_read)
     ck_assert_uint_eq(also.token, 70);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
+}
+END_TEST
+
+/* Trap: nobody can hold a shared grant's word to clear its waiters bit. As long as it stands, who
+ * barges, or does not wait, is kept out behind nobody. */
+START_TEST(a_shared_grant_forgets_that_somebody_waited)
+{
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_pass(rig, 60 * RIG_MS);
+    struct hfi_opened opened = cell_opened_by(client);
+    wait_in_queue(&opened, client, true);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
+    struct hfi_opened second = rig_open(rig, other, "a", 0)->frame.opened;
+    second.seat = rig_seat(rig, other, second.handle, true);
+    struct hfi_held held;
+    rig_ring(rig);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_WAITERS); /* somebody does wait */
+    ck_assert_int_eq(read_try(&second, &held), HFI_OCCUPIED);
+    (void)enter(&opened);
+    rig_ring(rig);
+    ck_assert(!(rig_word(rig, opened.slot) & (HFI_W_WAITERS | HFI_W_RECALL)));
+    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
 }
 END_TEST
 
@@ -551,8 +622,11 @@ static Suite *make_suite(void)
     tcase_add_test(versions, a_recall_that_overtakes_its_grant_retires_it);
     tcase_add_test(versions, a_recall_of_what_was_given_back_is_old);
     tcase_add_test(versions, a_repeated_recall_grants_no_more_hand_overs);
+    tcase_add_test(versions, a_recall_of_what_is_recalled_grants_no_more_hand_overs);
+    tcase_add_test(versions, a_hand_over_is_counted_before_it_is_made);
     TCase *shared = cell_case(suite, "shared");
     tcase_add_test(shared, a_waiting_reader_asks_to_read);
+    tcase_add_test(shared, a_shared_grant_forgets_that_somebody_waited);
     tcase_add_test(shared, a_writer_gets_in_behind_the_readers_of_a_shared_grant);
     tcase_add_test(shared, an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled);
     tcase_add_test(shared, a_writer_keeps_its_exclusive_grant_from_a_recall);

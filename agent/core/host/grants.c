@@ -251,6 +251,7 @@ static void attend_shared(struct host *host, struct place at, struct host_action
 {
     const struct hfi_actor *actor = lock_actor(host, at);
     hfi_serve(actor, at.slot);
+    hfi_forget_waiters(actor, at.slot);
     uint8_t wanted = wanted_mode(host, at, MESSAGE_MODE_NONE);
     if (wanted == MESSAGE_MODE_EXCLUSIVE) {
         hfi_recall(actor, at.slot, 0); /* readers who come now wait behind the writer */
@@ -499,9 +500,10 @@ static void recalled(struct host *host, const struct message_version *recall,
     } else if (!lock_is_granted(lock)) {
         give_back_unknown(host, &recall->name, recall->version, actions);
     } else if (!message_order_before(recall->version, lock_version(lock))) {
-        /* Counted once: a recall is repeated. */
-        if (!lock->recalled) {
-            lock->recalled = 1;
+        /* Counted once: a recall is repeated, and may have come to the agent before this one. */
+        bool counted = lock->recalled || (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
+        lock->recalled = 1;
+        if (!counted) {
             hfi_recall(lock_actor(host, at), at.slot,
                        lock->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
         }

@@ -12,6 +12,8 @@
  *  3. The waiters bit is cleared only by a holder, who then scans the queue once more before the
  *     lock is freed. A waiter stores its cell, then makes sure of the bit: either it sees the bit
  *     cleared and sets it again, or the scan sees its cell (both sides seq_cst).
+ *     Under a shared grant nobody can hold the word: the agent clears it, with the recall bit set
+ *     from the clearing to the second look, so that nobody gets in.
  *  4. Who leaves the queue without the lock marks its cell LEFT, then looks at the word: named, it
  *     passes the lock on; free with waiters, it serves them. Who accepts the lock clears its cell.
  *     A handle whose cell is not clear takes the lock exclusively only through the queue. So a
@@ -194,6 +196,10 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 
 /* Sets the recall bit; at most handovers local hand-overs go first. */
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
+
+/* Under a shared grant nobody can hold the word to clear its waiters bit: takes it away if nobody
+ * waits, else those who barge would never get in. */
+void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
 /* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away.
  * false: somebody holds it exclusively, it is closed, or nobody reads. */
