@@ -9,7 +9,10 @@
  */
 #include "lockword_private.h"
 
-struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
+/* Scans of the queue for who is first in it: see queue_first(). */
+enum { SCANS_MAX = 8 };
+
+static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {
     struct pick best = {0};
     uint32_t block = first_block(region, slot);
@@ -29,6 +32,26 @@ struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool wri
             }
         }
         block = next_block(region, block - 1);
+    }
+    return best;
+}
+
+/*
+ * A scan is no snapshot: it may have passed a cell before its owner joined, and find the cell of
+ * one who joined later. Then that one's ticket was drawn during the scan, and all who came before
+ * him are seen by another. Each more takes a first one who joined and left within it.
+ */
+struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
+{
+    struct pick best = {0};
+    for (unsigned scans = 0; scans < SCANS_MAX; scans++) {
+        /* seq_cst: before the looks at the cells; pairs with the add in queue_join() */
+        uint32_t drawn = atomic_load_explicit(&region->slots[slot].ticket_next,
+                                              memory_order_seq_cst);
+        best = queue_scan(region, slot, writers_only);
+        if (!best.found || ticket_before(wait_ticket(best.value), drawn)) {
+            break;
+        }
     }
     return best;
 }

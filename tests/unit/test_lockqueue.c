@@ -1,0 +1,120 @@
+/*
+ * The order of a lock's queue while it is being looked through. The lock word's protocol is built
+ * as the simulator builds it (tests/sim/shim.h): before each of its atomic operations it calls
+ * sim_point(), and at one of these, each in turn, two others join the queue.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "proto/lockword.h"
+
+void sim_point(void);
+
+enum { POINTS_MAX = 200, RELEASER = 1, FIRST = 2, SECOND = 3 };
+static const int64_t second_ns = INT64_C(1000000000);
+
+static struct hfi_region region;
+static int points;  /* so many operations so far, -1: they are not counted */
+static int join_at; /* before this one the two join */
+
+static void join(uint32_t seat, uint32_t holder)
+{
+    uint64_t ticket = region.slots[0].ticket_next++;
+    hfi_seat(&region, seat)->holder = holder;
+    *hfi_seat_wait(&region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING;
+    region.words[0].word |= HFI_W_WAITERS;
+}
+
+void sim_point(void)
+{
+    if (points >= 0 && points++ == join_at) {
+        join(2, FIRST);
+        join(5, SECOND);
+    }
+}
+
+static void no_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    (void)arg;
+    (void)word;
+    (void)expected;
+    (void)timeout_ns;
+}
+
+static void no_wake(void *arg, _Atomic uint32_t *word, int count)
+{
+    (void)arg;
+    (void)word;
+    (void)count;
+}
+
+static int64_t now(void *arg)
+{
+    (void)arg;
+    return second_ns;
+}
+
+static void no_bell(void *arg)
+{
+    (void)arg;
+}
+
+static const struct hfi_kernel kernel = {
+    .sleep = no_sleep, .wake = no_wake, .now_ns = now, .bell = no_bell};
+
+static void *region_make(void)
+{
+    const struct hfi_region_sizes sizes = {.slot_count = 1, .holder_count = 8, .block_count = 1};
+    const struct hfi_region_identity identity = {.cell = "c", .agent = "a"};
+    uint64_t size = hfi_region_size(&sizes);
+    void *memory = calloc(1, size);
+    ck_assert_ptr_nonnull(memory);
+    hfi_region_format(memory, &sizes, &identity);
+    ck_assert_ptr_null(hfi_region_attach(memory, size, &region));
+    region.header->lease = hfi_lease(100 * second_ns, 1);
+    region.slots[0].blocks = 1;
+    return memory;
+}
+
+/* Nobody is named past one who was in the queue before he came to it, wherever the two join. */
+START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
+{
+    int served = 0;
+    for (join_at = 0; join_at < POINTS_MAX; join_at++) {
+        void *memory = region_make();
+        const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
+        const struct hfi_actor releaser = {&region, &kernel, RELEASER};
+        const struct hfi_request request = {.slot = 0, .seat = HFI_SEAT_NONE};
+        struct hfi_held held;
+        points = -1;
+        hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
+        ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
+        region.words[0].word |= HFI_W_WAITERS; /* of one who has left since */
+        points = 0;
+        ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
+        uint32_t holder = hfi_word_holder(region.words[0].word);
+        ck_assert_msg(holder != SECOND, "joined before operation %d", join_at);
+        served += holder == FIRST;
+        int reached = points;
+        free(memory);
+        if (reached <= join_at) { /* nobody joined at all any more */
+            ck_assert_int_gt(served, 0);
+            return;
+        }
+    }
+    ck_abort_msg("a release never ends");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lockqueue");
+    TCase *tests = tcase_create("order");
+    tcase_add_test(tests, who_joins_during_a_scan_is_not_served_before_the_one_before_him);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
