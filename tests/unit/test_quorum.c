@@ -64,6 +64,27 @@ START_TEST(asked_twice_answered_the_same)
 }
 END_TEST
 
+/* Also when the grant has been given back since: what is told again is no more than it was. */
+START_TEST(told_again_a_grant_is_as_fresh_as_it_was)
+{
+    struct cell *cell = cell_ready(1);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    ck_assert(granted(cell, 0, 1)->fresh);
+    cell_acquire(cell, 0, 0, "a", 2, 1, X, 0);
+    cell_settle(cell);
+    ck_assert(!granted(cell, 0, 2)->fresh);
+    cell_give_back(cell, 0, 0, "a", 3, 1, granted(cell, 0, 2)->version, 41);
+    cell_settle(cell);
+    uint32_t told = cell_got_count(cell, 0, MESSAGE_GRANT);
+    cell_acquire(cell, 0, 0, "a", 2, 1, X, 0);
+    cell_settle(cell);
+    ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), told + 1);
+    ck_assert(!granted(cell, 0, 2)->fresh);
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(given_back_says_how_many_tokens)
 {
     struct cell *cell = cell_ready(1);
@@ -554,6 +575,7 @@ static Suite *quorum_suite(void)
     TCase *tests = tcase_create("quorum");
     tcase_add_test(tests, first_touch_is_one_commit);
     tcase_add_test(tests, asked_twice_answered_the_same);
+    tcase_add_test(tests, told_again_a_grant_is_as_fresh_as_it_was);
     tcase_add_test(tests, given_back_says_how_many_tokens);
     tcase_add_test(tests, amended_keeps_its_version);
     tcase_add_test(tests, range_ends_before_a_block);
