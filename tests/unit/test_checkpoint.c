@@ -51,8 +51,8 @@ static uint32_t coordinator(void)
     return cell_coordinator(cell, names_used[0]);
 }
 
-/* Acquires a name for node's host; its first token. A round that asked a voter which does not answer
- * takes a little longer. */
+/* Acquires a name for node's host; its first token. A round that asked a voter which does not
+ * answer takes a little longer. */
 static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
 {
     cell->nodes[node].inbox_count = 0;

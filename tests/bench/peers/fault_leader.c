@@ -1,7 +1,7 @@
 /*
  * Case 7. Six clients take and release: four of them names never used before, two one lock
- * together. A server is killed: the one that leads, or, where none does, any. Then each client goes on until
- * it has done a pair that began a second after; its longest wait is the gap.
+ * together. A server is killed: the one that leads, or, where none does, any. Then each client goes
+ * on until it has done a pair that began a second after; its longest wait is the gap.
  *
  * Clients are on the hosts that live on (their own server is not the one that dies), as those that
  * ran on the dead host would be gone. A client begins a pair every 10 ms, or when the last one is
