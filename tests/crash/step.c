@@ -35,22 +35,6 @@ __attribute__((noinline)) void step_end(void)
     __asm__ volatile("nop" ::: "memory");
 }
 
-void step_pin(void)
-{
-    cpu_set_t allowed;
-    cpu_set_t one;
-    REQUIRE(sched_getaffinity(0, sizeof(allowed), &allowed) == 0, "affinity: %s", strerror(errno));
-    unsigned skip = (unsigned)getpid() % (unsigned)CPU_COUNT(&allowed);
-    for (unsigned i = 0; i < CPU_SETSIZE; i++) {
-        if (CPU_ISSET(i, &allowed) && skip-- == 0) {
-            CPU_ZERO(&one);
-            CPU_SET(i, &one);
-            REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0, "affinity: %s", strerror(errno));
-            return;
-        }
-    }
-}
-
 static bool is_own(uint64_t pc)
 {
     return pc >= (uintptr_t)__executable_start && pc < (uintptr_t)etext;

@@ -80,10 +80,6 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
 bool step_event_to(const struct step_image *image, struct step_point point,
                    void (*event)(void *arg), void *arg, int64_t patience_ms);
 
-/* Keeps this process and its children from now on to one processor. Tracer, traced and who waits
- * for them take turns; beside other work a turn on another processor has to wait for that. */
-void step_pin(void);
-
 /* Of a point: its distance from the start of the program's image, for addr2line. */
 uint64_t step_offset(struct step_point point);
 

@@ -397,7 +397,6 @@ END_TEST
 /* With an argument: only the scenarios whose name contains it. */
 int main(int argc, char **argv)
 {
-    step_pin();
     Suite *suite = suite_create("step_agent");
     TCase *every = tcase_create("every instruction");
     tcase_set_timeout(every, test_is_deep() ? 3600 : 300);

@@ -386,7 +386,6 @@ END_TEST
 /* With an argument: only the scenarios whose name contains it. */
 int main(int argc, char **argv)
 {
-    step_pin();
     Suite *suite = suite_create("step_client");
     TCase *every = tcase_create("every instruction");
     tcase_add_checked_fixture(every, start, stop);
