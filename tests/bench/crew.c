@@ -1,36 +1,25 @@
 /*
- * The crew's processes, their barrier and the rounds.
- *
- * The barrier is one phase number. A worker that is ready counts itself as arrived and sleeps on
- * the phase; when all have arrived the bench advances the phase and wakes them. The bench waits
- * for arrivals by looking every half millisecond, which costs nothing between rounds and lets it
- * notice a worker that died.
+ * The crew's processes and the rounds, from barrier to barrier.
  */
 #include "crew.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdalign.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const int64_t look_ns = 500000;
-static const int64_t arrival_timeout_ns = INT64_C(60000000000);
+#include "barrier.h"
 
 struct place {
     alignas(64) int64_t count; /* of the last round; written before arriving */
 };
 
 struct crew {
-    alignas(64) _Atomic uint32_t phase;
-    alignas(64) _Atomic uint32_t arrived;
-    alignas(64) crew_stop stop;
+    struct barrier barrier;
     struct place places[CREW_MAX];
 };
 
@@ -48,17 +37,6 @@ void crew_memory_free(void *memory, size_t size)
 {
     if (memory != NULL) {
         munmap(memory, size);
-    }
-}
-
-/* In a worker: tells that it is ready and sleeps until the phase is no longer the given one. */
-static void arrive_and_wait(struct crew *crew, uint32_t phase)
-{
-    /* release: pairs with the acquire in await_arrivals; publishes the worker's count */
-    atomic_fetch_add_explicit(&crew->arrived, 1, memory_order_release);
-    /* acquire: pairs with the release in start_round; sees the stop flag reset */
-    while (atomic_load_explicit(&crew->phase, memory_order_acquire) == phase) {
-        syscall(SYS_futex, &crew->phase, FUTEX_WAIT, phase, NULL, NULL, 0);
     }
 }
 
@@ -84,64 +62,32 @@ static _Noreturn void worker_main(struct crew *crew, uint32_t worker, uint32_t r
         }
     }
     for (uint32_t round = 0; round < rounds; round++) {
-        arrive_and_wait(crew, round);
+        barrier_arrive_and_wait(&crew->barrier, round);
         uint32_t turn = turn_of(round);
-        int64_t count = jobs[turn].work(states[turn], &crew->stop);
+        int64_t count = jobs[turn].work(states[turn], &crew->barrier.stop);
         if (count < 0) {
             _exit(1);
         }
         crew->places[worker].count = count;
     }
-    arrive_and_wait(crew, rounds);
+    barrier_arrive_and_wait(&crew->barrier, rounds);
     _exit(0);
 }
 
-/* Waits until all workers are ready; -1 if one died, or the wait takes too long. */
-static int await_arrivals(struct crew *crew, uint32_t worker_count)
-{
-    const int64_t give_up_ns = now_ns() + arrival_timeout_ns;
-    /* acquire: pairs with the release in arrive_and_wait */
-    while (atomic_load_explicit(&crew->arrived, memory_order_acquire) < worker_count) {
-        siginfo_t ended = {.si_pid = 0};
-        if (waitid(P_PGID, (id_t)getpgrp(), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            ended.si_pid != 0) {
-            return complain("worker %d ended before its time", (int)ended.si_pid);
-        }
-        if (interrupted()) {
-            return complain("interrupted");
-        }
-        if (now_ns() > give_up_ns) {
-            return complain("a round did not end: a worker waits for ever");
-        }
-        pause_ns(look_ns);
-    }
-    return 0;
-}
-
-static void start_round(struct crew *crew)
-{
-    /* relaxed, both: the workers sleep, and the release below publishes them */
-    atomic_store_explicit(&crew->arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&crew->stop, 0, memory_order_relaxed);
-    /* release: pairs with the acquire in arrive_and_wait */
-    atomic_fetch_add_explicit(&crew->phase, 1, memory_order_release);
-    syscall(SYS_futex, &crew->phase, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-static int run_rounds(struct crew *crew, uint32_t worker_count, uint32_t rounds,
+static int run_rounds(struct crew *crew, const pid_t *pids, uint32_t worker_count, uint32_t rounds,
                       const struct crew_job jobs[2], struct effort effort)
 {
     for (uint32_t round = 0; round < rounds; round++) {
-        if (await_arrivals(crew, worker_count) != 0) {
+        if (barrier_await(&crew->barrier, pids, worker_count) != 0) {
             return -1;
         }
         int64_t start_ns = now_ns();
-        start_round(crew);
+        barrier_open(&crew->barrier);
         pause_ns(effort.round_ns);
         /* relaxed: it only has to be seen soon; counts travel by the barrier */
-        atomic_store_explicit(&crew->stop, 1, memory_order_relaxed);
+        atomic_store_explicit(&crew->barrier.stop, 1, memory_order_relaxed);
         int64_t took_ns = now_ns() - start_ns;
-        if (await_arrivals(crew, worker_count) != 0) {
+        if (barrier_await(&crew->barrier, pids, worker_count) != 0) {
             return -1;
         }
         int64_t count = 0;
@@ -156,7 +102,7 @@ static int run_rounds(struct crew *crew, uint32_t worker_count, uint32_t rounds,
             series_add(job->out, (double)count * 1e9 / (double)took_ns);
         }
     }
-    start_round(crew); /* lets the workers leave */
+    barrier_open(&crew->barrier); /* lets the workers leave */
     return 0;
 }
 
@@ -183,7 +129,7 @@ int crew_run(uint32_t worker_count, const struct crew_job jobs[2], struct effort
         }
     }
     if (result == 0) {
-        result = run_rounds(crew, worker_count, rounds, jobs, effort);
+        result = run_rounds(crew, pids, worker_count, rounds, jobs, effort);
     }
     for (uint32_t i = 0; i < started; i++) {
         if (result != 0) {

@@ -1,6 +1,5 @@
 /*
- * See load.h. The barrier is crew.c's: a phase number that workers sleep on; the bench looks for
- * arrivals every half millisecond, so it notices a worker that died.
+ * See load.h. Workers and bench go from barrier to barrier.
  *
  * A worker that is done with the warm-up clears what it counted; the sums under the locks go on, so
  * it remembers how much of them is its own.
@@ -24,9 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../barrier.h"
+
 static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t look_ns = 500000;
-static const int64_t arrival_timeout_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t dwell_every_ns = INT64_C(50000000);
 static const int64_t spin_ns = 100000; /* before an intended start: a timer is later than that */
@@ -43,9 +43,7 @@ struct place {
 };
 
 struct arena {
-    alignas(64) _Atomic uint32_t phase;
-    alignas(64) _Atomic uint32_t arrived;
-    alignas(64) _Atomic uint32_t stop;
+    struct barrier barrier;
     alignas(
         64) _Atomic uint32_t turns; /* how often the lock of an alternating load changed hands */
     alignas(64) _Atomic uint32_t stepped_back; /* workers that wait for the next turn */
@@ -69,57 +67,12 @@ struct worker {
     int64_t dwelt_ns; /* when it last stayed inside on purpose */
 };
 
-/* ---- the barrier ---- */
-
-static void arrive_and_wait(struct arena *arena, uint32_t phase)
-{
-    /* release: pairs with the acquire in await_arrivals; publishes what the worker counted */
-    atomic_fetch_add_explicit(&arena->arrived, 1, memory_order_release);
-    /* acquire: pairs with the release in start_phase; sees the stop flag reset */
-    while (atomic_load_explicit(&arena->phase, memory_order_acquire) == phase) {
-        syscall(SYS_futex, &arena->phase, FUTEX_WAIT, phase, NULL, NULL, 0);
-    }
-}
-
-static int await_arrivals(struct arena *arena, const pid_t *pids, uint32_t count)
-{
-    const int64_t give_up_ns = now_ns() + arrival_timeout_ns;
-    /* acquire: pairs with the release in arrive_and_wait */
-    while (atomic_load_explicit(&arena->arrived, memory_order_acquire) < count) {
-        for (uint32_t i = 0; i < count; i++) {
-            siginfo_t ended = {.si_pid = 0};
-            if (waitid(P_PID, (id_t)pids[i], &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                ended.si_pid != 0) {
-                return complain("worker %u ended before its time", i);
-            }
-        }
-        if (interrupted()) {
-            return complain("interrupted");
-        }
-        if (now_ns() > give_up_ns) {
-            return complain("a round did not end: a worker waits for ever");
-        }
-        pause_ns(look_ns);
-    }
-    return 0;
-}
-
-static void start_phase(struct arena *arena)
-{
-    /* relaxed, both: the workers sleep, and the release below publishes them */
-    atomic_store_explicit(&arena->arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&arena->stop, 0, memory_order_relaxed);
-    /* release: pairs with the acquire in arrive_and_wait */
-    atomic_fetch_add_explicit(&arena->phase, 1, memory_order_release);
-    syscall(SYS_futex, &arena->phase, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 /* ---- in a worker: one pair ---- */
 
 static bool is_stopped(const struct worker *worker)
 {
     /* relaxed: it only has to be seen soon; counts travel by the barrier */
-    return atomic_load_explicit(&worker->arena->stop, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&worker->arena->barrier.stop, memory_order_relaxed) != 0;
 }
 
 static enum peer_mode choose_mode(struct worker *worker)
@@ -382,17 +335,17 @@ static _Noreturn void worker_main(struct worker *worker, pid_t parent)
     if (worker_begin(worker) != 0) {
         _exit(1);
     }
-    arrive_and_wait(worker->arena, 0);
+    barrier_arrive_and_wait(&worker->arena->barrier, 0);
     if (work(worker, worker->load->warm_ns) != 0) {
         _exit(1);
     }
-    arrive_and_wait(worker->arena, 1);
+    barrier_arrive_and_wait(&worker->arena->barrier, 1);
     forget_counts(worker->place);
-    arrive_and_wait(worker->arena, 2);
+    barrier_arrive_and_wait(&worker->arena->barrier, 2);
     if (work(worker, worker->load->measure_ns) != 0) {
         _exit(1);
     }
-    arrive_and_wait(worker->arena, 3);
+    barrier_arrive_and_wait(&worker->arena->barrier, 3);
     if (worker->lock != NULL) {
         worker->run->kind->close(worker->lock);
     }
@@ -408,31 +361,31 @@ static int run_phase(struct arena *arena, const struct load *load, const pid_t *
                      int64_t duration_ns, int64_t *out_took_ns)
 {
     int64_t begin_ns = now_ns();
-    start_phase(arena);
+    barrier_open(&arena->barrier);
     pause_ns(duration_ns);
     int64_t took_ns = now_ns() - begin_ns;
-    /* acquire: pairs with the release in arrive_and_wait */
+    /* acquire: pairs with the release in barrier_arrive_and_wait */
     while (load->rate > 0 && took_ns < 3 * duration_ns && !interrupted() &&
-           atomic_load_explicit(&arena->arrived, memory_order_acquire) < load->workers) {
+           atomic_load_explicit(&arena->barrier.arrived, memory_order_acquire) < load->workers) {
         pause_ns(look_ns);
         took_ns = now_ns() - begin_ns;
     }
     /* relaxed: see is_stopped */
-    atomic_store_explicit(&arena->stop, 1, memory_order_relaxed);
+    atomic_store_explicit(&arena->barrier.stop, 1, memory_order_relaxed);
     *out_took_ns = took_ns;
-    return await_arrivals(arena, pids, load->workers);
+    return barrier_await(&arena->barrier, pids, load->workers);
 }
 
 static int run_phases(struct peer_run *run, struct arena *arena, const struct load *load,
                       const pid_t *pids, struct load_result *out)
 {
     int64_t ignored_ns;
-    if (await_arrivals(arena, pids, load->workers) != 0 ||
+    if (barrier_await(&arena->barrier, pids, load->workers) != 0 ||
         run_phase(arena, load, pids, load->warm_ns, &ignored_ns) != 0) {
         return -1;
     }
-    start_phase(arena); /* they forget what the warm-up counted */
-    if (await_arrivals(arena, pids, load->workers) != 0) {
+    barrier_open(&arena->barrier); /* they forget what the warm-up counted */
+    if (barrier_await(&arena->barrier, pids, load->workers) != 0) {
         return -1;
     }
     int64_t cpu_before_ns = peer_cpu_ns(run);
@@ -440,7 +393,7 @@ static int run_phases(struct peer_run *run, struct arena *arena, const struct lo
         return -1;
     }
     out->cpu_ns = peer_cpu_ns(run) - cpu_before_ns;
-    start_phase(arena); /* they leave */
+    barrier_open(&arena->barrier); /* they leave */
     return 0;
 }
 
