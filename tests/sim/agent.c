@@ -13,7 +13,7 @@
 #include "sim.h"
 
 static const struct quorum_limits quorum_limits = {
-    .registers = 64, .agents = 40, .requests = 96, .shares = 96};
+    .registers = 64, .agents = 40, .requests = 192, .shares = 96};
 enum { NAMES = 96, STEPS_BEFORE_REST = 200000 };
 
 uint32_t agent_of_name(const struct message_agent *name)

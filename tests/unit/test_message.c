@@ -307,7 +307,7 @@ START_TEST(fields_for_hosts)
     BAD(check, as.check.token, MESSAGE_TOKEN_LIMIT);
     BAD(check, as.check.name.length, 0);
     BAD(refused, as.refused.reason, 0);
-    BAD(refused, as.refused.reason, MESSAGE_REFUSED_RULES + 1);
+    BAD(refused, as.refused.reason, MESSAGE_REFUSED_QUOTA + 1);
     BAD(refused, as.refused.owner.length, 3);
     BAD(owner, as.owner.ballot, 0);
     BAD(break_lock, as.break_lock.agent.length, 0);

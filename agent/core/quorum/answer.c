@@ -194,6 +194,7 @@ void answer_decided(struct quorum *quorum, struct work *work, const struct recor
             continue;
         }
         answer_one(quorum, request, &name, value);
+        quota_leave(quorum, request);
         *link = request->next;
         request->next = quorum->request_free;
         quorum->request_free = at;

@@ -316,7 +316,7 @@ static bool answer_valid(const struct message *message)
                order_valid(version->version);
     case MESSAGE_REFUSED: /* epoch 0: of a BREAK */
         return agent_name_valid(&refused->agent) && refused->reason >= MESSAGE_REFUSED_FULL &&
-               refused->reason <= MESSAGE_REFUSED_RULES &&
+               refused->reason <= MESSAGE_REFUSED_QUOTA &&
                (refused->owner.length == 0 || agent_name_valid(&refused->owner));
     case MESSAGE_BROKEN:
     case MESSAGE_CHECKED:

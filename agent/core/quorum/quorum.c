@@ -48,9 +48,10 @@ static struct layout layout_of(const struct quorum_limits *limits)
     layout.agents = place(&at, limits->agents, sizeof(struct agent_record));
     layout.agent_heads = place(&at, layout.agent_head_count, sizeof(uint16_t));
     layout.requests = place(&at, (size_t)limits->requests + 1, sizeof(struct request));
-    layout.works = place(&at, (size_t)limits->requests + 1, sizeof(struct work));
+    size_t works = (size_t)limits->requests * WORKS_PER_REQUEST + 1;
+    layout.works = place(&at, works, sizeof(struct work));
     layout.work_heads = place(&at, layout.work_head_count, sizeof(uint32_t));
-    layout.wakes = place(&at, (size_t)limits->requests + 1, sizeof(uint32_t));
+    layout.wakes = place(&at, works, sizeof(uint32_t));
     layout.answered = place(&at, (size_t)layout.answered_count + 1, sizeof(struct answered));
     layout.answered_heads = place(&at, layout.answered_count, sizeof(uint32_t));
     layout.size = place(&at, 0, 1);

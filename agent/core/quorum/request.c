@@ -154,6 +154,7 @@ static bool enqueue(struct quorum *quorum, struct work *work, const struct reque
     } else {
         return false;
     }
+    quota_take(quorum, request);
     uint32_t *link = place_of(quorum, work, request);
     quorum->requests[at] = *request;
     quorum->requests[at].next = *link;
@@ -193,7 +194,9 @@ void work_request(struct quorum *quorum, const struct message *message)
     }
     request.again = request.kind == MESSAGE_ACQUIRE &&
                     answered_find(quorum, &request, name) != NULL;
-    if (!enqueue(quorum, work, &request)) {
+    if (!quota_admits(quorum, &request)) {
+        answer_refused(quorum, &request, name, MESSAGE_REFUSED_QUOTA);
+    } else if (!enqueue(quorum, work, &request)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
     }
     if (work->state == WORK_WAITING) {

@@ -8,7 +8,7 @@
  *   beat.c         the other voters: who is alive, what they claim, whether they hear us
  *   coordinator.c  ballots: which partitions are this voter's, and prepared
  *   sweep.c        pulling registers from each other: completeness, catching up
- *   work.c         a name that somebody asks for; with request.c, plan.c, answer.c, wait.c: work.h
+ *   work.c         a name that somebody asks for; with request.c, plan.c and others: work.h
  *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
  *   rejoin.c       a voter that starts over
  *   checkpoint.c   deletion of idle registers
@@ -37,6 +37,7 @@ enum {
     BEATS_KEPT = 128,  /* whose sending times are known */
     PULLS_MAX = 8,     /* listings that are read at a time */
     OUTCOMES_MAX = 16, /* requests answered together */
+    WORKS_PER_REQUEST = 2, /* names that were asked for a moment ago have a work too */
     SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX, /* beyond the limit, for rounds on the way */
 };
 
@@ -118,6 +119,9 @@ struct agent_record {
     int64_t wanted_ns; /* when a waiter last asked for it */
     uint32_t waiting;  /* the first work that waits for an end of its session */
     int64_t next_ns;   /* when to ask the voters again */
+    uint32_t acquires; /* its places among the requests; see quota.c */
+    uint32_t others;
+    int64_t complained_ns; /* when it was told that it has too many; 0: never */
 };
 
 enum outcome {
@@ -406,6 +410,7 @@ struct quorum {
 
     struct request *requests;
     uint32_t request_used, request_free;
+    uint32_t request_pooled; /* of all places that are taken, those beyond what is guaranteed */
     struct work *works;
     uint32_t *work_heads;
     uint32_t work_head_mask;

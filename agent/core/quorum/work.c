@@ -81,7 +81,7 @@ struct work *work_for(struct quorum *quorum, uint32_t name)
     }
     if (at != NONE) {
         quorum->work_free = quorum->works[at].chain;
-    } else if (quorum->work_used < quorum->config.limits.requests) {
+    } else if (quorum->work_used < WORKS_PER_REQUEST * quorum->config.limits.requests) {
         at = ++quorum->work_used;
     } else {
         names_drop(quorum->names, name);
@@ -607,4 +607,5 @@ void work_check_invariants(const struct quorum *quorum)
     }
     HF_CHECK(works == quorum->work_count);
     wait_check_invariants(quorum);
+    quota_check_invariants(quorum);
 }

@@ -2,6 +2,7 @@
  * What the files of the coordinator's work on names do for each other:
  *
  *   request.c  a host's request: its way into the queue of its name, or on to another voter
+ *   quota.c    how many may wait of one host
  *   plan.c     decides the next value from the last one and the queue
  *   answer.c   what the hosts are told
  *   answered.c what they were told lately
@@ -85,6 +86,15 @@ void wait_for_turn(struct quorum *quorum, struct work *work, const struct record
 /* Until when a partition that was taken over waits for repeats. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct work *work);
 void wait_check_invariants(const struct quorum *quorum);
+
+/* ---- quota.c ---- */
+
+/* Whether its agent may have a place more; false: it is to be refused, and that is told. */
+bool quota_admits(struct quorum *quorum, const struct request *request);
+/* It has got a place, and has left it. */
+void quota_take(struct quorum *quorum, const struct request *request);
+void quota_leave(struct quorum *quorum, const struct request *request);
+void quota_check_invariants(const struct quorum *quorum);
 
 /* ---- work.c ---- */
 

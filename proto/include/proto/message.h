@@ -471,6 +471,7 @@ enum message_refusal {
     MESSAGE_REFUSED_VERSION,   /* AMEND: the register does not have that version (any more) */
     MESSAGE_REFUSED_TOKENS,    /* the name has used up its tokens */
     MESSAGE_REFUSED_RULES,     /* the sender's configuration contradicts the cell's */
+    MESSAGE_REFUSED_QUOTA,     /* as much as one agent may ask of a voter waits there already */
 };
 
 struct message_refused {

@@ -1,0 +1,100 @@
+/*
+ * How many of a coordinator's places for requests one agent may have, so that a host that floods it
+ * with names or with waiters keeps nobody else out.
+ *
+ * Half of the places are guaranteed: each agent that the table of agents has room for has as many
+ * of them for its acquires, and as many for what else it asks, since others may wait for a
+ * give-back. Nobody else ever gets those. The other half is a pool. An agent may have of it up to
+ * POOL_SHARE times what is left: one that is alone three quarters, and the more there are the less
+ * each gets, but there is always some left for who has less. (Thresholds that follow what is free:
+ * Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+ *
+ * So a request is refused for the sake of others only if its agent has its guaranteed places and
+ * its part of the pool; and one that has a guaranteed place left always finds it.
+ */
+#include "proto/check.h"
+#include "work.h"
+
+enum { POOL_SHARE = 3, COMPLAINT_S = 60 };
+
+static const int64_t second_ns = 1000 * MS_NS;
+
+/* Of each of the two kinds. */
+static uint32_t guaranteed(const struct quorum *quorum)
+{
+    return quorum->config.limits.requests / (4 * quorum->config.limits.agents);
+}
+
+static uint32_t pool_size(const struct quorum *quorum)
+{
+    return quorum->config.limits.requests - 2 * guaranteed(quorum) * quorum->config.limits.agents;
+}
+
+static uint32_t *places_of(struct quorum *quorum, const struct request *request)
+{
+    struct agent_record *agent = &quorum->agents[request->agent];
+    return request->kind == MESSAGE_ACQUIRE ? &agent->acquires : &agent->others;
+}
+
+static uint32_t above(uint32_t places, uint32_t limit)
+{
+    return places > limit ? places - limit : 0;
+}
+
+static uint32_t pooled(const struct quorum *quorum, const struct agent_record *agent)
+{
+    uint32_t own = guaranteed(quorum);
+    return above(agent->acquires, own) + above(agent->others, own);
+}
+
+/* Once a minute for each agent. */
+static void complain(struct quorum *quorum, struct agent_record *agent)
+{
+    if (agent->complained_ns != 0 &&
+        quorum->now_ns - agent->complained_ns < COMPLAINT_S * second_ns) {
+        return;
+    }
+    agent->complained_ns = quorum->now_ns;
+    struct action_log *log = quorum_log(quorum, "requests_refused", &agent->name,
+                                        (int64_t)agent->acquires + agent->others);
+    log_add(log, "so many of its requests wait here for their answers; while others have the rest "
+                 "one agent may have ");
+    log_add_number(log, guaranteed(quorum));
+    log_add(log, " and its part of a pool: further ones are refused");
+}
+
+bool quota_admits(struct quorum *quorum, const struct request *request)
+{
+    struct agent_record *agent = &quorum->agents[request->agent];
+    uint32_t left = pool_size(quorum) - quorum->request_pooled;
+    if (*places_of(quorum, request) < guaranteed(quorum) ||
+        pooled(quorum, agent) < POOL_SHARE * left) {
+        return true;
+    }
+    complain(quorum, agent);
+    return false;
+}
+
+void quota_take(struct quorum *quorum, const struct request *request)
+{
+    uint32_t *places = places_of(quorum, request);
+    quorum->request_pooled += *places >= guaranteed(quorum);
+    *places += 1;
+}
+
+void quota_leave(struct quorum *quorum, const struct request *request)
+{
+    uint32_t *places = places_of(quorum, request);
+    HF_CHECK(*places > 0);
+    *places -= 1;
+    quorum->request_pooled -= *places >= guaranteed(quorum);
+}
+
+void quota_check_invariants(const struct quorum *quorum)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < quorum->agent_count; i++) {
+        sum += pooled(quorum, &quorum->agents[i]);
+    }
+    HF_CHECK(sum == quorum->request_pooled && sum <= pool_size(quorum));
+}
