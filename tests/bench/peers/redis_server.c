@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -13,9 +14,12 @@
 #include <unistd.h>
 
 static const char twin[] = "/usr/bin/redis-check-rdb";
-static const char script[] =
+static const char delete_script[] =
     "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) "
     "else return 0 end";
+/* The watchdog's part, as Redisson has one: a longer life, if the key is still the own. */
+static const char renew_script[] = "if redis.call('get',KEYS[1])==ARGV[1] then "
+                                   "return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0";
 static const int64_t start_timeout_ns = INT64_C(10000000000);
 
 int redis_missing(char why[PEER_WHY_MAX])
@@ -129,7 +133,7 @@ struct redisContext *redis_reach(const struct peer_run *run, size_t server,
     redisContext *context = connect_once(&run->servers[server]);
     redisReply *reply = NULL;
     if (context != NULL && context->err == 0) {
-        reply = redisCommand(context, "SCRIPT LOAD %s", script);
+        reply = redisCommand(context, "SCRIPT LOAD %s", delete_script);
     }
     if (reply == NULL || reply->type != REDIS_REPLY_STRING ||
         getrandom(&client->random, sizeof(client->random), 0) != sizeof(client->random)) {
@@ -143,13 +147,37 @@ struct redisContext *redis_reach(const struct peer_run *run, size_t server,
     snprintf(client->sha, sizeof(client->sha), "%s", reply->str);
     freeReplyObject(reply);
     client->random |= 1;
+    client->lease_ns = run->lease_ns;
     return context;
 }
 
-void redis_next_nonce(struct redis_client *client)
+int redis_open(void *client, const char *name, void **out_lock)
 {
-    snprintf(client->nonce, sizeof(client->nonce), "%016llx%llx",
-             (unsigned long long)client->random, (unsigned long long)++client->holds);
+    struct redis_lock *lock = calloc(1, sizeof(*lock));
+    if (lock == NULL) {
+        return complain("no memory");
+    }
+    lock->client = client;
+    snprintf(lock->name, sizeof(lock->name), "%s", name);
+    *out_lock = lock;
+    return 0;
+}
+
+void redis_close(void *lock)
+{
+    free(lock);
+}
+
+int redis_held(void *lock)
+{
+    return now_ns() < ((struct redis_lock *)lock)->until_ns ? PEER_OK : PEER_LOST;
+}
+
+void redis_next_value(struct redis_lock *lock)
+{
+    struct redis_client *client = lock->client;
+    snprintf(lock->value, sizeof(lock->value), "%016llx%llx", (unsigned long long)client->random,
+             (unsigned long long)++client->holds);
 }
 
 void redis_pause(struct redis_client *client)
@@ -157,4 +185,25 @@ void redis_pause(struct redis_client *client)
     uint64_t mixed = (client->random + ++client->holds) * UINT64_C(0x9e3779b97f4a7c15);
     struct timespec nap = {0, 500000 + (long)((mixed >> 32) % 1000000)};
     nanosleep(&nap, NULL);
+}
+
+static long long lease_ms(const struct redis_lock *lock)
+{
+    return lock->client->lease_ns / 1000000;
+}
+
+void redis_ask_set(struct redisContext *context, const struct redis_lock *lock)
+{
+    redisAppendCommand(context, "SET %s %s NX PX %lld", lock->name, lock->value, lease_ms(lock));
+}
+
+void redis_ask_delete(struct redisContext *context, const struct redis_lock *lock)
+{
+    redisAppendCommand(context, "EVALSHA %s 1 %s %s", lock->client->sha, lock->name, lock->value);
+}
+
+void redis_ask_renew(struct redisContext *context, const struct redis_lock *lock)
+{
+    redisAppendCommand(context, "EVAL %s 1 %s %s %lld", renew_script, lock->name, lock->value,
+                       lease_ms(lock));
 }

@@ -32,14 +32,6 @@ struct client {
     const struct peer_run *run;
     struct link links[REDLOCK_MAX];
     size_t count;
-    int64_t lease_ns;
-};
-
-struct lock {
-    struct client *client;
-    char name[PEER_NAME_MAX];
-    char value[REDIS_NONCE_SIZE];
-    int64_t until_ns;
 };
 
 static int start3(struct peer_run *run)
@@ -81,7 +73,6 @@ static int redlock_connect(struct peer_run *run, uint32_t host, void **out_clien
         return complain("no memory");
     }
     client->run = run;
-    client->lease_ns = run->lease_ns;
     client->count = run->server_count;
     for (size_t i = 0; i < client->count; i++) {
         client->links[i].context = redis_reach(run, i, &client->common);
@@ -94,21 +85,9 @@ static int redlock_connect(struct peer_run *run, uint32_t host, void **out_clien
     return 0;
 }
 
-static int redlock_open(void *client, const char *name, void **out_lock)
+static struct client *client_of(const struct redis_lock *lock)
 {
-    struct lock *lock = calloc(1, sizeof(*lock));
-    if (lock == NULL) {
-        return complain("no memory");
-    }
-    lock->client = client;
-    snprintf(lock->name, sizeof(lock->name), "%s", name);
-    *out_lock = lock;
-    return 0;
-}
-
-static void redlock_close(void *lock)
-{
-    free(lock);
+    return (struct client *)lock->client;
 }
 
 /* ---- one question to all ---- */
@@ -199,26 +178,14 @@ static struct count await_majority(struct client *client)
     return count;
 }
 
-static struct count ask_set(struct lock *lock)
+/* Asks the servers that are there, each by the same request of redis_server.h. */
+static struct count ask_all(const struct redis_lock *lock,
+                            void (*ask)(redisContext *context, const struct redis_lock *lock))
 {
-    struct client *client = lock->client;
+    struct client *client = client_of(lock);
     for (size_t i = 0; i < client->count; i++) {
         if (client->links[i].context != NULL) {
-            redisAppendCommand(client->links[i].context, "SET %s %s NX PX %lld", lock->name,
-                               lock->value, (long long)(client->lease_ns / 1000000));
-        }
-    }
-    send_all(client);
-    return await_majority(client);
-}
-
-static struct count ask_delete(struct lock *lock)
-{
-    struct client *client = lock->client;
-    for (size_t i = 0; i < client->count; i++) {
-        if (client->links[i].context != NULL) {
-            redisAppendCommand(client->links[i].context, "EVALSHA %s 1 %s %s", client->common.sha,
-                               lock->name, lock->value);
+            ask(client->links[i].context, lock);
         }
     }
     send_all(client);
@@ -227,66 +194,55 @@ static struct count ask_delete(struct lock *lock)
 
 /* ---- the lock ---- */
 
+static int64_t validity_ns(const struct redis_client *client)
+{
+    return client->lease_ns - (client->lease_ns / 100 + 2000000);
+}
+
 static int redlock_acquire(void *arg, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {
-    struct lock *lock = arg;
-    struct client *client = lock->client;
+    struct redis_lock *lock = arg;
+    struct redis_client *common = lock->client;
     const int64_t begin_ns = now_ns();
-    const int64_t drift_ns = client->lease_ns / 100 + 2000000;
     (void)mode;
     *out_token = 0;
     do {
-        redis_next_nonce(&client->common);
-        snprintf(lock->value, sizeof(lock->value), "%s", client->common.nonce);
+        redis_next_value(lock);
         int64_t asked_ns = now_ns();
-        struct count count = ask_set(lock);
-        lock->until_ns = asked_ns + client->lease_ns - drift_ns;
-        if (count.yes > client->count / 2 && now_ns() < lock->until_ns) {
+        struct count count = ask_all(lock, redis_ask_set);
+        lock->until_ns = asked_ns + validity_ns(common);
+        if (count.yes > client_of(lock)->count / 2 && now_ns() < lock->until_ns) {
             return PEER_OK;
         }
-        ask_delete(lock);
+        ask_all(lock, redis_ask_delete);
         if (timeout_ns != 0) {
-            redis_pause(&client->common);
+            redis_pause(common);
         }
     } while (timeout_ns < 0 || now_ns() - begin_ns < timeout_ns);
     return PEER_NOT_IN_TIME;
 }
 
-static int redlock_release(void *arg)
+static int redlock_release(void *lock)
 {
-    struct lock *lock = arg;
-    return ask_delete(lock).yes > lock->client->count / 2 ? PEER_OK : PEER_LOST;
+    return ask_all(lock, redis_ask_delete).yes > client_of(lock)->count / 2 ? PEER_OK : PEER_LOST;
 }
 
-static int redlock_held(void *lock)
-{
-    return now_ns() < ((struct lock *)lock)->until_ns ? PEER_OK : PEER_LOST;
-}
-
-/* The watchdog's part: a longer life at a majority. Servers that were lost are reached anew. */
+/* A longer life at a majority. Servers that were lost are reached anew. */
 static int redlock_renew(void *arg)
 {
-    static const char script[] = "if redis.call('get',KEYS[1])==ARGV[1] then "
-                                 "return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0";
-    struct lock *lock = arg;
-    struct client *client = lock->client;
-    const int64_t drift_ns = client->lease_ns / 100 + 2000000;
+    struct redis_lock *lock = arg;
+    struct client *client = client_of(lock);
     int64_t asked_ns = now_ns();
     for (size_t i = 0; i < client->count; i++) {
         struct link *link = &client->links[i];
         if (link->context == NULL) {
             *link = (struct link){.context = redis_reach(client->run, i, &client->common)};
         }
-        if (link->context != NULL) {
-            redisAppendCommand(link->context, "EVAL %s 1 %s %s %lld", script, lock->name,
-                               lock->value, (long long)(client->lease_ns / 1000000));
-        }
     }
-    send_all(client);
-    if (await_majority(client).yes <= client->count / 2) {
+    if (ask_all(lock, redis_ask_renew).yes <= client->count / 2) {
         return PEER_LOST;
     }
-    lock->until_ns = asked_ns + client->lease_ns - drift_ns;
+    lock->until_ns = asked_ns + validity_ns(lock->client);
     return PEER_OK;
 }
 
@@ -297,9 +253,9 @@ static int redlock_renew(void *arg)
     .packages = "redis-tools libhiredis-dev",                                                      \
     .features = PEER_ACROSS_HOSTS | PEER_HAS_LEASE | PEER_IS_SERVICE, .hosts = 2,                  \
     .missing = redis_missing, .stop = redis_stop, .await = redis_await,                            \
-    .connect = redlock_connect, .disconnect = redlock_disconnect, .open = redlock_open,            \
-    .close = redlock_close, .acquire = redlock_acquire, .release = redlock_release,                \
-    .held = redlock_held, .renew = redlock_renew
+    .connect = redlock_connect, .disconnect = redlock_disconnect, .open = redis_open,              \
+    .close = redis_close, .acquire = redlock_acquire, .release = redlock_release,                  \
+    .held = redis_held, .renew = redlock_renew
 
 const struct peer_kind peer_redlock3 = {
     .name = "redlock3",
