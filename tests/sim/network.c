@@ -1,7 +1,9 @@
 /*
- * The network between agents, as PUSH and PULL sockets over TCP make it, and worse: packets are
- * lost, repeated, late, out of order; directions of links stop to carry anything for a while (what
+ * The network between agents, as streams over TCP make it, and worse: packets are lost, repeated, late, out of order; directions of links stop to carry anything for a while (what
  * is sent then is lost, or arrives when it is over); connections break.
+ *
+ * What arrives is what the decoder of proto/ makes of what its encoder wrote, as in agent/peers.c; it
+ * has to be what was sent, in every field. A packet is one message, or one of gossip.
  *
  * Each agent dials each agent that it sends to. It is told when its connection is there and when
  * it is broken. The end of a process breaks its connections at once, the end of a whole host is
@@ -11,9 +13,10 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/wire.h"
 #include "sim.h"
 
-enum { DIAL_MS = 30 };
+enum { DIAL_MS = 30, BUFFER_SIZE = 64 * 1024 };
 
 struct net_link {
     bool dialed;
@@ -28,6 +31,7 @@ struct net_link {
 static struct net_link links[AGENTS][AGENTS];
 static struct net_packet *inbox[AGENTS]; /* in the order of arrival */
 static int64_t next_work_ns;
+static unsigned char buffer[BUFFER_SIZE]; /* of the packet that is being written */
 
 static void net_free_of(uint32_t agent)
 {
@@ -128,14 +132,72 @@ static void send_bytes(enum net_kind kind, uint32_t from, uint32_t to, const voi
     }
 }
 
+static struct message_agent cell_name(void)
+{
+    struct message_agent cell;
+    message_agent_set(&cell, "sim", 3);
+    return cell;
+}
+
+/* The packet's header says who sends it, whatever stands in the message. */
+static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t membership,
+                         uint64_t commit)
+{
+    const struct sim_agent *agent = &world.agents[from];
+    struct wire_header header = {.cell = cell_name(),
+                                 .from = agent->name,
+                                 .membership = membership,
+                                 .store_id = {agent->disk.store_id[0], agent->disk.store_id[1]},
+                                 .commit = commit};
+    wire_begin(writer, buffer, sizeof(buffer), &header);
+}
+
+/* What is in the packet: a message, or gossip, which stays in the buffer. */
+static enum wire_item_kind read_packet(size_t packet_size, struct message *message,
+                                       const unsigned char **gossip, size_t *size)
+{
+    const struct message_agent cell = cell_name();
+    enum wire_item_kind kind = WIRE_MESSAGE;
+    struct wire_reader reader;
+    if (wire_open(&reader, buffer, packet_size, &cell) != WIRE_OK || reader.left != 1 ||
+        !wire_next(&reader, &kind, message, gossip, size)) {
+        sim_fail("a packet cannot be read: %s, field %s",
+                 reader.bad_kind != NULL ? reader.bad_kind : "its header",
+                 reader.bad_field != NULL ? reader.bad_field : "unknown");
+    }
+    return kind;
+}
+
 void net_send(uint32_t from, uint32_t to, const struct message *message)
 {
-    send_bytes(NET_MESSAGE, from, to, message, message_size(message));
+    static struct message arrives;
+    struct wire_writer writer;
+    const unsigned char *gossip = NULL;
+    size_t size = 0;
+    begin_packet(&writer, from, message->membership, message->commit);
+    HF_CHECK(wire_add(&writer, message));
+    if (read_packet(wire_end(&writer), &arrives, &gossip, &size) != WIRE_MESSAGE ||
+        message_size(&arrives) != message_size(message) ||
+        memcmp(&arrives, message, message_size(message)) != 0) {
+        sim_fail("message %s of host %u arrives as something else", wire_kind_text(message->kind),
+                 from);
+    }
+    send_bytes(NET_MESSAGE, from, to, &arrives, message_size(&arrives));
 }
 
 void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size)
 {
-    send_bytes(NET_GOSSIP, from, to, bytes, size);
+    static struct message none;
+    struct wire_writer writer;
+    const unsigned char *arrives = NULL;
+    size_t arrives_size = 0;
+    begin_packet(&writer, from, 0, 0);
+    HF_CHECK(wire_add_gossip(&writer, bytes, size));
+    if (read_packet(wire_end(&writer), &none, &arrives, &arrives_size) != WIRE_GOSSIP ||
+        arrives_size != size || memcmp(arrives, bytes, size) != 0) {
+        sim_fail("gossip of host %u arrives as something else", from);
+    }
+    send_bytes(NET_GOSSIP, from, to, arrives, arrives_size);
 }
 
 struct net_packet *net_take(uint32_t agent)
