@@ -1,0 +1,86 @@
+/*
+ * Clients of a database server that is used for locks in two ways: a lock of the session, and
+ * SELECT ... FOR UPDATE of a row, a transaction a hold. What differs from one database to the next
+ * is a table of functions.
+ *
+ * A row lock is a transaction's, so each hold needs a connection of its own while it lasts: a
+ * client keeps those that it made, and makes one more when it holds that many.
+ */
+#ifndef PEERS_SQL_CLIENT_H
+#define PEERS_SQL_CLIENT_H
+
+#include "peer.h"
+
+enum { SQL_STATEMENT_MAX = 384, SQL_CONNECTIONS = 100 /* that a server takes */ };
+
+enum sql_outcome {
+    SQL_DONE,
+    SQL_NOT_HAD, /* not in time, or no room for it; a transaction waits to be rolled back */
+    SQL_UNDONE,  /* the transaction has been rolled back */
+    SQL_BROKEN,  /* the connection */
+    SQL_FAILED,  /* after complain() */
+};
+
+struct sql_connection {
+    void *handle;       /* of the database's library */
+    int64_t timeout_ms; /* that set_timeout() has set there; 0: none */
+    uint64_t number;    /* of all that its client made */
+    struct sql_connection *next;
+};
+
+struct sql_database {
+    const char *title; /* for complaints */
+
+    /* A connection to the run's server, NULL without a word if there is none; its end. */
+    void *(*dial)(const struct peer_run *run);
+    void (*hang_up)(void *handle);
+    /* Does the server still keep it? Asks nobody. */
+    bool (*lives)(void *handle);
+
+    /* Runs statements. *out_yes: the last one's only value is 1 or true. */
+    enum sql_outcome (*run)(void *handle, const char *text, bool *out_yes);
+    /* Has statements to come wait no longer for a lock. NULL: each says so itself. */
+    enum sql_outcome (*set_timeout)(struct sql_connection *connection, int64_t timeout_ns);
+
+    /* What takes a lock of the session, and releases it: yes, if so. */
+    void (*acquire_text)(const char *name, enum peer_mode mode, int64_t timeout_ns,
+                         char text[SQL_STATEMENT_MAX]);
+    void (*release_text)(const char *name, enum peer_mode mode, char text[SQL_STATEMENT_MAX]);
+    /* What begins a transaction and locks the name's row: yes. If it is a new name it brings its
+     * row along: an insert that meets another's waits for it. */
+    void (*row_text)(const char *name, bool is_new, enum peer_mode mode, int64_t timeout_ns,
+                     char text[SQL_STATEMENT_MAX]);
+};
+
+/* Waits, bounded, until the run's server answers. */
+int sql_await(struct peer_run *run, const struct sql_database *database) MUST_CHECK;
+
+/* The kind's functions. The database is static. */
+int sql_connect(struct peer_run *run, const struct sql_database *database,
+                void **out_client) MUST_CHECK;
+void sql_disconnect(void *client);
+int sql_open(void *client, const char *name, void **out_lock) MUST_CHECK;
+void sql_close(void *lock);
+int sql_session_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns,
+                        uint64_t *out_token) MUST_CHECK;
+int sql_session_release(void *lock) MUST_CHECK;
+int sql_session_held(void *lock);
+int sql_row_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns,
+                    uint64_t *out_token) MUST_CHECK;
+int sql_row_release(void *lock) MUST_CHECK;
+int sql_row_held(void *lock);
+
+/* A kind's part that is the same for every database: of clients, of a session's locks, of rows. */
+#define SQL_CLIENT .hosts = 2, .disconnect = sql_disconnect, .open = sql_open, .close = sql_close
+#define SQL_SESSION                                                                                \
+    .durability = "none: in the server's memory",                                                  \
+    .fairness = "TCP on the loopback, one server, one round trip a call; the server wakes its "    \
+                "waiters. A lock ends with its connection: no lease, no token.",                   \
+    .acquire = sql_session_acquire, .release = sql_session_release, .held = sql_session_held
+#define SQL_ROW                                                                                    \
+    .fairness = "A transaction and so a connection a hold, BEGIN and SELECT in one message; a "    \
+                "new name's row is inserted with it. The server wakes its waiters. No lease, no "  \
+                "token.",                                                                          \
+    .acquire = sql_row_acquire, .release = sql_row_release, .held = sql_row_held
+
+#endif
