@@ -109,33 +109,23 @@ static int hasty_release(void *lock)
     return PEER_OK;
 }
 
+#define FAKE                                                                                       \
+    .hosts = 1, .start = fake_start, .stop = fake_stop, .connect = fake_connect,                   \
+    .disconnect = fake_leave, .open = fake_open, .close = fake_leave, .acquire = fake_acquire
+
 /* For two processors: so many pairs that sums are read and written side by side. */
 static const struct peer_kind hasty = {
     .name = "hasty",
     .title = "a lock that does not lock, and does nothing else either",
-    .hosts = 1,
-    .start = fake_start,
-    .stop = fake_stop,
-    .connect = fake_connect,
-    .disconnect = fake_leave,
-    .open = fake_open,
-    .close = fake_leave,
-    .acquire = fake_acquire,
     .release = hasty_release,
+    FAKE,
 };
 
 static const struct peer_kind fake = {
     .name = "fake",
     .title = "a lock that does not lock",
-    .hosts = 1,
-    .start = fake_start,
-    .stop = fake_stop,
-    .connect = fake_connect,
-    .disconnect = fake_leave,
-    .open = fake_open,
-    .close = fake_leave,
-    .acquire = fake_acquire,
     .release = fake_release,
+    FAKE,
 };
 
 static struct load_result *run_given(const struct peer_kind *kind, const struct load *load)

@@ -116,38 +116,25 @@ static int ofd_release(void *lock)
                : complain("fcntl: %s", strerror(errno));
 }
 
+#define FILES                                                                                      \
+    .durability = "none: dies with its process",                                                   \
+    .fairness = "One host only. The kernel wakes its waiters.", .features = PEER_HAS_SHARED,       \
+    .hosts = 1, .missing = nothing_missing, .start = files_start, .stop = files_stop,              \
+    .connect = files_connect, .disconnect = files_disconnect, .open = files_open,                  \
+    .close = files_close
+
 const struct peer_kind peer_flock = {
     .name = "flock",
     .title = "flock(2)",
-    .durability = "none: dies with its process",
-    .fairness = "One host only. The kernel wakes its waiters.",
-    .features = PEER_HAS_SHARED,
-    .hosts = 1,
-    .missing = nothing_missing,
-    .start = files_start,
-    .stop = files_stop,
-    .connect = files_connect,
-    .disconnect = files_disconnect,
-    .open = files_open,
-    .close = files_close,
     .acquire = flock_acquire,
     .release = flock_release,
+    FILES,
 };
 
 const struct peer_kind peer_ofd = {
     .name = "ofd",
     .title = "fcntl(2), OFD lock",
-    .durability = "none: dies with its process",
-    .fairness = "One host only. The kernel wakes its waiters.",
-    .features = PEER_HAS_SHARED,
-    .hosts = 1,
-    .missing = nothing_missing,
-    .start = files_start,
-    .stop = files_stop,
-    .connect = files_connect,
-    .disconnect = files_disconnect,
-    .open = files_open,
-    .close = files_close,
     .acquire = ofd_acquire,
     .release = ofd_release,
+    FILES,
 };
