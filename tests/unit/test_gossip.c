@@ -424,6 +424,37 @@ START_TEST(test_repair)
 }
 END_TEST
 
+/* Many locks at once are told by repairs; what all know then is not told on as rumours. */
+START_TEST(test_what_all_know_is_no_rumour)
+{
+    enum { LOCKS = 3000 };
+    double bytes;
+    cell(3, 0, 0, 16384);
+    pass(3000 * MS);
+    for (uint32_t holder = 0; holder < agent_count; holder++) {
+        for (uint32_t i = 0; i < LOCKS; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "lock/%u/%u", holder, i);
+            put(holder, name, 5);
+        }
+    }
+    for (uint32_t i = 0; i < 100 && !all_show(LOCKS, 5); i++) {
+        pass(500 * MS);
+    }
+    ck_assert(all_show(LOCKS, 5));
+    pass(3000 * MS); /* digests go round, and what they confirm goes */
+    count_reset();
+    pass(5000 * MS);
+    (void)mean(5, &bytes);
+    ck_assert_double_lt(bytes, 5000);
+    put(0, "lock/0/7", 0); /* news is a rumour all the same */
+    pass(4 * GOSSIP_ROUND_MS * MS);
+    ck_assert_uint_eq(shown(1, 0, "lock/0/7"), 0);
+    ck_assert_uint_eq(shown(2, 0, "lock/0/7"), 0);
+    cell_end();
+}
+END_TEST
+
 /* A parted cell: each half calls the other unknown, then they meet again. */
 START_TEST(test_halves_meet_again)
 {
@@ -735,6 +766,7 @@ int main(void)
     tcase_add_loop_test(tests, test_within_a_second, 0, 2);
     tcase_add_loop_test(tests, test_messages_do_not_grow, 0, 3);
     tcase_add_test(tests, test_repair);
+    tcase_add_test(tests, test_what_all_know_is_no_rumour);
     tcase_add_test(tests, test_halves_meet_again);
     tcase_add_test(tests, test_restart_same_epoch);
     tcase_add_test(tests, test_the_dead_are_not_shown);

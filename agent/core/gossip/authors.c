@@ -102,6 +102,7 @@ bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, u
     }
     if (incarnation > author->incarnation) {
         items_of_author_free(gossip, index);
+        author->known = 0;
         author->incarnation = incarnation;
         author->beat_ms = beat_ms;
         author->heard_ns = then_ns;
@@ -111,6 +112,20 @@ bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, u
         author->heard_ns = then_ns > author->heard_ns ? then_ns : author->heard_ns;
     }
     return true;
+}
+
+void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by)
+{
+    for (uint32_t i = 0; i < gossip->view_count; i++) {
+        if (gossip->view[i] == by) {
+            gossip->authors[index].known |= (uint16_t)(1u << i);
+        }
+    }
+}
+
+bool author_is_known(const struct gossip *gossip, const struct author *author)
+{
+    return author->known == (1u << gossip->view_count) - 1;
 }
 
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead)
@@ -243,6 +258,9 @@ void view_refresh(struct gossip *gossip, struct gossip_actions *actions)
         if (at < GOSSIP_VIEW) {
             best[at] = candidate;
         }
+    }
+    for (uint32_t i = 0; i < gossip->authors_used; i++) {
+        gossip->authors[i].known = 0; /* its bits were the old view's */
     }
     gossip->view_count = count;
     for (uint32_t i = 0; i < count; i++) {

@@ -211,6 +211,7 @@ void gossip_outbid(struct gossip *gossip, uint64_t incarnation)
         return; /* nobody's own: somebody lies, or has run for longer than the sun */
     }
     gossip->authors[SELF].incarnation = incarnation_of(gossip, generation + 1);
+    gossip->authors[SELF].known = 0;
     for (uint32_t i = 0; i < GOSSIP_BUCKETS; i++) {
         for (uint32_t index = gossip->authors[SELF].first[i]; index != 0;
              index = gossip->items[index].bucket_next) {

@@ -275,12 +275,13 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
     return 0;
 }
 
-/* Takes it into its author's hashes, or out of them. */
+/* Takes it into its author's hashes, or out of them: nobody is known to have them as they are now. */
 static void item_hash(struct gossip *gossip, const struct item *item)
 {
     struct author *author = &gossip->authors[item->author];
     uint64_t hash = gossip_mix(item->key ^ gossip_mix(item->number));
     author->hash ^= hash;
+    author->known = 0;
     author->hashes[item->key % GOSSIP_BUCKETS] ^= (uint32_t)(hash >> 32);
 }
 

@@ -73,11 +73,31 @@ static bool add_item(struct gossip *gossip, struct gossip_writer *writer, uint32
     return gossip_add_item(writer, &stamp, body, item_body(gossip, index, body));
 }
 
+/*
+ * What all have that this agent sends to is no rumour any more. When much changes at once, repairs
+ * carry it faster than rumours, which would go on for minutes telling what everybody knows.
+ */
+static void drop_known_rumours(struct gossip *gossip)
+{
+    uint32_t looked = 0;
+    for (uint32_t repeats = GOSSIP_REPEATS; repeats > 0; repeats--) {
+        uint32_t index = gossip->rumours[repeats].first;
+        for (; index != 0 && looked < DROPS_MAX; looked++) {
+            uint32_t next = gossip->items[index].links[BY_RUMOUR].next;
+            if (author_is_known(gossip, &gossip->authors[gossip->items[index].author])) {
+                item_rumour(gossip, index, 0);
+            }
+            index = next;
+        }
+    }
+}
+
 void spread_rumours(struct gossip *gossip, struct gossip_actions *actions)
 {
     uint16_t to[GOSSIP_FANOUT];
     uint32_t told[GOSSIP_ENTRIES_MAX];
     uint32_t told_count = 0;
+    drop_known_rumours(gossip);
     struct gossip_writer writer;
     uint32_t peers = choose(gossip, GOSSIP_FANOUT, to);
     if (peers == 0) {
@@ -340,6 +360,9 @@ static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, 
         bool same = author_heard(gossip, index, entry.incarnation, entry.beat_ms,
                                  then_of(gossip, entry.age_ms)) &&
                     author->hash == entry.hash;
+        if (same) {
+            author_known_by(gossip, index, from);
+        }
         bool newer = author->incarnation > entry.incarnation || author->beat_ms > entry.beat_ms;
         if (answers && (index == SELF || !same || newer)) {
             answers = add_digest(gossip, &digest, index);

@@ -27,6 +27,7 @@ enum {
     FULL_MS = 30000,    /* what found no room is not asked for again so soon */
     SWEEP_ITEMS = 1024, /* tombstones taken away at once */
     REASKS_MAX = 8,     /* continued repairs in one EXCHANGE */
+    DROPS_MAX = 4096,   /* rumours that all know, taken away in a round */
     SILENT_EVERY = 8,   /* each so many exchanges go to an agent that is silent, too */
     GENERATION_SHIFT = 31,
 };
@@ -93,6 +94,7 @@ struct author {
     uint32_t item_count;
     uint32_t mark;      /* of the digest that mentioned it */
     uint16_t hash_next; /* in its bucket of author_heads */
+    uint16_t known;     /* bit i: view[i] has its items as they are here */
     bool voter;
     bool peer;                      /* the driver can send to it */
     bool down;                      /* its connection is broken */
@@ -160,6 +162,10 @@ uint16_t author_find(const struct gossip *gossip, const struct message_agent *na
 uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
 /* A session of that agent is over. */
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
+/* An agent has told that it has the items of that author just as they are here. */
+void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by);
+/* All that this agent sends to have told that. */
+bool author_is_known(const struct gossip *gossip, const struct author *author);
 /* It was alive then, as that incarnation. false: a later one of it is known. */
 bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, uint64_t beat_ms,
                   int64_t then_ns);
