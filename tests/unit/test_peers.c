@@ -11,6 +11,7 @@
 #include "compare.h"
 #include "load.h"
 #include "results.h"
+#include "results_targets.h"
 
 /* ---- histogram ---- */
 
@@ -340,6 +341,86 @@ START_TEST(markdown_has_a_median_and_its_range)
 }
 END_TEST
 
+/* ---- targets ---- */
+
+/* Three repetitions of a quantity of a peer. */
+static void add_three(struct results *results, const char *name, const char *peer,
+                      const char *quantity, enum results_better better, const double values[3])
+{
+    for (size_t i = 0; i < 3; i++) {
+        results_add(results, name, peer_find(peer) != NULL ? peer_find(peer)->title : peer,
+                    quantity, better == BETTER_LOWER ? "ns" : "/s", better, values[i]);
+    }
+}
+
+/* To be freed. */
+static char *print_targets(const struct results *results)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(out);
+    results_targets(results, out);
+    ck_assert_int_eq(fclose(out), 0);
+    return text;
+}
+
+#define THREE(a, b, c)                                                                             \
+    (const double[3])                                                                              \
+    {                                                                                              \
+        a, b, c                                                                                    \
+    }
+
+START_TEST(a_target_is_met_by_the_median_of_paired_repetitions)
+{
+    struct results *results = results_create();
+    const char *const ours = "holdfast3";
+    ck_assert_ptr_nonnull(results);
+    add_three(results, "names", ours, "pairs", BETTER_HIGHER, THREE(600, 500, 1000));
+    add_three(results, "names", "etcd3", "pairs", BETTER_HIGHER, THREE(100, 125, 200));
+    add_three(results, "names", "zookeeper3", "pairs", BETTER_HIGHER, THREE(100, 125, 250));
+    add_three(results, "names", "redlock3-aof", "pairs", BETTER_HIGHER, THREE(300, 260, 500));
+    add_three(results, "names", "redlock3", "pairs", BETTER_HIGHER, THREE(3000, 2500, 5000));
+    add_three(results, "leader", ours, "longest wait", BETTER_LOWER, THREE(1e6, 2e6, 3e6));
+    add_three(results, "leader", "etcd3", "longest wait", BETTER_LOWER, THREE(9e6, 2e7, 4e7));
+    char *text = print_targets(results);
+    /* 6, 4 and 5 times: 5 is enough. 6, 4 and 4: 4 is not. */
+    ck_assert_ptr_nonnull(strstr(text, "three members | 5 x (4 to 6): 600/s beside 125/s | yes |"));
+    ck_assert_ptr_nonnull(strstr(text, "three servers | 4 x (4 to 6): 600/s beside 125/s | no |"));
+    /* Of the time: 0.5, 0.52 and 0.5 of the one with a disk, five times the other's. */
+    ck_assert_ptr_nonnull(
+        strstr(text, "always | 0.500 x (0.500 to 0.520): 600/s beside 300/s | y"));
+    ck_assert_ptr_nonnull(strstr(text, "in memory | 5 x: 600/s beside 3.00 k/s | - |"));
+    ck_assert_ptr_nonnull(strstr(text, "| 10 x (9 to 13.3): 2.00 ms beside 20.0 ms | yes |"));
+    ck_assert_ptr_null(strstr(text, "| hosts |"));
+    free(text);
+    results_destroy(results);
+}
+END_TEST
+
+START_TEST(first_is_who_has_nobody_ahead)
+{
+    struct results *results = results_create();
+    ck_assert_ptr_nonnull(results);
+    add_three(results, "alone", "holdfast1", "pairs", BETTER_HIGHER, THREE(2e6, 2e6, 2e6));
+    add_three(results, "alone", "holdfast3", "pairs", BETTER_HIGHER, THREE(1e6, 1e6, 1e6));
+    add_three(results, "alone", "flock", "pairs", BETTER_HIGHER, THREE(1e5, 1.5e6, 1e7));
+    add_three(results, "alone", "other", "pairs", BETTER_HIGHER, THREE(1e3, 1e3, 1e3));
+    results_word(results, "alone", "none", "pairs", "no names");
+    char *text = print_targets(results);
+    ck_assert_ptr_nonnull(strstr(text, "| pairs: first | 2.00 M/s | yes |"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "| pairs: first | 1.00 M/s; ahead: flock(2) 1.50 M/s | no |"));
+    ck_assert_ptr_nonnull(strstr(text, "Redis, in memory | the other was not measured | - |"));
+    free(text);
+    add_three(results, "restart", "holdfast3", "lost of 10", BETTER_LOWER, THREE(0, 0, 1));
+    text = print_targets(results);
+    ck_assert_ptr_nonnull(strstr(text, "| lost of 10: none | 1 | no |"));
+    free(text);
+    results_destroy(results);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("peers");
@@ -356,6 +437,8 @@ int main(void)
     tcase_add_test(tcase, an_open_loop_makes_as_many_pairs_as_were_asked_for);
     tcase_add_test(tcase, only_what_leaves_the_spread_is_a_change);
     tcase_add_test(tcase, markdown_has_a_median_and_its_range);
+    tcase_add_test(tcase, a_target_is_met_by_the_median_of_paired_repetitions);
+    tcase_add_test(tcase, first_is_who_has_nobody_ahead);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -235,14 +235,14 @@ static int measure_readers(const struct bench_plan *plan, struct peer_run *run, 
 }
 
 const struct bench_case bench_cases_load[] = {
-    {"alone", "1. one client, its own lock, again and again", 0, false, 0, measure_alone},
-    {"sixteen", "2. sixteen clients, each its own lock", 0, false, 0, measure_sixteen},
-    {"names", "3. names never used before, one client", 0, false, 0, measure_names},
-    {"names16", "3b. names never used before, sixteen clients", 0, false, 0, measure_names16},
-    {"crowd", "4. eight clients on one lock of one host", 0, false, 0, measure_crowd},
+    {"alone", "1. one client, its own lock, again and again", 0, false, measure_alone},
+    {"sixteen", "2. sixteen clients, each its own lock", 0, false, measure_sixteen},
+    {"names", "3. names never used before, one client", 0, false, measure_names},
+    {"names16", "3b. names never used before, sixteen clients", 0, false, measure_names16},
+    {"crowd", "4. eight clients on one lock of one host", 0, false, measure_crowd},
     {"hosts", "5. clients on two hosts (Holdfast: on three) alternating on one lock",
-     PEER_ACROSS_HOSTS, false, 0, measure_hosts},
+     PEER_ACROSS_HOSTS, false, measure_hosts},
     {"readers", "6. eight clients, readers and writers 90:10 on one lock", PEER_HAS_SHARED, false,
-     0, measure_readers},
-    {NULL, NULL, 0, false, 0, NULL},
+     measure_readers},
+    {NULL, NULL, 0, false, NULL},
 };

@@ -41,7 +41,7 @@ static int etcd_missing(char why[PEER_WHY_MAX])
     char path[PATH_MAX];
     if (library_path(path, sizeof(path)) != 0) {
         snprintf(why, PEER_WHY_MAX,
-                 "its Go client was not built (golang-go, golang-etcd-server-dev)");
+                 "its Go client was not built (Debian: golang-go, golang-etcd-server-dev)");
         return 1;
     }
     return peer_needs_program("etcd", "etcd-server", why);

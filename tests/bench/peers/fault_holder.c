@@ -1,6 +1,6 @@
 /*
  * Case 8. One client holds a lock, another on another host waits for it; the holder is killed (-9),
- * each time at another moment of its lease. Where a host's clients need that host's own server
+ * each time at another moment of its lease; the deaths are spread over the repetitions. Where a host's clients need that host's own server
  * (Holdfast's agent), the same again with that server killed at the same instant: the host is gone.
  */
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "actors.h"
 #include "cases_fault.h"
 
-enum { DEATHS = 3, DEATHS_QUICK = 2, HOST_DEATHS = 2, HOST_DEATHS_QUICK = 1 };
+enum { DEATHS = 3, DEATHS_QUICK = 2, HOST_DEATHS = 3, HOST_DEATHS_QUICK = 1 };
 enum { HOLDER, NEXT };
 
 static const int64_t patience_ns = INT64_C(20000000000);
@@ -96,7 +96,7 @@ static int play(struct actors *actors, struct stage *stage, int64_t pause, bool 
     return 0;
 }
 
-static int kill_holder(struct peer_run *run, uint32_t round, uint32_t rounds, bool with_host,
+static int kill_holder(struct peer_run *run, uint32_t round, bool with_host,
                        struct results *results)
 {
     struct stage *stage = stage_create(sizeof(*stage));
@@ -104,8 +104,8 @@ static int kill_holder(struct peer_run *run, uint32_t round, uint32_t rounds, bo
     if (stage == NULL) {
         return -1;
     }
-    stage->round = round + (with_host ? DEATHS : 0);
-    int64_t pause = run->lease_ns / 3 * (int64_t)round / (int64_t)rounds;
+    stage->round = 2 * round + (with_host ? 1 : 0);
+    int64_t pause = run->lease_ns / 3 * (int64_t)(round % DEATHS) / DEATHS;
     int result = play(&actors, stage, pause, with_host, results);
     actors_kill_all(&actors);
     stage_destroy(stage, sizeof(*stage));
@@ -121,18 +121,18 @@ static int kill_holder(struct peer_run *run, uint32_t round, uint32_t rounds, bo
 int measure_holder(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                    struct results *results)
 {
-    (void)repetition;
-    uint32_t deaths = plan->quick ? DEATHS_QUICK : DEATHS;
-    uint32_t host_deaths = plan->quick ? HOST_DEATHS_QUICK : HOST_DEATHS;
-    int result = peer_start(run, run->kind, plan->directory, plan->lease_ns);
+    uint32_t deaths = rounds_of(plan, repetition, plan->quick ? DEATHS_QUICK : DEATHS);
+    uint32_t host_deaths = rounds_of(plan, repetition,
+                                     plan->quick ? HOST_DEATHS_QUICK : HOST_DEATHS);
+    int result = 0;
     for (uint32_t i = 0; result == 0 && i < deaths; i++) {
-        result = interrupted() ? -1 : kill_holder(run, i, deaths, false, results);
+        result = interrupted() ? -1 : kill_holder(run, repetition + i, false, results);
     }
     if ((run->kind->features & PEER_HOST_SERVERS) == 0 || run->server_count < 2) {
         host_deaths = 0;
     }
     for (uint32_t i = 0; result == 0 && i < host_deaths; i++) {
-        result = interrupted() ? -1 : kill_holder(run, i, host_deaths, true, results);
+        result = interrupted() ? -1 : kill_holder(run, repetition + i, true, results);
     }
     if (result == 0 && (run->kind->features & PEER_HAS_LEASE) == 0) {
         results_word(results, "holder", run->kind->title, "lease", "none");
@@ -146,6 +146,5 @@ int measure_holder(const struct bench_plan *plan, struct peer_run *run, uint32_t
                      "may ask for none)",
                      (double)run->kind->lock_delay_ns / 1e9);
     }
-    peer_stop(run);
     return result;
 }

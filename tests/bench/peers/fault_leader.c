@@ -6,7 +6,7 @@
  * Clients are on the hosts that live on (their own server is not the one that dies), as those that
  * ran on the dead host would be gone. A client begins a pair every 10 ms, or when the last one is
  * over: the load is light, so that what is measured is not the load. An error counts as waiting:
- * the client tries again.
+ * the client tries again. The kills are spread over the repetitions.
  */
 #include <stdalign.h>
 #include <stdio.h>
@@ -244,21 +244,19 @@ static int kill_once(struct peer_run *run, uint32_t round, struct results *resul
 int measure_leader(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                    struct results *results)
 {
-    uint32_t kills = plan->quick ? KILLS_QUICK : KILLS;
-    (void)repetition;
-    int result = peer_start(run, run->kind, plan->directory, plan->lease_ns);
-    if (result == 0 && run->server_count == 1) {
+    uint32_t kills = rounds_of(plan, repetition, plan->quick ? KILLS_QUICK : KILLS);
+    int result = 0;
+    if (run->server_count == 1) {
         results_word(results, "leader", run->kind->title, "longest wait",
                      "one server: until it is back");
         kills = 0;
     }
     for (uint32_t i = 0; result == 0 && i < kills; i++) {
-        result = interrupted() ? -1 : kill_once(run, i, results);
+        result = interrupted() ? -1 : kill_once(run, repetition * KILLS + i, results);
     }
     if (result == 0 && kills > 0) {
         results_word(results, "leader", run->kind->title, "killed", "%s",
                      run->kind->leader != NULL ? "the leader" : "one of them");
     }
-    peer_stop(run);
     return result;
 }

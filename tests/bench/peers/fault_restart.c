@@ -1,9 +1,9 @@
 /*
  * Case 10. Two clients hold ten locks. All servers are killed (-9) and started again at once; and,
- * from the start, the same with an orderly end. They are back when a new client can take and
+ * then, the same with an orderly end and ten locks more. They are back when a new client can take and
  * release a lock of its own. Then a third client tries every lock: what it gets was lost, and if
- * the holder's own library still said that it holds, it had two holders. A lease and a half later
- * the holders release; what is not theirs any more was lost, too.
+ * the holder's own library still said that it holds, it had two holders. A lease and a half after
+ * the service was back the holders release; what is not theirs any more was lost, too.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -192,11 +192,13 @@ static int play(struct actors *actors, struct stage *stage, struct results *resu
         restart_all(actors, stage, &down_ns) != 0) {
         return -1;
     }
+    int64_t release_ns = now_ns() + run->lease_ns * 3 / 2;
     if (actors_add(actors, third_plays) != 0 ||
         actors_await(actors, &stage->tried, 1, patience_ns) != 0) {
         return -1;
     }
-    pause_ns(run->lease_ns * 3 / 2);
+    int64_t left_ns = release_ns - now_ns();
+    pause_ns(left_ns > 0 ? left_ns : 0);
     atomic_store_explicit(&stage->end, 1, memory_order_relaxed);
     if (actors_await(actors, &stage->released, HOLDERS, patience_ns) != 0) {
         return -1;
@@ -208,21 +210,18 @@ static int play(struct actors *actors, struct stage *stage, struct results *resu
 int measure_restart(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                     struct results *results)
 {
-    const struct peer_kind *kind = run->kind;
     int result = 0;
+    (void)plan;
     (void)repetition;
     for (uint32_t i = 0; result == 0 && i < 2; i++) {
         struct stage *stage = stage_create(sizeof(*stage));
         struct actors actors = {.run = run, .stage = stage};
-        result = stage == NULL || interrupted()
-                     ? -1
-                     : peer_start(run, kind, plan->directory, plan->lease_ns);
+        result = stage == NULL || interrupted() ? -1 : 0;
         if (result == 0) {
             stage->clean = i == 1;
             result = play(&actors, stage, results);
         }
         actors_kill_all(&actors);
-        peer_stop(run);
         stage_destroy(stage, sizeof(*stage));
     }
     return result;

@@ -3,9 +3,10 @@
  * whether it still holds (kind->held). It is stopped (SIGSTOP); another client waits for the lock
  * and, once it has it, writes once, with its token. Then the first one wakes.
  *
- * In every other round the first one pauses before it asks, and is stopped there: it asks when it
- * wakes, and then writes or not. In the others it pauses between asking and writing: it wakes
- * behind its question, and no client's library can keep it from that write.
+ * There are two of these pairs at a time, each with a lock of its own. The one's holder pauses
+ * before it asks, and is stopped there: it asks when it wakes, and then writes or not. The other's
+ * pauses between asking and writing: it wakes behind its question, and no client's library can keep
+ * it from that write.
  *
  * What counts: writes of the first one after that of the second. The resource refuses a write whose
  * token is below the highest that it saw; a write without a token it cannot refuse.
@@ -19,57 +20,63 @@
 #include "actors.h"
 #include "cases_fault.h"
 
-enum { STOPS = 4, STOPS_QUICK = 2, HOLDER = 0, NEXT = 1 };
+/* The pairs; actor i belongs to pair i % PAIRS, and the first PAIRS actors are the holders. */
+enum { ASKS_AWAKE, ASKED_BEFORE, PAIRS };
+enum { STOPS = 3, STOPS_QUICK = 1 }; /* of a whole run */
 
 static const int64_t patience_ns = INT64_C(20000000000);
 static const int64_t settle_ns = INT64_C(200000000);
 static const int64_t write_every_ns = 500000;
 static const int64_t after_waking_ns = INT64_C(3000000000);
 
-struct stage {
-    _Atomic uint32_t holds;
-    _Atomic uint32_t waits;
-    _Atomic uint32_t had;
-    _Atomic uint32_t end; /* the one that was stopped has had its time */
-    _Atomic uint32_t over;
-    uint32_t round;
-    bool asked_first;         /* it is stopped between its question and its write */
+struct pair {
+    _Atomic uint32_t had;     /* by the next one; had_ns is there before */
     _Atomic uint64_t highest; /* the resource's: the second one's token */
-    uint64_t writes;          /* of the first, before */
-    uint64_t stale;           /* after */
+    int64_t had_ns;
+    uint64_t stale; /* writes of the first one after that */
     uint64_t refused;
     bool told;
     bool told_at_release;
-    bool kept; /* nobody else had it */
+};
+
+struct stage {
+    _Atomic uint32_t hold;
+    _Atomic uint32_t wait;
+    _Atomic uint32_t had;
+    _Atomic uint32_t end; /* those that were stopped have had their time */
+    _Atomic uint32_t over;
+    uint32_t round;
+    struct pair pairs[PAIRS];
 };
 
 static int reach(struct peer_run *run, const struct stage *stage, uint32_t index, void **out_lock)
 {
     void *client;
     char name[PEER_NAME_MAX];
-    snprintf(name, sizeof(name), "stopped-%u", stage->round);
-    return run->kind->connect(run, index % run->kind->hosts, &client) != 0
+    snprintf(name, sizeof(name), "stopped-%u-%u", stage->round, index % PAIRS);
+    return run->kind->connect(run, index / PAIRS % run->kind->hosts, &client) != 0
                ? -1
                : run->kind->open(client, name, out_lock);
 }
 
-static void write_once(struct stage *stage, uint64_t token)
+static void write_once(struct pair *pair, uint64_t token)
 {
     /* acquire: pairs with the release in next_plays */
-    if (atomic_load_explicit(&stage->had, memory_order_acquire) == 0) {
-        stage->writes++;
+    if (atomic_load_explicit(&pair->had, memory_order_acquire) == 0) {
         return;
     }
-    stage->stale++;
-    stage->refused += token != 0 &&
-                              token < atomic_load_explicit(&stage->highest, memory_order_relaxed)
-                          ? 1
-                          : 0;
+    pair->stale++;
+    pair->refused += token != 0 &&
+                             token < atomic_load_explicit(&pair->highest, memory_order_relaxed)
+                         ? 1
+                         : 0;
 }
 
 static int holder_plays(struct peer_run *run, void *arg, uint32_t index)
 {
     struct stage *stage = arg;
+    struct pair *pair = &stage->pairs[index % PAIRS];
+    const bool asked_before = index % PAIRS == ASKED_BEFORE;
     void *lock = NULL;
     uint64_t token = 0;
     if (reach(run, stage, index, &lock) != 0 ||
@@ -78,38 +85,42 @@ static int holder_plays(struct peer_run *run, void *arg, uint32_t index)
     }
     int64_t renewed_ns = now_ns();
     /* release: pairs with the acquire in actors_await */
-    atomic_store_explicit(&stage->holds, 1, memory_order_release);
-    while (!stage->told && atomic_load_explicit(&stage->end, memory_order_relaxed) == 0) {
-        actor_sleep(stage->asked_first ? 0 : write_every_ns);
-        stage->told = run->kind->held != NULL && run->kind->held(lock) == PEER_LOST;
-        actor_sleep(stage->asked_first && !stage->told ? write_every_ns : 0);
-        if (!stage->told) {
-            write_once(stage, token);
-            stage->told = actor_renew(run, &lock, 1, &renewed_ns) != 0;
+    atomic_fetch_add_explicit(&stage->hold, 1, memory_order_release);
+    while (!pair->told && atomic_load_explicit(&stage->end, memory_order_relaxed) == 0) {
+        actor_sleep(asked_before ? 0 : write_every_ns);
+        pair->told = run->kind->held != NULL && run->kind->held(lock) == PEER_LOST;
+        actor_sleep(asked_before && !pair->told ? write_every_ns : 0);
+        if (!pair->told) {
+            write_once(pair, token);
+            pair->told = actor_renew(run, &lock, 1, &renewed_ns) != 0;
         }
     }
-    stage->told_at_release = run->kind->release(lock) != PEER_OK;
+    pair->told_at_release = run->kind->release(lock) != PEER_OK;
     /* release: pairs with the acquire in actors_await */
-    atomic_store_explicit(&stage->over, 1, memory_order_release);
+    atomic_fetch_add_explicit(&stage->over, 1, memory_order_release);
     return 0;
 }
 
 static int next_plays(struct peer_run *run, void *arg, uint32_t index)
 {
     struct stage *stage = arg;
+    struct pair *pair = &stage->pairs[index % PAIRS];
     void *lock = NULL;
     uint64_t token = 0;
     if (reach(run, stage, index, &lock) != 0) {
         return -1;
     }
     /* release: pairs with the acquire in actors_await */
-    atomic_store_explicit(&stage->waits, 1, memory_order_release);
+    atomic_fetch_add_explicit(&stage->wait, 1, memory_order_release);
     if (run->kind->acquire(lock, PEER_EXCLUSIVE, 2 * patience_ns, &token) != PEER_OK) {
         return -1;
     }
-    atomic_store_explicit(&stage->highest, token, memory_order_relaxed);
-    /* release: pairs with the acquire in write_once; the token is there before */
-    atomic_store_explicit(&stage->had, 1, memory_order_release);
+    pair->had_ns = now_ns();
+    atomic_store_explicit(&pair->highest, token, memory_order_relaxed);
+    /* release: pairs with the acquire in write_once and play; time and token are there before */
+    atomic_store_explicit(&pair->had, 1, memory_order_release);
+    /* release: pairs with the acquire in actors_await */
+    atomic_fetch_add_explicit(&stage->had, 1, memory_order_release);
     int64_t renewed_ns = now_ns();
     for (;;) { /* ends: it is killed */
         actor_renew(run, &lock, 1, &renewed_ns);
@@ -117,108 +128,131 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     }
 }
 
-static void report(const struct stage *stage, const struct peer_kind *kind, int64_t took_ns,
+static void report(const struct pair *pair, bool asked_before, int64_t stopped_ns, const char *peer,
                    struct results *results)
 {
-    const char *peer = kind->title;
-    if (took_ns < 0) {
-        results_word(results, "stopped", peer, "another has it after", "never: all wait for it");
-        results_word(results, "stopped", peer, "told", "it kept the lock");
-        return;
-    }
-    static const char *const names[2][2] = {
-        {"late writes, asks awake", "let in, asks awake"},
-        {"late writes, asked before", "let in, asked before"},
+    static const char *const names[PAIRS][2] = {
+        [ASKS_AWAKE] = {"late writes, asks awake", "let in, asks awake"},
+        [ASKED_BEFORE] = {"late writes, asked before", "let in, asked before"},
     };
-    const char *const *name = names[stage->asked_first ? 1 : 0];
+    const char *const *name = names[asked_before ? ASKED_BEFORE : ASKS_AWAKE];
     results_add(results, "stopped", peer, "another has it after", "ns", BETTER_NEITHER,
-                (double)took_ns);
-    if (!stage->asked_first) {
+                (double)(pair->had_ns - stopped_ns));
+    if (!asked_before) {
         results_word(results, "stopped", peer, "told", "%s",
-                     stage->told && stage->stale == 0 ? "before its next write"
-                     : stage->told                    ? "too late"
-                     : stage->told_at_release         ? "at its release"
-                                                      : "never");
+                     pair->told && pair->stale == 0 ? "before its next write"
+                     : pair->told                   ? "too late"
+                     : pair->told_at_release        ? "at its release"
+                                                    : "never");
     }
-    results_add(results, "stopped", peer, name[0], "", BETTER_LOWER, (double)stage->stale);
+    results_add(results, "stopped", peer, name[0], "", BETTER_LOWER, (double)pair->stale);
     results_add(results, "stopped", peer, name[1], "", BETTER_LOWER,
-                (double)(stage->stale - stage->refused));
+                (double)(pair->stale - pair->refused));
 }
 
-/* Stops or wakes the holder and, where it needs one, its host's server. The holder wakes first: so
- * nobody can tell it anything before it looks itself. */
+/* Stops or wakes the holders and, where they need one, their host's server. The holders wake first:
+ * so nobody can tell them anything before they look themselves. */
 static void signal_host(const struct actors *actors, int signal_number)
 {
     const struct peer_run *run = actors->run;
     bool with_host = (run->kind->features & PEER_HOST_SERVERS) != 0 && run->server_count > 1;
-    kill(actors->pids[HOLDER], signal_number);
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        kill(actors->pids[i], signal_number);
+    }
     if (with_host) {
         kill(run->servers[0].pid, signal_number);
     }
 }
 
-static int play(struct actors *actors, struct stage *stage, struct results *results)
+static int gather(struct actors *actors, struct stage *stage)
+{
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        if (actors_add(actors, holder_plays) != 0) {
+            return -1;
+        }
+    }
+    if (actors_await(actors, &stage->hold, PAIRS, patience_ns) != 0) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        if (actors_add(actors, next_plays) != 0) {
+            return -1;
+        }
+    }
+    return actors_await(actors, &stage->wait, PAIRS, patience_ns);
+}
+
+/* *out_kept: nobody else got the locks while their holders stood still. */
+static int play(struct actors *actors, struct stage *stage, struct results *results, bool *out_kept)
 {
     const struct peer_kind *kind = actors->run->kind;
     int64_t lease_ns = actors->run->lease_ns;
     /* Two leases, or, where there are leases, as long as it takes, at most five. */
     int64_t bound_ns = (kind->features & PEER_HAS_LEASE) != 0 ? 5 * lease_ns : 2 * lease_ns;
-    if (actors_add(actors, holder_plays) != 0 ||
-        actors_await(actors, &stage->holds, 1, patience_ns) != 0 ||
-        actors_add(actors, next_plays) != 0 ||
-        actors_await(actors, &stage->waits, 1, patience_ns) != 0) {
+    if (gather(actors, stage) != 0) {
         return -1;
     }
     pause_ns(settle_ns);
     signal_host(actors, SIGSTOP);
     int64_t stopped_ns = now_ns();
-    int had = actors_await_or_not(actors, &stage->had, 1, bound_ns);
-    int64_t took_ns = had == 0 ? now_ns() - stopped_ns : -1;
+    int had = actors_await_or_not(actors, &stage->had, PAIRS, bound_ns);
+    *out_kept = had > 0;
     pause_ns(settle_ns);
     signal_host(actors, SIGCONT);
     if (had < 0) {
         return -1;
     }
-    if (actors_await_or_not(actors, &stage->over, 1, after_waking_ns) < 0) {
+    if (!*out_kept && actors_await_or_not(actors, &stage->over, PAIRS, after_waking_ns) < 0) {
         return -1;
     }
     atomic_store_explicit(&stage->end, 1, memory_order_relaxed);
-    if (actors_await(actors, &stage->over, 1, 2 * patience_ns) != 0) {
+    if (actors_await(actors, &stage->over, PAIRS, 2 * patience_ns) != 0) {
         return -1;
     }
-    stage->kept = took_ns < 0;
-    report(stage, kind, took_ns, results);
+    for (uint32_t i = 0; i < PAIRS && !*out_kept; i++) {
+        report(&stage->pairs[i], i == ASKED_BEFORE, stopped_ns, kind->title, results);
+    }
     return 0;
+}
+
+static int stop_once(struct peer_run *run, uint32_t round, struct results *results, bool *out_kept)
+{
+    struct stage *stage = stage_create(sizeof(*stage));
+    struct actors actors = {.run = run, .stage = stage};
+    int result = stage == NULL || interrupted() ? -1 : 0;
+    if (result == 0) {
+        stage->round = round;
+        result = play(&actors, stage, results, out_kept);
+    }
+    actors_kill_all(&actors);
+    stage_destroy(stage, sizeof(*stage));
+    if (result == 0 && run->kind->await != NULL) {
+        result = run->kind->await(run);
+    }
+    return result;
 }
 
 int measure_stopped(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                     struct results *results)
 {
-    uint32_t stops = plan->quick ? STOPS_QUICK : STOPS;
-    (void)repetition;
-    int result = peer_start(run, run->kind, plan->directory, plan->lease_ns);
+    uint32_t stops = rounds_of(plan, repetition, plan->quick ? STOPS_QUICK : STOPS);
+    const char *peer = run->kind->title;
     bool kept = false;
-    for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) {
-        struct stage *stage = stage_create(sizeof(*stage));
-        struct actors actors = {.run = run, .stage = stage};
-        result = stage == NULL || interrupted() ? -1 : 0;
-        if (result == 0) {
-            stage->round = i;
-            stage->asked_first = i % 2 == 1;
-            result = play(&actors, stage, results);
-        }
-        actors_kill_all(&actors);
-        kept = stage != NULL && stage->kept; /* the same every time */
-        stage_destroy(stage, sizeof(*stage));
-        if (result == 0 && run->kind->await != NULL) {
-            result = run->kind->await(run);
-        }
+    int result = 0;
+    if (repetition > 0 && (run->kind->features & PEER_HAS_LEASE) == 0) {
+        return 0; /* nothing ends such a hold: once was enough to show it */
+    }
+    for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) { /* kept: so every time */
+        result = stop_once(run, repetition * STOPS + i, results, &kept);
+    }
+    if (result == 0 && kept) {
+        results_word(results, "stopped", peer, "another has it after", "never: all wait for it");
+        results_word(results, "stopped", peer, "told", "it kept the lock");
     }
     if (result == 0 && (run->kind->features & PEER_HOST_SERVERS) != 0 && run->server_count > 1) {
-        results_note(results, "stopped", run->kind->title,
+        results_note(results, "stopped", peer,
                      "its host's agent stood still with it: an agent that runs keeps a stopped "
                      "client's session");
     }
-    peer_stop(run);
     return result;
 }

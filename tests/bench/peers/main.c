@@ -272,26 +272,56 @@ static bool means_something(const struct bench_case *each, const struct peer_kin
     return (kind->features & each->needs) == each->needs;
 }
 
-/* The cases of one list for one peer that is up, or starts itself. Returns how many failed. */
+/* One case of one peer; after a failure the peer is not up. -2: it did not start. */
+static int visit_one(const struct bench_plan *plan, const struct bench_case *each,
+                     struct peer_run *run, uint32_t repetition, struct results *results)
+{
+    const struct peer_kind *kind = run->kind;
+    const bool is_up = run->directory[0] != '\0';
+    int64_t begin_ns = now_ns();
+    int result = 0;
+    fprintf(stderr, "%u: %-14s %-10s", repetition + 1, kind->name, each->name);
+    if (is_up && each->own_run) {
+        peer_stop(run);
+    }
+    if (each->own_run) {
+        *run = (struct peer_run){.kind = kind, .lease_ns = plan->lease_ns};
+    } else if (!is_up) {
+        result = peer_start(run, kind, plan->directory, plan->lease_ns) == 0 ? 0 : -2;
+    }
+    if (result == 0) {
+        result = each->measure(plan, run, repetition, results);
+    }
+    if (result != 0) {
+        results_note(results, each->name, kind->title, "failed in repetition %u", repetition + 1);
+        peer_stop(run);
+    }
+    fprintf(stderr, " %5.1f s\n", (double)(now_ns() - begin_ns) / 1e9);
+    return result;
+}
+
+/* The cases of one list for one peer, which is started for them. Returns how many failed. */
 static int visit(const struct bench_plan *plan, const struct options *options,
-                 const struct bench_case *list, struct peer_run *run, uint32_t repetition,
+                 const struct bench_case *list, const struct peer_kind *kind, uint32_t repetition,
                  struct results *results)
 {
+    struct peer_run *run = calloc(1, sizeof(*run));
     int failed = 0;
-    for (const struct bench_case *each = list; each->name != NULL && !interrupted(); each++) {
-        if (!is_chosen(&options->cases, each->name) || !means_something(each, run->kind) ||
-            (each->repetitions_max != 0 && repetition >= each->repetitions_max)) {
-            continue;
-        }
-        int64_t begin_ns = now_ns();
-        fprintf(stderr, "%u: %-14s %-10s", repetition + 1, run->kind->name, each->name);
-        if (each->measure(plan, run, repetition, results) != 0) {
-            results_note(results, each->name, run->kind->title, "failed in repetition %u",
-                         repetition + 1);
-            failed++;
-        }
-        fprintf(stderr, " %5.1f s\n", (double)(now_ns() - begin_ns) / 1e9);
+    int status = 0;
+    if (run == NULL) {
+        complain("no memory");
+        return 1;
     }
+    run->kind = kind;
+    for (const struct bench_case *each = list; each->name != NULL && status != -2 && !interrupted();
+         each++) {
+        if (is_chosen(&options->cases, each->name) && means_something(each, kind)) {
+            status = visit_one(plan, each, run, repetition, results);
+            failed += status != 0 ? 1 : 0;
+        }
+    }
+    peer_stop(run);
+    free(run);
     return failed;
 }
 
@@ -299,53 +329,6 @@ static int visit(const struct bench_plan *plan, const struct options *options,
 static bool is_too_slow(const struct options *options)
 {
     return options->quick && options->cases.count == 0;
-}
-
-static bool any_chosen(const struct options *options, const struct bench_case *list,
-                       const struct peer_kind *kind)
-{
-    for (const struct bench_case *each = list; each->name != NULL; each++) {
-        if (is_chosen(&options->cases, each->name) && means_something(each, kind)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int visit_up(const struct bench_plan *plan, const struct options *options,
-                    const struct peer_kind *kind, uint32_t repetition, struct results *results)
-{
-    struct peer_run *run = calloc(1, sizeof(*run));
-    int failed = 0;
-    if (run == NULL) {
-        complain("no memory");
-        return 1;
-    }
-    if (peer_start(run, kind, plan->directory, plan->lease_ns) != 0) {
-        results_note(results, "peers", kind->title, "did not start in repetition %u",
-                     repetition + 1);
-        failed = 1;
-    } else {
-        failed = visit(plan, options, bench_cases_load, run, repetition, results);
-    }
-    peer_stop(run);
-    free(run);
-    return failed;
-}
-
-static int visit_faults(const struct bench_plan *plan, const struct options *options,
-                        const struct peer_kind *kind, uint32_t repetition, struct results *results)
-{
-    struct peer_run *run = calloc(1, sizeof(*run));
-    if (run == NULL) {
-        complain("no memory");
-        return 1;
-    }
-    run->kind = kind;
-    run->lease_ns = plan->lease_ns;
-    int failed = visit(plan, options, bench_cases_fault, run, repetition, results);
-    free(run);
-    return failed;
 }
 
 static int measure_all(const struct bench_plan *plan, const struct options *options,
@@ -359,12 +342,9 @@ static int measure_all(const struct bench_plan *plan, const struct options *opti
             if (!is_chosen(&options->peers, kind->name) || kind->missing(why) != 0) {
                 continue;
             }
-            if (any_chosen(options, bench_cases_load, kind)) {
-                failed += visit_up(plan, options, kind, repetition, results);
-            }
-            if (!is_too_slow(options) && any_chosen(options, bench_cases_fault, kind) &&
-                !interrupted()) {
-                failed += visit_faults(plan, options, kind, repetition, results);
+            failed += visit(plan, options, bench_cases_load, kind, repetition, results);
+            if (!is_too_slow(options)) {
+                failed += visit(plan, options, bench_cases_fault, kind, repetition, results);
             }
         }
     }

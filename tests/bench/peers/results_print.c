@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "results_store.h"
+#include "results_targets.h"
 
 /* ---- numbers ---- */
 
@@ -49,7 +50,7 @@ double cell_most(const struct results_cell *cell)
     return most;
 }
 
-/* Three digits: 1234 is 1,230 and 0.01234 is 0.0123. */
+/* Three digits: 12.34 is 12.3 and 0.01234 is 0.0123. */
 static void format_number(char *text, size_t size, double value)
 {
     double magnitude = fabs(value);
@@ -86,7 +87,11 @@ void results_format(char *text, size_t size, double value, const char *unit)
     } else if (strcmp(unit, "bytes") == 0) {
         shown = scale(&value, 1024, sizes, 4);
     }
-    format_number(number, sizeof(number), value);
+    if (unit[0] == '\0' && value == trunc(value)) {
+        snprintf(number, sizeof(number), "%.0f", value); /* a count */
+    } else {
+        format_number(number, sizeof(number), value);
+    }
     snprintf(text, size, "%s%s%s", number, shown == unit && unit[0] != '\0' ? " " : "", shown);
 }
 
@@ -162,6 +167,7 @@ void results_markdown(const struct results *results, FILE *out)
     for (size_t i = 0; i < results->line_count; i++) {
         fprintf(out, "- %s\n", results->lines[i]);
     }
+    results_targets(results, out);
     for (size_t t = 0; t < results->table_count; t++) {
         if (results->tables[t].row_count > 0) {
             print_table(&results->tables[t], out);

@@ -14,18 +14,32 @@
 #include "tcp_ask.h"
 #include "zookeeper_lock.h"
 
-enum { ZK_SERVERS = 3, ANSWER_MAX = 2048, TICKS_A_SESSION = 4 };
+enum { ZK_SERVERS = 3, ANSWER_MAX = 2048, TICKS_A_SESSION = 4, JAR_PATH_MAX = 64 };
 
-static const char jar[] = "/usr/share/java/zookeeper.jar";
-static const char silent_log_jar[] = "/usr/share/java/slf4j-nop.jar";
+/* Java has no search path of its own: where Debian's packages put jars, its own policy says. */
+static const char *const jar_folders[] = {"/usr/share/java", "/usr/share/zookeeper",
+                                          "/usr/share/zookeeper/lib"};
 static const int64_t await_timeout_ns = INT64_C(60000000000);
 static const int64_t warm_ns = INT64_C(3000000000);
 static const int64_t look_ns = INT64_C(20000000);
 
+/* -1: there is none. */
+static int find_jar(const char *name, char path[JAR_PATH_MAX])
+{
+    for (size_t i = 0; i < sizeof(jar_folders) / sizeof(jar_folders[0]); i++) {
+        snprintf(path, JAR_PATH_MAX, "%s/%s", jar_folders[i], name);
+        if (access(path, R_OK) == 0) {
+            return 0;
+        }
+    }
+    return -1;
+}
+
 static int zookeeper_missing(char why[PEER_WHY_MAX])
 {
-    if (access(jar, R_OK) != 0) {
-        snprintf(why, PEER_WHY_MAX, "%s is not there (libzookeeper-java)", jar);
+    char path[JAR_PATH_MAX];
+    if (find_jar("zookeeper.jar", path) != 0) {
+        snprintf(why, PEER_WHY_MAX, "no zookeeper.jar here (Debian: libzookeeper-java)");
         return 1;
     }
     return peer_needs_program("java", "default-jre-headless", why);
@@ -65,11 +79,18 @@ static int prepare_server(struct peer_run *run, size_t i, unsigned port, const c
     if (write_file(server, "myid", text) != 0) {
         return -1;
     }
+    char jar[JAR_PATH_MAX];
+    char silent_log[JAR_PATH_MAX];
+    if (find_jar("zookeeper.jar", jar) != 0) {
+        return complain("no zookeeper.jar");
+    }
+    /* Else it says on its log that it has no log. */
+    const bool is_silent = find_jar("slf4j-nop.jar", silent_log) == 0;
     int error = 0;
     error |= server_arg(server, "java");
     error |= server_arg(server, "-Xmx512m");
     error |= server_arg(server, "-cp");
-    error |= server_arg(server, "%s:%s", jar, silent_log_jar);
+    error |= server_arg(server, "%s%s%s", jar, is_silent ? ":" : "", is_silent ? silent_log : "");
     error |= server_arg(server, "org.apache.zookeeper.server.quorum.QuorumPeerMain");
     error |= server_arg(server, "%s/zoo.cfg", server->directory);
     return error;

@@ -213,18 +213,38 @@ static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix
              (unsigned long long)zoo_client_id(lock->client->zookeeper)->client_id, lock->id);
 }
 
-/* After an answer was lost: the node that was made all the same, or "". */
+/*
+ * After an answer was lost: the node that was made all the same, or "". The server that is asked now
+ * may not know of it yet, and a second one is made; so it is asked once more after that, when it has
+ * seen both: the first one counts then, and the others go. Else a lock would wait for itself.
+ */
 static int find_own(struct lock *lock, const char *prefix)
 {
     struct String_vector children = {0, NULL};
-    int error = zoo_get_children(lock->client->zookeeper, lock->parent, 0, &children);
-    lock->node[0] = '\0';
+    zhandle_t *zookeeper = lock->client->zookeeper;
+    int error = zoo_get_children(zookeeper, lock->parent, 0, &children);
+    const char *first = NULL;
     for (int32_t i = 0; error == ZOK && i < children.count; i++) {
-        if (strncmp(children.data[i], prefix, strlen(prefix)) == 0) {
-            snprintf(lock->node, sizeof(lock->node), "%.90s/%.90s", lock->parent, children.data[i]);
+        const char *each = children.data[i];
+        if (strncmp(each, prefix, strlen(prefix)) == 0 &&
+            (first == NULL || sequence_of(each) < sequence_of(first))) {
+            first = each;
         }
     }
-    if (error == ZOK) {
+    for (int32_t i = 0; error == ZOK && i < children.count; i++) {
+        const char *each = children.data[i];
+        if (each != first && strncmp(each, prefix, strlen(prefix)) == 0) {
+            char path[PATH_SIZE];
+            snprintf(path, sizeof(path), "%.90s/%.90s", lock->parent, each);
+            int gone = zoo_delete(zookeeper, path, -1);
+            error = gone == ZNONODE ? ZOK : gone;
+        }
+    }
+    lock->node[0] = '\0';
+    if (error == ZOK && first != NULL) {
+        snprintf(lock->node, sizeof(lock->node), "%.90s/%.90s", lock->parent, first);
+    }
+    if (children.data != NULL) {
         deallocate_String_vector(&children);
     }
     return error == ZNONODE ? ZOK : error;
@@ -261,6 +281,7 @@ static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
 static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bool *out_alone)
 {
     struct client *client = lock->client;
+    bool answer_lost = false;
     int error = ZNONODE;
     while (now_ns() < until_ns || error == ZNONODE || error == ZNODEEXISTS) {
         char prefix[PREFIX_SIZE];
@@ -270,7 +291,13 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
         lock->session = client->sessions;
         own_prefix(lock, mode, prefix);
         error = try_to_queue(lock, prefix, out_alone);
+        if (error == ZOK && answer_lost) {
+            *out_alone = false;
+            error = find_own(lock, prefix);
+            error = error == ZOK && lock->node[0] == '\0' ? ZCONNECTIONLOSS : error;
+        }
         if (connection_failed(error)) {
+            answer_lost = true;
             do { /* ends: by the time, or a session that expires */
                 await_connection(client, until_ns);
                 error = find_own(lock, prefix);

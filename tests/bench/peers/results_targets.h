@@ -1,0 +1,18 @@
+/*
+ * What Holdfast was to reach beside the others, and whether it did: a table of its own, computed
+ * from what was measured, so that no figure in it is anybody's arithmetic.
+ *
+ * Where two are compared, their repetitions are taken in pairs (the first of the one with the first
+ * of the other, and so on: they were made one shortly after the other); the ratio is the median of
+ * those, and its spread stands behind it. "First" goes by medians and names whoever is ahead, also
+ * those that flush nothing or know no lease: the tables say what they are.
+ */
+#ifndef PEERS_RESULTS_TARGETS_H
+#define PEERS_RESULTS_TARGETS_H
+
+#include "results.h"
+
+/* Prints the targets of those cases in which Holdfast was measured; nothing if there is none. */
+void results_targets(const struct results *results, FILE *out);
+
+#endif
