@@ -322,7 +322,17 @@ static void log_refused(struct peers *peers, const struct wire_reader *reader,
     log_end(&line);
 }
 
-static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+static struct transport_sender sender_of(const struct agent *agent,
+                                         const struct message_agent *from)
+{
+    return (struct transport_sender){
+        .name = hfi_name_hash(from->text, from->length) | 1,
+        .voter = find_voter(agent, from) < agent->host_config.voter_count,
+    };
+}
+
+static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
+                                         const char *remote)
 {
     struct agent *agent = arg;
     struct peers *peers = agent->peers;
@@ -333,7 +343,7 @@ static void on_packet(void *arg, const void *bytes, size_t size, const char *rem
     enum wire_error error = wire_open(&reader, bytes, size, &agent->host_config.cell);
     if (error != WIRE_OK) {
         log_refused(peers, &reader, error, remote);
-        return;
+        return (struct transport_sender){.name = 0};
     }
     while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
         peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
@@ -343,6 +353,7 @@ static void on_packet(void *arg, const void *bytes, size_t size, const char *rem
             driver_received_gossip(agent->driver, &reader.header.from, gossip, gossip_size);
         }
     }
+    return sender_of(agent, &reader.header.from);
 }
 
 static void on_link(void *arg, uint32_t link, bool up)

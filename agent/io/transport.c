@@ -32,17 +32,17 @@
 
 #include "io/clock.h"
 #include "proto/check.h"
+#include "transport_inbox.h"
 #include "transport_link.h"
 #include "transport_setup.h"
 #include "transport_threads.h"
 #include "transport_work.h"
 
 enum {
-    INBOUND_MAX = 2 * TRANSPORT_PEERS_MAX, /* an agent that came back may be there twice */
-    STRANGERS_MAX = 256,                   /* of them that have not greeted */
-    EVENTS_MAX = 64,                       /* taken from epoll at once */
-    WORKS_MAX = 256,                       /* looked at in one dispatch */
+    EVENTS_MAX = 64, /* taken from epoll at once */
+    WORKS_MAX = 256, /* looked at in one dispatch */
     CHECK_MS_DEFAULT = 10000,
+    GUEST_MS_DEFAULT = 60000,
     TEXT_MAX = 160,
 };
 
@@ -95,12 +95,10 @@ struct transport {
     bool checking;
     bool deaf; /* the listener, as reported */
 
-    uint32_t inbound_max;
-    uint32_t inbound_count;
-    uint32_t stranger_count;
-    bool full; /* as reported */
+    int64_t guest_ns;
+    bool full; /* the inbox, as reported */
     int64_t quiet_until_ns;
-    struct transport_link *inbound[INBOUND_MAX];
+    struct transport_inbox inbox;
     uint32_t peer_count;
     struct peer *peers[TRANSPORT_PEERS_MAX];
     struct transport_counts counts;
@@ -213,20 +211,55 @@ static void peer_came(struct peer *peer)
 
 static void inbound_gone(struct transport *transport, struct transport_link *link)
 {
-    struct transport_link *last = transport->inbound[--transport->inbound_count];
-
     tell_broken(transport, link, NULL);
-    transport->stranger_count -= link->greet_by_ns != 0 ? 1 : 0;
-    transport->inbound[link->place] = last;
-    last->place = link->place;
+    transport_inbox_remove(&transport->inbox, link);
     transport->full = false;
     bury(transport, link);
+}
+
+static void tell_full(struct transport *transport)
+{
+    if (!transport->full) {
+        transport->full = true;
+        tell(transport, "inbox_full", transport->listen,
+             "as many connections as there can be: further ones are closed");
+    }
+}
+
+/* A packet came: whether all that are here may stay. */
+static void inbound_heard(struct transport *transport, struct transport_link *link)
+{
+    bool first = !link->known;
+    struct transport_link *rival = NULL;
+
+    link->heard = false;
+    link->heard_ns = clock_boottime_ns();
+    if (first) {
+        link->known = true;
+        rival = transport_inbox_rival(&transport->inbox, link, link->heard_ns);
+    }
+    if (rival != NULL) {
+        bool full = transport->full;
+        transport_link_break(rival, NNG_ETIMEDOUT, NULL);
+        inbound_gone(transport, rival);
+        transport->full = full && rival == link;
+    }
+    if (rival == link) {
+        tell_full(transport);
+    }
 }
 
 /* Draws the consequences of what happened to a link. */
 static void settle(struct transport *transport, struct transport_link *link)
 {
     struct peer *peer = link->owner;
+
+    if (link->heard && link->state != TRANSPORT_LINK_BROKEN) {
+        inbound_heard(transport, link);
+        if (link->state == TRANSPORT_LINK_BROKEN) {
+            return; /* it found no place */
+        }
+    }
 
     if (link->state == TRANSPORT_LINK_BROKEN) {
         if (peer != NULL) {
@@ -239,18 +272,22 @@ static void settle(struct transport *transport, struct transport_link *link)
             peer_came(peer);
         } else {
             link->greet_by_ns = 0;
-            transport->stranger_count--;
+            transport->inbox.strangers--;
+            wake_at(transport, link->heard_ns + transport->guest_ns);
         }
     }
 }
 
-static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+static void on_packet(void *arg, struct transport_link *link, const void *bytes, size_t size)
 {
     struct transport *transport = arg;
+    struct transport_sender sender;
 
     transport->counts.packets_received++;
     transport->counts.bytes_received += size;
-    transport->handler.packet(transport->handler.arg, bytes, size, remote);
+    sender = transport->handler.packet(transport->handler.arg, bytes, size, link->remote);
+    link->heard = link->heard || sender.name != 0;
+    link->sender = link->sender.name == 0 ? sender : link->sender;
 }
 
 /* ---- accepting ---- */
@@ -263,46 +300,41 @@ static void accept_begin(struct transport *transport)
     nng_stream_listener_accept(transport->listener, transport->accept.aio);
 }
 
-/* Makes room for a stranger who may have more to say. */
-static void strangers_thin_out(struct transport *transport)
+/* Closes who has to make room for a newcomer, if somebody has. false: there is none. */
+static bool make_room(struct transport *transport)
 {
-    struct transport_link *oldest = NULL;
+    struct transport_inbox *inbox = &transport->inbox;
+    struct transport_link *victim;
 
-    for (uint32_t i = 0; i < transport->inbound_count; i++) {
-        struct transport_link *link = transport->inbound[i];
-
-        if (link->greet_by_ns != 0 && (oldest == NULL || link->greet_by_ns < oldest->greet_by_ns)) {
-            oldest = link;
-        }
+    if (inbox->count < inbox->max && inbox->strangers < TRANSPORT_STRANGERS_MAX) {
+        return true;
     }
-    transport_link_break(oldest, NNG_ETIMEDOUT,
-                         "it says nothing, and too many others do not either");
-    settle(transport, oldest);
+    victim = transport_inbox_victim(inbox, clock_boottime_ns());
+    if (victim == NULL) {
+        return false;
+    }
+    transport_link_break(
+        victim, NNG_ETIMEDOUT,
+        victim->sender.name == 0 ? "it says nothing, and too many others do not either" : NULL);
+    inbound_gone(transport, victim);
+    return true;
 }
 
 static void inbound_came(struct transport *transport, nng_stream *stream)
 {
     struct transport_link *link;
 
-    if (transport->inbound_count == transport->inbound_max) {
+    if (!make_room(transport)) {
         nng_stream_close(stream);
         nng_stream_free(stream);
-        if (!transport->full) {
-            transport->full = true;
-            tell(transport, "inbox_full", transport->listen,
-                 "as many connections as there can be: further ones are closed");
-        }
+        tell_full(transport);
         return;
-    }
-    if (transport->stranger_count == STRANGERS_MAX) {
-        strangers_thin_out(transport);
     }
     link = transport_link_create(&transport->links, stream, false, transport->secure, NULL);
     if (link != NULL) {
-        link->place = transport->inbound_count;
-        link->greet_by_ns = clock_boottime_ns() + greet_ns;
-        transport->inbound[transport->inbound_count++] = link;
-        transport->stranger_count++;
+        link->heard_ns = clock_boottime_ns();
+        link->greet_by_ns = link->heard_ns + greet_ns;
+        transport_inbox_add(&transport->inbox, link);
         wake_at(transport, link->greet_by_ns);
         settle(transport, link);
     }
@@ -521,19 +553,26 @@ static int64_t peer_due(struct peer *peer, int64_t now_ns)
 
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
+    struct transport_inbox *inbox = &transport->inbox;
     int64_t next_ns = INT64_MAX;
     uint32_t i = 0;
 
-    while (i < transport->inbound_count && transport->stranger_count > 0) {
-        struct transport_link *link = transport->inbound[i];
+    while (i < inbox->count) {
+        struct transport_link *link = inbox->links[i];
+        bool stranger = link->greet_by_ns != 0;
+        int64_t due_ns = stranger ? link->greet_by_ns : link->heard_ns + transport->guest_ns;
 
-        if (link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
-            transport_link_break(link, NNG_ETIMEDOUT, "it said nothing that an agent says in 5 s");
-            settle(transport, link); /* another one is in its place now */
-            continue;
+        if (!stranger && link->known) {
+            i++;
+        } else if (due_ns <= now_ns) {
+            transport_link_break(link, NNG_ETIMEDOUT,
+                                 stranger ? "it said nothing that an agent says in 5 s"
+                                          : "it greeted, and then sent nothing of use");
+            inbound_gone(transport, link); /* another one is in its place now */
+        } else {
+            next_ns = min_ns(next_ns, due_ns);
+            i++;
         }
-        next_ns = link->greet_by_ns != 0 ? min_ns(next_ns, link->greet_by_ns) : next_ns;
-        i++;
     }
     return next_ns;
 }
@@ -739,9 +778,10 @@ struct transport *transport_open(const struct transport_config *config,
     }
     transport->handler = *handler;
     transport->secure = transport_is_tls(config->listen);
-    transport->inbound_max = config->inbound_max != 0 && config->inbound_max < INBOUND_MAX
-                                 ? config->inbound_max
-                                 : INBOUND_MAX;
+    transport->inbox.max = config->inbound_max != 0 && config->inbound_max < TRANSPORT_INBOUND_MAX
+                               ? config->inbound_max
+                               : TRANSPORT_INBOUND_MAX;
+    transport->guest_ns = (config->guest_ms != 0 ? config->guest_ms : GUEST_MS_DEFAULT) * ms_ns;
     transport->check_ns = (config->check_ms != 0 ? config->check_ms : CHECK_MS_DEFAULT) * ms_ns;
     transport->check_at_ns = clock_boottime_ns() + transport->check_ns;
     transport->timer_ns = INT64_MAX;
@@ -788,8 +828,8 @@ void transport_close(struct transport *transport)
     for (uint32_t i = 0; i < transport->peer_count; i++) {
         peer_destroy(transport->peers[i]);
     }
-    for (uint32_t i = 0; i < transport->inbound_count; i++) {
-        transport_link_destroy(transport->inbound[i]);
+    for (uint32_t i = 0; i < transport->inbox.count; i++) {
+        transport_link_destroy(transport->inbox.links[i]);
     }
     nng_aio_free(transport->links.now);
     if (transport->server != NULL) {

@@ -271,7 +271,7 @@ static size_t take_packets(struct transport_link *link, const unsigned char *byt
             *wanted = HEAD_SIZE + packet_size;
             return at;
         }
-        links->packet(links->arg, bytes + at + HEAD_SIZE, packet_size, link->remote);
+        links->packet(links->arg, link, bytes + at + HEAD_SIZE, packet_size);
         at += HEAD_SIZE + packet_size;
     }
     return at;

@@ -42,6 +42,8 @@ enum transport_link_state {
     TRANSPORT_LINK_BROKEN,
 };
 
+struct transport_link;
+
 /* What is the same for all links of a transport. */
 struct transport_links {
     struct transport_works *works;
@@ -49,14 +51,18 @@ struct transport_links {
     size_t packet_max;
     nng_aio *now; /* without a callback: what is done in place, or not at all */
     void *arg;
-    void (*packet)(void *arg, const void *bytes, size_t size, const char *remote);
+    void (*packet)(void *arg, struct transport_link *link, const void *bytes, size_t size);
 };
 
 struct transport_link {
     struct transport_links *links;
     void *owner; /* the caller's, as place and next */
     uint32_t place;
-    int64_t greet_by_ns; /* 0: it has */
+    int64_t greet_by_ns;            /* 0: it has */
+    int64_t heard_ns;               /* the caller's: when it came, or the last packet of use did */
+    bool heard;                     /* one came that heard_ns does not tell yet */
+    bool known;                     /* one came, and that was seen to */
+    struct transport_sender sender; /* the first packet's; name 0: none was of use yet */
     struct transport_link *next;
     nng_stream *stream;
     enum transport_link_state state;

@@ -535,43 +535,165 @@ START_TEST(test_dialled_stranger_is_told)
 }
 END_TEST
 
-/* There is a bound on connections; those that are there stay, and one that ends makes room. */
-START_TEST(test_inbox_full)
+/* A connection that greets and then sends that packet of two bytes; NULL: nothing. */
+static int connect_guest(const struct node *to, const char *packet)
+{
+    char frame[6] = "\0\0\0\2";
+    int fd = connect_raw(to->address);
+
+    ck_assert_int_eq(send(fd, GREETING, 16, MSG_NOSIGNAL), 16);
+    if (packet != NULL) {
+        uint64_t before = to->packets;
+        memcpy(frame + 4, packet, 2);
+        ck_assert_int_eq(send(fd, frame, 6, MSG_NOSIGNAL), 6);
+        PUMP_UNTIL(to->packets > before || told(to, "inbox_full", "") > 0);
+    }
+    return fd;
+}
+
+/* Whether the other end has hung up. */
+static bool is_closed(int fd)
+{
+    char said[64];
+    ssize_t got = recv(fd, said, sizeof said, MSG_DONTWAIT);
+
+    got = got > 0 ? recv(fd, said, sizeof said, MSG_DONTWAIT) : got; /* behind the greeting */
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+static uint32_t closed_count(const int *fds, uint32_t count)
+{
+    uint32_t closed = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        closed += is_closed(fds[i]);
+    }
+    return closed;
+}
+
+static void close_all(const int *fds, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        close(fds[i]);
+    }
+}
+
+static struct node *node_with(uint32_t inbound_max, uint32_t guest_ms)
 {
     char address[ADDRESS_SIZE];
-    struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
-    struct node *a = node_plain();
-    struct node *b;
-    char said[64];
-    int fds[2];
-    int fd;
+    struct transport_config config = {.listen = address,
+                                      .packet_max = PACKET_MAX,
+                                      .inbound_max = inbound_max,
+                                      .guest_ms = guest_ms};
 
-    config.inbound_max = 4;
     free_address("tcp://", address);
-    b = node_open(&config);
-    uint32_t to_b = peer_up(a, b->address); /* one; b's own is another */
-    pump_for(300);
-    for (uint32_t i = 0; i < 2; i++) {
-        fds[i] = connect_raw(b->address);
-        ck_assert_int_eq(send(fds[i], GREETING, 16, MSG_NOSIGNAL), 16);
-    }
-    pump_for(300);
-    for (uint32_t i = 0; i < 5; i++) {
-        fd = connect_raw(b->address);
-        ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
-    }
-    ck_assert_uint_eq(told(b, "inbox_full", ""), 1);
+    return node_open(&config);
+}
+
+/* Hundreds greet and say nothing: agents that are there stay, and others get in. */
+START_TEST(test_silent_guests_make_room)
+{
+    enum { GUESTS = 400 };
+    static int fds[GUESTS];
+    struct node *a = node_plain();
+    struct node *b = node_with(8, 0);
+    uint32_t to_b = peer_up(a, b->address);
+
     ck_assert(send_number(a, to_b, 0, 100));
     PUMP_UNTIL(b->packets == 1);
-    close(fds[0]);
-    pump_for(300);
-    fds[0] = connect_raw(b->address);
-    ck_assert_int_eq(send(fds[0], GREETING "\0\0\0\1x", 21, MSG_NOSIGNAL), 21);
-    PUMP_UNTIL(b->packets == 2);
-    ck_assert_uint_eq(told(b, "inbox_full", ""), 1);
+    for (uint32_t i = 0; i < GUESTS / 2; i++) {
+        fds[i] = connect_guest(b, NULL);
+        pump(1);
+    }
+    int voter = connect_guest(b, "@V");
+    int observer = connect_guest(b, "@o");
+    for (uint32_t i = GUESTS / 2; i < GUESTS; i++) {
+        fds[i] = connect_guest(b, NULL);
+        pump(1);
+    }
+    PUMP_UNTIL(closed_count(fds, GUESTS) >= GUESTS - 8);
+    pump_for(200);
+    ck_assert(!is_closed(voter) && !is_closed(observer));
+    ck_assert(send_number(a, to_b, 3, 100));
+    PUMP_UNTIL(b->packets == 4);
     ck_assert_uint_eq(a->downs[to_b], 0);
-    close(fds[0]);
-    close(fds[1]);
+    ck_assert_uint_eq(told(b, "inbox_full", ""), 0);
+    close_all(fds, GUESTS);
+    close(voter);
+    close(observer);
+    nodes_close();
+}
+END_TEST
+
+/* As many agents as there can be, all of whom just said something: they stay, another one is told
+ * that there is no room; but a voter gets in, and stays. */
+START_TEST(test_inbox_full)
+{
+    enum { AGENTS = 7, MORE = 5 };
+    int fds[AGENTS];
+    int more[MORE];
+    struct node *b = node_with(AGENTS + 1, 0);
+
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        char name[] = {'@', (char)('a' + i), 0};
+        fds[i] = connect_guest(b, name);
+    }
+    for (uint32_t i = 0; i < MORE; i++) {
+        char name[] = {'@', (char)('n' + i), 0};
+        more[i] = connect_guest(b, name);
+        PUMP_UNTIL(is_closed(more[i]));
+    }
+    ck_assert_uint_eq(closed_count(fds, AGENTS), 0);
+    ck_assert_uint_ge(told(b, "inbox_full", ""), 1);
+    int voter = connect_guest(b, "@V");
+    PUMP_UNTIL(b->packets == AGENTS + MORE + 1);
+    pump_for(200);
+    ck_assert(!is_closed(voter));
+    ck_assert_uint_eq(closed_count(fds, AGENTS), 0);
+    close_all(fds, AGENTS);
+    close_all(more, MORE);
+    close(voter);
+    nodes_close();
+}
+END_TEST
+
+/* Who greets and then sends nothing that makes sense is closed after a while; who did stays. */
+START_TEST(test_guests_expire)
+{
+    enum { GUESTS = 300 };
+    static int fds[GUESTS];
+    struct node *b = node_with(0, 500);
+    int agent = connect_guest(b, "@a");
+
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        fds[i] = connect_guest(b, i % 2 == 0 ? NULL : "?!");
+    }
+    PUMP_UNTIL(closed_count(fds, GUESTS) == GUESTS);
+    pump_for(700);
+    ck_assert(!is_closed(agent));
+    ck_assert_uint_gt(told(b, "greeting_refused", "sent nothing of use"), 0);
+    close_all(fds, GUESTS);
+    close(agent);
+    nodes_close();
+}
+END_TEST
+
+/* An agent that came back may be there twice; a third connection of that name takes the place of
+ * the one that was silent for longest. */
+START_TEST(test_namesakes)
+{
+    struct node *b = node_with(0, 0);
+    int fds[3];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(closed_count(fds, i), 0);
+        fds[i] = connect_guest(b, "@a");
+        pump_for(20);
+    }
+    PUMP_UNTIL(is_closed(fds[0]));
+    pump_for(100);
+    ck_assert(!is_closed(fds[1]) && !is_closed(fds[2]));
+    close_all(fds, 3);
     nodes_close();
 }
 END_TEST
@@ -635,11 +757,13 @@ static void stop(int number)
 static struct transport *echoing;
 static uint32_t echo_peer;
 
-static void echo_packet(void *arg, const void *bytes, size_t size, const char *remote)
+static struct transport_sender echo_packet(void *arg, const void *bytes, size_t size,
+                                           const char *remote)
 {
     (void)arg;
     (void)remote;
     (void)transport_send(echoing, echo_peer, bytes, size);
+    return (struct transport_sender){.name = 1};
 }
 
 static void echo_link(void *arg, uint32_t peer, bool up)
@@ -704,7 +828,10 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_strangers_are_told);
     tcase_add_test(tcase, test_strangers_are_not_looked_for);
     tcase_add_loop_test(tcase, test_dialled_stranger_is_told, 0, 3);
+    tcase_add_test(tcase, test_silent_guests_make_room);
     tcase_add_test(tcase, test_inbox_full);
+    tcase_add_test(tcase, test_guests_expire);
+    tcase_add_test(tcase, test_namesakes);
     tcase_add_test(tcase, test_listener_checked);
     tcase_add_test(tcase, test_listener_deaf);
     suite_add_tcase(suite, tcase);

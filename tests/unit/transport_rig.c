@@ -28,7 +28,23 @@ const char *__tsan_default_suppressions(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+/* Two bytes: "?" makes no sense, "@" and a letter say who it is, "@V" a voter. Else each connection
+ * has a name of its own. */
+static struct transport_sender sender_of(const char *bytes, size_t size, const char *remote)
+{
+    uint64_t port = strtoul(strrchr(remote, ':') + 1, NULL, 10);
+
+    if (size == 2 && bytes[0] == '?') {
+        return (struct transport_sender){.name = 0};
+    }
+    if (size == 2 && bytes[0] == '@') {
+        return (struct transport_sender){.name = (uint64_t)bytes[1], .voter = bytes[1] == 'V'};
+    }
+    return (struct transport_sender){.name = 1000 + port};
+}
+
+static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
+                                         const char *remote)
 {
     struct node *node = arg;
     uint64_t number = 0;
@@ -41,6 +57,7 @@ static void on_packet(void *arg, const void *bytes, size_t size, const char *rem
     memcpy(&number, bytes, size < sizeof number ? size : sizeof number);
     node->disorder = node->disorder || number != node->next;
     node->next = number + 1;
+    return sender_of(bytes, size, remote);
 }
 
 static void on_link(void *arg, uint32_t peer, bool up)

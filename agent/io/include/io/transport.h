@@ -13,7 +13,9 @@
  *
  * Who connects has to greet at once, and so has who is dialled (proto/SCHEMA.md): somebody else, or
  * an agent of another version, is refused and told of, one who says nothing is refused after 5 s.
- * A link is there when both have greeted.
+ * A link is there when both have greeted. Of 4,096 connections that others make nobody keeps a
+ * place for nothing: who greets and then sends no packet that makes sense is closed after 60 s, and
+ * before, if there is no room for a newcomer (transport_inbox.h).
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: whoever has no certificate of the cell's
  * CA is refused by the handshake. Names in certificates are not compared with anything: NNG 1.5
@@ -53,6 +55,13 @@ struct transport_config {
     size_t packet_max;    /* larger ones are refused while they arrive: their link is closed */
     uint32_t check_ms;    /* how often the listener is tried; 0: the default, 10 s */
     uint32_t inbound_max; /* connections to the listener at once; 0: the default, 4096 */
+    uint32_t guest_ms;    /* who greeted and then sent nothing of use; 0: the default, 60 s */
+};
+
+/* Who sent a packet, by what it says. */
+struct transport_sender {
+    uint64_t name; /* a hash of the agent's name; 0: it makes no sense, or is not of this cell */
+    bool voter;
 };
 
 /* All on the thread that calls transport_dispatch(). They may call transport_send() and
@@ -60,8 +69,9 @@ struct transport_config {
 struct transport_handler {
     void *arg;
     /* A packet arrived; bytes are the transport's, until this returns. remote: "10.0.0.2:41234",
-     * for the log. */
-    void (*packet)(void *arg, const void *bytes, size_t size, const char *remote);
+     * for the log. The answer decides who keeps his place if there are many. */
+    struct transport_sender (*packet)(void *arg, const void *bytes, size_t size,
+                                      const char *remote);
     /* The link to a peer is there, or gone: what is sent to it now is lost. */
     void (*link)(void *arg, uint32_t peer, bool up);
     /* Something a person should know: who was refused, by TLS (of the listener and each peer once
