@@ -1,55 +1,16 @@
 /* libholdfast: arguments, taking and releasing, waiting, limits, several at once, sequencers. */
-#include "lib_agent.h"
+#include "lib_clients.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define MS INT64_C(1000000)
-#define S INT64_C(1000000000)
-
-static struct agent agent;
-static hf_client *client;
-static hf_client *other;
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * S + now.tv_nsec;
-}
-
-static void sleep_ms(int ms)
-{
-    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS};
-    nanosleep(&nap, NULL);
-}
-
-static hf_client *join(void)
-{
-    hf_client *joined = NULL;
-    struct hf_options options = {.size = sizeof(options), .socket = agent.path};
-    ck_assert_int_eq(hf_connect(&options, &joined), 0);
-    return joined;
-}
 
 static void setup(void)
 {
-    agent_create(&agent, 10 * S);
-    client = join();
-    other = join();
-}
-
-static void teardown(void)
-{
-    hf_disconnect(client);
-    hf_disconnect(other);
-    agent_destroy(&agent);
+    clients_create(10 * S);
 }
 
 static hf_lock *open_lock(hf_client *of, const char *name, uint32_t flags)
@@ -721,7 +682,7 @@ int main(void)
     Suite *suite = suite_create("lib_calls");
     TCase *tests = tcase_create("calls");
     tcase_set_timeout(tests, 60);
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, every_code_has_a_text);
     tcase_add_test(tests, connect_checks_its_arguments);
     tcase_add_test(tests, connect_finds_the_socket_by_the_environment);

@@ -1,52 +1,13 @@
 /* libholdfast: the agent going away and coming back, and what hf_next_event tells. */
-#include "lib_agent.h"
+#include "lib_clients.h"
 
-#include <check.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
-
-#define MS INT64_C(1000000)
-#define S INT64_C(1000000000)
-
-static struct agent agent;
-static hf_client *client;
-static hf_client *other;
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return now.tv_sec * S + now.tv_nsec;
-}
-
-static void sleep_ms(int ms)
-{
-    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS};
-    nanosleep(&nap, NULL);
-}
-
-static hf_client *join(void)
-{
-    hf_client *joined = NULL;
-    struct hf_options options = {.size = sizeof(options), .socket = agent.path};
-    ck_assert_int_eq(hf_connect(&options, &joined), 0);
-    return joined;
-}
 
 static void setup(void)
 {
-    agent_create(&agent, 400 * MS);
-    client = join();
-    other = join();
-}
-
-static void teardown(void)
-{
-    hf_disconnect(client);
-    hf_disconnect(other);
-    agent_destroy(&agent);
+    clients_create(400 * MS);
 }
 
 static hf_lock *open_lock(hf_client *of, const char *name)
@@ -343,7 +304,7 @@ int main(void)
     Suite *suite = suite_create("lib_events");
     TCase *tests = tcase_create("events");
     tcase_set_timeout(tests, 60);
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, holds_survive_a_restart_of_the_agent);
     tcase_add_test(tests, a_forgotten_client_has_lost_its_holds);
     tcase_add_loop_test(tests, a_wait_goes_on_when_the_agent_is_back, 0, 2);

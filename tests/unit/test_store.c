@@ -9,23 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/store.h"
-
-static char folder[64];
-static char path[96];
-static char error[STORE_ERROR_MAX];
-static struct store_identity identity;
-static struct store_meta meta;
-
-static void setup(void)
-{
-    snprintf(folder, sizeof(folder), "/tmp/holdfast-store.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof(path), "%s/holdfast.db", folder);
-    message_agent_set(&identity.cell, "prod", 4);
-    message_agent_set(&identity.agent, "host-a", 6);
-    error[0] = 0;
-}
+#include "store_fixture.h"
 
 static void teardown(void)
 {
@@ -36,13 +20,6 @@ static void teardown(void)
         unlink(name);
     }
     ck_assert_int_eq(rmdir(folder), 0);
-}
-
-static struct store *open_store(void)
-{
-    struct store *store = store_open(path, &identity, &meta, error);
-    ck_assert_msg(store != NULL, "%s", error);
-    return store;
 }
 
 static void refused(const char *expected)

@@ -1,0 +1,37 @@
+/*
+ * A store in a folder of its own, for the tests of one: each program has these variables for itself.
+ */
+#ifndef STORE_FIXTURE_H
+#define STORE_FIXTURE_H
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/store.h"
+
+static char folder[64];
+static char path[96]; /* of its file */
+static char error[STORE_ERROR_MAX];
+static struct store_identity identity;
+static struct store_meta meta;
+
+/* Makes the folder. Each program's own teardown() says what may be left in it. */
+static void setup(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/holdfast-store.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/holdfast.db", folder);
+    message_agent_set(&identity.cell, "prod", 4);
+    message_agent_set(&identity.agent, "host-a", 6);
+    error[0] = 0;
+}
+
+static struct store *open_store(void)
+{
+    struct store *store = store_open(path, &identity, &meta, error);
+    ck_assert_msg(store != NULL, "%s", error);
+    return store;
+}
+
+#endif
