@@ -291,20 +291,11 @@ static _Noreturn void become_daemon(const char *program, const char *directory, 
     _exit(127);
 }
 
-/* Prints what the agent logged last, so that a failed start explains itself. */
 static void show_log(const struct agent *agent)
 {
     char path[AGENT_PATH_MAX + 16];
-    char line[512];
     snprintf(path, sizeof(path), "%s/agent.log", agent->directory);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return;
-    }
-    for (int lines = 0; lines < 20 && fgets(line, sizeof(line), file) != NULL; lines++) {
-        fprintf(stderr, "  %s", line);
-    }
-    fclose(file);
+    log_show_end("holdfastd", path);
 }
 
 /* Connects once to see that the agent answers. */

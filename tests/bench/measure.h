@@ -113,6 +113,9 @@ int measure_in_turns(struct contender contenders[2], struct effort effort) MUST_
  * thread. */
 int complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* The last lines of a program's log on stderr, so that its failure explains itself. */
+void log_show_end(const char *program, const char *path);
+
 /* SIGINT and SIGTERM end the run at the next round, so that agents are stopped and files
  * removed. */
 int catch_interrupts(void) MUST_CHECK;

@@ -127,23 +127,11 @@ int server_launch(struct server *server)
     return 0;
 }
 
-/* The last lines of its log, so that a failure explains itself. */
 static void show_log(const struct server *server)
 {
     char path[SERVER_PATH_MAX + 16];
-    char text[1600];
     snprintf(path, sizeof(path), "%s/server.log", server->directory);
-    FILE *log = fopen(path, "re");
-    if (log == NULL) {
-        return;
-    }
-    if (fseek(log, -(long)sizeof(text) + 1, SEEK_END) != 0) {
-        rewind(log);
-    }
-    size_t size = fread(text, 1, sizeof(text) - 1, log);
-    text[size] = '\0';
-    fclose(log);
-    fprintf(stderr, "---- %s says:\n%s----\n", server->text, text);
+    log_show_end(server->text, path);
 }
 
 int server_run(struct server *server)
