@@ -32,13 +32,6 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-static void all_go_on(uint64_t holds)
-{
-    for (unsigned host = 0; host < cell.hosts; host++) {
-        crowd_await_progress(&crowd, host, holds);
-    }
-}
-
 START_TEST(the_coordinator_is_killed_under_load)
 {
     for (int round = 0; round < 2; round++) {
@@ -47,7 +40,7 @@ START_TEST(the_coordinator_is_killed_under_load)
         crowd_await_progress(&crowd, (victim + 1) % cell.hosts, 20);
         crowd_await_progress(&crowd, (victim + 2) % cell.hosts, 20);
         agent_start(&cell.agents[victim]);
-        all_go_on(10);
+        crowd_await_all(&crowd, 10);
     }
     crowd_finish(&crowd, "coordinator killed");
 }
@@ -60,7 +53,7 @@ START_TEST(a_voter_is_away_for_long)
     crowd_await_progress(&crowd, 0, 20);
     crowd_await_progress(&crowd, 2, 20);
     agent_start(&cell.agents[1]);
-    all_go_on(20);
+    crowd_await_all(&crowd, 20);
     crowd_finish(&crowd, "voter away");
 }
 END_TEST
@@ -72,7 +65,7 @@ START_TEST(all_are_killed_at_once)
         sleep_ms(round * 1200); /* within the lease, within the grace period, beyond */
         cell_launch(&cell);
         cell_await(&cell);
-        all_go_on(10);
+        crowd_await_all(&crowd, 10);
     }
     crowd_finish(&crowd, "all killed");
 }
@@ -85,7 +78,7 @@ START_TEST(an_agent_stands_still_beyond_its_lease)
         sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 700);
         crowd_await_progress(&crowd, (victim + 1) % cell.hosts, 10);
         cell_continue(&cell, victim);
-        all_go_on(10);
+        crowd_await_all(&crowd, 10);
     }
     crowd_finish(&crowd, "agent stopped");
 }
@@ -106,7 +99,7 @@ START_TEST(a_whole_host_stands_still)
     }
     sleep_ms(50);
     cell_continue(&cell, 2);
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
     crowd_finish(&crowd, "host stopped");
 }
 END_TEST
@@ -122,7 +115,7 @@ START_TEST(an_observers_host_dies)
     }
     network_heal(&cell.network);
     agent_start(&cell.agents[OBSERVER]);
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
     crowd_finish(&crowd, "observer's host died");
 }
 END_TEST
@@ -134,7 +127,7 @@ START_TEST(workers_die_holding)
         sleep_ms(20 + (int64_t)crowd_draw(&random, 50));
         crowd_replace(&crowd, (unsigned)crowd_draw(&random, crowd.count));
     }
-    all_go_on(5);
+    crowd_await_all(&crowd, 5);
     crowd_finish(&crowd, "workers killed");
 }
 END_TEST

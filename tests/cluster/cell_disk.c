@@ -40,13 +40,6 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-static void all_go_on(uint64_t holds)
-{
-    for (unsigned host = 0; host < cell.hosts; host++) {
-        crowd_await_progress(&crowd, host, holds);
-    }
-}
-
 /* Runs a shell command in the victim's folder `state`; it must go well. */
 static void in_state(const char *words)
 {
@@ -84,12 +77,12 @@ static void start_over(void)
     ck_assert_int_eq(rejoin("--yes"), 0);
     agent_start(&cell.agents[VICTIM]);
     cell_await_logged(&cell, VICTIM, "event=voter_votes number=1");
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
     agent_kill(&cell.agents[0]);
     crowd_await_progress(&crowd, 1, 10);
     crowd_await_progress(&crowd, 2, 10);
     agent_start(&cell.agents[0]);
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
 }
 
 /* It runs and serves its host, and does not vote. */
@@ -97,7 +90,7 @@ static void is_refused(const char *why)
 {
     cell_await_logged(&cell, VICTIM, "event=voter_refused");
     cell_await_logged(&cell, VICTIM, why);
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
     agent_kill(&cell.agents[0]); /* one voter is no majority */
     sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 500);
     uint64_t before = crowd_holds(&crowd, 2);
@@ -105,7 +98,7 @@ static void is_refused(const char *why)
     uint64_t after = crowd_holds(&crowd, 2);
     REQUIRE(after == before, "%llu holds without a majority", (unsigned long long)(after - before));
     agent_start(&cell.agents[0]);
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
 }
 
 START_TEST(the_disk_is_full)
@@ -124,7 +117,7 @@ START_TEST(the_disk_is_full)
     crowd_await_progress(&crowd, 2, 10);
     in_state("rm ballast");
     agent_start(agent);
-    all_go_on(10);
+    crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(agent, "event=voter_refused"));
     agent_kill(&cell.agents[0]); /* it votes again: nothing was forgotten */
     crowd_await_progress(&crowd, 1, 10);
@@ -149,7 +142,7 @@ START_TEST(the_store_is_an_old_copy)
     agent_kill(&cell.agents[VICTIM]);
     in_state("mkdir ../copy && cp -p holdfast.db* ../copy");
     agent_start(&cell.agents[VICTIM]);
-    all_go_on(40);
+    crowd_await_all(&crowd, 40);
     agent_kill(&cell.agents[VICTIM]);
     in_state("rm holdfast.db* && cp -p ../copy/* . && rm -r ../copy");
     agent_start(&cell.agents[VICTIM]);

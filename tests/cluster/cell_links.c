@@ -28,19 +28,10 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-static void go_on(unsigned but, uint64_t holds)
-{
-    for (unsigned host = 0; host < cell.hosts; host++) {
-        if (host != but) {
-            crowd_await_progress(&crowd, host, holds);
-        }
-    }
-}
-
 static void heal(void)
 {
     network_heal(&cell.network);
-    go_on(cell.hosts, 10);
+    crowd_await_all(&crowd, 10);
 }
 
 START_TEST(a_host_is_cut_off)
@@ -48,7 +39,7 @@ START_TEST(a_host_is_cut_off)
     for (unsigned host = 0; host < cell.hosts; host++) {
         network_isolate(&cell.network, host);
         sleep_ms(CUT_MS);
-        go_on(host, 10);
+        crowd_await_others(&crowd, host, 10);
         heal();
     }
     crowd_finish(&crowd, "cut off");
@@ -72,7 +63,7 @@ START_TEST(a_host_is_heard_and_hears_nothing)
         network_cut(&cell.network, 2, host);
         network_cut(&cell.network, 1 - host, host);
         sleep_ms(CUT_MS);
-        go_on(host, 10);
+        crowd_await_others(&crowd, host, 10);
         heal();
     }
     crowd_finish(&crowd, "hears nothing");
@@ -85,7 +76,7 @@ START_TEST(a_host_hears_and_is_not_heard)
         network_cut(&cell.network, host, 2);
         network_cut(&cell.network, host, 1 - host);
         sleep_ms(CUT_MS);
-        go_on(host, 10);
+        crowd_await_others(&crowd, host, 10);
         heal();
     }
     crowd_finish(&crowd, "not heard");
@@ -98,11 +89,11 @@ START_TEST(two_hosts_do_not_reach_each_other)
     network_cut(&cell.network, 0, 1);
     network_cut(&cell.network, 1, 0);
     sleep_ms(CUT_MS);
-    go_on(cell.hosts, 10);
+    crowd_await_all(&crowd, 10);
     heal();
     network_cut(&cell.network, 2, 0); /* one way only */
     sleep_ms(CUT_MS);
-    go_on(cell.hosts, 10);
+    crowd_await_all(&crowd, 10);
     heal();
     crowd_finish(&crowd, "two of three apart");
 }
@@ -122,7 +113,7 @@ START_TEST(links_lose_packets)
     network_lose_everywhere(&cell.network, 20);
     sleep_ms(6000);
     network_lose_everywhere(&cell.network, 5);
-    go_on(cell.hosts, 10);
+    crowd_await_all(&crowd, 10);
     heal();
     crowd_finish(&crowd, "lossy");
 }
@@ -131,9 +122,9 @@ END_TEST
 START_TEST(links_are_slow)
 {
     network_delay(&cell.network, 30);
-    go_on(cell.hosts, 10);
+    crowd_await_all(&crowd, 10);
     network_delay(&cell.network, 120);
-    go_on(cell.hosts, 5);
+    crowd_await_all(&crowd, 5);
     sleep_ms(2000);
     heal();
     crowd_finish(&crowd, "slow");

@@ -196,9 +196,7 @@ void crowd_start(struct crowd *crowd, struct cell *cell, const struct crowd_plan
             start_worker(crowd, crowd->count++);
         }
     }
-    for (unsigned host = 0; host < cell->hosts; host++) {
-        crowd_await_progress(crowd, host, 1);
-    }
+    crowd_await_all(crowd, 1);
 }
 
 void crowd_replace(struct crowd *crowd, unsigned worker)
@@ -234,6 +232,20 @@ void crowd_await_progress(struct crowd *crowd, unsigned host, uint64_t holds)
                 (unsigned long long)holds);
         sleep_ms(5);
     }
+}
+
+void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds)
+{
+    for (unsigned host = 0; host < crowd->cell->hosts; host++) {
+        if (host != but) {
+            crowd_await_progress(crowd, host, holds);
+        }
+    }
+}
+
+void crowd_await_all(struct crowd *crowd, uint64_t holds)
+{
+    crowd_await_others(crowd, crowd->cell->hosts, holds);
 }
 
 void crowd_finish(struct crowd *crowd, const char *what)

@@ -49,6 +49,9 @@ void crowd_replace(struct crowd *crowd, unsigned worker);
 
 /* Waits until a host's workers have had so many holds more (all together). */
 void crowd_await_progress(struct crowd *crowd, unsigned host, uint64_t holds);
+/* The same for one host after the other, all of the cell's, or all but one. */
+void crowd_await_all(struct crowd *crowd, uint64_t holds);
+void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
 /* How many they had. */
 uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
 
