@@ -1,8 +1,8 @@
 /*
  * The barrier between a bench and its worker processes: one phase number in shared memory.
  *
- * A worker that is ready counts itself as arrived and sleeps on the phase; when all have arrived the
- * bench advances the phase and wakes them. The bench waits for arrivals by looking every half
+ * A worker that is ready counts itself as arrived and sleeps on the phase; when all have arrived
+ * the bench advances the phase and wakes them. The bench waits for arrivals by looking every half
  * millisecond, which costs nothing while it measures and lets it notice a worker that died.
  */
 #ifndef BENCH_BARRIER_H

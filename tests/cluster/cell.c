@@ -1,9 +1,9 @@
 /* See cell.h: agents on hosts, their configuration, and what is done to a whole agent. */
 #include "cell.h"
 
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,9 +2,9 @@
  * Three real agents on this machine's loopback, one cell: the same lock excludes across hosts, its
  * tokens rise, who waits on another host is served, and a minority's death stops nobody.
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

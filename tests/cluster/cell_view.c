@@ -2,9 +2,9 @@
  * What people see of a cell, on every host of it, an observer's too: who holds and who waits
  * elsewhere, who coordinates, changes as they come, which voters are down.
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

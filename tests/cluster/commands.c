@@ -2,9 +2,9 @@
  * The command, end to end against a real agent: every exit code of the contract, signals passed on,
  * the child ended when the hold is lost, the shapes of --json.
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <fcntl.h>
 #include <signal.h>

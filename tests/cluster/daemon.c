@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "agent_process.h"
 #include "holdfast/holdfast.h"
 #include "io/store.h"
@@ -304,9 +305,5 @@ int main(void)
     tcase_add_test(ends, too_late_is_a_new_session);
     tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);
     suite_add_tcase(suite, ends);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

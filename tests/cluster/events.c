@@ -2,9 +2,9 @@
  * Events come on the descriptor, without polling: granted, changed, lost; each once. Sequencers.
  * (JEOPARDY and SAFE: restart.c; LOST by a limit: limits.c.)
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <stdlib.h>
 #include <string.h>

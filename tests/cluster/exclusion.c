@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "../suite_main.h"
+
 enum {
     WORKERS = 6,
     NAMES = 3000,
@@ -321,14 +323,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("exclusion");
     TCase *tests = tcase_create("under kills");
     tcase_set_timeout(tests, test_is_deep() ? 300 : 150);
     tcase_add_test(tests, never_two_holders);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_main("exclusion", tests);
 }

@@ -8,6 +8,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "../suite_main.h"
+
 enum { LOCKS = 20, CLIENTS = 6, HANDLES = 40, BLOCKS = 2 };
 
 static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
@@ -172,7 +174,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("full_tables");
     TCase *tests = tcase_create("full");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 90);
@@ -180,10 +181,5 @@ int main(void)
     tcase_add_test(tests, handles_full);
     tcase_add_test(tests, clients_full);
     tcase_add_test(tests, blocks_full);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_main("full_tables", tests);
 }

@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "agent_process.h"
 #include "holdfast/holdfast.h"
 #include "proto/frame.h"
@@ -409,9 +410,5 @@ int main(void)
     tcase_add_test(attacks, a_client_that_does_not_read);
     tcase_add_test(attacks, a_truncated_region);
     suite_add_tcase(suite, attacks);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

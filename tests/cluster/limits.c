@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "../suite_main.h"
+
 static struct agent_process agent;
 static struct actor holder;
 static struct actor waiter;
@@ -171,7 +173,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("limits");
     TCase *tests = tcase_create("holds that end");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 90);
@@ -182,10 +183,5 @@ int main(void)
     tcase_add_test(tests, lease_ends_without_an_agent);
     tcase_add_test(tests, break_takes_the_hold_and_closes_the_lock);
     tcase_add_test(tests, break_now_passes_on_at_once);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_main("limits", tests);
 }

@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "../suite_main.h"
+
 static struct agent_process agent;
 static struct actor holder;
 static struct actor waiter;
@@ -163,7 +165,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lock_delay");
     TCase *tests = tcase_create("lock-delay");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 90);
@@ -176,10 +177,5 @@ int main(void)
     tcase_add_test(tests, no_lock_delay_passes_on_at_a_death);
     tcase_add_test(tests, lock_stays_closed_over_a_restart);
     tcase_add_test(tests, exec_ends_the_hold_as_a_death_does);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_main("lock_delay", tests);
 }

@@ -6,9 +6,9 @@
  * only ever tries, which must not get the lock while anybody waits. Waiters join one by one, each
  * after the one before was seen in the queue; others try all the time.
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 enum { HOLDERS = 50, WAITERS = 50, LOCKS = 50, TTL_MS = 5000 };
 
 static struct agent_process agent;
@@ -273,7 +275,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("restart");
     TCase *tests = tcase_create("agent killed");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 150);
@@ -284,10 +285,5 @@ int main(void)
     tcase_add_test(tests, stopped_agent_keeps_every_hold);
     tcase_add_test(tests, holder_that_died_without_an_agent);
     tcase_add_test(tests, old_copy_of_the_store_does_not_go_on_with_the_session);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_main("restart", tests);
 }

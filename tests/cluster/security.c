@@ -2,9 +2,9 @@
  * Who may what: namespaces with users, groups and admins. A client sees, opens and breaks only what
  * it may. As root, who can become somebody else; else these tests have nobody to be.
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  * The traps of docs/ARCHITECTURE.md that can be met on one host, each a test of its name: what went
  * wrong elsewhere, and does not here. (Those of several hosts are the simulator's.)
  */
+#include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
-#include "suite_main.h"
 
 #include <fcntl.h>
 #include <signal.h>

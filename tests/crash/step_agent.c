@@ -26,6 +26,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "../suite_main.h"
+
 enum { LANES = 2, POINTS = 240, LOCK_DELAY_MS = 30 };
 
 /* An agent that is stepped renews nothing, for as long as that takes: seconds, and a minute on a
@@ -406,9 +408,5 @@ int main(int argc, char **argv)
         }
     }
     suite_add_tcase(suite, every);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -33,6 +33,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "../suite_main.h"
+
 enum { WORKERS = 6, SHORT_DELAY_MS = 20, DEFAULT_DELAY_MS = 1000, DEFAULT_DELAY_POINTS = 4 };
 
 static struct agent_process agent;
@@ -399,9 +401,5 @@ int main(int argc, char **argv)
         tcase_add_loop_test(every, client_killed_with_the_default_lock_delay, 0, 1);
     }
     suite_add_tcase(suite, every);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "cli_run.h"
 
 static const struct {
@@ -485,8 +486,6 @@ int main(void)
 {
     Suite *suite = suite_create("cli_lock");
     TCase *lock = tcase_create("lock");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(lock, 60);
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
@@ -515,9 +514,5 @@ int main(void)
     tcase_add_test(lock, test_terminal_stop_without_shell);
     tcase_add_test(lock, test_terminal_stop_and_continue);
     suite_add_tcase(suite, lock);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

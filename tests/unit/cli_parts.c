@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "json.h"
 #include "options.h"
 #include "text.h"
@@ -234,8 +235,6 @@ int main(void)
 {
     Suite *suite = suite_create("cli_parts");
     TCase *parts = tcase_create("parts");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(parts, test_duration_good, 0,
                         sizeof(good_durations) / sizeof(good_durations[0]));
@@ -249,9 +248,5 @@ int main(void)
     tcase_add_test(parts, test_text_clean);
     tcase_add_test(parts, test_exit_codes);
     suite_add_tcase(suite, parts);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

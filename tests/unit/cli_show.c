@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "cli_run.h"
 
 static const struct {
@@ -276,8 +277,6 @@ int main(void)
 {
     Suite *suite = suite_create("cli_show");
     TCase *show = tcase_create("show");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(show, 60);
     tcase_add_loop_test(show, test_usage, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
@@ -293,9 +292,5 @@ int main(void)
     tcase_add_test(show, test_watch_outlives_agent);
     tcase_add_test(show, test_watch_closed_output);
     suite_add_tcase(suite, show);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

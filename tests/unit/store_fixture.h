@@ -1,5 +1,6 @@
 /*
- * A store in a folder of its own, for the tests of one: each program has these variables for itself.
+ * A store in a folder of its own, for the tests of one. Each program has these variables for
+ * itself.
  */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 /* What the acceptor of node 0 did with one message of voter 1. */
@@ -283,7 +284,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("acceptor");
     TCase *tests = tcase_create("acceptor");
     tcase_add_test(tests, promises_once_and_names_the_higher);
     tcase_add_test(tests, reads_what_it_accepted);
@@ -293,10 +293,5 @@ int main(void)
     tcase_add_test(tests, strangers_and_rubbish);
     tcase_add_test(tests, random_bytes);
     tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("acceptor", tests);
 }

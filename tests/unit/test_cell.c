@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/renewal.h"
 #include "hot_assert.h"
 #include "quorum_cell.h"
@@ -495,16 +496,10 @@ int main(void)
 {
     const char *deep = getenv("HOLDFAST_TEST_SEEDS");
     int seeds = deep != NULL ? atoi(deep) : 6;
-    Suite *suite = suite_create("cell");
     TCase *tests = tcase_create("chaos");
     tcase_add_loop_test(tests, one_voter, 0, seeds);
     tcase_add_loop_test(tests, three_voters, 0, seeds);
     tcase_add_loop_test(tests, five_voters, 0, seeds);
     tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("cell", tests);
 }

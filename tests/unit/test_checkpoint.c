@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 enum { NAMES_USED = 100, PARTITION = 7 };
@@ -496,7 +497,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("checkpoint");
     TCase *tests = tcase_create("checkpoint");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, idle_names_go_and_their_tokens_do_not_come_again);
@@ -512,10 +512,5 @@ int main(void)
     tcase_add_test(tests, checkpoint_that_comes_late_takes_nothing);
     tcase_add_loop_test(tests, tokens_rise_through_it_all, 0, 6);
     tcase_set_timeout(tests, 300);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("checkpoint", tests);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "io/commit.h"
 
 enum { WAIT_MS = 20000 };
@@ -161,9 +162,5 @@ int main(void)
     tcase_add_test(thread, a_failed_batch_says_why);
     tcase_add_test(thread, closing_waits_for_the_batch);
     suite_add_tcase(suite, thread);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

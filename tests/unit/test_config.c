@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "config.h"
 
 static char folder[] = "/tmp/holdfast-config-XXXXXX";
@@ -384,9 +385,5 @@ int main(void)
     tcase_add_test(files, nobody_else_unless_named);
     tcase_add_test(files, dev);
     suite_add_tcase(suite, files);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "driver.h"
 
 /* ---- the disk, and what happened ---- */
@@ -516,9 +517,5 @@ int main(void)
     tcase_add_test(order, renewals_go_on);
     tcase_add_test(order, a_lost_session_is_followed_by_a_durable_new_one);
     suite_add_tcase(suite, order);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

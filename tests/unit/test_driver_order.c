@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "driver.h"
 
 static struct driver *driver;
@@ -663,9 +664,5 @@ int main(void)
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
     tcase_add_test(order, an_observer_has_no_vote);
     suite_add_tcase(suite, order);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 static unsigned char packet[HFI_FRAME_MAX];
 static unsigned char other[2 * HFI_FRAME_MAX];
 static struct hfi_frame frame;
@@ -689,8 +691,6 @@ int main(void)
 {
     Suite *suite = suite_create("frame");
     TCase *tcase = tcase_create("frame");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_golden, 0, (int)(sizeof golden / sizeof golden[0]));
@@ -708,9 +708,5 @@ int main(void)
     tcase_add_test(tcase, test_request_of_refused);
     tcase_add_test(tcase, test_encoder_refuses);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/gossip.h"
 #include "holdfast/holdfast.h"
 #include "hot_assert.h"
@@ -760,7 +761,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gossip");
     TCase *tests = tcase_create("gossip");
     tcase_set_timeout(tests, 240);
     tcase_add_loop_test(tests, test_within_a_second, 0, 2);
@@ -778,10 +778,5 @@ int main(void)
     tcase_add_test(tests, test_older_is_no_change);
     tcase_add_test(tests, test_alone);
     tcase_add_test(tests, test_authors_defend_their_own);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("gossip", tests);
 }

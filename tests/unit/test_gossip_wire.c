@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "gossip_samples.h"
 #include "holdfast/holdfast.h"
 
@@ -200,7 +201,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gossip_wire");
     TCase *tests = tcase_create("gossip_wire");
     tcase_add_test(tests, test_items_come_back);
     tcase_add_test(tests, test_digests_and_hashes_come_back);
@@ -208,10 +208,5 @@ int main(void)
     tcase_add_test(tests, test_refused);
     tcase_add_test(tests, test_not_written);
     tcase_add_test(tests, test_full);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("gossip_wire", tests);
 }

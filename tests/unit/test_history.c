@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
+
 enum { CAPACITY = 4096, LOCK = 7, OTHER_LOCK = 8 };
 
 static struct history *history;
@@ -573,9 +575,5 @@ int main(void)
         tcase_add_checked_fixture(cases[i], set_up, tear_down);
         suite_add_tcase(suite, cases[i]);
     }
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "host_rig.h"
 
 static struct rig *rig;
@@ -434,7 +435,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("host");
     TCase *tests = tcase_create("host");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, an_open_is_answered_with_the_grant);
@@ -458,10 +458,5 @@ int main(void)
     tcase_add_test(tests, changes_are_told_once_for_many);
     tcase_add_test(tests, status_counts);
     tcase_add_test(tests, a_frame_of_an_agent_ends_the_connection);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_main("host", tests);
 }

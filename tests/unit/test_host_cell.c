@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "../suite_main.h"
 #include "core/quorum.h"
 
 /* ---- what clients do ---- */
@@ -637,9 +638,5 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(make_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(make_suite());
 }

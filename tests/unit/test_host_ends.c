@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "host_rig.h"
 
 static struct rig *rig;
@@ -368,7 +369,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("host_ends");
     TCase *tests = tcase_create("host_ends");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_death_closes_the_lock_for_its_delay);
@@ -388,10 +388,5 @@ int main(void)
     tcase_add_test(tests, who_died_meanwhile_is_closed_behind);
     tcase_add_test(tests, an_adopted_grant_begins_at_its_range);
     tcase_add_test(tests, a_resumed_handle_has_one_seat);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_main("host_ends", tests);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/gossip.h"
 #include "host_rig.h"
 
@@ -363,7 +364,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("host_gossip");
     TCase *tests = tcase_create("host_gossip");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
@@ -375,10 +375,5 @@ int main(void)
     tcase_add_test(tests, what_is_held_here_is_told);
     tcase_add_test(tests, a_name_that_goes_is_told);
     tcase_add_test(tests, watchers_are_told_of_other_hosts);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("host_gossip", tests);
 }

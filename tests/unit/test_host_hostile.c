@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../suite_main.h"
 #include "host_rig.h"
 
 enum { ROUNDS = 400, STEP_LIMIT_MS = 200 };
@@ -151,14 +152,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("host_hostile");
     TCase *tests = tcase_create("host_hostile");
     tcase_set_timeout(tests, 100);
     tcase_add_test(tests, nothing_in_a_region_harms_the_host);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_main("host_hostile", tests);
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "../suite_main.h"
+
 #define S INT64_C(1000000000)
 
 static struct agent agent;
@@ -137,7 +139,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lib_agent");
     TCase *tests = tcase_create("agent");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
@@ -146,10 +147,5 @@ int main(void)
     tcase_add_loop_test(tests, a_region_or_slot_that_is_none_is_refused, 0, 2);
     tcase_add_test(tests, a_silent_agent_is_given_up);
     tcase_add_test(tests, words_out_of_turn_end_the_connection_only);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("lib_agent", tests);
 }

@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
+
 static void setup(void)
 {
     clients_create(10 * S);
@@ -679,7 +681,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lib_calls");
     TCase *tests = tcase_create("calls");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
@@ -708,10 +709,5 @@ int main(void)
     tcase_add_test(tests, sequencers);
     tcase_add_test(tests, closing_releases_and_tells_the_agent);
     tcase_add_test(tests, listing_goes_through_its_pages);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("lib_calls", tests);
 }

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 static void setup(void)
 {
     clients_create(400 * MS);
@@ -301,7 +303,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lib_events");
     TCase *tests = tcase_create("events");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
@@ -316,10 +317,5 @@ int main(void)
     tcase_add_test(tests, granted_is_told_of_a_wait);
     tcase_add_test(tests, changes_are_told_and_survive_a_restart);
     tcase_add_test(tests, too_many_changes_become_one);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("lib_events", tests);
 }

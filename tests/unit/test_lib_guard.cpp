@@ -4,6 +4,8 @@
 #include <check.h>
 #include <string>
 
+#include "../suite_main.h"
+
 extern "C" {
 struct agent;
 struct agent *agent_new(int64_t ttl_ns);
@@ -95,15 +97,9 @@ END_TEST
 
 int main()
 {
-    Suite *suite = suite_create("lib_guard");
     TCase *tests = tcase_create("guard");
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, hold_ends_with_its_scope);
     tcase_add_test(tests, failures_are_exceptions);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("lib_guard", tests);
 }

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../suite_main.h"
+
 enum { THREADS = 7, ROUNDS = 4000, TOKENS = 1 << 20 };
 
 static const int64_t MS = 1000000;
@@ -304,9 +306,5 @@ int main(void)
     tcase_add_test(cases, one_of_two_releases_ends_the_hold);
     tcase_add_test(cases, more_threads_than_lanes);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

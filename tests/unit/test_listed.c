@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 enum { MANY = HFI_FRAME_PARTIES_MAX + 6 };
 
 static unsigned char page[HFI_FRAME_MAX];
@@ -259,8 +261,6 @@ int main(void)
 {
     Suite *suite = suite_create("listed");
     TCase *tcase = tcase_create("listed");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tcase, test_read_back);
     tcase_add_test(tcase, test_skip_parties);
@@ -271,9 +271,5 @@ int main(void)
     tcase_add_test(tcase, test_made_to_fit);
     tcase_add_test(tcase, test_changed_packet);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "../suite_main.h"
 #include "proto/lockword.h"
 
 void sim_point(void);
@@ -108,13 +109,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lockqueue");
     TCase *tests = tcase_create("order");
     tcase_add_test(tests, who_joins_during_a_scan_is_not_served_before_the_one_before_him);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("lockqueue", tests);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "log.h"
 
 static int ends[2];
@@ -150,9 +151,5 @@ int main(void)
     tcase_add_test(lines, a_time_stands_before_it_if_asked_for);
     tcase_add_test(lines, a_full_pipe_costs_lines_not_time);
     suite_add_tcase(suite, lines);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

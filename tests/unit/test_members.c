@@ -2,6 +2,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static struct cell *cell;
@@ -494,7 +495,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("members");
     TCase *tests = tcase_create("members");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, record_is_made_when_all_are_there);
@@ -515,10 +515,5 @@ int main(void)
     tcase_add_test(tests, renewal_without_rules_is_refused);
     tcase_add_test(tests, idle_cell_writes_nothing);
     tcase_set_timeout(tests, 300);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("members", tests);
 }

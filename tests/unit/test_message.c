@@ -2,6 +2,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/quorum.h"
 
 static struct message blank(enum message_kind kind)
@@ -401,7 +402,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("message");
     TCase *tests = tcase_create("message");
     tcase_add_test(tests, what_differs_is_spelled_out);
     tcase_add_test(tests, acquire_fields);
@@ -411,10 +411,5 @@ int main(void)
     tcase_add_test(tests, fields_for_hosts);
     tcase_add_test(tests, envelopes);
     tcase_add_test(tests, address_is_terminated);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("message", tests);
 }

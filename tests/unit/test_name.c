@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 static const struct {
     const char *bytes;
     size_t size;
@@ -97,16 +99,10 @@ int main(void)
 {
     Suite *suite = suite_create("name");
     TCase *tcase = tcase_create("name");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tcase, test_names, 0, (int)(sizeof names / sizeof names[0]));
     tcase_add_test(tcase, test_name_length);
     tcase_add_test(tcase, test_labels);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/names.h"
 
 static struct names *make(uint32_t count_max, void **memory)
@@ -197,7 +198,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("names");
     TCase *tests = tcase_create("names");
     tcase_add_test(tests, found_until_dropped);
     tcase_add_test(tests, more_or_fewer_than_expected);
@@ -207,10 +207,5 @@ int main(void)
     tcase_add_test(tests, costs_what_the_design_gives);
     tcase_add_test(tests, partition_never_changes);
     tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("names", tests);
 }

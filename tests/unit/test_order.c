@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/order.h"
 #include "hot_assert.h"
 
@@ -82,14 +83,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("order");
     TCase *tests = tcase_create("order");
     tcase_add_test(tests, test_against_all);
     tcase_add_test(tests, test_bytes);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("order", tests);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "compare.h"
 #include "load.h"
 #include "results.h"
@@ -440,9 +441,5 @@ int main(void)
     tcase_add_test(tcase, a_target_is_met_by_the_median_of_paired_repetitions);
     tcase_add_test(tcase, first_is_who_has_nobody_ahead);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
@@ -633,7 +634,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("queue");
     TCase *tests = tcase_create("queue");
     tcase_add_test(tests, who_has_waited_longer_is_first);
     tcase_add_test(tests, asked_again_while_it_waits);
@@ -655,10 +655,5 @@ int main(void)
     tcase_add_test(tests, breaks_of_the_dead);
     tcase_add_test(tests, every_slot_is_used_again);
     tcase_set_timeout(tests, 300);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("queue", tests);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
@@ -663,9 +664,5 @@ static Suite *quorum_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(quorum_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(quorum_suite());
 }

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "core/renewal.h"
 
 #define MS INT64_C(1000000)
@@ -322,7 +323,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("renewal");
     TCase *tests = tcase_create("renewal");
     tcase_add_test(tests, two_renewals_make_it_safe);
     tcase_add_test(tests, lease_is_what_a_majority_extended);
@@ -335,10 +335,5 @@ int main(void)
     tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
     tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);
     tcase_add_test(tests, a_clock_that_is_astray_ends_the_lease);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("renewal", tests);
 }

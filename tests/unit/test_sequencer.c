@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 static struct hfi_sequencer exclusive(void)
 {
     return (struct hfi_sequencer){.cell = "prod",
@@ -221,8 +223,6 @@ int main(void)
 {
     Suite *suite = suite_create("sequencer");
     TCase *tcase = tcase_create("sequencer");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tcase, test_both_ways);
     tcase_add_test(tcase, test_longest_fits);
@@ -232,9 +232,5 @@ int main(void)
     tcase_add_test(tcase, test_parse_lengths);
     tcase_add_loop_test(tcase, test_one_spelling, 0, 2);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static const int64_t LONG_TTL_NS = CELL_TTL_NS / 10 * 11;
@@ -287,7 +288,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("session");
     TCase *tests = tcase_create("session");
     tcase_add_test(tests, only_a_fresh_echo_extends);
     tcase_add_test(tests, echo_of_an_earlier_process);
@@ -300,10 +300,5 @@ int main(void)
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
     tcase_add_test(tests, two_agents_of_one_name_do_not_share_a_session);
     tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("session", tests);
 }

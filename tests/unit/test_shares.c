@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
@@ -473,7 +474,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shares");
     TCase *tests = tcase_create("shares");
     tcase_add_test(tests, many_hosts_read_at_once);
     tcase_add_test(tests, first_token_of_readers);
@@ -492,10 +492,5 @@ int main(void)
     tcase_add_test(tests, a_full_pool_is_an_answer);
     tcase_add_test(tests, shares_survive_a_take_over);
     tcase_set_timeout(tests, 300);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("shares", tests);
 }

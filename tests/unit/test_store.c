@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "store_fixture.h"
 
 static void teardown(void)
@@ -688,7 +689,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
     TCase *tests = tcase_create("store");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, created_with_an_id_of_its_own);
@@ -711,10 +711,5 @@ int main(void)
     tcase_add_test(tests, folder_that_is_not_there);
     tcase_add_test(tests, log_is_checkpointed);
     tcase_set_timeout(tests, 60);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("store", tests);
 }

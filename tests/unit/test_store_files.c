@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
 #include "store_fixture.h"
 
 static void teardown(void)
@@ -247,7 +248,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store_files");
     TCase *tests = tcase_create("files");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, killed_behind_a_large_batch);
@@ -255,10 +255,5 @@ int main(void)
     tcase_add_test(tests, a_log_that_cannot_be_written_fails_the_commit);
     tcase_add_test(tests, no_damaged_page_loses_a_row);
     tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("store_files", tests);
 }

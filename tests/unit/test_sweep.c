@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
@@ -313,7 +314,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sweep");
     TCase *tests = tcase_create("sweep");
     tcase_add_loop_test(tests, new_name_is_one_accept, 0, 4);
     tcase_add_test(tests, complete_after_take_over);
@@ -323,10 +323,5 @@ int main(void)
     tcase_add_test(tests, at_rest_it_costs_little);
     tcase_add_test(tests, adopts_only_what_is_newer);
     tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("sweep", tests);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
 #include "quorum_cell.h"
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
@@ -429,7 +430,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("takeover");
     TCase *tests = tcase_create("takeover");
     tcase_add_test(tests, stale_coordinator_answers_nobody);
     tcase_add_loop_test(tests, preferred_at_first, 0, 4);
@@ -445,10 +445,5 @@ int main(void)
     tcase_add_test(tests, minority_claims_nothing);
     tcase_add_test(tests, one_is_missing_at_the_start);
     tcase_set_timeout(tests, 120);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("takeover", tests);
 }

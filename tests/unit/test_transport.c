@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
+
 extern char **environ;
 
 /* ---- packets ---- */
@@ -809,8 +811,6 @@ int main(int count, char **arguments)
 {
     Suite *suite = suite_create("transport");
     TCase *tcase = tcase_create("transport");
-    SRunner *runner;
-    int failed;
 
     if (count == 4 && strcmp(arguments[1], "--echo") == 0) {
         return echo(arguments[2], arguments[3]);
@@ -835,9 +835,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_listener_checked);
     tcase_add_test(tcase, test_listener_deaf);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
+
 /* ---- opening and closing ---- */
 
 /* In every state that a link can be in, many times. */
@@ -317,8 +319,6 @@ int main(void)
 {
     Suite *suite = suite_create("transport_tls");
     TCase *tcase = tcase_create("transport_tls");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tcase, 2 * GUARD_MS / 1000);
     tcase_add_test(tcase, test_close);
@@ -330,9 +330,5 @@ int main(void)
     tcase_add_test(tcase, test_tls_and_plain);
     tcase_add_test(tcase, test_tls_files);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }

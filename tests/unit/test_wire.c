@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../suite_main.h"
+
 static const struct message_agent cell = {.length = 4, .text = "prod"};
 static unsigned char packet[WIRE_PACKET_MAX + 16];
 static unsigned char other[WIRE_PACKET_MAX + 16];
@@ -651,8 +653,6 @@ int main(void)
 {
     Suite *suite = suite_create("wire");
     TCase *tcase = tcase_create("wire");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_round_trip, 0, WIRE_SAMPLES);
@@ -674,9 +674,5 @@ int main(void)
     tcase_add_test(tcase, test_header);
     tcase_add_test(tcase, test_texts);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_run(suite);
 }
