@@ -118,7 +118,8 @@ struct link {
     uint64_t received;
 };
 
-static void on_packet(void *arg, const void *bytes, size_t size, const char *remote)
+static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
+                                         const char *remote)
 {
     struct link *link = arg;
     (void)remote;
@@ -126,6 +127,7 @@ static void on_packet(void *arg, const void *bytes, size_t size, const char *rem
     if (link->echoes) {
         (void)transport_send(link->transport, link->peer, bytes, size);
     }
+    return (struct transport_sender){.name = 1, .voter = true};
 }
 
 static void on_link(void *arg, uint32_t peer, bool up)
