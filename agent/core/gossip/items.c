@@ -275,7 +275,7 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
     return 0;
 }
 
-/* Takes it into its author's hashes, or out of them: nobody is known to have them as they are now. */
+/* Takes it into its author's hashes, or out of them: nobody is known to have them like that. */
 static void item_hash(struct gossip *gossip, const struct item *item)
 {
     struct author *author = &gossip->authors[item->author];

@@ -22,7 +22,7 @@ enum { CLIENTS = 16, LOCKS = 100000, LOCKS_QUICK = 4000 };
 static const int64_t lease_ns = INT64_C(15000000000);
 static const int64_t fill_ns = INT64_C(10000000000);
 static const int64_t fill_quick_ns = INT64_C(4000000000);
-static const int64_t idle_ns = INT64_C(6000000000); /* more than a third of the lease */
+static const int64_t idle_ns = INT64_C(5500000000); /* more than a third of the lease */
 static const int64_t settle_ns = INT64_C(2000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
 static const double rest_share = 0.02; /* of a processor: more than before */

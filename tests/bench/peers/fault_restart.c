@@ -1,9 +1,9 @@
 /*
- * Case 10. Two clients hold ten locks. All servers are killed (-9) and started again at once; and,
- * then, the same with an orderly end and ten locks more. They are back when a new client can take and
+ * Case 10. Two clients hold ten locks. All servers are killed (-9) and started again at once; then
+ * the same with an orderly end and ten locks more. They are back when a new client can take and
  * release a lock of its own. Then a third client tries every lock: what it gets was lost, and if
- * the holder's own library still said that it holds, it had two holders. A lease and a half after
- * the service was back the holders release; what is not theirs any more was lost, too.
+ * the holder's own library still said that it holds, it had two holders. A lease and a quarter
+ * after the service was back the holders release; what is not theirs any more was lost, too.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -192,7 +192,7 @@ static int play(struct actors *actors, struct stage *stage, struct results *resu
         restart_all(actors, stage, &down_ns) != 0) {
         return -1;
     }
-    int64_t release_ns = now_ns() + run->lease_ns * 3 / 2;
+    int64_t release_ns = now_ns() + run->lease_ns * 5 / 4;
     if (actors_add(actors, third_plays) != 0 ||
         actors_await(actors, &stage->tried, 1, patience_ns) != 0) {
         return -1;

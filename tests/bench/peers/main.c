@@ -430,7 +430,9 @@ static int run_bench(const struct options *options)
     describe(&plan, results);
     describe_peers(options, results);
     name_cases(results);
+    int64_t begin_ns = now_ns();
     int result = measure_all(&plan, options, results);
+    results_say(results, "the run took %.1f min", (double)(now_ns() - begin_ns) / 60e9);
     directory_remove(directory);
     if (write_all(options, results) != 0) {
         result = -1;

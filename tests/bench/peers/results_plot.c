@@ -11,8 +11,8 @@
 #include "results_store.h"
 
 static const char preamble[] =
-    "set terminal svg size 900,640 dynamic font 'sans-serif,13' background rgb 'white'\n"
-    "set key below\nset grid\nset logscale y\n"
+    "set terminal svg size 900,640 dynamic noenhanced font 'sans-serif,13' background rgb 'white'\n"
+    "set key below Left reverse samplen 3\nset grid\nset logscale y\nset ylabel 'latency'\n"
     "set format y '%.0s %cs'\n"; /* values are in seconds: 1 ms, 10 us */
 
 static bool has_histogram(const struct results_row *row)
@@ -52,26 +52,36 @@ static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);
 }
 
-/* There are eight colours: what comes after is dashed, or another kind of point. */
-static void plot_all(FILE *gnuplot, size_t count, bool time_line)
+/* There are seven colours: what comes after is dashed, or another kind of point. Holdfast, which
+ * comes last and so on top, is thick and red (one host) or black. */
+static void plot_all(FILE *gnuplot, const bool *is_holdfast, size_t count, bool time_line)
 {
+    static const char *const colours[] = {"#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd",
+                                          "#8c564b", "#17becf", "#e377c2"};
+    enum { COLOURS = sizeof(colours) / sizeof(colours[0]) };
     for (size_t i = 0; i < count; i++) {
+        bool own = is_holdfast[i];
+        const char *colour = !own ? colours[i % COLOURS] : i + 1 == count ? "black" : "#d00000";
         fprintf(gnuplot, "%s $data%zu using 1:2 with ", i == 0 ? "plot" : ",", i);
         if (time_line) {
-            fprintf(gnuplot, "points pointtype %zu pointsize 0.4", 5 + 2 * (i / 8));
+            fprintf(gnuplot, "points pointtype %zu pointsize %s", own ? 7 : 5 + 4 * (i / COLOURS),
+                    own ? "0.5" : "0.35");
         } else {
-            fprintf(gnuplot, "lines linewidth 2 dashtype %zu", 1 + i / 8);
+            fprintf(gnuplot, "lines linewidth %d dashtype %zu", own ? 4 : 2,
+                    own ? 1 : 1 + i / COLOURS);
         }
-        fprintf(gnuplot, " title label%zu", i);
+        fprintf(gnuplot, " linecolor rgb '%s' title label%zu", colour, i);
     }
     fputs("\n", gnuplot);
 }
 
 static int plot_table(const struct results_table *table, const char *directory, bool time_line)
 {
+    bool is_holdfast[RESULTS_ROWS_MAX] = {false};
     size_t count = 0;
     for (size_t r = 0; r < table->row_count; r++) {
         const struct results_row *row = &table->rows[r];
+        is_holdfast[count] = strncmp(row->peer, "Holdfast", 8) == 0;
         count += (time_line ? row->point_count > 0 : has_histogram(row)) ? 1 : 0;
     }
     if (count == 0) {
@@ -84,8 +94,8 @@ static int plot_table(const struct results_table *table, const char *directory, 
     fputs(preamble, gnuplot);
     fprintf(gnuplot, "set output '%s/%s%s.svg'\nset title '%s'\n", directory, table->name,
             time_line ? "-time" : "", table->what);
-    fputs(time_line ? "set xlabel 'seconds'\n"
-                    : "set logscale x\nset xlabel 'percentile'\n"
+    fputs(time_line ? "set xlabel 'seconds; killed at 0.5' offset 0,0.5\n"
+                    : "set logscale x\nset xlabel 'percentile' offset 0,0.5\n"
                       "set xtics ('0' 1, '50' 2, '90' 10, '99' 100, '99.9' 1000, '99.99' 10000)\n",
           gnuplot);
     count = 0;
@@ -97,7 +107,7 @@ static int plot_table(const struct results_table *table, const char *directory, 
             plot_histogram(gnuplot, row->peer, count++, row->histograms[0]);
         }
     }
-    plot_all(gnuplot, count, time_line);
+    plot_all(gnuplot, is_holdfast, count, time_line);
     int status = pclose(gnuplot);
     return status == 0 ? 0 : complain("gnuplot failed for %s (is it there?)", table->name);
 }

@@ -67,7 +67,6 @@ static const struct target targets[] = {
     {TARGET_FIRST, "held", three_hosts, "memory a lock", NULL, 0},
     {TARGET_FIRST, "held", one_host, "servers' time", NULL, 0},
     {TARGET_FIRST, "held", three_hosts, "servers' time", NULL, 0},
-    {TARGET_FIRST, "held", one_host, "TCP segments", NULL, 0},
     {TARGET_FIRST, "held", three_hosts, "TCP segments", NULL, 0},
     {TARGET_FIRST, "held", one_host, "written a second", NULL, 0},
     {TARGET_FIRST, "held", three_hosts, "written a second", NULL, 0},
@@ -179,31 +178,48 @@ static void name_one(const struct results_table *table, const struct results_row
     snprintf(text, size, "%s %s%s", row->peer, value, held);
 }
 
+/* Who comes next among those ahead of `mine`: the best one not named yet. NULL: nobody. */
+static const struct results_row *next_ahead(const struct results_table *table, int column,
+                                            double mine, const bool *is_named)
+{
+    enum results_better better = table->columns[column].better;
+    const struct results_row *best = NULL;
+    for (size_t r = 0; r < table->row_count; r++) {
+        const struct results_row *row = &table->rows[r];
+        const struct results_cell *cell = cell_with_values(row, column);
+        if (cell == NULL || is_named[r] || strcmp(row->peer, title_of(one_host)) == 0 ||
+            strcmp(row->peer, title_of(three_hosts)) == 0 ||
+            !is_better(cell_median(cell), mine, better)) {
+            continue;
+        }
+        if (best == NULL ||
+            is_better(cell_median(cell), cell_median(&best->cells[column]), better)) {
+            best = row;
+        }
+    }
+    return best;
+}
+
 /* *out_met: whether it is first. */
 static void measure_first(const struct results_table *table, const struct results_row *own,
                           int column, char *text, size_t size, bool *out_met)
 {
+    bool is_named[RESULTS_ROWS_MAX] = {false};
+    const struct results_row *row;
     const struct results_cell *cell = cell_with_values(own, column);
     double mine = cell_median(cell);
-    enum results_better better = table->columns[column].better;
     char one[160];
     size_t used = 0;
     size_t ahead = 0;
     name_one(table, own, cell, column, one, sizeof(one));
     add_text(text, size, &used, strstr(one, own->peer) == one ? one + strlen(own->peer) + 1 : one);
-    for (size_t r = 0; r < table->row_count; r++) {
-        const struct results_row *row = &table->rows[r];
-        const struct results_cell *other = cell_with_values(row, column);
-        if (other == NULL || strcmp(row->peer, title_of(one_host)) == 0 ||
-            strcmp(row->peer, title_of(three_hosts)) == 0 ||
-            !is_better(cell_median(other), mine, better)) {
-            continue;
-        }
+    while ((row = next_ahead(table, column, mine, is_named)) != NULL) { /* each round names one */
         if (ahead < AHEAD_MAX) {
-            name_one(table, row, other, column, one, sizeof(one));
+            name_one(table, row, &row->cells[column], column, one, sizeof(one));
             add_text(text, size, &used, ahead == 0 ? "; ahead: " : ", ");
             add_text(text, size, &used, one);
         }
+        is_named[row - table->rows] = true;
         ahead++;
     }
     if (ahead > AHEAD_MAX) {

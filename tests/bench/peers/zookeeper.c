@@ -156,7 +156,7 @@ static int warm_plays(struct peer_run *run, void *stage, uint32_t index)
         snprintf(name, sizeof(name), "warm-%u-%u", index, i % 3 == 0 ? 0 : i);
         result = zookeeper_lock_open(client, name, &lock);
         if (result == 0) {
-            result = zookeeper_lock_acquire(lock, PEER_EXCLUSIVE, warm_ns, &ignored);
+            result = zookeeper_lock_acquire(lock, PEER_EXCLUSIVE, await_timeout_ns / 2, &ignored);
             result = result == PEER_OK ? zookeeper_lock_release(lock) : result;
             zookeeper_lock_close(lock);
         }
