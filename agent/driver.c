@@ -497,6 +497,9 @@ void driver_flush(struct driver *driver)
         driver->flying = driver->open;
         driver->open = driver->flying == &driver->batches[0] ? &driver->batches[1]
                                                              : &driver->batches[0];
+        if (driver->config.quorum != NULL) {
+            quorum_committing(driver->config.quorum);
+        }
         driver->handing_over = true;
         operations->commit(operations->arg, driver->flying);
         driver->handing_over = false;

@@ -632,6 +632,15 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
+/* This voter's store tells others no newer commit than it was opened with until it votes again: a
+ * start that is killed must not make an old copy look newer. */
+static bool keep_opened(struct agent *agent)
+{
+    struct action action = {.kind = ACTION_PERSIST_SEEN};
+    return agent->quorum == NULL || !quorum_keep_opened(agent->quorum, &action.as.seen) ||
+           store_put_action(agent->store, &action);
+}
+
 /* The new epoch is durable, the old regions are no longer known. */
 static bool leave_session(struct agent *agent)
 {
@@ -640,7 +649,7 @@ static bool leave_session(struct agent *agent)
     struct store *store = agent->store;
     uint64_t commit;
     if (!store_load(store, &reader) || !store_begin(store) ||
-        !store_put_session_epoch(store, agent->epoch)) {
+        !store_put_session_epoch(store, agent->epoch) || !keep_opened(agent)) {
         return false;
     }
     for (uint32_t i = 0; i < old.count; i++) {

@@ -193,7 +193,6 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
             keep(&agent->quorum_memory, &agent->quorum_bytes, quorum_size(&quorum_limits)), &config,
             agent->names);
         disk_load(&agent->disk, agent->quorum);
-        quorum_set_commit(agent->quorum, agent->opened_commit);
         quorum_header(agent->quorum, MESSAGE_RENEW, header);
         return;
     }
@@ -268,6 +267,39 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     HF_CHECK(agent->driver != NULL);
 }
 
+/* Behind a commit of a start: it may be killed there. */
+static void starting(struct sim_agent *agent)
+{
+    if (world.agent_count == 1) {
+        return;
+    }
+    if (agent->starts_again > 0 && sim_draw(2) == 0) {
+        agent->starts_again--;
+        agent_crash(agent, sim_draw(20) * SIM_MS);
+        fiber_exit();
+    }
+    sim_point();
+}
+
+/* As agent/start.c does, with two commits. */
+static void begin_epoch(struct sim_agent *agent)
+{
+    struct disk *disk = &agent->disk;
+    memset(disk->slots, 0, sizeof(disk->slots));
+    disk->epoch++;
+    if (agent->quorum != NULL && broken != BREAK_OPENED) {
+        (void)!quorum_keep_opened(agent->quorum, &disk->seen[agent->index]);
+    }
+    disk->commit++;
+    starting(agent);
+    region_make(agent);
+    disk->commit++;
+    starting(agent);
+    if (agent->quorum != NULL) {
+        quorum_set_commit(agent->quorum, disk->commit);
+    }
+}
+
 static void agent_begin(struct sim_agent *agent)
 {
     struct message_rules rules;
@@ -277,18 +309,15 @@ static void agent_begin(struct sim_agent *agent)
                    agent->region_count > 0 &&
                    agent->regions[agent->region_count - 1].memory != NULL &&
                    agent->regions[agent->region_count - 1].store == agent->disk.store_id[0];
-    agent->opened_commit = agent->disk.commit;
-    if (!adopted) {
-        memset(agent->disk.slots, 0, sizeof(agent->disk.slots));
-        agent->disk.epoch++;
-        region_make(agent);
-    }
-    sim_tell("host %u: agent starts, epoch %u, %s", agent->index, agent->disk.epoch,
-             adopted ? "adopted" : "new");
     watch_starts(agent);
     agent->names = names_init(keep(&agent->names_memory, &agent->names_bytes, names_size(NAMES)),
                               NAMES, sim_random());
     quorum_make(agent, &rules, &header);
+    if (!adopted) {
+        begin_epoch(agent);
+    }
+    sim_tell("host %u: agent starts, epoch %u, %s", agent->index, agent->disk.epoch,
+             adopted ? "adopted" : "new");
     renewal_make(agent, &rules, &header);
     host_make(agent, adopted);
     gossip_make(agent);
@@ -528,6 +557,8 @@ void agent_restore_disk(struct sim_agent *agent)
     agent->disk = *agent->copy;
     agent->lease_file.valid = false; /* nobody puts a copy back within the time of a lease */
     memset(agent->lifelines, 0, sizeof(agent->lifelines));
+    agent->copied = false;
+    agent->starts_again = sim_draw(2) == 0 ? 0 : sim_draw(12);
     wrong_store(agent);
 }
 
@@ -540,6 +571,7 @@ void agent_rejoin(struct sim_agent *agent)
     agent->disk.epoch = epoch;
     agent->disk.rejoin = true;
     agent->store = STORE_GOOD;
+    agent->starts_again = 0;
     agent->rejoins_ns = 0;
 }
 

@@ -190,8 +190,10 @@ struct sim_agent {
     int64_t starts_ns; /* when it is down: when it is started again */
     uint32_t starts;
     struct disk disk;
-    uint64_t opened_commit; /* what the disk had when the agent started */
-    struct disk *copy;      /* an old copy of it; NULL: none */
+    struct disk *copy; /* an old copy of it, if one is kept */
+    bool copied;
+    int64_t restores_ns;   /* copied: it comes back then at the earliest */
+    uint32_t starts_again; /* so often it is killed as it comes up with that copy */
     enum store_state store;
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
     struct lease_file lease_file;
@@ -492,6 +494,7 @@ enum breaking {
     BREAK_WAITED,      /* it ignores how long a host says that it has waited */
     BREAK_QUEUE,       /* who waits on a host is put before those who wait there already */
     BREAK_FRESH,       /* whatever grant a host is told was made for it just now */
+    BREAK_OPENED,      /* a start does not keep what its store had, before it commits more */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
 };
 extern enum breaking broken;

@@ -3,6 +3,8 @@
  *
  *   told       a promise or an accepted value that was told (PROMISE, ACCEPTED) was on the disk by
  *              then, and is there at every later start, unless that store is declared gone
+ *   its commit a vote's header names a commit that has what the vote rests on: by that number a
+ *              voter that comes back with an older copy of its disk is known
  *   chosen     a grant, an amendment, an acknowledged return was durable at a majority by then
  *   held       a hold is under a grant that a majority has on disk at that time
  *   one value  a proposal's order names one value, whoever accepts it
@@ -45,6 +47,9 @@ static struct {
     uint64_t told_promise[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
     struct message_order told_accepted[MESSAGE_VOTERS_MAX][LOCKS];
     struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest ever */
+    /* The commits that wrote them. */
+    uint64_t promise_commit[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
+    uint64_t register_commit[MESSAGE_VOTERS_MAX][LOCKS];
     bool forgot[MESSAGE_VOTERS_MAX]; /* its disk was lost, or an old copy, at some time */
     /* Rings. */
     struct proposal proposals[PROPOSALS];
@@ -112,12 +117,25 @@ void watch_forgot(const struct sim_agent *agent)
         seen.forgot[agent->index] = true;
         memset(seen.told_promise[agent->index], 0, sizeof(seen.told_promise[agent->index]));
         memset(seen.told_accepted[agent->index], 0, sizeof(seen.told_accepted[agent->index]));
+        memset(seen.promise_commit[agent->index], 0, sizeof(seen.promise_commit[agent->index]));
+        memset(seen.register_commit[agent->index], 0, sizeof(seen.register_commit[agent->index]));
     }
     seen.promised[agent->index].epoch = 0;
 }
 
-static void sent_promise(const struct sim_agent *from, const struct message_promise *promise)
+static void check_commit(const struct sim_agent *from, const struct message *message,
+                         uint64_t commit)
 {
+    if (message->commit < commit) {
+        sim_fail("voter %u tells commit %llu with what it has only since commit %llu (kind %d)",
+                 from->index, (unsigned long long)message->commit, (unsigned long long)commit,
+                 message->kind);
+    }
+}
+
+static void sent_promise(const struct sim_agent *from, const struct message *message)
+{
+    const struct message_promise *promise = &message->as.promise;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (!message_partition_has(&promise->promised, p)) {
             continue;
@@ -126,13 +144,15 @@ static void sent_promise(const struct sim_agent *from, const struct message_prom
             sim_fail("voter %u promises %llx in partition %u before that is durable", from->index,
                      (unsigned long long)promise->ballot, p);
         }
+        check_commit(from, message, seen.promise_commit[from->index][p]);
         uint64_t *told = &seen.told_promise[from->index][p];
         *told = promise->ballot > *told ? promise->ballot : *told;
     }
 }
 
-static void sent_accepted(const struct sim_agent *from, const struct message_accepted *accepted)
+static void sent_accepted(const struct sim_agent *from, const struct message *message)
 {
+    const struct message_accepted *accepted = &message->as.accepted;
     uint32_t lock = disk_lock_of(&accepted->name);
     if (accepted->higher != 0 || accepted->full) {
         return;
@@ -142,6 +162,7 @@ static void sent_accepted(const struct sim_agent *from, const struct message_acc
                  from->index, lock, (unsigned long long)accepted->order.ballot,
                  (unsigned long long)accepted->order.sequence);
     }
+    check_commit(from, message, seen.register_commit[from->index][lock]);
     struct message_order *told = &seen.told_accepted[from->index][lock];
     *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
 }
@@ -307,8 +328,15 @@ void watch_durable(const struct sim_agent *agent, const struct action *action)
     if (action->kind == ACTION_PERSIST_REGISTER) {
         const struct quorum_register *reg = &action->as.reg;
         struct message_order *durable = &seen.durable[agent->index][disk_lock_of(&reg->name)];
+        seen.register_commit[agent->index][disk_lock_of(&reg->name)] = agent->disk.commit + 1;
         check_proposal(reg);
         *durable = message_order_before(*durable, reg->accepted) ? reg->accepted : *durable;
+    } else if (action->kind == ACTION_PERSIST_PROMISE) {
+        for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+            if (message_partition_has(&action->as.promise.partitions, p)) {
+                seen.promise_commit[agent->index][p] = agent->disk.commit + 1;
+            }
+        }
     } else if (action->kind == ACTION_PERSIST_MARK) {
         check_marks(&action->as.mark);
     }
@@ -320,7 +348,7 @@ static bool is_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
            kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_RENEW_ACK ||
-           kind == MESSAGE_CHECKPOINTED;
+           kind == MESSAGE_CHECKPOINTED || kind == MESSAGE_PULLED;
 }
 
 static const char *kind_name(enum message_kind kind)
@@ -445,10 +473,10 @@ void watch_sent(const struct sim_agent *from, uint32_t to, const struct message 
     }
     switch (message->kind) {
     case MESSAGE_PROMISE:
-        sent_promise(from, &message->as.promise);
+        sent_promise(from, message);
         break;
     case MESSAGE_ACCEPTED:
-        sent_accepted(from, &message->as.accepted);
+        sent_accepted(from, message);
         break;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:

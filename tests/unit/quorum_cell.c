@@ -462,7 +462,8 @@ static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
     ck_assert_int_eq(quorum_standing(cell->nodes[node].quorum), MESSAGE_STANDING_VOTING);
 }
 
-void cell_start(struct cell *cell, uint32_t node)
+/* A core with what its disk has, not started. */
+static void node_load(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
     struct quorum_config config = cell->config;
@@ -477,6 +478,12 @@ void cell_start(struct cell *cell, uint32_t node)
     at->quorum = quorum_init(at->memory, &config, at->names);
     at->actions = (struct actions){.items = at->items, .capacity = CELL_ACTIONS};
     disk_load(&at->disk, at->quorum);
+}
+
+void cell_start(struct cell *cell, uint32_t node)
+{
+    struct cell_node *at = &cell->nodes[node];
+    node_load(cell, node);
     at->up = true;
     links_change(cell, node);
     struct quorum_event event = {
@@ -486,6 +493,19 @@ void cell_start(struct cell *cell, uint32_t node)
     if (!cell->natural && at->up && cell->config.voter_count > 1) {
         introduce(cell, node, incarnation);
     }
+}
+
+void cell_start_killed(struct cell *cell, uint32_t node)
+{
+    struct cell_node *at = &cell->nodes[node];
+    struct action action = {.kind = ACTION_PERSIST_SEEN};
+    node_load(cell, node);
+    if (quorum_keep_opened(at->quorum, &action.as.seen)) {
+        disk_write(&at->disk, &action);
+    }
+    at->disk.commits++;
+    at->up = true;
+    cell_kill(cell, node);
 }
 
 void cell_start_all(struct cell *cell)

@@ -93,6 +93,8 @@ uint64_t cell_random(struct cell *cell);
 /* From its disk. */
 void cell_start(struct cell *cell, uint32_t node);
 void cell_start_all(struct cell *cell);
+/* The agent commits a new epoch, and is killed before its core starts. */
+void cell_start_killed(struct cell *cell, uint32_t node);
 void cell_kill(struct cell *cell, uint32_t node);
 /* An empty disk with a new store; rejoin: told to start over. */
 void cell_wipe(struct cell *cell, uint32_t node, bool rejoin);

@@ -158,6 +158,79 @@ START_TEST(old_copy_of_a_disk_is_refused)
 }
 END_TEST
 
+/* Nor does what a start writes that is killed before it asks anybody; a few commits are enough. */
+START_TEST(old_copy_whose_starts_are_killed_is_refused)
+{
+    static struct cell_disk copy;
+    static struct quorum_register registers[64];
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    use("a", 1);
+    save(&copy, registers, 0);
+    use("a", 10);
+    use("b", 30);
+    cell_run(cell, 2500 * CELL_MS); /* the others keep what they saw */
+    uint64_t seen = cell->nodes[1].disk.seen[0].commit;
+    ck_assert_uint_gt(seen, copy.commits);
+    cell_kill(cell, 0);
+    restore(&copy, registers, 0);
+    while (cell->nodes[0].disk.commits < seen + 2) {
+        cell_start_killed(cell, 0);
+    }
+    cell_start(cell, 0);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+}
+END_TEST
+
+/* It votes nowhere yet in the copy, but it has since. */
+START_TEST(old_copy_of_a_store_that_started_over_is_refused)
+{
+    static struct cell_disk copy;
+    static struct quorum_register registers[64];
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    use("a", 1);
+    cell_kill(cell, 0);
+    cell_wipe(cell, 0, true);
+    cell_start(cell, 0);
+    cell_run(cell, 300 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REJOINING);
+    save(&copy, registers, 0);
+    cell_run(cell, 6000 * CELL_MS);
+    expect_voting();
+    use("a", 10);
+    cell_run(cell, 2500 * CELL_MS);
+    cell_kill(cell, 0);
+    restore(&copy, registers, 0);
+    cell_start(cell, 0);
+    cell_run(cell, 6000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+}
+END_TEST
+
+/* The others have its line, it has not: as if the disk lost the last commit of its first start. */
+START_TEST(starts_over_with_the_line_that_the_others_have)
+{
+    static struct cell_disk copy;
+    static struct quorum_register registers[64];
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    use("a", 1);
+    cell_kill(cell, 0);
+    cell_wipe(cell, 0, true);
+    save(&copy, registers, 0);
+    cell_start(cell, 0);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_uint_eq(cell->nodes[1].disk.members[0].generation, 2);
+    cell_kill(cell, 0);
+    restore(&copy, registers, 0);
+    cell_start(cell, 0);
+    cell_run(cell, 8000 * CELL_MS);
+    expect_voting();
+}
+END_TEST
+
 START_TEST(lost_store_is_refused_until_it_starts_over)
 {
     cell_start_all(cell);
@@ -501,6 +574,9 @@ int main(void)
     tcase_add_test(tests, after_a_restart_of_all_they_vote);
     tcase_add_test(tests, needs_a_majority_after_a_start);
     tcase_add_test(tests, old_copy_of_a_disk_is_refused);
+    tcase_add_test(tests, old_copy_whose_starts_are_killed_is_refused);
+    tcase_add_test(tests, old_copy_of_a_store_that_started_over_is_refused);
+    tcase_add_test(tests, starts_over_with_the_line_that_the_others_have);
     tcase_add_test(tests, lost_store_is_refused_until_it_starts_over);
     tcase_add_test(tests, store_that_was_replaced_is_refused);
     tcase_add_test(tests, starting_over_forgets_nothing);

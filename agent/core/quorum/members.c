@@ -26,8 +26,10 @@
  *
  * Until a store votes, its messages tell the commit that it had when it was opened, and that number
  * is kept as its own line of `seen`: a process that only starts and ends makes commits too, and an
- * old copy must not catch up by them. That line goes when it votes; only when that is durable are
- * higher commits told.
+ * old copy must not catch up by them. So the line is durable with the first commit that a process
+ * makes, whatever that is for and whatever its standing (quorum_keep_opened, keep_opened). It goes when the
+ * store votes; only when that is durable are higher commits told, and then at once: what tells of a
+ * vote tells a commit that has it.
  */
 #include <string.h>
 
@@ -180,14 +182,30 @@ void members_tell(struct quorum *quorum)
     quorum_schedule(quorum, quorum->now_ns);
 }
 
-static void keep_own_commit(struct quorum *quorum, uint64_t commit)
+static void fill_own_line(const struct quorum *quorum, uint64_t commit, struct quorum_seen *row)
 {
-    struct quorum_seen *row = &quorum_emit(quorum, ACTION_PERSIST_SEEN)->as.seen;
     row->voter = quorum->config.voters[quorum->config.self];
     row->store_id[0] = quorum->config.store_id[0];
     row->store_id[1] = quorum->config.store_id[1];
     row->commit = commit;
+}
+
+static void keep_own_commit(struct quorum *quorum, uint64_t commit)
+{
+    fill_own_line(quorum, commit, &quorum_emit(quorum, ACTION_PERSIST_SEEN)->as.seen);
     own(quorum)->kept_commit = commit;
+}
+
+bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
+{
+    HF_CHECK(!quorum->started);
+    uint64_t opened = opened_commit(quorum);
+    if (quorum->config.voter_count == 1 || own(quorum)->kept_commit != 0 || opened == 0) {
+        return false;
+    }
+    fill_own_line(quorum, opened, row);
+    own(quorum)->kept_commit = opened;
+    return true;
 }
 
 void members_vote(struct quorum *quorum)
@@ -196,7 +214,7 @@ void members_vote(struct quorum *quorum)
         quorum->members.opened_commit = opened_commit(quorum);
         keep_own_commit(quorum, 0);
         /* Durable with the next commit, or the one after that which is on its way. */
-        quorum->members.vote_commit = quorum->commit + 2;
+        quorum->members.vote_commit = quorum->commit + (quorum->committing ? 2 : 1);
     }
     quorum->members.standing = MESSAGE_STANDING_VOTING;
     if (quorum->config.voter_count > 1) {
@@ -377,7 +395,6 @@ static void take_record(struct quorum *quorum, const struct message *message)
         members_set_line(quorum, voter_named(quorum, &hello->rules.voters[i]), &hello->members[i]);
     }
     quorum->members.standing = MESSAGE_STANDING_LISTED;
-    keep_own_commit(quorum, opened_commit(quorum));
     members_tell(quorum);
 }
 
@@ -417,6 +434,18 @@ static void merge(struct quorum *quorum, const struct message *message)
     }
 }
 
+/* Whether another has seen a commit of this store that it does not have. Then it is refused. */
+static bool is_old_copy(struct quorum *quorum, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    if (!id_equal(hello->seen.store_id, quorum->config.store_id) ||
+        hello->seen_commit <= opened_commit(quorum)) {
+        return false;
+    }
+    refuse_copy(quorum, &message->from, hello->seen_commit);
+    return true;
+}
+
 /* LISTED: a majority has seen no commit of this store that it does not have. */
 static void check_seen(struct quorum *quorum, uint32_t voter, const struct message *message)
 {
@@ -424,9 +453,7 @@ static void check_seen(struct quorum *quorum, uint32_t voter, const struct messa
     if (hello->standing != MESSAGE_STANDING_VOTING && hello->standing != MESSAGE_STANDING_LISTED) {
         return;
     }
-    if (id_equal(hello->seen.store_id, quorum->config.store_id) &&
-        hello->seen_commit > opened_commit(quorum)) {
-        refuse_copy(quorum, &message->from, hello->seen_commit);
+    if (is_old_copy(quorum, message)) {
         return;
     }
     quorum->members.of[voter].answered = true;
@@ -479,7 +506,8 @@ static void hear_voter(struct quorum *quorum, uint32_t voter, const struct messa
         if (member->same) {
             check_seen(quorum, voter, message);
         }
-    } else if (quorum->members.standing == MESSAGE_STANDING_REJOINING) {
+    } else if (quorum->members.standing == MESSAGE_STANDING_REJOINING &&
+               !is_old_copy(quorum, message)) { /* of a store that has voted since */
         rejoin_answered(quorum, voter, hello);
     }
 }
@@ -640,11 +668,12 @@ static bool was_used(const struct quorum *quorum)
     return used;
 }
 
-static void start_listed(struct quorum *quorum)
+/* Durable with the first commit of this process, if no earlier one kept it. */
+static void keep_opened(struct quorum *quorum)
 {
-    quorum->members.standing = MESSAGE_STANDING_LISTED;
-    if (own(quorum)->kept_commit == 0) {
-        keep_own_commit(quorum, opened_commit(quorum));
+    uint64_t opened = opened_commit(quorum);
+    if (own(quorum)->kept_commit == 0 && opened != 0) {
+        keep_own_commit(quorum, opened);
     }
 }
 
@@ -666,7 +695,11 @@ void members_start(struct quorum *quorum)
             members_set_line(quorum, 0, &line);
         }
         members_vote(quorum);
-    } else if (quorum->config.rejoin) {
+        members_tell(quorum);
+        return;
+    }
+    keep_opened(quorum);
+    if (quorum->config.rejoin) {
         members->standing = MESSAGE_STANDING_REJOINING;
         rejoin_start(quorum);
     } else if (!has_record(quorum) && was_used(quorum)) {
@@ -674,7 +707,7 @@ void members_start(struct quorum *quorum)
     } else if (!has_record(quorum)) {
         members->standing = MESSAGE_STANDING_EMPTY;
     } else {
-        start_listed(quorum);
+        members->standing = MESSAGE_STANDING_LISTED;
     }
     members_tell(quorum);
 }

@@ -316,7 +316,13 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
 void quorum_set_commit(struct quorum *quorum, uint64_t commit)
 {
     quorum->commit = commit;
+    quorum->committing = false;
     members_set_commit(quorum, commit);
+}
+
+void quorum_committing(struct quorum *quorum)
+{
+    quorum->committing = true;
 }
 
 int64_t quorum_next_tick_ns(const struct quorum *quorum)

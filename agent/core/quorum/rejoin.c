@@ -70,6 +70,10 @@ void rejoin_hear_line(struct quorum *quorum, const struct message_member *line)
     const struct message_member *mine = &quorum->members.of[quorum->config.self].line;
     if (line->store_id[0] == quorum->config.store_id[0] &&
         line->store_id[1] == quorum->config.store_id[1]) {
+        /* The others have its line, it has not: a copy of itself, from before. */
+        if (quorum->rejoin.phase != REJOIN_LEARN && line->generation > mine->generation) {
+            set_line(quorum, line->generation);
+        }
         return;
     }
     if (line->generation > quorum->rejoin.heard_generation) {

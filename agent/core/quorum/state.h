@@ -346,6 +346,7 @@ struct quorum {
     struct quorum_config config;
     struct names *names;
     uint64_t commit;
+    bool committing; /* another is on its way */
     bool started;
 
     /* Of the step. */

@@ -264,6 +264,15 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
  * the one that the store had when it was opened, before this process committed anything. */
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
 
+/* Everything persisted so far is on its way to the disk, in one commit; what is persisted from now
+ * on goes with the one behind it. Until quorum_set_commit(). */
+void quorum_committing(struct quorum *quorum);
+
+/* Before START: what has to be durable with the first commit of this process, if it makes one before
+ * START (a new epoch). false: nothing; else it counts as kept. See members.c. */
+bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
+    __attribute__((warn_unused_result));
+
 /* The commit that messages tell: not always the last one (members.c). */
 uint64_t quorum_told_commit(const struct quorum *quorum);
 
