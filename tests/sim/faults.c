@@ -237,9 +237,9 @@ static void inject_agents(const struct faults *faults)
 /* ---- disks that are not what they were ---- */
 
 /* Whether whoever answers that voter's first question in a majority knows its store, durably: then
- * a loss or an old copy, be it one commit old, is found out, whatever else happens. An old copy that
- * fewer know of may pass for the real one: that is what nobody can help (DECISIONS.md), and is not
- * dealt out. More than one at a time may be too many. */
+ * a loss or an old copy, be it one commit old, is found out, whatever else happens. An old copy
+ * that fewer know of may pass for the real one: that is what nobody can help (DECISIONS.md), and is
+ * not dealt out. More than one at a time may be too many. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;

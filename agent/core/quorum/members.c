@@ -27,9 +27,9 @@
  * Until a store votes, its messages tell the commit that it had when it was opened, and that number
  * is kept as its own line of `seen`: a process that only starts and ends makes commits too, and an
  * old copy must not catch up by them. So the line is durable with the first commit that a process
- * makes, whatever that is for and whatever its standing (quorum_keep_opened, keep_opened). It goes when the
- * store votes; only when that is durable are higher commits told, and then at once: what tells of a
- * vote tells a commit that has it.
+ * makes, whatever that is for and whatever its standing (quorum_keep_opened, keep_opened). It goes
+ * when the store votes; only when that is durable are higher commits told, and then at once: what
+ * tells of a vote tells a commit that has it.
  */
 #include <string.h>
 

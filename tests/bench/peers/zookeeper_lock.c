@@ -215,8 +215,8 @@ static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix
 
 /*
  * After an answer was lost: the node that was made all the same, or "". The server that is asked
- * now may not know of it yet, and a second one is made; so it is asked once more after that, when it
- * has seen both: the first one counts then, the others go. Else a lock would wait for itself.
+ * now may not know of it yet, and a second one is made; so it is asked once more after that, when
+ * it has seen both: the first one counts then, the others go. Else a lock would wait for itself.
  */
 static int find_own(struct lock *lock, const char *prefix)
 {

@@ -268,8 +268,8 @@ void quorum_set_commit(struct quorum *quorum, uint64_t commit);
  * on goes with the one behind it. Until quorum_set_commit(). */
 void quorum_committing(struct quorum *quorum);
 
-/* Before START: what has to be durable with the first commit of this process, if it makes one before
- * START (a new epoch). false: nothing; else it counts as kept. See members.c. */
+/* Before START: what has to be durable with the first commit of this process, if it makes one
+ * before START (a new epoch). false: nothing; else it counts as kept. See members.c. */
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
