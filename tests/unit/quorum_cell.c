@@ -394,6 +394,9 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
                              &action->as.send.message);
             } else if (action->as.send.relay != QUORUM_NO_RELAY) {
                 send_through(cell, node, &action->as.send);
+            } else if (action->as.send.to == node &&
+                       (cell->drop[node][node] >> action->as.send.message.kind & 1) != 0) {
+                continue;
             } else if (action->as.send.to == node) {
                 message_copy(&own[last++ % CELL_ACTIONS], &action->as.send.message);
                 HOT_ASSERT_UINT(last - first, <, CELL_ACTIONS);

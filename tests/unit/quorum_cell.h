@@ -64,7 +64,7 @@ struct cell {
     uint32_t repeat_percent;
     int64_t delay_max_ns;
     bool cut[CELL_NODES][CELL_NODES];      /* from, to */
-    uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to: bits of message kinds that get lost */
+    uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to (itself, too): kinds that get lost */
     bool silent;                           /* nobody is told that a link broke, or is there again */
     /* A node that starts has to find out with the others whether it may vote. Else all others seem
      * to tell it at once that it may: tests that are not about that need not run them. */

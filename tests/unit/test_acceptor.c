@@ -152,6 +152,25 @@ START_TEST(accepts_in_order)
 }
 END_TEST
 
+/* That a majority has it does not lift a promise: who reads under that one must not see two things. */
+START_TEST(what_is_chosen_needs_the_promise_too)
+{
+    struct cell *cell = start();
+    ck_assert_uint_eq(prepare(cell, 300, "a").promises, 1);
+    struct message message = accept_message(cell, 100, 5, "a", 10);
+    message.as.accept.chosen = true;
+    struct did did = tell(cell, &message);
+    ck_assert(did.registers == 0 && did.promises == 0 && did.sends == 1);
+    ck_assert_uint_eq(did.answer.as.accepted.higher, ballot(300));
+    ck_assert(!read_name(cell, 300, "a").answer.as.value.known);
+    message = accept_message(cell, 300, 1, "a", 11);
+    message.as.accept.chosen = true;
+    did = tell(cell, &message);
+    ck_assert(did.registers == 1 && did.sends == 0);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* All of the value's fields, and orders as large as they get, survive the packing. */
 START_TEST(keeps_every_field)
 {
@@ -288,6 +307,7 @@ int main(void)
     tcase_add_test(tests, promises_once_and_names_the_higher);
     tcase_add_test(tests, reads_what_it_accepted);
     tcase_add_test(tests, accepts_in_order);
+    tcase_add_test(tests, what_is_chosen_needs_the_promise_too);
     tcase_add_test(tests, keeps_every_field);
     tcase_add_test(tests, full_is_an_answer);
     tcase_add_test(tests, strangers_and_rubbish);

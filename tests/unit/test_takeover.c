@@ -103,6 +103,28 @@ START_TEST(preferred_at_first)
 }
 END_TEST
 
+/* All others have promised: what its own acceptor has is part of what it will rely on, so that has to
+ * promise too. */
+START_TEST(nothing_is_prepared_without_the_own_promise)
+{
+    struct cell *cell = cell_create(3, 93);
+    for (uint32_t node = 0; node < 3; node++) {
+        cell->drop[node][node] = UINT64_C(1) << MESSAGE_PREPARE;
+    }
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_uint_gt(cell->sent[MESSAGE_PROMISE], 0);
+    for (uint32_t node = 0; node < 3; node++) {
+        ck_assert(!quorum_ready(cell->nodes[node].quorum));
+    }
+    ck_assert_uint_eq(cell->sent[MESSAGE_PULL], 0); /* nobody completes what is his */
+    memset(cell->drop, 0, sizeof(cell->drop));
+    cell_run_ready(cell);
+    every_partition_has_one_owner(cell);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Trap: a cell of one voter pays for none of this. */
 START_TEST(alone_it_sends_nothing)
 {
@@ -433,6 +455,7 @@ int main(void)
     TCase *tests = tcase_create("takeover");
     tcase_add_test(tests, stale_coordinator_answers_nobody);
     tcase_add_loop_test(tests, preferred_at_first, 0, 4);
+    tcase_add_test(tests, nothing_is_prepared_without_the_own_promise);
     tcase_add_test(tests, alone_it_sends_nothing);
     tcase_add_loop_test(tests, killed_coordinator, 0, 6);
     tcase_add_test(tests, hosts_are_told);
