@@ -142,10 +142,8 @@ static const struct field version_fields[] = {
     ORDER(message_version, version),
 };
 static const struct field break_fields[] = {
-    AGENT(message_break, agent),
-    U64(message_break, request_id),
-    NAME(message_break, name),
-    BOOL(message_break, now),
+    AGENT(message_break, agent), U64(message_break, request_id), NAME(message_break, name),
+    BOOL(message_break, now),    ORDER(message_break, version),
 };
 static const struct field outcome_fields[] = {
     AGENT(message_outcome, agent), U64(message_outcome, request_id),

@@ -155,13 +155,14 @@ START_TEST(a_break_of_what_is_elsewhere_goes_to_the_coordinator)
 }
 END_TEST
 
-static void hear_break(uint64_t id)
+static void hear_break(uint64_t id, struct message_order version)
 {
     struct message message = {.kind = MESSAGE_BREAK_HOLD};
     message_agent_set(&message.as.break_lock.agent, "host-y", 6);
     message_name_set(&message.as.break_lock.name, "a", 1);
     message.as.break_lock.request_id = id;
     message.as.break_lock.now = true;
+    message.as.break_lock.version = version;
     rig_hear(rig, &message);
 }
 
@@ -170,15 +171,32 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
     struct hfi_held held;
     struct hfi_opened opened = cell_open_granted(client);
     struct hfi_opened next = cell_open_granted(other);
+    const struct message_order grant = {1 << 16 | 1, rig->version};
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-    hear_break(7);
+    hear_break(7, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
     ck_assert_int_eq(cell_try(&next, &held), HFI_HELD);
-    hear_break(7);
+    hear_break(7, grant);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 2);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
-    hear_break(8);
+    hear_break(8, grant);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
+}
+END_TEST
+
+/* One that arrives when the grant that it names was given back, and there is another. */
+START_TEST(a_late_break_does_not_end_a_later_grant)
+{
+    struct hfi_held held;
+    struct hfi_opened opened = cell_open_granted(client);
+    const struct message_order before = {1 << 16 | 1, rig->version - 1};
+    const struct message_order grant = {1 << 16 | 1, rig->version};
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    hear_break(7, before);
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    hear_break(8, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
 }
 END_TEST
@@ -392,6 +410,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, another_host_is_told_whether_it_is_held);
     tcase_add_test(others, a_break_of_what_is_elsewhere_goes_to_the_coordinator);
     tcase_add_test(others, a_repeated_break_does_not_end_the_next_hold);
+    tcase_add_test(others, a_late_break_does_not_end_a_later_grant);
     TCase *adopted = cell_case(suite, "adopted");
     tcase_add_test(adopted, an_adopted_hold_goes_on_but_nobody_new_gets_in);
     tcase_add_test(adopted, a_hold_that_goes_on_is_unknown_to_others_until_it_is_confirmed);

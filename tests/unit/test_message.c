@@ -155,6 +155,15 @@ static struct message break_lock(void)
     return message;
 }
 
+static struct message break_hold(void)
+{
+    struct message message = break_lock();
+    message.kind = MESSAGE_BREAK_HOLD;
+    message.to = message.from;
+    message.as.break_lock.version = (struct message_order){1 << 16 | 1, 1};
+    return message;
+}
+
 static struct message beat(void)
 {
     return blank(MESSAGE_BEAT);
@@ -313,6 +322,7 @@ START_TEST(fields_for_hosts)
     BAD(owner, as.owner.ballot, 0);
     BAD(break_lock, as.break_lock.agent.length, 0);
     BAD(break_lock, as.break_lock.name.length, 0);
+    BAD(break_hold, as.break_lock.version.sequence, 0);
 }
 END_TEST
 

@@ -410,6 +410,39 @@ START_TEST(breaks_go_to_the_owners)
 }
 END_TEST
 
+/* The outcome got lost, or the owner gave back by himself: the break is asked again, but by then
+ * the lock is another's, who is not meant. */
+START_TEST(a_repeated_break_does_not_hit_the_next_owner)
+{
+    const enum message_mode mode = _i == 0 ? X : S;
+    struct cell *cell = cell_ready(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 3;
+    uint32_t next = (to + 2) % 3;
+    ask(cell, owner, to, 1, mode, 0);
+    cell_settle(cell);
+    struct message_order version = granted(cell, owner, 1).version;
+    break_lock(cell, to, to, 7);
+    const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(message_order_equal(hold->as.break_lock.version, version));
+    break_lock(cell, to, to, 7); /* still there: told again */
+    ck_assert_uint_eq(cell_got_count(cell, owner, MESSAGE_BREAK_HOLD), 2);
+    ask(cell, next, to, 1, mode, 0);
+    cell_settle(cell);
+    give_back(cell, owner, to, 2, version);
+    version = granted(cell, next, 1).version;
+    break_lock(cell, to, to, 7);
+    ck_assert_ptr_null(cell_got(cell, next, MESSAGE_BREAK_HOLD));
+    ck_assert_uint_eq(cell_got(cell, to, MESSAGE_BROKEN)->as.outcome.request_id, 7);
+    break_lock(cell, to, to, 8);
+    hold = cell_got(cell, next, MESSAGE_BREAK_HOLD);
+    ck_assert_ptr_nonnull(hold);
+    ck_assert(message_order_equal(hold->as.break_lock.version, version));
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Who is granted by the same accept that ends the broken hold is not broken. */
 START_TEST(a_break_does_not_hit_the_next_owner)
 {
@@ -647,6 +680,7 @@ int main(void)
     tcase_add_test(tests, each_next_owner_is_recalled_at_once);
     tcase_add_test(tests, answered_by_the_latest_way);
     tcase_add_test(tests, breaks_go_to_the_owners);
+    tcase_add_loop_test(tests, a_repeated_break_does_not_hit_the_next_owner, 0, 2);
     tcase_add_test(tests, a_break_does_not_hit_the_next_owner);
     tcase_add_test(tests, many_wait_for_their_times);
     tcase_add_test(tests, served_as_soon_as_it_is_dead);

@@ -123,12 +123,12 @@ END_TEST
 
 START_TEST(test_golden)
 {
-    static const char empty[] = "\x98\x02\xa4prod\xa6host-a\x47\xcf\xff\xff\xff\xff\xff\xff\xff\xff"
+    static const char empty[] = "\x98\x03\xa4prod\xa6host-a\x47\xcf\xff\xff\xff\xff\xff\xff\xff\xff"
                                 "\x48\xcd\x01\x2c\xdc\x00\x00";
-    static const char read[] = "\x98\x02\xa4prod\xa6host-a\x47\xcf\xff\xff\xff\xff\xff\xff\xff\xff"
+    static const char read[] = "\x98\x03\xa4prod\xa6host-a\x47\xcf\xff\xff\xff\xff\xff\xff\xff\xff"
                                "\x48\xcd\x01\x2c\xdc\x00\x01\x95\x03\xa0\xc2\xce\x00\x01\x00\x02"
                                "\xa3x/y";
-    static const char gossip[] = "\x98\x02\xa4prod\xa6host-a\x47\xcf\xff\xff\xff\xff\xff\xff\xff"
+    static const char gossip[] = "\x98\x03\xa4prod\xa6host-a\x47\xcf\xff\xff\xff\xff\xff\xff\xff"
                                  "\xff\x48\xcd\x01\x2c\xdc\x00\x01\xc4\x03"
                                  "abc";
     struct wire_writer writer;
@@ -165,8 +165,8 @@ START_TEST(test_bytes_of_all_kinds)
             hash = (hash ^ packet[at]) * UINT64_C(0x100000001b3);
         }
     }
-    ck_assert_int_eq(WIRE_VERSION, 2);
-    ck_assert_msg(hash == UINT64_C(0x2bd716f48c4ef81e), "0x%016llx", (unsigned long long)hash);
+    ck_assert_int_eq(WIRE_VERSION, 3);
+    ck_assert_msg(hash == UINT64_C(0xd732a0b5e93de71e), "0x%016llx", (unsigned long long)hash);
 }
 END_TEST
 
@@ -579,17 +579,17 @@ END_TEST
 START_TEST(test_other_version)
 {
     struct wire_reader reader;
-    static const char later[] = "\x94\x03\xa4prod\xa6host-z\xc0";
+    static const char later[] = "\x94\x04\xa4prod\xa6host-z\xc0";
     static const char strange[] = "\x93\xcd\x01\x00\x01\x02";
 
     ck_assert_int_eq(open_bytes(&reader, BYTES(later)), WIRE_OTHER_VERSION);
-    ck_assert_uint_eq(reader.version, 3);
+    ck_assert_uint_eq(reader.version, 4);
     ck_assert_str_eq(reader.header.from.text, "host-z");
     ck_assert_int_eq(open_bytes(&reader, BYTES(strange)), WIRE_OTHER_VERSION);
     ck_assert_uint_eq(reader.version, 256);
     ck_assert_uint_eq(reader.header.from.length, 0);
     ck_assert_int_eq(open_only("\x93\x00\xa1x\xa1y", 6), WIRE_MALFORMED);
-    ck_assert_int_eq(open_only("\x92\x02\xa1x", 4), WIRE_MALFORMED);
+    ck_assert_int_eq(open_only("\x92\x03\xa1x", 4), WIRE_MALFORMED);
 }
 END_TEST
 
@@ -616,22 +616,22 @@ START_TEST(test_header)
         const char *bytes;
         size_t size;
     } headers[] = {
-        {BYTES("\x98\x02\xa0\xa1"
+        {BYTES("\x98\x03\xa0\xa1"
                "a\x00\x00\x00\x00\x90")}, /* no cell */
-        {BYTES("\x98\x02\xa4prod\xa0\x00\x00\x00\x00\x90")},
-        {BYTES("\x98\x02\xa4prod\xa1"
+        {BYTES("\x98\x03\xa4prod\xa0\x00\x00\x00\x00\x90")},
+        {BYTES("\x98\x03\xa4prod\xa1"
                "a\xcf\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x90")}, /* membership 2^32 */
-        {BYTES("\x97\x02\xa4prod\xa1"
+        {BYTES("\x97\x03\xa4prod\xa1"
                "a\x00\x00\x00\x00")},
-        {BYTES("\x99\x02\xa4prod\xa1"
+        {BYTES("\x99\x03\xa4prod\xa1"
                "a\x00\x00\x00\x00\x90\x00")},
-        {BYTES("\x98\x02\xa4prod\xa1"
+        {BYTES("\x98\x03\xa4prod\xa1"
                "a\x00\x00\x00\x00\x00")}, /* items: no array */
-        {BYTES("\x98\x02\xa4prod\xa1"
+        {BYTES("\x98\x03\xa4prod\xa1"
                "a\x00\x00\x00\x00\xdd\x00\x01\x00\x00")}, /* 65536 items */
         {BYTES("\x81\x01\x01")},
     };
-    static const char good[] = "\x98\x02\xa4prod\xa1"
+    static const char good[] = "\x98\x03\xa4prod\xa1"
                                "a\x00\x00\x00\x00\x90";
 
     ck_assert_int_eq(open_only(BYTES(good)), WIRE_OK);

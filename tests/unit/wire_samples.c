@@ -268,6 +268,7 @@ static void fill_asking(struct draw *draw, struct message *out)
         out->as.break_lock.request_id = u64(draw);
         name(draw, &out->as.break_lock.name);
         out->as.break_lock.now = true;
+        out->as.break_lock.version = order(draw);
         break;
     case MESSAGE_BROKEN:
     case MESSAGE_CHECKED:

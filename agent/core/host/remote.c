@@ -8,7 +8,8 @@
  *
  * Messages get lost, so a question is repeated until it is answered or its time is over. A break
  * that arrives again must not end the next hold too: what was broken lately is remembered by the
- * question's id, and answered the same.
+ * question's id, and answered the same. One that arrives late must not either: it names the grant
+ * that it is about, and ends nothing under another.
  */
 #include "state.h"
 
@@ -269,6 +270,15 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     return ANSWERED_LATER;
 }
 
+/* Whether the lock has that grant. Of an adopted one that is not known yet, and it has no other
+ * than the one that it had before. */
+static bool is_meant(const struct lock *lock, struct message_order version)
+{
+    struct message_order own = {lock->ballot, lock->sequence};
+    return lock->state == LOCK_ADOPTED ||
+           (lock_is_granted(lock) && message_order_equal(own, version));
+}
+
 static void break_asked(struct host *host, const struct message *message,
                         struct host_actions *actions)
 {
@@ -284,7 +294,8 @@ static void break_asked(struct host *host, const struct message *message,
         struct place at = {0};
         broken = &host->broken[host->broken_next++ % BROKEN_MAX];
         *broken = (struct broken){.id = breaking->request_id, .agent = breaking->agent};
-        if (lock_find(host, breaking->name.bytes, breaking->name.length, &at)) {
+        if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
+            is_meant(lock_at(host, at), breaking->version)) {
             broken->result = break_here(host, at, breaking->now, actions);
         }
     }

@@ -105,33 +105,59 @@ static void answer_given_back(struct quorum *quorum, const struct request *reque
     given->version = request->version;
 }
 
+/* What is left of a grant when a break comes: nothing, or its owner is to be told. */
 static bool tell_to_break(struct quorum *quorum, const struct request *request,
-                          const struct message_name *name, uint16_t owner, uint32_t epoch)
+                          const struct message_name *name, const struct share *owner)
 {
-    if (epoch <= quorum->agents[owner].dead) {
+    if (owner->epoch <= quorum->agents[owner->agent].dead) {
         return false; /* its session is over, and its lock-delay runs */
     }
     struct message_break *hold =
-        &answer_send(quorum, owner, QUORUM_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
+        &answer_send(quorum, owner->agent, QUORUM_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
     hold->agent = quorum->agents[request->agent].name;
     hold->request_id = request->id;
     hold->name = *name;
     hold->now = request->mode != 0;
+    hold->version = owner->version;
     return true;
+}
+
+/* A break is asked again until its outcome arrives; meanwhile the lock may have gone to somebody
+ * who is not meant. So what is meant is noted the first time: the grants that there were. */
+static struct message_order meant_by(struct quorum *quorum, const struct request *request,
+                                     const struct share *owners, uint32_t count)
+{
+    for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
+        const struct broken *broken = &quorum->broken[i];
+        if (broken->id == request->id && broken->agent == request->agent && broken->id != 0) {
+            return broken->version;
+        }
+    }
+    struct broken *broken = &quorum->broken[quorum->broken_next++ % BROKEN_KEPT];
+    *broken = (struct broken){.id = request->id, .agent = request->agent};
+    for (uint32_t i = 0; i < count; i++) {
+        if (message_order_before(broken->version, owners[i].version)) {
+            broken->version = owners[i].version;
+        }
+    }
+    return broken->version;
 }
 
 /* Every owner is told to break it, and answers; if there is none, it is done. */
 static void answer_break(struct quorum *quorum, const struct request *request,
                          const struct message_name *name, const struct record *value)
 {
+    struct share owners[MESSAGE_SHARES_MAX];
+    uint32_t count = record_shares(quorum, value, owners);
     bool told = false;
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
-        told = tell_to_break(quorum, request, name, value->owner, value->epoch);
-    } else if (value->mode == MESSAGE_MODE_SHARED) {
-        for (uint32_t at = value->shares; at != NONE; at = quorum->shares[at].next) {
-            const struct share_record *share = &quorum->shares[at];
-            told = tell_to_break(quorum, request, name, share->agent, share->epoch) || told;
-        }
+        owners[0] = (struct share){record_version(value), value->epoch, value->owner};
+        count = 1;
+    }
+    struct message_order meant = meant_by(quorum, request, owners, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool newer = message_order_before(meant, owners[i].version);
+        told = (!newer && tell_to_break(quorum, request, name, &owners[i])) || told;
     }
     if (!told) {
         struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;

@@ -284,8 +284,10 @@ static bool request_valid(const struct message *message)
         return session_valid(&give_back->agent, give_back->epoch) && give_back->name.length > 0 &&
                order_valid(give_back->version) && give_back->token_used < MESSAGE_TOKEN_LIMIT;
     case MESSAGE_BREAK:
-    case MESSAGE_BREAK_HOLD:
         return agent_name_valid(&broken->agent) && broken->name.length > 0;
+    case MESSAGE_BREAK_HOLD:
+        return agent_name_valid(&broken->agent) && broken->name.length > 0 &&
+               order_valid(broken->version);
     default:
         return false;
     }

@@ -37,6 +37,7 @@ enum {
     BEATS_KEPT = 128,  /* whose sending times are known */
     PULLS_MAX = 8,     /* listings that are read at a time */
     OUTCOMES_MAX = 16, /* requests answered together */
+    BROKEN_KEPT = 64,
     WORKS_PER_REQUEST = 2, /* names that were asked for a moment ago have a work too */
     SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX, /* beyond the limit, for rounds on the way */
 };
@@ -153,6 +154,13 @@ struct request {
     uint8_t outcome; /* decided: answered when the round is chosen */
     bool again;      /* ACQUIRE: answered before, see answered.c */
     bool fresh;      /* ACQUIRE, granted: the grant was made for it */
+};
+
+/* A break that was passed on to the owners: no grant above that version is meant. */
+struct broken {
+    uint64_t id; /* 0: none */
+    struct message_order version;
+    uint16_t agent;
 };
 
 /* An acquire that was answered by a grant. */
@@ -420,6 +428,8 @@ struct quorum {
     struct answered *answered; /* a ring, from 1 */
     uint32_t *answered_heads;
     uint32_t answered_mask, answered_last;
+    struct broken broken[BROKEN_KEPT]; /* a ring */
+    uint32_t broken_next;
     uint32_t *wakes; /* a heap of works, from 1 */
     uint32_t wake_count;
 };

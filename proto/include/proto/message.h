@@ -323,7 +323,8 @@ struct message_break {
     struct message_agent agent; /* who asks */
     uint64_t request_id;        /* that host's */
     struct message_name name;
-    bool now; /* no lock-delay */
+    bool now;                     /* no lock-delay */
+    struct message_order version; /* BREAK_HOLD: of the owner's grant, no other is meant */
 };
 
 /* BROKEN and CHECKED: the outcome of a request of agent. */

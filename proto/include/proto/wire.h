@@ -20,7 +20,7 @@
 #include "proto/message.h"
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_PACKET_MAX = 256 * 1024, /* bytes; larger ones are refused */
     WIRE_ITEM_MAX = 16 * 1024,
     WIRE_HEADER_ROOM = 256, /* more than any header takes */
