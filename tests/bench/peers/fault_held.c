@@ -23,7 +23,7 @@ static const int64_t lease_ns = INT64_C(15000000000);
 static const int64_t fill_ns = INT64_C(10000000000);
 static const int64_t fill_quick_ns = INT64_C(4000000000);
 static const int64_t idle_ns = INT64_C(5500000000); /* more than a third of the lease */
-static const int64_t settle_ns = INT64_C(2000000000);
+static const int64_t settle_ns = INT64_C(1000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
 static const double rest_share = 0.02; /* of a processor: more than before */
 enum { REST_LOOKS_MAX = 20 };
@@ -113,6 +113,7 @@ static void await_rest(const struct peer_run *run, double share_before, struct r
     int64_t begin_ns = now_ns();
     pause_ns(settle_ns);
     if (run->kind->renew != NULL) {
+        pause_ns(rest_look_ns);
         return;
     }
     for (int i = 0; i < REST_LOOKS_MAX && !interrupted(); i++) {
@@ -176,7 +177,7 @@ static int measure_one(const struct bench_plan *plan, struct actors *actors, str
     if (actors_await(actors, &stage->ready, CLIENTS, patience_ns) != 0) {
         return -1;
     }
-    double share_before = servers_share(run);
+    double share_before = run->kind->renew == NULL ? servers_share(run) : 0;
     int64_t before = peer_memory(run);
     int64_t begin_ns = now_ns();
     atomic_store_explicit(&stage->fill_until_ns, begin_ns + (plan->quick ? fill_quick_ns : fill_ns),

@@ -40,20 +40,39 @@ static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, label);
 }
 
-static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
+/* The next instant after `after_ns` that has points, and the highest of them. */
+static bool next_instant(const struct results_row *row, int64_t after_ns, int64_t *out_at_ns,
+                         int64_t *out_value_ns)
 {
-    fprintf(gnuplot, "$data%zu << END\n", at);
+    bool any = false;
     for (size_t p = 0; p < row->point_count; p++) {
         const struct results_point *point = &row->points[p];
-        bool other = p > 0 && row->points[p - 1].line != point->line;
-        fprintf(gnuplot, "%s%.6f %.9f\n", other ? "\n" : "", (double)point->at_ns / 1e9,
-                (double)point->value_ns / 1e9);
+        if (point->at_ns <= after_ns || (any && point->at_ns > *out_at_ns)) {
+            continue;
+        }
+        bool is_earlier = !any || point->at_ns < *out_at_ns;
+        *out_value_ns = is_earlier || point->value_ns > *out_value_ns ? point->value_ns
+                                                                      : *out_value_ns;
+        *out_at_ns = point->at_ns;
+        any = true;
+    }
+    return any;
+}
+
+/* Its lines in one: of what began at an instant, the longest. */
+static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
+{
+    int64_t at_ns = -1;
+    int64_t value_ns = 0;
+    fprintf(gnuplot, "$data%zu << END\n", at);
+    while (next_instant(row, at_ns, &at_ns, &value_ns)) { /* each is later */
+        fprintf(gnuplot, "%.6f %.9f\n", (double)at_ns / 1e9, (double)value_ns / 1e9);
     }
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);
 }
 
-/* There are seven colours: what comes after is dashed, or another kind of point. Holdfast, which
- * comes last and so on top, is thick and red (one host) or black. */
+/* There are seven colours: what comes after is dashed. Holdfast, which comes last and so on top, is
+ * thick and red (one host) or black. */
 static void plot_all(FILE *gnuplot, const bool *is_holdfast, size_t count, bool time_line)
 {
     static const char *const colours[] = {"#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd",
@@ -64,8 +83,8 @@ static void plot_all(FILE *gnuplot, const bool *is_holdfast, size_t count, bool 
         const char *colour = !own ? colours[i % COLOURS] : i + 1 == count ? "black" : "#d00000";
         fprintf(gnuplot, "%s $data%zu using 1:2 with ", i == 0 ? "plot" : ",", i);
         if (time_line) {
-            fprintf(gnuplot, "points pointtype %zu pointsize %s", own ? 7 : 5 + 4 * (i / COLOURS),
-                    own ? "0.5" : "0.35");
+            fprintf(gnuplot, "linespoints pointtype 7 pointsize 0.3 linewidth %d dashtype %zu",
+                    own ? 3 : 1, own ? 1 : 1 + i / COLOURS);
         } else {
             fprintf(gnuplot, "lines linewidth %d dashtype %zu", own ? 4 : 2,
                     own ? 1 : 1 + i / COLOURS);
