@@ -315,4 +315,4 @@ static size_t transport_seed(size_t index, uint8_t *bytes, size_t size)
     return at;
 }
 
-const struct fuzz_target fuzz_target = {"transport", transport_entry, transport_seed, 8 * 1024};
+const struct fuzz_target fuzz_target = {"transport", transport_entry, transport_seed, 8192};
