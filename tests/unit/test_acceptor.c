@@ -152,7 +152,7 @@ START_TEST(accepts_in_order)
 }
 END_TEST
 
-/* That a majority has it does not lift a promise: who reads under that one must not see two things. */
+/* A majority has it: that lifts no promise. Who reads under that one must not see two things. */
 START_TEST(what_is_chosen_needs_the_promise_too)
 {
     struct cell *cell = start();

@@ -103,8 +103,8 @@ START_TEST(preferred_at_first)
 }
 END_TEST
 
-/* All others have promised: what its own acceptor has is part of what it will rely on, so that has to
- * promise too. */
+/* All others have promised: what its own acceptor has is part of what it will rely on, so that has
+ * to promise too. */
 START_TEST(nothing_is_prepared_without_the_own_promise)
 {
     struct cell *cell = cell_create(3, 93);
