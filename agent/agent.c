@@ -120,8 +120,7 @@ static void checkpoint_if_due(struct agent *agent)
     }
 }
 
-/* After everything that was ready: libuv calls it once a turn. */
-static void turn_end(struct agent *agent)
+void agent_turn_end(struct agent *agent)
 {
     driver_flush(agent->driver);
     see_to_regions(agent);
@@ -135,11 +134,12 @@ static void turn_end(struct agent *agent)
     agent->in_turn = false;
 }
 
+/* After everything that was ready. */
 static void on_check(uv_check_t *check)
 {
     struct agent *agent = check->data;
     if (agent->in_turn) {
-        turn_end(agent);
+        agent_turn_end(agent);
     }
 }
 
@@ -243,8 +243,8 @@ static void on_signal(uv_signal_t *handle, int number)
 void agent_end(struct agent *agent, int exit_code)
 {
     agent->exit_code = exit_code;
+    /* No uv_stop(): a turn may end outside of uv_run(), which would find it when it closes. */
     agent->told_to_end = true;
-    uv_stop(&agent->loop);
 }
 
 /* ---- the session, as the driver tells it ---- */
@@ -382,7 +382,7 @@ static bool wait_until_safe(struct agent *agent)
     agent->in_turn = true;
     driver_start(agent->driver, agent->epoch, agent->adopted);
     look_at_rate(agent);
-    turn_end(agent);
+    agent_turn_end(agent);
     for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->told_to_end; i++) {
         if (is_safe(agent)) {
             return true;
@@ -465,6 +465,32 @@ void agent_close_loop(struct agent *agent)
     HF_CHECK(uv_loop_close(&agent->loop) == 0);
 }
 
+bool agent_loop(void *arg)
+{
+    struct agent *agent = arg;
+    while (!agent->told_to_end) {
+        uv_run(&agent->loop, agent->unwritten != NULL ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+        if (!disk_write(agent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void serve(struct agent *agent)
+{
+    log_serving(agent);
+    notify_ready("serving");
+    agent->in_turn = true;
+    agent_turn_end(agent);
+    agent->may_write = true;
+    if (!agent_loop(agent)) {
+        committer_stand_by(agent->committer);
+    }
+    agent->may_write = false;
+    notify_stopping();
+}
+
 int agent_run(struct agent *agent)
 {
     agent->armed_ns = INT64_MAX;
@@ -475,12 +501,7 @@ int agent_run(struct agent *agent)
         clients_sweep(agent);
         look_at_rate(agent);
         if (begin_to_serve(agent)) {
-            log_serving(agent);
-            notify_ready("serving");
-            agent->in_turn = true;
-            turn_end(agent);
-            uv_run(&agent->loop, UV_RUN_DEFAULT);
-            notify_stopping();
+            serve(agent);
         } else {
             agent->exit_code = AGENT_EXIT_SOFTWARE;
         }

@@ -13,8 +13,9 @@
  *   serve.c    packets to events, and the host core's actions to packets
  *   agent.c    the event loop: timer, bells, signals; the end
  *
- * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. A turn of
- * the loop is: whatever is ready is given to the driver, then agent.c's turn_end() lets it commit
+ * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. (If a
+ * write of the loop's own gets stuck, the committer's thread goes on with it: io/commit.h.) A turn
+ * of the loop is: whatever is ready is given to the driver, then agent_turn_end() lets it commit
  * and answer, and sends what is for other agents. Each callback of libuv calls agent_turn() first.
  */
 #ifndef AGENT_AGENT_H
@@ -81,9 +82,11 @@ struct agent {
     struct store *store;
     struct store_meta meta;
     struct message_rules rules;  /* of the cell, as configured */
-    struct committer *committer; /* NULL: batches are written by the loop */
+    struct committer *committer; /* NULL: batches are written within the turn */
     uv_poll_t disk;
-    struct peers *peers; /* NULL: this agent does not listen */
+    bool may_write;                       /* the loop is one that another thread can go on with */
+    const struct driver_batch *unwritten; /* to be written behind the turn; NULL: none */
+    struct peers *peers;                  /* NULL: this agent does not listen */
     struct lease_file lease_file;
     struct lease_record left; /* by the agent before */
     uint8_t boot_id[16];
@@ -189,6 +192,9 @@ bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
 void disk_close(struct agent *agent);
 /* driver_operations.commit: arg is the agent. */
 void disk_commit(void *arg, const struct driver_batch *batch);
+/* Writes what is to be written behind the turn. false: another thread has the loop now, nothing of
+ * the agent may be touched any more. */
+bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
 /* Tells the driver of the batch, if it is done. */
 void disk_done(struct agent *agent);
 /* A checkpoint of the store. */
@@ -200,8 +206,12 @@ void disk_settle(struct agent *agent);
 
 /* Runs until it is told to end, or must. The exit code. */
 int agent_run(struct agent *agent) __attribute__((warn_unused_result));
+/* Goes on with the loop, on either thread (io/commit.h): true when it has ended. arg: the agent. */
+bool agent_loop(void *arg) __attribute__((warn_unused_result));
 /* The first thing of each callback. */
 void agent_turn(struct agent *agent);
+/* The last thing of a turn; libuv calls it for those that it began. */
+void agent_turn_end(struct agent *agent);
 /* Closes what libuv knows of this agent, and lets it call back. */
 void agent_close_loop(struct agent *agent);
 /* Watches a descriptor. */

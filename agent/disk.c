@@ -2,8 +2,10 @@
  * The driver's batches on their way into the store.
  *
  * In a cell of more than one voter a thread of its own writes them (io/commit.h): the loop sends
- * proposals and answers others meanwhile. In a cell of one there is nothing that could be done
- * meanwhile, and a change of threads costs more than it brings: there a batch is written at once.
+ * proposals and answers others meanwhile. If there is nothing to answer, since all that goes on is
+ * what the batch is about, the loop writes it when its turn is over: a change of threads costs more
+ * than it brings then. In a cell of one a batch is written within the turn: so it is durable before
+ * the turn goes on.
  */
 #include "agent.h"
 
@@ -42,7 +44,7 @@ static bool put_record(struct agent *agent, struct store *store, const struct dr
     return false;
 }
 
-/* For the committer, on its thread: of the agent only the names of the namespaces are read, which
+/* For the committer, on either thread: of the agent only the namespaces' names are read, which
  * do not change. */
 static bool put_batch(void *arg, struct store *store, const void *batch)
 {
@@ -76,7 +78,8 @@ void disk_committed(struct agent *agent, uint64_t commit)
 
 bool disk_open(struct agent *agent)
 {
-    struct committer_config config = {.store = agent->store, .put = put_batch, .arg = agent};
+    struct committer_config config = {
+        .store = agent->store, .put = put_batch, .loop = agent_loop, .arg = agent};
     if (agent->config.voter_count == 1) {
         return true;
     }
@@ -92,7 +95,11 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     if (agent->committer != NULL) {
         /* Proposals first: the other voters' disks are further away than this one's. */
         peers_flush(agent);
-        committer_begin(agent->committer, batch);
+        if (agent->may_write && driver_is_alone(agent->driver, batch)) {
+            agent->unwritten = batch;
+        } else {
+            committer_begin(agent->committer, batch);
+        }
         return;
     }
     bool good = store_begin(agent->store) && put_batch(agent, agent->store, batch) &&
@@ -101,6 +108,28 @@ void disk_commit(void *arg, const struct driver_batch *batch)
         disk_committed(agent, commit);
     }
     driver_committed(agent->driver, commit, good ? NULL : store_error(agent->store));
+}
+
+bool disk_write(struct agent *agent)
+{
+    const struct driver_batch *batch = agent->unwritten;
+    if (batch == NULL) {
+        return true;
+    }
+    agent->unwritten = NULL;
+    switch (committer_write(agent->committer, batch)) {
+    case COMMITTER_BUSY:
+        committer_begin(agent->committer, batch);
+        break;
+    case COMMITTER_WRITTEN:
+        agent_turn(agent);
+        disk_done(agent);
+        agent_turn_end(agent);
+        break;
+    case COMMITTER_REPLACED:
+        return false;
+    }
+    return true;
 }
 
 void disk_done(struct agent *agent)
@@ -132,6 +161,10 @@ void disk_idle(struct agent *agent)
 
 void disk_settle(struct agent *agent)
 {
+    if (agent->unwritten != NULL) {
+        committer_begin(agent->committer, agent->unwritten);
+        agent->unwritten = NULL;
+    }
     for (unsigned i = 0; i < DISK_ROUNDS_MAX && agent->committer != NULL; i++) {
         driver_flush(agent->driver);
         if (driver_failed(agent->driver) != NULL || !committer_wait(agent->committer)) {

@@ -59,11 +59,15 @@ struct driver_record {
     } as;
 };
 
-/* Records in order. */
+/* Records in order. For driver_operations.commit. */
 struct driver_batch;
 uint32_t driver_batch_count(const struct driver_batch *batch);
 /* The record at *at (0 at first), which moves on. NULL: that was all. */
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
+
+/* Whether nothing is under way here but what the batch is about, one name: while it is flushed,
+ * nothing that somebody waits for can come up, but what waits for this very flush too. */
+bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
     /* Carries out a HOST_REPLY (bytes: its frame), WELCOMED, HANG_UP, FORGET, ALIAS or LOG. May

@@ -7,14 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/check.h"
+
+/* So long the loop may stand still while its thread writes. Less than anything else waits for. */
+static const int64_t patience_ns = 5000000;
+/* On a disk that took longer than this for the last batch the loop's thread does not write. */
+static const int64_t fast_ns = 1000000;
+static const int64_t second_ns = 1000000000;
 
 struct committer {
     struct committer_config config;
     int done_fd;
     pthread_t thread;
+    sigset_t signals;      /* that were blocked when it was opened */
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t changed;
     const void *batch; /* to be written, or being written */
@@ -23,6 +31,14 @@ struct committer {
     bool idle;
     bool idle_failed;
     bool end;
+    int64_t took_ns;    /* the last batch */
+    int64_t writing_ns; /* since when the thread with the loop writes; 0: it does not */
+    uint64_t writes;    /* how often it did, */
+    uint64_t seen;      /* and had when the other one last looked */
+    bool replaced;      /* who writes has lost the loop */
+    bool resting;       /* the other thread waits for something to do, */
+    bool watching;      /* and wakes by itself to see whether the loop stands still */
+    bool ended;         /* the loop */
     uint64_t commit;
     bool failed;
     char error[STORE_ERROR_MAX];
@@ -37,26 +53,50 @@ static void keep_error(struct committer *committer, char *error)
     error[length] = '\0';
 }
 
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * second_ns + now.tv_nsec;
+}
+
 /* With the mutex held, which is given up meanwhile. */
-static void write_batch(struct committer *committer)
+static void put_batch(struct committer *committer, const void *batch)
 {
     const struct committer_config *config = &committer->config;
-    const void *batch = committer->batch;
+    int64_t start_ns = monotonic_ns();
     uint64_t commit = 0;
-    uint64_t one = 1;
     pthread_mutex_unlock(&committer->mutex);
     bool good = store_begin(config->store) && config->put(config->arg, config->store, batch) &&
                 store_commit(config->store, &commit);
+    int64_t end_ns = monotonic_ns();
     pthread_mutex_lock(&committer->mutex);
     if (!good) {
         committer->failed = true;
         keep_error(committer, committer->error);
     }
+    committer->took_ns = end_ns - start_ns;
     committer->commit = commit;
-    committer->batch = NULL;
     committer->done = true;
+}
+
+/* Tells the loop on another thread. With the mutex held, which is given up meanwhile: whom it wakes
+ * runs at once on another processor, and would find it taken, sleep again, and have to be woken
+ * once more. */
+static void tell_done(struct committer *committer)
+{
+    uint64_t one = 1;
     pthread_cond_broadcast(&committer->changed);
+    pthread_mutex_unlock(&committer->mutex);
     HF_CHECK(write(committer->done_fd, &one, sizeof(one)) == sizeof(one));
+    pthread_mutex_lock(&committer->mutex);
+}
+
+static void write_batch(struct committer *committer)
+{
+    put_batch(committer, committer->batch);
+    committer->batch = NULL;
+    tell_done(committer);
 }
 
 static void make_checkpoint(struct committer *committer)
@@ -71,34 +111,87 @@ static void make_checkpoint(struct committer *committer)
     committer->idle = false;
 }
 
+/* With the mutex held, which is given up meanwhile. true: the loop stands still for too long. */
+static bool rest(struct committer *committer)
+{
+    bool writing = committer->writing_ns != 0;
+    int64_t until_ns = (writing ? committer->writing_ns : monotonic_ns()) + patience_ns;
+    if (writing && monotonic_ns() >= until_ns) {
+        return true;
+    }
+    committer->resting = true;
+    if (writing || committer->writes != committer->seen) {
+        /* Once more after each write: as long as they go on, nobody has to be woken for them. */
+        struct timespec until = {until_ns / second_ns, until_ns % second_ns};
+        committer->seen = committer->writes;
+        committer->watching = true;
+        (void)pthread_cond_timedwait(&committer->changed, &committer->mutex, &until);
+        committer->watching = false;
+    } else {
+        pthread_cond_wait(&committer->changed, &committer->mutex);
+    }
+    committer->resting = false;
+    return false;
+}
+
+/* Goes on with the loop. With the mutex held, which is given up meanwhile. */
+static void take_over(struct committer *committer)
+{
+    committer->replaced = true;
+    committer->writing_ns = 0;
+    pthread_mutex_unlock(&committer->mutex);
+    /* What the loop does may raise signals that only this thread can take. */
+    HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);
+    bool ended = committer->config.loop(committer->config.arg);
+    pthread_mutex_lock(&committer->mutex);
+    if (ended) {
+        committer->ended = true;
+        pthread_cond_broadcast(&committer->changed);
+    }
+}
+
+/* One thing, as the thread without the loop. With the mutex held. */
+static void do_next(struct committer *committer)
+{
+    if (committer->batch != NULL) {
+        write_batch(committer);
+    } else if (committer->idle) {
+        make_checkpoint(committer);
+    } else if (rest(committer)) {
+        take_over(committer);
+    }
+}
+
 static void *run(void *arg)
 {
     struct committer *committer = arg;
     pthread_mutex_lock(&committer->mutex);
     while (committer->batch != NULL || !committer->end) {
-        if (committer->batch != NULL) {
-            write_batch(committer);
-        } else if (committer->idle) {
-            make_checkpoint(committer);
-        } else {
-            pthread_cond_wait(&committer->changed, &committer->mutex);
-        }
+        do_next(committer);
     }
     pthread_mutex_unlock(&committer->mutex);
     return NULL;
+}
+
+void committer_stand_by(struct committer *committer)
+{
+    pthread_mutex_lock(&committer->mutex);
+    while (!committer->ended) {
+        do_next(committer);
+    }
+    pthread_mutex_unlock(&committer->mutex);
 }
 
 /* With all signals blocked there: they are the loop's. */
 static bool start_thread(struct committer *committer)
 {
     sigset_t all;
-    sigset_t before;
     sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+    if (pthread_sigmask(SIG_SETMASK, &all, &committer->signals) != 0) {
         return false;
     }
     int error = pthread_create(&committer->thread, NULL, run, committer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &committer->signals, NULL);
     errno = error;
     return error == 0;
 }
@@ -115,8 +208,12 @@ struct committer *committer_open(const struct committer_config *config)
         free(committer);
         return NULL;
     }
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&committer->mutex, NULL);
-    pthread_cond_init(&committer->changed, NULL);
+    pthread_cond_init(&committer->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     if (!start_thread(committer)) {
         int error = errno;
         pthread_cond_destroy(&committer->changed);
@@ -161,16 +258,45 @@ void committer_begin(struct committer *committer, const void *batch)
     pthread_cond_broadcast(&committer->changed); /* it finds the mutex free */
 }
 
+enum committer_wrote committer_write(struct committer *committer, const void *batch)
+{
+    pthread_mutex_lock(&committer->mutex);
+    HF_CHECK(!committer->begun && batch != NULL);
+    if (committer->config.loop == NULL || !committer->resting || committer->idle ||
+        committer->took_ns > fast_ns) {
+        pthread_mutex_unlock(&committer->mutex);
+        return COMMITTER_BUSY;
+    }
+    committer->begun = true;
+    committer->done = false;
+    committer->writing_ns = monotonic_ns();
+    committer->writes++;
+    if (!committer->watching) {
+        pthread_cond_broadcast(&committer->changed);
+    }
+    put_batch(committer, batch);
+    bool replaced = committer->replaced;
+    committer->replaced = false;
+    committer->writing_ns = 0;
+    if (replaced) {
+        tell_done(committer);
+    }
+    pthread_mutex_unlock(&committer->mutex);
+    return replaced ? COMMITTER_REPLACED : COMMITTER_WRITTEN;
+}
+
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
 {
     uint64_t count;
+    /* First: what is told behind this makes it readable again. Always: it may be told of after
+     * committer_wait() has found the batch done. */
+    (void)!read(committer->done_fd, &count, sizeof(count));
     pthread_mutex_lock(&committer->mutex);
     bool told = committer->begun && committer->done;
     if (told) {
         committer->begun = false;
         *commit = committer->commit;
         *error = committer->failed ? committer->error : NULL;
-        (void)!read(committer->done_fd, &count, sizeof(count)); /* not readable any more */
     }
     pthread_mutex_unlock(&committer->mutex);
     return told;

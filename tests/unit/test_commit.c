@@ -1,6 +1,7 @@
 /* The commit thread: a batch is durable when it says so, and the loop goes on meanwhile. */
 #include <check.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,76 @@ static int gate[2]; /* put() waits for a byte if the batch says so */
 struct batch {
     bool wait;
     bool fail;
+    bool may_be_told; /* signals may come: a thread that has the loop, or had it, writes it */
     uint32_t epoch;
 };
+
+/* The loop: it does what it reads. 'w': writes `stuck`, and finds itself replaced; 'e': ends. Says
+ * where it runs by 'm' (the thread of the test) or 'o' (the other one), and 'r' when replaced. */
+static int orders[2];
+static int news[2];
+static pthread_t tester;
+static struct batch stuck;
+
+static void tell(char what)
+{
+    ck_assert_int_eq(write(news[1], &what, 1), 1);
+}
+
+static char read_byte(int fd)
+{
+    char byte = 0;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&ready, 1, WAIT_MS), 1);
+    ck_assert_int_eq(read(fd, &byte, 1), 1);
+    return byte;
+}
+
+static bool is_told(void)
+{
+    const char *error = NULL;
+    uint64_t commit = 0;
+    bool told = committer_wait(committer) && committer_finish(committer, &commit, &error);
+    ck_assert_ptr_null(error);
+    return told;
+}
+
+/* As soon as the other thread rests; after a batch that was slow, others have to show first that
+ * the disk is not. */
+static enum committer_wrote write_soon(const struct batch *batch)
+{
+    static const struct batch quick = {.may_be_told = true, .epoch = 4};
+    enum committer_wrote wrote = COMMITTER_BUSY;
+    for (unsigned i = 0; i < WAIT_MS && wrote == COMMITTER_BUSY; i++) {
+        wrote = committer_write(committer, batch);
+        if (wrote == COMMITTER_BUSY) {
+            committer_begin(committer, &quick);
+            ck_assert(is_told());
+            usleep(1000);
+        }
+    }
+    return wrote;
+}
+
+static bool loop(void *arg)
+{
+    ck_assert_ptr_eq(arg, &meta);
+    tell(pthread_equal(pthread_self(), tester) ? 'm' : 'o');
+    for (;;) {
+        char what = read_byte(orders[0]);
+        if (what == 'e') {
+            return true;
+        }
+        if (what == 'f') { /* the batch on which the other one is stuck */
+            ck_assert(is_told());
+            tell('f');
+            continue;
+        }
+        ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
+        tell('r');
+        return false;
+    }
+}
 
 static bool put(void *arg, struct store *its, const void *bytes)
 {
@@ -31,8 +100,10 @@ static bool put(void *arg, struct store *its, const void *bytes)
     char byte;
     sigset_t blocked;
     ck_assert_ptr_eq(arg, &meta);
-    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
-    ck_assert_int_eq(sigismember(&blocked, SIGTERM), 1); /* signals are the loop's */
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked); /* signals are the loop's */
+    if (!batch->may_be_told) {
+        ck_assert_int_eq(sigismember(&blocked, SIGTERM), 1);
+    }
     if (batch->wait) {
         ck_assert_int_eq(read(gate[0], &byte, 1), 1);
     }
@@ -56,8 +127,12 @@ static void set_up(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/holdfast.db", folder);
     ck_assert_int_eq(pipe(gate), 0);
+    ck_assert_int_eq(pipe(orders), 0);
+    ck_assert_int_eq(pipe(news), 0);
+    tester = pthread_self();
+    stuck = (struct batch){.wait = true, .may_be_told = true, .epoch = 5};
     store = open_store();
-    struct committer_config config = {.store = store, .put = put, .arg = &meta};
+    struct committer_config config = {.store = store, .put = put, .loop = loop, .arg = &meta};
     committer = committer_open(&config);
     ck_assert_ptr_nonnull(committer);
 }
@@ -73,8 +148,11 @@ static void tear_down(void)
         unlink(name);
     }
     rmdir(folder);
-    close(gate[0]);
-    close(gate[1]);
+    for (size_t i = 0; i < 2; i++) {
+        close(gate[i]);
+        close(orders[i]);
+        close(news[i]);
+    }
 }
 
 static bool is_readable(int timeout_ms)
@@ -139,6 +217,79 @@ START_TEST(a_failed_batch_says_why)
 }
 END_TEST
 
+static void tell_loop(const char *what)
+{
+    size_t size = strlen(what);
+    ck_assert_int_eq(write(orders[1], what, size), size);
+}
+
+/* Reads what the loop says, as in arg; lets put() go on whenever a thread has taken the loop. */
+static void *open_gate(void *arg)
+{
+    for (const char *at = arg; *at != '\0'; at++) {
+        ck_assert_int_eq(read_byte(news[0]), *at);
+        if (*at != 'f') {
+            ck_assert_int_eq(write(gate[1], "x", 1), 1);
+        }
+    }
+    return NULL;
+}
+
+START_TEST(who_has_the_loop_writes_a_batch_itself)
+{
+    struct batch batch = {.may_be_told = true, .epoch = 3};
+    uint64_t commit = 0;
+    const char *error = NULL;
+    if (write_soon(&batch) == COMMITTER_REPLACED) { /* this machine's disk stood still */
+        tell_loop("e");
+        committer_stand_by(committer);
+        ck_assert(is_told());
+    } else {
+        ck_assert(committer_finish(committer, &commit, &error));
+        ck_assert_ptr_null(error);
+        ck_assert_uint_gt(commit, meta.commit);
+        ck_assert(!is_readable(0));
+    }
+    ck_assert(!committer_finish(committer, &commit, &error)); /* told once */
+    committer_begin(committer, &batch);                       /* the other thread can still do it */
+    ck_assert(is_told());
+}
+END_TEST
+
+START_TEST(a_loop_that_stands_still_is_gone_on_with)
+{
+    /* This thread gets stuck: the other one has the loop, is told of the batch, and ends. */
+    static char when[] = "o";
+    pthread_t helper;
+    tell_loop("fe");
+    ck_assert_int_eq(pthread_create(&helper, NULL, open_gate, when), 0);
+    ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
+    committer_stand_by(committer);
+    pthread_join(helper, NULL);
+    ck_assert_int_eq(read_byte(news[0]), 'f');
+    /* From now on this one has the loop again, and the other one writes. */
+    struct batch batch = {.may_be_told = true, .epoch = 6};
+    committer_begin(committer, &batch);
+    ck_assert(is_told());
+}
+END_TEST
+
+START_TEST(each_thread_takes_the_loop_from_the_other)
+{
+    /* This one gets stuck, then the other one, whose loop this one ends. */
+    static char when[] = "ofm";
+    pthread_t helper;
+    tell_loop("fw");
+    ck_assert_int_eq(pthread_create(&helper, NULL, open_gate, when), 0);
+    ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
+    tell_loop("e");
+    committer_stand_by(committer);
+    pthread_join(helper, NULL);
+    ck_assert(is_told()); /* what the other one was stuck on */
+    ck_assert_int_eq(read_byte(news[0]), 'r');
+}
+END_TEST
+
 START_TEST(closing_waits_for_the_batch)
 {
     struct batch batch = {.epoch = 9};
@@ -160,6 +311,9 @@ int main(void)
     tcase_add_test(thread, a_batch_is_durable_when_it_says_so);
     tcase_add_test(thread, many_batches_and_checkpoints);
     tcase_add_test(thread, a_failed_batch_says_why);
+    tcase_add_test(thread, who_has_the_loop_writes_a_batch_itself);
+    tcase_add_test(thread, a_loop_that_stands_still_is_gone_on_with);
+    tcase_add_test(thread, each_thread_takes_the_loop_from_the_other);
     tcase_add_test(thread, closing_waits_for_the_batch);
     suite_add_tcase(suite, thread);
     return suite_run(suite);

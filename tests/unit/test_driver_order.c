@@ -54,9 +54,10 @@ static const char *word_of(enum message_kind kind)
 
 /* ---- the quorum core: on an incoming BEAT it does what `plan` says ---- */
 
-/* p: persist a register, m: persist a promise; then each of these sends: to the agent in `to`. */
+/* p: persist a register, of the name x (q: y), m: persist a promise; then each of these sends: to
+ * the agent in `to`. */
 struct step {
-    char what; /* 'p', 'm', 's', or 'l': 's' that may go later */
+    char what; /* 'p', 'q', 'm', 's', or 'l': 's' that may go later */
     enum message_kind kind;
     uint32_t to;
     uint8_t relay;
@@ -77,6 +78,13 @@ void message_agent_set(struct message_agent *agent, const void *text, size_t len
     memset(agent, 0, sizeof(*agent));
     agent->length = (uint8_t)length;
     memcpy(agent->text, text, length);
+}
+
+void message_name_set(struct message_name *name, const void *bytes, size_t length)
+{
+    memset(name, 0, sizeof(*name));
+    name->length = (uint8_t)length;
+    memcpy(name->bytes, bytes, length);
 }
 
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
@@ -138,9 +146,10 @@ static void follow_plan(struct actions *actions)
         const struct step *step = &plan[i];
         if (step->what == 'm') {
             emit(actions, ACTION_PERSIST_PROMISE);
-        } else if (step->what == 'p') {
+        } else if (step->what == 'p' || step->what == 'q') {
             struct quorum_register *reg = &emit(actions, ACTION_PERSIST_REGISTER)->as.reg;
             memset(reg, 0, offsetof(struct quorum_register, value.shares));
+            message_name_set(&reg->name, step->what == 'p' ? "x" : "y", 1);
         } else {
             struct action_send *send = &emit(actions, ACTION_SEND)->as.send;
             send->to = step->to;
@@ -188,9 +197,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     }
     for (const char *at = frame_does; event->kind == HOST_FRAME && *at != '\0'; at++) {
         if (*at == 's') {
-            message_agent_set(
-                (struct message_agent *)&host_emit(actions, HOST_PERSIST_SLOT)->as.slot.name, "x",
-                1);
+            message_name_set(&host_emit(actions, HOST_PERSIST_SLOT)->as.slot.name, "x", 1);
             continue;
         }
         struct host_send *send = &host_emit(actions, HOST_SEND)->as.send;
@@ -204,6 +211,22 @@ int64_t host_next_tick_ns(const struct host *host)
 {
     (void)host;
     return INT64_MAX;
+}
+
+/* What the cores say of themselves. */
+static bool asks_only;
+static bool decides_only;
+
+bool host_asks_only(const struct host *host, const struct message_name *name)
+{
+    (void)host;
+    return name->length > 0 && asks_only;
+}
+
+bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name)
+{
+    (void)quorum;
+    return name->length > 0 && decides_only;
 }
 
 /* ---- the disk and the network ---- */
@@ -500,6 +523,42 @@ START_TEST(what_has_nothing_to_persist_waits_for_what_is_on_its_way)
 }
 END_TEST
 
+/* Whether the batch that is being flushed is alone; it is over then. */
+static bool was_alone(void)
+{
+    driver_flush(driver);
+    ck_assert_ptr_nonnull(disk.flying);
+    bool alone = driver_is_alone(driver, disk.flying);
+    land(NULL);
+    return alone;
+}
+
+START_TEST(a_batch_is_alone_if_all_that_goes_on_is_about_its_name)
+{
+    static const struct step accepted[] = {{'p', 0, 0, 0}, {'s', MESSAGE_ACCEPTED, 1, NO}};
+    static const struct step other[] = {{'q', 0, 0, 0}, {'s', MESSAGE_ACCEPTED, 1, NO}};
+    static const struct step promise[] = {{'m', 0, 0, 0}, {'s', MESSAGE_PROMISE, 1, NO}};
+    asks_only = decides_only = true;
+    do_plan(accepted, 2);
+    ck_assert(was_alone());
+    do_frame("s");
+    do_plan(accepted, 2); /* slot and register of one name */
+    ck_assert(was_alone());
+    do_frame("s");
+    do_plan(other, 2); /* of two */
+    ck_assert(!was_alone());
+    do_plan(promise, 2); /* of no name */
+    ck_assert(!was_alone());
+    asks_only = false;
+    do_plan(accepted, 2);
+    ck_assert(!was_alone());
+    asks_only = true;
+    decides_only = false;
+    do_plan(accepted, 2);
+    ck_assert(!was_alone());
+}
+END_TEST
+
 START_TEST(a_failed_commit_sends_nothing_that_waits)
 {
     static const struct step steps[] = {
@@ -659,6 +718,7 @@ int main(void)
     tcase_add_test(order, a_row_that_nothing_waits_for_is_written_with_others_or_a_little_later);
     tcase_add_test(order, a_promise_waits_for_the_batch_that_it_is_in);
     tcase_add_test(order, what_has_nothing_to_persist_waits_for_what_is_on_its_way);
+    tcase_add_test(order, a_batch_is_alone_if_all_that_goes_on_is_about_its_name);
     tcase_add_test(order, a_failed_commit_sends_nothing_that_waits);
     tcase_add_test(order, an_own_reading_waits_for_the_promise_alone);
     tcase_add_test(order, a_grant_waits_for_the_slots_row_and_a_recall_for_the_grant);

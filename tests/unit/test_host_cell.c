@@ -131,6 +131,26 @@ START_TEST(a_lost_acquire_is_asked_again)
 }
 END_TEST
 
+static bool asks_only(const char *text)
+{
+    struct message_name name;
+    message_name_set(&name, text, strlen(text));
+    return host_asks_only(rig->host, &name);
+}
+
+START_TEST(it_knows_whether_it_asks_for_one_name_only)
+{
+    ck_assert(asks_only("a") && asks_only("b"));
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    ck_assert(asks_only("a") && !asks_only("b") && !asks_only("none"));
+    struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_null(rig_open(rig, client, "b", 0));
+    ck_assert(!asks_only("a") && !asks_only("b"));
+    rig_grant(rig, &first, 0, 0);
+    ck_assert(!asks_only("a") && asks_only("b"));
+}
+END_TEST
+
 START_TEST(a_lost_amendment_is_asked_again)
 {
     (void)cell_open_granted(client);
@@ -606,6 +626,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("host_cell");
     TCase *asks = cell_case(suite, "requests");
     tcase_add_test(asks, a_lost_acquire_is_asked_again);
+    tcase_add_test(asks, it_knows_whether_it_asks_for_one_name_only);
     tcase_add_test(asks, a_lost_amendment_is_asked_again);
     tcase_add_test(asks, a_lost_give_back_is_sent_again);
     tcase_add_test(asks, a_new_coordinator_is_asked_at_once);

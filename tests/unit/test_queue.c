@@ -77,6 +77,32 @@ START_TEST(who_has_waited_longer_is_first)
 }
 END_TEST
 
+static bool decides_only(struct cell *cell, uint32_t node, const char *text)
+{
+    struct message_name name;
+    message_name_set(&name, text, strlen(text));
+    return quorum_decides_only(cell->nodes[node].quorum, &name);
+}
+
+START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t other = (to + 1) % 3;
+    ck_assert(decides_only(cell, to, "a") && decides_only(cell, to, "b"));
+    ask(cell, to, to, 1, X, 0);
+    cell_settle(cell);
+    ck_assert(decides_only(cell, to, "b"));
+    ask(cell, other, to, 1, X, 0); /* and waits for its turn */
+    cell_settle(cell);
+    ck_assert(decides_only(cell, to, "a") && !decides_only(cell, to, "b"));
+    ck_assert(decides_only(cell, other, "b"));
+    give_back(cell, to, to, 2, granted(cell, to, 1).version);
+    ck_assert(decides_only(cell, to, "b"));
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Trap: lost answer, then retry: no second place in the queue, no second grant. */
 START_TEST(asked_again_while_it_waits)
 {
@@ -669,6 +695,7 @@ int main(void)
 {
     TCase *tests = tcase_create("queue");
     tcase_add_test(tests, who_has_waited_longer_is_first);
+    tcase_add_test(tests, a_voter_knows_whether_it_decides_about_one_name_only);
     tcase_add_test(tests, asked_again_while_it_waits);
     tcase_add_test(tests, asked_again_after_it_was_given_back);
     tcase_add_loop_test(tests, amended_and_given_back_at_once, 0, 2);

@@ -84,6 +84,16 @@ int64_t requests_due_ns(const struct host *host)
     return host->request_count == 0 ? INT64_MAX : host->requests[host->request_heap[0]].due_ns;
 }
 
+bool host_asks_only(const struct host *host, const struct message_name *name)
+{
+    if (host->request_count == 0) {
+        return true;
+    }
+    const struct request *request = &host->requests[host->request_heap[0]];
+    return host->request_count == 1 &&
+           request->name == names_find(host->names, name->bytes, name->length);
+}
+
 /* ---- making and ending ---- */
 
 bool request_room(struct host *host)

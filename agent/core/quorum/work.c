@@ -29,7 +29,7 @@ uint32_t work_index(const struct quorum *quorum, const struct work *work)
     return (uint32_t)(work - quorum->works);
 }
 
-static uint32_t *chain_of(struct quorum *quorum, uint32_t name)
+static uint32_t *chain_of(const struct quorum *quorum, uint32_t name)
 {
     uint32_t hash = name * UINT32_C(2654435761);
     return &quorum->work_heads[(hash ^ hash >> 16) & quorum->work_head_mask];
@@ -128,6 +128,19 @@ static void work_end(struct quorum *quorum, struct work *work)
     work->chain = quorum->work_free;
     quorum->work_free = at;
     quorum->work_count--;
+}
+
+bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name)
+{
+    if (quorum->work_count == 0) {
+        return true;
+    }
+    uint32_t id = names_find(quorum->names, name->bytes, name->length);
+    if (quorum->work_count > 1 || id == NAMES_NONE) {
+        return false;
+    }
+    uint32_t at = *chain_of(quorum, id);
+    return at != NONE && quorum->works[at].name == id; /* no other one is in its chain */
 }
 
 /* ---- Rounds ---- */

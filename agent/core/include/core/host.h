@@ -250,6 +250,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
 /* When the next TICK is wanted; INT64_MAX: never. At or before now_ns: at once. */
 int64_t host_next_tick_ns(const struct host *host);
 
+/* Whether nothing is asked of the quorum but, maybe, what concerns that name. */
+bool host_asks_only(const struct host *host, const struct message_name *name);
+
 /* The namespace index of a lock name (0 is default), as the configuration decides it. */
 uint32_t host_namespace(const struct host_config *config, const char *name, size_t size);
 

@@ -252,6 +252,9 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
 /* What this voter's acceptor has for a name; false: nothing. It need not be what was chosen. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
+/* Whether this voter has nothing to decide but, maybe, what concerns that name. */
+bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name);
+
 /* What goes out as the header's membership: it changes when the record of stores does. A packet
  * says what is so when its first message is made, and has no messages from after a change. */
 uint32_t quorum_membership(const struct quorum *quorum);

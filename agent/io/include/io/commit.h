@@ -1,11 +1,17 @@
 /*
  * The thread that makes batches durable, so that the loop goes on while the disk flushes.
  *
- * Between committer_open() and committer_close() the store is that thread's alone. One batch is on
- * its way at a time; a descriptor becomes readable when it is done. A checkpoint of the store
+ * Between committer_open() and committer_close() the store is the committer's. One batch is on its
+ * way at a time; a descriptor becomes readable when it is done. A checkpoint of the store
  * (store_idle) is made between batches.
  *
- * All functions are for the thread that opened it.
+ * Two changes of threads are a good part of what a small batch takes on a fast disk. So the thread
+ * that has the loop may write a batch itself (committer_write). A disk can stand still for seconds,
+ * and the loop must not: the other thread watches meanwhile, and if it takes too long, it goes on
+ * with the loop. Who wrote finds that it has lost the loop, and does from then on what the other
+ * thread did: each of the two can be either.
+ *
+ * All functions are for the thread that has the loop: the one that opened it at first.
  */
 #ifndef IO_COMMIT_H
 #define IO_COMMIT_H
@@ -19,22 +25,40 @@ struct committer;
 
 struct committer_config {
     struct store *store; /* borrowed until committer_close() */
-    /* Puts what a batch has into the store's open batch; on the committer's thread. */
+    /* Puts what a batch has into the store's open batch; on either thread. */
     bool (*put)(void *arg, struct store *store, const void *batch);
+    /* Goes on with the loop: true when that has ended, false as soon as committer_write() has said
+     * COMMITTER_REPLACED. NULL: committer_write() writes nothing. */
+    bool (*loop)(void *arg);
     void *arg;
 };
 
 /* NULL: errno says why. */
 struct committer *committer_open(const struct committer_config *config)
     __attribute__((warn_unused_result));
-/* Waits for what is under way. NULL is allowed. */
+/* Waits for what is under way. NULL is allowed. For the thread that opened it. */
 void committer_close(struct committer *committer);
 
-/* Readable when committer_finish() has something to tell. */
+/* Readable when committer_finish() has something to tell; once more, with nothing to tell, if it
+ * was called after committer_wait() without waiting for this. */
 int committer_fd(const struct committer *committer);
 
 /* Begins a batch, borrowed until it is done. None may be under way. */
 void committer_begin(struct committer *committer, const void *batch);
+
+enum committer_wrote {
+    COMMITTER_BUSY,     /* nothing was done: the other thread does not rest, or the disk is slow */
+    COMMITTER_WRITTEN,  /* committer_finish() has it to tell */
+    COMMITTER_REPLACED, /* and tells it to the other thread, which has the loop now */
+};
+
+/* Writes a batch on this thread. None may be under way. */
+enum committer_wrote committer_write(struct committer *committer, const void *batch)
+    __attribute__((warn_unused_result));
+/* After COMMITTER_REPLACED, for the thread that opened it: returns when the loop has ended. Then it
+ * counts as the thread that has the loop. */
+void committer_stand_by(struct committer *committer);
+
 /* Whether the batch is done since it was begun, once: commit is its number, or error (not NULL) why
  * nothing of it is durable for sure. */
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)

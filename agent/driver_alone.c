@@ -1,0 +1,42 @@
+/*
+ * Whether a batch is all that goes on: see driver.h. Somebody who is alone in the cell asks for one
+ * name; each agent that it concerns has that name's rows in its batch, and nothing else under way.
+ */
+#include "driver_private.h"
+
+/* The name that a record is about; NULL: none. *about_one: false if it is no lock's row. */
+static const struct message_name *name_of(const struct driver_record *record, bool *about_one)
+{
+    if (record->kind == DRIVER_SLOT) {
+        return &record->as.slot.name;
+    }
+    if (record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_REGISTER) {
+        return &record->as.action.as.reg.name;
+    }
+    /* What was seen of others is written along with anything. */
+    bool along = record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_SEEN;
+    *about_one = *about_one && along;
+    return NULL;
+}
+
+static bool same(const struct message_name *a, const struct message_name *b)
+{
+    return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
+bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch)
+{
+    const struct message_name *name = NULL;
+    const struct driver_record *record;
+    bool about_one = true;
+    size_t at = 0;
+    while ((record = driver_batch_next(batch, &at)) != NULL && about_one) {
+        const struct message_name *its = name_of(record, &about_one);
+        if (its != NULL && name != NULL && !same(its, name)) {
+            return false;
+        }
+        name = its != NULL ? its : name;
+    }
+    return about_one && name != NULL && host_asks_only(driver->config.host, name) &&
+           (driver->config.quorum == NULL || quorum_decides_only(driver->config.quorum, name));
+}
