@@ -38,7 +38,7 @@ struct committer {
     bool replaced;      /* who writes has lost the loop */
     bool resting;       /* the other thread waits for something to do, */
     bool watching;      /* and wakes by itself to see whether the loop stands still */
-    bool ended;         /* the loop */
+    bool ended;         /* the loop, and the thread that it began on has not come back for it */
     uint64_t commit;
     bool failed;
     char error[STORE_ERROR_MAX];
@@ -134,15 +134,29 @@ static bool rest(struct committer *committer)
     return false;
 }
 
+/* Signals are for the thread with the loop: what it does may raise some that only it can take, and
+ * that the process was stopped it must know before its next turn. */
+static void take_signals(const struct committer *committer)
+{
+    HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);
+}
+
+static void leave_signals(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    HF_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
+}
+
 /* Goes on with the loop. With the mutex held, which is given up meanwhile. */
 static void take_over(struct committer *committer)
 {
     committer->replaced = true;
     committer->writing_ns = 0;
     pthread_mutex_unlock(&committer->mutex);
-    /* What the loop does may raise signals that only this thread can take. */
-    HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);
+    take_signals(committer);
     bool ended = committer->config.loop(committer->config.arg);
+    leave_signals();
     pthread_mutex_lock(&committer->mutex);
     if (ended) {
         committer->ended = true;
@@ -155,7 +169,7 @@ static void do_next(struct committer *committer)
 {
     if (committer->batch != NULL) {
         write_batch(committer);
-    } else if (committer->idle) {
+    } else if (committer->idle && !committer->failed) { /* else one may still be open */
         make_checkpoint(committer);
     } else if (rest(committer)) {
         take_over(committer);
@@ -168,6 +182,10 @@ static void *run(void *arg)
     pthread_mutex_lock(&committer->mutex);
     while (committer->batch != NULL || !committer->end) {
         do_next(committer);
+        /* If the loop ended here: what is to be done may be what the other one is doing. */
+        while (committer->ended) {
+            pthread_cond_wait(&committer->changed, &committer->mutex);
+        }
     }
     pthread_mutex_unlock(&committer->mutex);
     return NULL;
@@ -175,11 +193,15 @@ static void *run(void *arg)
 
 void committer_stand_by(struct committer *committer)
 {
+    leave_signals();
     pthread_mutex_lock(&committer->mutex);
     while (!committer->ended) {
         do_next(committer);
     }
+    committer->ended = false;
+    pthread_cond_broadcast(&committer->changed);
     pthread_mutex_unlock(&committer->mutex);
+    take_signals(committer);
 }
 
 /* With all signals blocked there: they are the loop's. */

@@ -11,7 +11,7 @@
 #include "../suite_main.h"
 #include "io/commit.h"
 
-enum { WAIT_MS = 20000 };
+enum { WAIT_MS = 20000, LEISURE_US = 50000 }; /* time for what must not happen */
 
 static char folder[64];
 static char path[96];
@@ -23,16 +23,21 @@ static int gate[2]; /* put() waits for a byte if the batch says so */
 struct batch {
     bool wait;
     bool fail;
-    bool may_be_told; /* signals may come: a thread that has the loop, or had it, writes it */
+    bool by_loop; /* the thread that has the loop writes it: signals may come */
     uint32_t epoch;
 };
 
-/* The loop: it does what it reads. 'w': writes `stuck`, and finds itself replaced; 'e': ends. Says
- * where it runs by 'm' (the thread of the test) or 'o' (the other one), and 'r' when replaced. */
+/*
+ * The loop: it does what it reads. 'w': writes `stuck`, and finds itself replaced; 'f': finishes
+ * the batch on which the other one is stuck; 'b': has another one written; 'i': asks for a
+ * checkpoint; 'e': ends. Says where it runs by 'm' (the thread of the test) or 'o' (the other one),
+ * 'r' when replaced, and what it did.
+ */
 static int orders[2];
 static int news[2];
 static pthread_t tester;
 static struct batch stuck;
+static struct batch next;
 
 static void tell(char what)
 {
@@ -48,6 +53,11 @@ static char read_byte(int fd)
     return byte;
 }
 
+static void open_gate(void)
+{
+    ck_assert_int_eq(write(gate[1], "x", 1), 1);
+}
+
 static bool is_told(void)
 {
     const char *error = NULL;
@@ -61,7 +71,7 @@ static bool is_told(void)
  * the disk is not. */
 static enum committer_wrote write_soon(const struct batch *batch)
 {
-    static const struct batch quick = {.may_be_told = true, .epoch = 4};
+    static const struct batch quick = {.epoch = 4};
     enum committer_wrote wrote = COMMITTER_BUSY;
     for (unsigned i = 0; i < WAIT_MS && wrote == COMMITTER_BUSY; i++) {
         wrote = committer_write(committer, batch);
@@ -74,23 +84,36 @@ static enum committer_wrote write_soon(const struct batch *batch)
     return wrote;
 }
 
+static bool is_blocked(int number)
+{
+    sigset_t blocked;
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &blocked), 0);
+    return sigismember(&blocked, number) == 1;
+}
+
 static bool loop(void *arg)
 {
     ck_assert_ptr_eq(arg, &meta);
+    ck_assert(!is_blocked(SIGTERM));
     tell(pthread_equal(pthread_self(), tester) ? 'm' : 'o');
     for (;;) {
         char what = read_byte(orders[0]);
         if (what == 'e') {
             return true;
         }
-        if (what == 'f') { /* the batch on which the other one is stuck */
-            ck_assert(is_told());
-            tell('f');
-            continue;
+        if (what == 'w') {
+            ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
+            tell('r');
+            return false;
         }
-        ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
-        tell('r');
-        return false;
+        if (what == 'f') {
+            ck_assert(is_told());
+        } else if (what == 'b') {
+            committer_begin(committer, &next);
+        } else {
+            committer_idle(committer);
+        }
+        tell(what);
     }
 }
 
@@ -98,12 +121,8 @@ static bool put(void *arg, struct store *its, const void *bytes)
 {
     const struct batch *batch = bytes;
     char byte;
-    sigset_t blocked;
     ck_assert_ptr_eq(arg, &meta);
-    pthread_sigmask(SIG_BLOCK, NULL, &blocked); /* signals are the loop's */
-    if (!batch->may_be_told) {
-        ck_assert_int_eq(sigismember(&blocked, SIGTERM), 1);
-    }
+    ck_assert_int_eq(is_blocked(SIGTERM), !batch->by_loop); /* signals are the loop's */
     if (batch->wait) {
         ck_assert_int_eq(read(gate[0], &byte, 1), 1);
     }
@@ -130,7 +149,8 @@ static void set_up(void)
     ck_assert_int_eq(pipe(orders), 0);
     ck_assert_int_eq(pipe(news), 0);
     tester = pthread_self();
-    stuck = (struct batch){.wait = true, .may_be_told = true, .epoch = 5};
+    stuck = (struct batch){.wait = true, .by_loop = true, .epoch = 5};
+    next = (struct batch){.wait = true, .epoch = 6};
     store = open_store();
     struct committer_config config = {.store = store, .put = put, .loop = loop, .arg = &meta};
     committer = committer_open(&config);
@@ -217,27 +237,60 @@ START_TEST(a_failed_batch_says_why)
 }
 END_TEST
 
+START_TEST(a_failed_batch_is_the_last_that_the_store_sees)
+{
+    struct batch batch = {.wait = true, .fail = true};
+    const char *error = NULL;
+    uint64_t commit = 0;
+    committer_begin(committer, &batch);
+    committer_idle(committer); /* it stays open: no checkpoint can be made */
+    open_gate();
+    ck_assert(committer_wait(committer));
+    ck_assert(committer_finish(committer, &commit, &error));
+    ck_assert_ptr_nonnull(error);
+    usleep(LEISURE_US);
+    ck_assert_ptr_null(committer_idle_error(committer));
+}
+END_TEST
+
 static void tell_loop(const char *what)
 {
     size_t size = strlen(what);
     ck_assert_int_eq(write(orders[1], what, size), size);
 }
 
-/* Reads what the loop says, as in arg; lets put() go on whenever a thread has taken the loop. */
-static void *open_gate(void *arg)
+/* Reads what the loop says, as in arg; at a '+' it lets put() go on, at a '.' it takes its time. */
+static void *follow(void *arg)
 {
     for (const char *at = arg; *at != '\0'; at++) {
-        ck_assert_int_eq(read_byte(news[0]), *at);
-        if (*at != 'f') {
-            ck_assert_int_eq(write(gate[1], "x", 1), 1);
+        if (*at == '+') {
+            open_gate();
+        } else if (*at == '.') {
+            usleep(LEISURE_US);
+        } else {
+            ck_assert_int_eq(read_byte(news[0]), *at);
         }
     }
     return NULL;
 }
 
+/* This thread gets stuck, the other one goes on with the loop and does what it is told to; until
+ * it, or this one, ends it. */
+static void get_stuck(const char *what, char *says)
+{
+    pthread_t helper;
+    tell_loop(what);
+    ck_assert_int_eq(pthread_create(&helper, NULL, follow, says), 0);
+    ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
+    committer_stand_by(committer);
+    ck_assert(!is_blocked(SIGTERM));
+    pthread_join(helper, NULL);
+}
+
 START_TEST(who_has_the_loop_writes_a_batch_itself)
 {
-    struct batch batch = {.may_be_told = true, .epoch = 3};
+    struct batch batch = {.by_loop = true, .epoch = 3};
+    struct batch other = {.epoch = 4};
     uint64_t commit = 0;
     const char *error = NULL;
     if (write_soon(&batch) == COMMITTER_REPLACED) { /* this machine's disk stood still */
@@ -251,24 +304,53 @@ START_TEST(who_has_the_loop_writes_a_batch_itself)
         ck_assert(!is_readable(0));
     }
     ck_assert(!committer_finish(committer, &commit, &error)); /* told once */
-    committer_begin(committer, &batch);                       /* the other thread can still do it */
+    committer_begin(committer, &other);                       /* the other thread can still do it */
     ck_assert(is_told());
+}
+END_TEST
+
+START_TEST(a_slow_disk_is_the_other_threads)
+{
+    struct batch slow = {.wait = true, .epoch = 3};
+    struct batch batch = {.by_loop = true, .epoch = 4};
+    committer_begin(committer, &slow);
+    usleep(LEISURE_US);
+    open_gate();
+    ck_assert(is_told());
+    usleep(LEISURE_US); /* it rests */
+    ck_assert_int_eq(committer_write(committer, &batch), COMMITTER_BUSY);
+}
+END_TEST
+
+START_TEST(nothing_is_written_beside_a_checkpoint)
+{
+    static const struct batch quick = {.epoch = 4};
+    struct batch batch = {.by_loop = true, .epoch = 3};
+    bool was_busy = false;
+    for (int i = 0; i < 100 && !was_busy; i++) { /* it may be done before this thread looks */
+        committer_begin(committer, &quick);
+        ck_assert(is_told());
+        usleep(1000); /* it rests */
+        committer_idle(committer);
+        enum committer_wrote wrote = committer_write(committer, &batch);
+        was_busy = wrote == COMMITTER_BUSY;
+        if (wrote == COMMITTER_REPLACED) {
+            tell_loop("e");
+            committer_stand_by(committer);
+        }
+        ck_assert(was_busy || is_told());
+    }
+    ck_assert(was_busy);
 }
 END_TEST
 
 START_TEST(a_loop_that_stands_still_is_gone_on_with)
 {
-    /* This thread gets stuck: the other one has the loop, is told of the batch, and ends. */
-    static char when[] = "o";
-    pthread_t helper;
-    tell_loop("fe");
-    ck_assert_int_eq(pthread_create(&helper, NULL, open_gate, when), 0);
-    ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
-    committer_stand_by(committer);
-    pthread_join(helper, NULL);
-    ck_assert_int_eq(read_byte(news[0]), 'f');
+    /* The other thread has the loop, is told of the batch, and ends. */
+    static char says[] = "o+f";
+    get_stuck("fe", says);
     /* From now on this one has the loop again, and the other one writes. */
-    struct batch batch = {.may_be_told = true, .epoch = 6};
+    struct batch batch = {.epoch = 6};
     committer_begin(committer, &batch);
     ck_assert(is_told());
 }
@@ -277,16 +359,27 @@ END_TEST
 START_TEST(each_thread_takes_the_loop_from_the_other)
 {
     /* This one gets stuck, then the other one, whose loop this one ends. */
-    static char when[] = "ofm";
-    pthread_t helper;
-    tell_loop("fw");
-    ck_assert_int_eq(pthread_create(&helper, NULL, open_gate, when), 0);
-    ck_assert_int_eq(write_soon(&stuck), COMMITTER_REPLACED);
-    tell_loop("e");
-    committer_stand_by(committer);
-    pthread_join(helper, NULL);
+    static char says[] = "o+fm+r";
+    get_stuck("fwe", says);
     ck_assert(is_told()); /* what the other one was stuck on */
-    ck_assert_int_eq(read_byte(news[0]), 'r');
+}
+END_TEST
+
+/* The thread that has the loop ends it while the other one is at work: nothing of that is done
+ * twice. */
+START_TEST(a_loop_ends_while_a_batch_is_written)
+{
+    static char says[] = "o+fb.+";
+    get_stuck("fbe", says);
+    ck_assert(is_told());
+}
+END_TEST
+
+START_TEST(a_loop_ends_while_a_checkpoint_waits_for_the_batch)
+{
+    static char says[] = "oi.+";
+    get_stuck("ie", says);
+    ck_assert(is_told());
 }
 END_TEST
 
@@ -311,9 +404,14 @@ int main(void)
     tcase_add_test(thread, a_batch_is_durable_when_it_says_so);
     tcase_add_test(thread, many_batches_and_checkpoints);
     tcase_add_test(thread, a_failed_batch_says_why);
+    tcase_add_test(thread, a_failed_batch_is_the_last_that_the_store_sees);
     tcase_add_test(thread, who_has_the_loop_writes_a_batch_itself);
+    tcase_add_test(thread, a_slow_disk_is_the_other_threads);
+    tcase_add_test(thread, nothing_is_written_beside_a_checkpoint);
     tcase_add_test(thread, a_loop_that_stands_still_is_gone_on_with);
     tcase_add_test(thread, each_thread_takes_the_loop_from_the_other);
+    tcase_add_test(thread, a_loop_ends_while_a_batch_is_written);
+    tcase_add_test(thread, a_loop_ends_while_a_checkpoint_waits_for_the_batch);
     tcase_add_test(thread, closing_waits_for_the_batch);
     suite_add_tcase(suite, thread);
     return suite_run(suite);

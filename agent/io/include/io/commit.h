@@ -10,6 +10,9 @@
  * and the loop must not: the other thread watches meanwhile, and if it takes too long, it goes on
  * with the loop. Who wrote finds that it has lost the loop, and does from then on what the other
  * thread did: each of the two can be either.
+ * Signals are for the one with the loop (and for one that is stuck in a write, until it is not). It
+ * is always the thread that opened the committer that goes on when the loop has ended; until it
+ * does, the other one touches nothing.
  *
  * All functions are for the thread that has the loop: the one that opened it at first.
  */
