@@ -168,12 +168,22 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
     return try_shared_from(actor, request, 0, held);
 }
 
-/* Lets the run of readers at the head of the queue in and wakes them. false: there are none. */
+/*
+ * Lets the run of readers at the head of the queue in and wakes them. false: there are none. The
+ * run ends at the first writer; and with those who drew their tickets before the look for him,
+ * which may miss one who joins meanwhile. Who comes later finds the word free and looks for
+ * himself.
+ */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
     struct hfi_region *region = actor->region;
     bool any = false;
+    /* seq_cst: before the looks at the cells; pairs with the add in queue_join() */
+    uint32_t end = atomic_load_explicit(&region->slots[slot].ticket_next, memory_order_seq_cst);
     struct pick writer = queue_first(region, slot, true);
+    if (writer.found && ticket_before(wait_ticket(writer.value), end)) {
+        end = wait_ticket(writer.value);
+    }
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
         if (steps > region->block_count) {
@@ -183,7 +193,7 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
             uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
             uint32_t ticket = wait_ticket(value);
             if (!wait_counts(value) || !(value & HFI_WAIT_SHARED) || (value & HFI_WAIT_BARGING) ||
-                (writer.found && !ticket_before(ticket, wait_ticket(writer.value)))) {
+                !ticket_before(ticket, end)) {
                 continue;
             }
             uint32_t admit = atomic_load(&region->slots[slot].admit);

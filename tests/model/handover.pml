@@ -202,6 +202,7 @@ SERVE_PICKED:
     }
 
 ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the run */
+    atomic { sv = ticket_next } /* who joins from here on is not of the run */
     do
     :: atomic { k < N -> LOOK_AT(k, ps, pv, 1); k++ }
     :: atomic { k == N -> LOOK_AT(k, ps, pv, 1); k = 1; break }
@@ -212,7 +213,8 @@ ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the ru
         k <= N ->
         if
         :: COUNTS(cell[k]) && (cell[k] & SHARED) &&
-           (!ps || TICKET_OF(cell[k]) < TICKET_OF(pv)) -> nx = TICKET_OF(cell[k])
+           TICKET_OF(cell[k]) < sv && (!ps || TICKET_OF(cell[k]) < TICKET_OF(pv)) ->
+            nx = TICKET_OF(cell[k])
         :: else -> nx = 0; k++
         fi
        }

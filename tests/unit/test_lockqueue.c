@@ -11,26 +11,28 @@
 
 void sim_point(void);
 
-enum { POINTS_MAX = 200, RELEASER = 1, FIRST = 2, SECOND = 3 };
+enum { POINTS_MAX = 200, RELEASER = 1, FIRST = 2, SECOND = 3, READER = 4 };
 static const int64_t second_ns = INT64_C(1000000000);
 
 static struct hfi_region region;
 static int points;  /* so many operations so far, -1: they are not counted */
 static int join_at; /* before this one the two join */
+static uint32_t first_seat = 2, second_seat = 5;
+static uint64_t second_kind; /* flags of its cell */
 
-static void join(uint32_t seat, uint32_t holder)
+static void join(uint32_t seat, uint32_t holder, uint64_t kind)
 {
     uint64_t ticket = region.slots[0].ticket_next++;
     hfi_seat(&region, seat)->holder = holder;
-    *hfi_seat_wait(&region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING;
+    *hfi_seat_wait(&region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | kind | HFI_WAIT_WAITING;
     region.words[0].word |= HFI_W_WAITERS;
 }
 
 void sim_point(void)
 {
     if (points >= 0 && points++ == join_at) {
-        join(2, FIRST);
-        join(5, SECOND);
+        join(first_seat, FIRST, 0);
+        join(second_seat, SECOND, second_kind);
     }
 }
 
@@ -107,9 +109,44 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 }
 END_TEST
 
+/* A reader waits, and is let in. A writer and a reader behind him who come meanwhile, to whatever
+ * cells, are not: that one would pass the writer. */
+START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
+{
+    first_seat = _i == 0 ? 2 : 5;
+    second_seat = _i == 0 ? 5 : 2;
+    second_kind = HFI_WAIT_SHARED;
+    for (join_at = 0; join_at < POINTS_MAX; join_at++) {
+        void *memory = region_make();
+        const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
+        const struct hfi_actor releaser = {&region, &kernel, RELEASER};
+        const struct hfi_request request = {.slot = 0, .seat = HFI_SEAT_NONE};
+        struct hfi_held held;
+        points = -1;
+        hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
+        ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
+        region.slots[0].ticket_next = 1;
+        join(0, READER, HFI_WAIT_SHARED);
+        points = 0;
+        ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
+        ck_assert_uint_eq(hfi_word_holder(region.words[0].word), 0);
+        ck_assert_msg(region.slots[0].admit == 1, "joined before operation %d: tickets up to %u",
+                      join_at, (unsigned)region.slots[0].admit);
+        int reached = points;
+        free(memory);
+        if (reached <= join_at) { /* nobody joined at all any more */
+            ck_assert_int_gt(join_at, 0);
+            return;
+        }
+    }
+    ck_abort_msg("a release never ends");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("order");
     tcase_add_test(tests, who_joins_during_a_scan_is_not_served_before_the_one_before_him);
+    tcase_add_loop_test(tests, who_reads_is_not_let_in_past_a_writer_who_joined_before_him, 0, 2);
     return suite_main("lockqueue", tests);
 }
