@@ -600,6 +600,37 @@ START_TEST(served_as_soon_as_it_is_dead)
 }
 END_TEST
 
+/* Who waits and is not heard of any more would be granted the lock in vain. Who asks again, however
+ * seldom, keeps his place. */
+START_TEST(who_is_not_heard_of_any_more_has_no_place)
+{
+    const uint32_t each_s = _i == 0 ? 100 : 8;
+    struct cell *cell = cell_ready(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t owner = (to + 1) % 3;
+    uint32_t other = (to + 2) % 3;
+    ask(cell, owner, to, 1, X, 0);
+    cell_settle(cell);
+    struct message_order version = granted(cell, owner, 1).version;
+    for (uint32_t s = 0; s < 15; s++) {
+        if (s % each_s == 0) {
+            cell_other_acquire(cell, "gone", to, "a", 1, 1, X);
+            cell_settle(cell);
+        }
+        ask(cell, other, to, 1, X, s * 1000);
+        for (uint32_t voter = 0; voter < 3; voter++) {
+            cell_extend(cell, owner, voter, 1);
+        }
+        cell_run(cell, 1000 * CELL_MS);
+    }
+    give_back(cell, owner, to, 2, version);
+    granted(cell, other, 1); /* behind that one its session is ended first */
+    ck_assert((cell_other_got(cell, "gone", MESSAGE_GRANT) != NULL) == (_i == 1));
+    quorum_check_invariants(cell->nodes[to].quorum);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* A mark of the coordinator's own voter alone ends no session: it would be refused for good, while
  * the other voters keep it alive. */
 START_TEST(marked_by_a_minority_is_served)
@@ -711,6 +742,7 @@ int main(void)
     tcase_add_test(tests, a_break_does_not_hit_the_next_owner);
     tcase_add_test(tests, many_wait_for_their_times);
     tcase_add_test(tests, served_as_soon_as_it_is_dead);
+    tcase_add_loop_test(tests, who_is_not_heard_of_any_more_has_no_place, 0, 2);
     tcase_add_test(tests, deleted_is_what_the_highest_checkpoint_says);
     tcase_add_test(tests, marked_by_a_minority_is_served);
     tcase_add_test(tests, breaks_of_the_dead);

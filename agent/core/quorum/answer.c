@@ -199,6 +199,8 @@ static void answer_one(struct quorum *quorum, const struct request *request,
     case OUTCOME_REFUSED_TOKENS:
         answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
         break;
+    case OUTCOME_UNHEARD:
+        break;
     case OUTCOME_NONE:
         HF_CHECK(!"a request without an outcome has no answer");
         break;

@@ -15,6 +15,13 @@
 #include "proto/check.h"
 #include "work.h"
 
+/* The simulator has less patience. */
+#ifndef PLAN_UNHEARD_MS
+#define PLAN_UNHEARD_MS 5000
+#endif
+
+enum { UNHEARD_MS = PLAN_UNHEARD_MS }; /* hosts repeat what waits each second */
+
 static uint64_t token_last(const struct plan *plan)
 {
     return record_token_last(&plan->value);
@@ -246,6 +253,20 @@ static bool is_stale(const struct request *request, const struct answered *befor
            (own->epoch != request->epoch || !message_order_equal(own->version, before->version));
 }
 
+/*
+ * Whether its host is gone, which would repeat it each second, by one way or another: nobody wants
+ * the end of its session, since it holds nothing. It would be granted the lock in vain, and until
+ * then it has a place (quota.c); so have the requests of an agent's process that was killed. If it
+ * is there after all it asks again, and says how long it has waited.
+ */
+static bool is_unheard(const struct quorum *quorum, const struct request *request)
+{
+    int64_t heard_ns = request->heard_ns > quorum->fresh_since_ns ? request->heard_ns
+                                                                  : quorum->fresh_since_ns;
+    int64_t longest_ns = 2 * quorum->config.session_ttl_ns + UNHEARD_MS * MS_NS;
+    return quorum->now_ns - heard_ns > quorum_long_ns(quorum, longest_ns);
+}
+
 /* Whether what others have, or an older session of the host itself, leaves no place for it. */
 static bool in_the_way(struct plan *plan, const struct request *request)
 {
@@ -314,6 +335,9 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct req
         cover_delay(plan, request->lock_delay_ms);
         request->fresh = before != NULL && before->fresh;
         return OUTCOME_GRANT;
+    }
+    if (is_unheard(quorum, request)) {
+        return OUTCOME_UNHEARD;
     }
     request->fresh = true;
     if (plan->blocked == NULL && !plan->held) {

@@ -21,6 +21,7 @@ static void read_request(const struct quorum *quorum, const struct message *mess
     request->kind = (uint8_t)message->kind;
     request->relay = QUORUM_NO_RELAY;
     request->arrived_ns = quorum->now_ns;
+    request->heard_ns = quorum->now_ns;
     if (message->kind == MESSAGE_ACQUIRE) {
         const struct message_acquire *acquire = &message->as.acquire;
         *who = &acquire->agent;
@@ -112,6 +113,7 @@ static bool is_queued(struct quorum *quorum, const struct work *work, const stru
         if (other->agent == request->agent && other->epoch == request->epoch &&
             other->id == request->id && other->kind == request->kind) {
             other->relay = request->relay;
+            other->heard_ns = quorum->now_ns;
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
                        other->outcome == OUTCOME_NONE;
             other->mode = *changed ? request->mode : other->mode;

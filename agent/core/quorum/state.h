@@ -132,6 +132,7 @@ enum outcome {
     OUTCOME_GIVEN_BACK,
     OUTCOME_BREAK,
     OUTCOME_ANSWERED, /* a late repeat: as the first time */
+    OUTCOME_UNHEARD,  /* its host is gone: nobody is told */
     OUTCOME_REFUSED_FULL,
     OUTCOME_REFUSED_NOT_OWNER,
     OUTCOME_REFUSED_SESSION,
@@ -144,6 +145,7 @@ struct request {
     uint32_t epoch;
     uint64_t id;
     int64_t arrived_ns; /* ACQUIRE: by what its host says, perhaps at an earlier coordinator */
+    int64_t heard_ns;   /* when it came last, by any way */
     struct message_order version;
     uint64_t token;
     uint16_t agent;
