@@ -549,6 +549,9 @@ START_TEST(a_batch_is_alone_if_all_that_goes_on_is_about_its_name)
     ck_assert(!was_alone());
     do_plan(promise, 2); /* of no name */
     ck_assert(!was_alone());
+    do_frame("s");
+    do_plan(promise, 2); /* of one, and of none */
+    ck_assert(!was_alone());
     asks_only = false;
     do_plan(accepted, 2);
     ck_assert(!was_alone());
