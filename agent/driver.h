@@ -66,7 +66,8 @@ uint32_t driver_batch_count(const struct driver_batch *batch);
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
 
 /* Whether nothing is under way here but what the batch is about, one name: while it is flushed,
- * nothing that somebody waits for can come up, but what waits for this very flush too. */
+ * nothing that the quorum has to decide for somebody here can come up, but what waits for this very
+ * flush too. What needs no disk still can: a client that opens a known name, a bell, a renewal. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
