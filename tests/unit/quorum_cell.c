@@ -257,13 +257,17 @@ static void network_put(struct cell *cell, uint32_t to, const struct message *me
     }
 }
 
+/* Only kinds below 64 can be dropped: none that is for a host. */
+static bool is_dropped(const struct cell *cell, uint32_t from, uint32_t to, enum message_kind kind)
+{
+    return kind < 64 && to < CELL_NODES && (cell->drop[from][to] >> kind & 1) != 0;
+}
+
 static void network_send(struct cell *cell, uint32_t from, uint32_t to,
                          const struct message *message)
 {
-    bool dropped = message->kind < 64 && to < CELL_NODES &&
-                   (cell->drop[from][to] >> message->kind & 1) != 0;
-    if (to >= cell->config.voter_count || cell->cut[from][to] || dropped ||
-        cell_random(cell) % 100 < cell->loss_percent) {
+    if (to >= cell->config.voter_count || cell->cut[from][to] ||
+        is_dropped(cell, from, to, message->kind) || cell_random(cell) % 100 < cell->loss_percent) {
         return;
     }
     network_put(cell, to, message);
@@ -395,7 +399,7 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
             } else if (action->as.send.relay != QUORUM_NO_RELAY) {
                 send_through(cell, node, &action->as.send);
             } else if (action->as.send.to == node &&
-                       (cell->drop[node][node] >> action->as.send.message.kind & 1) != 0) {
+                       is_dropped(cell, node, node, action->as.send.message.kind)) {
                 continue;
             } else if (action->as.send.to == node) {
                 message_copy(&own[last++ % CELL_ACTIONS], &action->as.send.message);
