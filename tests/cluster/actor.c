@@ -374,7 +374,13 @@ void actor_await_waiters(struct actor *looker, const char *name, size_t waiters)
 
 void actor_signal(const struct actor *actor, int signal_number)
 {
+    siginfo_t stopped;
     REQUIRE(kill(actor->pid, signal_number) == 0, "kill: %s", strerror(errno));
+    /* Until all its threads stand still: on a busy machine one that waits for a lock could still
+     * be given it, and answer. */
+    while (signal_number == SIGSTOP && waitid(P_PID, (id_t)actor->pid, &stopped, WSTOPPED) != 0) {
+        REQUIRE(errno == EINTR, "waitid: %s", strerror(errno));
+    }
 }
 
 void actor_kill(struct actor *actor)
