@@ -225,6 +225,7 @@ static int postgresql_start(struct peer_run *run)
     error |= server_arg(server, "-cport=%u", port);
     error |= server_arg(server, "-cunix_socket_directories=");
     error |= server_arg(server, "-cfsync=on");
+    error |= server_arg(server, "-cdynamic_shared_memory_type=mmap"); /* goes with its folder */
     error |= server_arg(server, "-csynchronous_commit=on");
     error |= server_arg(server, "-cshared_buffers=32MB");
     error |= server_arg(server, "-cmax_connections=%d", SQL_CONNECTIONS);
