@@ -1,5 +1,6 @@
 /* The queue of a name: order of arrival, also across a take-over; repeats; recalls; breaks. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,18 +28,24 @@ static struct message_grant granted(struct cell *cell, uint32_t node, uint64_t i
 }
 
 /* Asks a voter for "a", by a request that has been waiting for so long. */
-static void ask(struct cell *cell, uint32_t node, uint32_t to, uint64_t id, enum message_mode mode,
-                uint32_t waited_ms)
+static void ask_for(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
+                    enum message_mode mode, uint32_t waited_ms)
 {
     struct message message;
     cell_header(cell, node, MESSAGE_ACQUIRE, &message);
     message.as.acquire.agent = message.from;
     message.as.acquire.epoch = 1;
     message.as.acquire.request_id = id;
-    message_name_set(&message.as.acquire.name, "a", 1);
+    message_name_set(&message.as.acquire.name, name, strlen(name));
     message.as.acquire.mode = (uint8_t)mode;
     message.as.acquire.waited_ms = waited_ms;
     cell_send(cell, node, to, &message);
+}
+
+static void ask(struct cell *cell, uint32_t node, uint32_t to, uint64_t id, enum message_mode mode,
+                uint32_t waited_ms)
+{
+    ask_for(cell, node, to, "a", id, mode, waited_ms);
 }
 
 static void give_back(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
@@ -92,13 +99,25 @@ START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
     ck_assert(decides_only(cell, to, "a") && decides_only(cell, to, "b"));
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
+    struct message_order version = granted(cell, to, 1).version;
     ck_assert(decides_only(cell, to, "b"));
     ask(cell, other, to, 1, X, 0); /* and waits for its turn */
     cell_settle(cell);
     ck_assert(decides_only(cell, to, "a") && !decides_only(cell, to, "b"));
     ck_assert(decides_only(cell, other, "b"));
-    give_back(cell, to, to, 2, granted(cell, to, 1).version);
-    ck_assert(decides_only(cell, to, "b"));
+    char second[8] = "b";
+    for (char digit = '0'; cell_coordinator(cell, second) != to; digit++) {
+        ck_assert_int_le(digit, '9');
+        snprintf(second, sizeof(second), "b%c", digit);
+    }
+    ask_for(cell, to, to, second, 3, X, 0);
+    cell_settle(cell);
+    ask_for(cell, other, to, second, 3, X, 0); /* now two of its names have somebody who waits */
+    cell_settle(cell);
+    ck_assert(!decides_only(cell, to, "a") && !decides_only(cell, to, second));
+    ck_assert(!decides_only(cell, to, "c"));
+    give_back(cell, to, to, 2, version);
+    ck_assert(decides_only(cell, to, second) && !decides_only(cell, to, "a"));
     cell_destroy(cell);
 }
 END_TEST

@@ -35,7 +35,7 @@ static uint32_t *chain_of(const struct quorum *quorum, uint32_t name)
     return &quorum->work_heads[(hash ^ hash >> 16) & quorum->work_head_mask];
 }
 
-static struct work *work_find(struct quorum *quorum, uint32_t name)
+static struct work *work_find(const struct quorum *quorum, uint32_t name)
 {
     uint32_t at = *chain_of(quorum, name);
     while (at != NONE && quorum->works[at].name != name) {
@@ -132,15 +132,8 @@ static void work_end(struct quorum *quorum, struct work *work)
 
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name)
 {
-    if (quorum->work_count == 0) {
-        return true;
-    }
     uint32_t id = names_find(quorum->names, name->bytes, name->length);
-    if (quorum->work_count > 1 || id == NAMES_NONE) {
-        return false;
-    }
-    uint32_t at = *chain_of(quorum, id);
-    return at != NONE && quorum->works[at].name == id; /* no other one is in its chain */
+    return quorum->work_count == 0 || (quorum->work_count == 1 && work_find(quorum, id) != NULL);
 }
 
 /* ---- Rounds ---- */
