@@ -153,8 +153,8 @@ void hf_close(hf_lock *lock);
 int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out);
 
 /*
- * Ends the hold. Whoever waits longest gets the lock at once, with no lock-delay: also if the
- * hold's fixed lease is just over and the agent has not closed the lock yet (HF_ELOST then).
+ * Ends the hold. Whoever waits longest gets the lock at once, with no lock-delay: also if its
+ * lease is just over and nobody has taken the hold away yet (HF_ELOST then).
  * HF_ENOTHELD; HF_ELOST: the hold had ended before; the handle is free for the next acquire.
  */
 int hf_release(hf_lock *lock);

@@ -204,6 +204,27 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
 }
 END_TEST
 
+/* A holder whose agent stood still releases after the deadline. It is told that the lease had ended;
+ * but it has said that it has finished, and its session goes on: the next host need not wait. */
+START_TEST(a_release_in_jeopardy_is_a_release)
+{
+    enum { DELAY_MS = 20000 };
+    open_all("jeopardy", DELAY_MS);
+    struct hf_hold hold = take(0);
+    cell_pause(&cell, 0);
+    while (actor_remaining(&actors[0], 0) > 0) {
+        sleep_ms(1);
+    }
+    int64_t released_ns = boottime_now();
+    ck_assert_int_eq(actor_release(&actors[0], 0), HF_ELOST);
+    cell_continue(&cell, 0);
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    struct actor_reply reply = served(1);
+    ck_assert_uint_gt(reply.hold.token, hold.token);
+    ck_assert_int_lt(reply.time_ns - released_ns, DELAY_MS * MS);
+}
+END_TEST
+
 /* Curator 1121: a process finds what its own dead session held, and takes it for its own, or waits
  * for itself for ever. */
 START_TEST(trap_own_entry_of_a_dead_session)
@@ -309,6 +330,7 @@ int main(void)
     tcase_add_test(tests, trap_stalled_grantor_expires_everybody);
     tcase_add_test(tests, trap_granted_after_the_lease_ran_out_while_waiting);
     tcase_add_test(tests, trap_lock_delay_kept_in_memory);
+    tcase_add_test(tests, a_release_in_jeopardy_is_a_release);
     tcase_add_test(tests, lock_delay_behind_a_host_that_vanished);
     tcase_add_test(tests, trap_own_entry_of_a_dead_session);
     tcase_add_test(tests, trap_child_runs_on_after_the_hold_was_lost);

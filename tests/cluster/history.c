@@ -155,6 +155,7 @@ struct relation {
     int64_t sure_ns;     /* the last moment at which it certainly held, without its end's help */
     int64_t deadline_ns; /* 0: not known */
     int64_t delay_ns;
+    int64_t said_ns; /* when its holder said that it has finished; INT64_MAX: it did not */
     bool firm;
     struct hold hold;
 };
@@ -191,13 +192,17 @@ static void emit_hold(struct check *check, struct relation *relation, int64_t en
     struct hold *hold = &relation->hold;
     hold->end_ns = end_ns;
     hold->closed_ns = released ? end_ns : end_ns + relation->delay_ns;
+    if (hold->closed_ns > relation->said_ns) {
+        hold->closed_ns = relation->said_ns > end_ns ? relation->said_ns : end_ns;
+    }
     hold->ordered = released || relation->deadline_ns == 0 ||
                     hold->begin_ns < relation->deadline_ns;
     check->holds[check->hold_count++] = *hold;
     relation->stage = STAGE_NONE;
 }
 
-/* A release that no LOST contradicted is a clean one. */
+/* A release that no LOST contradicted is a clean one. (One that LOST contradicts may still have been
+ * what ended the hold: see history.h.) */
 static void settle_release(struct check *check, struct relation *relation)
 {
     if (relation->stage == STAGE_RELEASED) {
@@ -241,6 +246,7 @@ static void on_acquired(struct check *check, struct relation *relation,
     relation->deadline_ns = event->deadline_ns;
     relation->firm = event->firm;
     relation->delay_ns = event->mode == HISTORY_EXCLUSIVE ? event->delay_ns : 0;
+    relation->said_ns = INT64_MAX;
     relation->hold = (struct hold){
         .lock = event->lock,
         .pid = event->pid,
@@ -332,6 +338,7 @@ static void on_lock_event(struct check *check, const struct history_event *event
         break;
     case HISTORY_RELEASED:
         relation->stage = STAGE_RELEASED;
+        relation->said_ns = event->time_ns;
         relation->hold.end_ns = event->time_ns;
         break;
     case HISTORY_LOST:

@@ -413,6 +413,33 @@ START_TEST(a_release_needs_no_lock_delay)
 }
 END_TEST
 
+/* It was late and was told so, but it said that it has finished: nobody needs to wait from then on.
+ * Before, everybody does. */
+START_TEST(a_late_release_ends_the_lock_delay)
+{
+    log_firm(100, 1, 500, 50);
+    log_event(520, HISTORY_RELEASED, 1);
+    log_event(530, HISTORY_LOST, 1);
+    log_hold(520, 600, 2, HISTORY_EXCLUSIVE, 2);
+    expect_clean();
+    log_acquired(519, 3, HISTORY_SHARED, 1, 0);
+    log_event(519, HISTORY_RELEASED, 3);
+    expect(0, 0, 0, 0);
+    ck_assert_uint_eq(report.delay_faults, 1);
+}
+END_TEST
+
+/* Nor does it let anybody in before the deadline that it was told. */
+START_TEST(a_late_release_does_not_shorten_the_hold)
+{
+    log_firm(100, 1, 500, 50);
+    log_event(300, HISTORY_RELEASED, 1);
+    log_event(530, HISTORY_LOST, 1);
+    log_hold(499, 600, 2, HISTORY_EXCLUSIVE, 2);
+    expect(1, 0, 0, 0);
+}
+END_TEST
+
 START_TEST(events_that_cannot_follow)
 {
     log_event(100, HISTORY_RELEASED, 1);
@@ -553,6 +580,8 @@ static TCase *case_of_unknown_ends(void)
     tcase_add_test(tests, nobody_holds_within_the_lock_delay);
     tcase_add_test(tests, the_lock_delay_counts_from_the_kill);
     tcase_add_test(tests, a_release_needs_no_lock_delay);
+    tcase_add_test(tests, a_late_release_ends_the_lock_delay);
+    tcase_add_test(tests, a_late_release_does_not_shorten_the_hold);
     return tests;
 }
 
