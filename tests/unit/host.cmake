@@ -6,7 +6,7 @@ foreach(part host host_cell host_others host_ends host_gossip host_hostile)
     set_target_properties(test_${part}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${part} COMMAND test_${part})
-    set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 120)
+    set_tests_properties(${part} PROPERTIES LABELS "unit;asan" TIMEOUT 120)
 endforeach()
 foreach(part host_cell host_others)
     target_sources(test_${part} PRIVATE ${host_tests}/host_cell.c)

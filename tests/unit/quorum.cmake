@@ -1,4 +1,4 @@
-# The quorum core, its names and renewals, and the store under them.
+# The quorum core, its names and renewals.
 set(quorum_tests ${CMAKE_CURRENT_LIST_DIR})
 foreach(part names message acceptor session quorum shares queue takeover sweep renewal members checkpoint cell)
     set(sources ${quorum_tests}/test_${part}.c)
@@ -8,16 +8,8 @@ foreach(part names message acceptor session quorum shares queue takeover sweep r
     add_executable(test_${part} ${sources})
     target_link_libraries(test_${part} PRIVATE hf_core hf_flags PkgConfig::CHECK)
     add_test(NAME ${part} COMMAND test_${part})
-    set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan")
+    set_tests_properties(${part} PROPERTIES LABELS "unit;asan")
 endforeach()
-
-add_executable(test_store ${quorum_tests}/test_store.c)
-target_link_libraries(test_store PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
-add_test(NAME store COMMAND test_store)
-add_executable(test_store_files ${quorum_tests}/test_store_files.c)
-target_link_libraries(test_store_files PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
-add_test(NAME store_files COMMAND test_store_files)
-set_tests_properties(store store_files PROPERTIES LABELS "unit;asan;tsan")
 
 # The core calls nothing but mem* and the assertion hook. Sanitizers insert calls of their own.
 if(NOT HF_SANITIZE AND NOT HF_FUZZ)

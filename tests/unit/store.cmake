@@ -1,0 +1,8 @@
+# The store: what is durable, and what files it makes.
+add_executable(test_store ${CMAKE_CURRENT_LIST_DIR}/test_store.c)
+target_link_libraries(test_store PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
+add_test(NAME store COMMAND test_store)
+add_executable(test_store_files ${CMAKE_CURRENT_LIST_DIR}/test_store_files.c)
+target_link_libraries(test_store_files PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
+add_test(NAME store_files COMMAND test_store_files)
+set_tests_properties(store store_files PROPERTIES LABELS "unit;asan;tsan")
