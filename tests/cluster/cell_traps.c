@@ -204,8 +204,8 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
 }
 END_TEST
 
-/* A holder whose agent stood still releases after the deadline. It is told that the lease had ended;
- * but it has said that it has finished, and its session goes on: the next host need not wait. */
+/* A holder whose agent stood still releases after the deadline. It is told that the lease had
+ * ended; but it said that it has finished, and its session goes on: the next host need not wait. */
 START_TEST(a_release_in_jeopardy_is_a_release)
 {
     enum { DELAY_MS = 20000 };

@@ -89,7 +89,7 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
         sleep_ms(step_ms);
         left_ms -= step_ms;
     }
-    /* Who releases at once lets the next one in; who does not shows whether the lock stays closed. */
+    /* Who releases at once lets the next one in; the others show whether the lock stays closed. */
     if (left_ms > 0 && crowd_draw(&worker->random, 2) == 0) {
         sleep_ms(3 * (int64_t)plan->lock_delay_ms);
     }

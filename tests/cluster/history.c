@@ -201,8 +201,8 @@ static void emit_hold(struct check *check, struct relation *relation, int64_t en
     relation->stage = STAGE_NONE;
 }
 
-/* A release that no LOST contradicted is a clean one. (One that LOST contradicts may still have been
- * what ended the hold: see history.h.) */
+/* A release that no LOST contradicted is a clean one. (One that LOST contradicts may still be what
+ * ended the hold: see history.h.) */
 static void settle_release(struct check *check, struct relation *relation)
 {
     if (relation->stage == STAGE_RELEASED) {
