@@ -26,9 +26,9 @@
  * no max_stall) says so with `firm`: such a hold lasted until the last deadline that its holder
  * knew, or until it was told that it is lost. And behind an exclusive hold that ended in another
  * way than by its release, nobody else holds until the lock-delay is over, or until its holder
- * said that it has finished: a release that comes after the deadline is told HF_ELOST, and yet it is what
- * lets the lock go if nobody had taken it away by then. (So a test that wants to see lock-delays
- * kept does not release at once what it has lost.)
+ * said that it has finished: a release that comes after the deadline is told HF_ELOST, and yet it
+ * is what lets the lock go if nobody had taken it away by then. (So a test that wants to see
+ * lock-delays kept does not release at once what it has lost.)
  */
 #ifndef TESTS_CLUSTER_HISTORY_H
 #define TESTS_CLUSTER_HISTORY_H
