@@ -144,6 +144,8 @@ struct agent {
 
 /* ---- start.c ---- */
 
+/* As many descriptors as the process may have. Before the filter of system calls. */
+void agent_raise_limits(void);
 /* Everything up to a loaded and adopted state, not yet started. AGENT_EXIT_OK, or the exit code,
  * and agent->error is one line. */
 int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));

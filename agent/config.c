@@ -247,6 +247,12 @@ static bool read_http(const char *value, void *out)
     return is_address(value, schemes);
 }
 
+static bool read_yes(const char *value, void *out)
+{
+    *(bool *)out = strcmp(value, "yes") == 0;
+    return strcmp(value, "yes") == 0 || strcmp(value, "no") == 0;
+}
+
 static bool read_role(const char *value, void *out)
 {
     *(bool *)out = strcmp(value, "observer") == 0;
@@ -278,6 +284,7 @@ static const struct key keys[] = {
     {"agent", "state_dir", read_path, FIELD(state_dir), path_expected, NULL},
     {"agent", "socket", read_socket, FIELD(socket),
      "a path that begins with /, of at most 102 bytes", NULL},
+    {"agent", "seccomp", read_yes, FIELD(seccomp), "yes or no", NULL},
     {"cell", "listen", read_address, FIELD(listen), address_expected, NULL},
     {"cell", "advertise", read_address, FIELD(advertise), address_expected, NULL},
     {"cell", "session_ttl", read_ttl, FIELD(session_ttl_ns),
@@ -633,6 +640,7 @@ static void set_defaults(struct config *config)
     config->session_ttl_ns = 5000 * millisecond_ns;
     config->grace_ns = -1; /* as session_ttl */
     config->max_drift_percent = 10;
+    config->seccomp = true;
     config->limits = (struct host_limits){
         .locks = 131072, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
     config->namespace_count = 1;

@@ -46,6 +46,7 @@ struct config_voter {
 struct config {
     bool dev;
     bool observer;
+    bool seccomp; /* a filter of system calls */
     char agent[HFI_LABEL_MAX + 1];
     char cell[HFI_LABEL_MAX + 1];
     char state_dir[PATH_MAX];

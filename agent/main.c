@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent.h"
+#include "io/sandbox.h"
 #include "peers.h"
 #include "proto/check.h"
 
@@ -132,6 +133,30 @@ static int check_command_line(const struct command_line *line)
     return -1;
 }
 
+/*
+ * Gives up what the agent does not need, before there are threads and strangers. What cannot be
+ * given up is told: better an agent that is easier to take over than none.
+ */
+static void confine(const struct config *config)
+{
+    const char *kept = sandbox_drop();
+    const char *open = config->seccomp ? sandbox_filter() : "[agent] seccomp = no";
+    if (kept != NULL) {
+        log_simple(LOG_LEVEL_WARN, "not_confined", kept);
+    }
+    if (open != NULL) {
+        struct log_line line;
+        char text[256];
+        snprintf(text, sizeof(text), "no filter of system calls: %s", open);
+        log_begin(&line, LOG_LEVEL_WARN, "not_confined");
+        log_text(&line, "text", text);
+        log_end(&line);
+    } else {
+        log_simple(LOG_LEVEL_INFO, "confined",
+                   "a filter of system calls is on; no other program can be started");
+    }
+}
+
 static int configure(const struct command_line *line, struct config *config)
 {
     char error[CONFIG_ERROR_MAX];
@@ -141,7 +166,12 @@ static int configure(const struct command_line *line, struct config *config)
         fprintf(stderr, "holdfastd: %s\n", error);
         return line->dev ? AGENT_EXIT_USAGE : AGENT_EXIT_CONFIG;
     }
-    if (!peers_check_tls(config, error)) {
+    if (!line->check_only && !line->rejoin) {
+        log_open_stderr();
+        agent_raise_limits();
+        confine(config);
+    }
+    if (!peers_check_tls(config, error)) { /* from here on there may be threads of NNG's */
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
         return AGENT_EXIT_CONFIG;
     }
@@ -199,7 +229,6 @@ int main(int argc, char **argv)
         code = start_over(agent);
         agent_release(agent);
     } else if (code < 0) {
-        log_open_stderr();
         code = agent_prepare(agent);
         if (code == AGENT_EXIT_OK) {
             code = agent_run(agent);

@@ -51,7 +51,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
 
 /* ---- folders and locks ---- */
 
-static void raise_descriptor_limit(void)
+void agent_raise_limits(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -805,7 +805,6 @@ int agent_prepare(struct agent *agent)
                                         .now_ns = kernel_now_ns,
                                         .bell = kernel_bell,
                                         .arg = NULL};
-    raise_descriptor_limit();
     if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }

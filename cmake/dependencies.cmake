@@ -1,5 +1,6 @@
 # What the project links, found through pkg-config. Targets to link:
-#   PkgConfig::MSGPACK PkgConfig::UV PkgConfig::INIH PkgConfig::SQLITE, PkgConfig::CHECK (tests),
+#   PkgConfig::MSGPACK PkgConfig::UV PkgConfig::INIH PkgConfig::SQLITE PkgConfig::SECCOMP,
+#   PkgConfig::CHECK (tests),
 #   PkgConfig::SYSTEMD (only where HF_HAVE_SYSTEMD is set), hf_nng (without pkg-config).
 find_package(PkgConfig)
 set(hf_missing "")
@@ -22,6 +23,7 @@ hf_need(MSGPACK msgpack-c msgpack) # Debian 13 calls it msgpack-c, Debian 12 msg
 hf_need(UV libuv)
 hf_need(INIH inih)
 hf_need(SQLITE sqlite3)
+hf_need(SECCOMP libseccomp)
 if(HF_TESTS)
     hf_need(CHECK check)
 endif()

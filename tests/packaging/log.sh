@@ -6,10 +6,10 @@ set -euo pipefail
 cd "$1"
 
 # Names of two words and more are events, but for the keys of log lines, and for what belongs to the
-# configuration and the store; single words are events where a line is begun with them.
+# configuration, the store and system calls; single words are events where a line is begun with them.
 in_code=$(
     {
-        find agent -name '*.c' ! -name 'config.c' ! -name 'store*.c' ! -name 'message.c' -print0 |
+        find agent -name '*.c' ! -name 'config.c' ! -name 'store*.c' ! -name 'message.c' ! -name 'sandbox.c' -print0 |
             xargs -0 grep -hoE '(.{0,8})"[a-z]+(_[a-z]+)+"' |
             grep -vE '(line|text|"), "[a-z_]+"$' | grep -oE '[a-z]+(_[a-z]+)+"$' || true
         find agent -name '*.c' -print0 |

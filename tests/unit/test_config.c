@@ -123,7 +123,8 @@ static const struct {
     const char *expected;
 } wrongs[] = {
     {"nam = x\n", ":4: [agent] nam: found an unknown key, expected one of: name, cell, role, "
-                  "state_dir, socket, users, groups, admins"},
+                  "state_dir, socket, seccomp, users, groups, admins"},
+    {"seccomp = on\n", ":4: [agent] seccomp: found \"on\", expected yes or no"},
     {"name = b\n", ":4: [agent] name: found it twice"},
     {"role = leader\n", ":4: [agent] role: found \"leader\", expected voter or observer"},
     {"state_dir = var\n", ":4: [agent] state_dir: found \"var\", expected a path"},

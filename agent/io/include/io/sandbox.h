@@ -1,0 +1,28 @@
+/*
+ * What the agent gives up of its own power, so that whoever takes it over from outside gets little.
+ *
+ * Both are for good, inherited by every thread that is made later, and called once, while the
+ * process has one thread: before libuv and NNG are set up, and so before anything from a client or
+ * another agent is read. Files and the resolver of names go on working.
+ */
+#ifndef IO_SANDBOX_H
+#define IO_SANDBOX_H
+
+/*
+ * Started as root: drops every capability, from the bounding set too, but for the one to listen on
+ * ports below 1024. No program that it might start could get any back. Started as anybody else
+ * there is nothing to drop, and only that is ensured. NULL, or what failed (static).
+ */
+const char *sandbox_drop(void) __attribute__((warn_unused_result));
+
+/*
+ * A filter of system calls. What a lock agent never does ends the process (SIGSYS): to start a
+ * program, to trace or change another process, to mount, to load code into the kernel, to become
+ * somebody else. To make a process and to signal another one are refused with EPERM. All else that
+ * is not listed, sockets but of Unix and IP and unusual ioctls among it, is answered with ENOSYS,
+ * as by an older kernel: a newer libc then goes the older way. NULL, or why there is no filter
+ * (static): the kernel has none, or the program carries sanitizers, which need more.
+ */
+const char *sandbox_filter(void) __attribute__((warn_unused_result));
+
+#endif
