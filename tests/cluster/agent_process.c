@@ -1,6 +1,7 @@
 /* See agent_process.h: real agents in folders of their own, killed and started again. */
 #include "agent_process.h"
 
+#include "faults.h"
 #include "network.h"
 #include "require.h"
 
@@ -16,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,7 +27,7 @@ char require_context[128];
 int64_t boottime_now(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
+    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* past faults.c */
     return (int64_t)now.tv_sec * 1000 * MS + now.tv_nsec;
 }
 
@@ -156,7 +158,9 @@ void agent_create(struct agent_process *agent, const char *config)
 {
     int pipe_fds[2];
     memset(agent, 0, sizeof(*agent));
-    snprintf(agent->folder, sizeof(agent->folder), "/tmp/holdfast-test-XXXXXX");
+    const char *base = getenv("HOLDFAST_TEST_BASE");
+    snprintf(agent->folder, sizeof(agent->folder), "%.40s/holdfast-test-XXXXXX",
+             base ? base : "/tmp");
     REQUIRE(mkdtemp(agent->folder), "mkdtemp: %s", strerror(errno));
     snprintf(agent->socket, sizeof(agent->socket), "%s/agent.sock", agent->folder);
     snprintf(agent->log, sizeof(agent->log), "%s/test.log", agent->folder);
@@ -220,7 +224,7 @@ static void print_log(const struct agent_process *agent)
     }
 }
 
-static bool takes_connections(const struct agent_process *agent)
+bool agent_takes_connections(const struct agent_process *agent)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, agent->socket, strlen(agent->socket) + 1);
@@ -228,6 +232,15 @@ static bool takes_connections(const struct agent_process *agent)
     bool connected = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     close(fd);
     return connected;
+}
+
+static void preload_faults(const struct agent_process *agent)
+{
+    char host[16];
+    snprintf(host, sizeof(host), "%u", agent->host);
+    setenv(FAULTS_FILE, agent->faults, 1);
+    setenv(FAULTS_HOST, host, 1);
+    setenv("LD_PRELOAD", binary_path("../tests/libholdfast_faults.so"), 1);
 }
 
 static void agent_exec(const struct agent_process *agent)
@@ -242,7 +255,10 @@ static void agent_exec(const struct agent_process *agent)
     unsetenv("HOLDFAST_SOCKET");
     unsetenv("NOTIFY_SOCKET");
     snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
-    const char *program = binary_path("holdfastd");
+    if (agent->faults) {
+        preload_faults(agent);
+    }
+    const char *program = agent->program ? agent->program : binary_path("holdfastd");
     if (agent->configured) {
         execl(program, program, "--config", config, (char *)NULL);
     } else {
@@ -273,7 +289,7 @@ void agent_start(struct agent_process *agent)
 
 void agent_await_socket(struct agent_process *agent)
 {
-    for (int waited_ms = 0; !takes_connections(agent); waited_ms += 2) {
+    for (int waited_ms = 0; !agent_takes_connections(agent); waited_ms += 2) {
         int status = 0;
         if (waitpid(agent->pid, &status, WNOHANG) == agent->pid || waited_ms > GUARD_MS) {
             print_log(agent);

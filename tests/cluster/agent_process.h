@@ -23,6 +23,10 @@ struct agent_process {
     pid_t pid;    /* 0: it does not run */
     pid_t keeper; /* whose network and mount namespaces it enters (network.h); 0: none */
     bool configured;
+    /* May be set between two starts: */
+    const char *program; /* instead of $HOLDFAST_BIN_DIR/holdfastd; NULL: that one */
+    const char *faults;  /* the file of faults.h, for the library of faults.c; NULL: without */
+    unsigned host;       /* which of its hosts */
     char folder[64];
     char socket[96];
     char log[96];
@@ -31,7 +35,7 @@ struct agent_process {
 };
 
 /*
- * Makes the folder. config: an INI file's text for --config, in which every %D becomes the folder;
+ * Makes the folder, in $HOLDFAST_TEST_BASE (at most 40 characters) or /tmp. config: an INI file's text for --config, in which every %D becomes the folder;
  * NULL: --dev, with the folder as its state directory.
  */
 void agent_create(struct agent_process *agent, const char *config);
@@ -47,6 +51,8 @@ void agent_start(struct agent_process *agent);
 /* The same in two steps: agents of one cell may need each other to get that far. */
 void agent_launch(struct agent_process *agent);
 void agent_await_socket(struct agent_process *agent);
+/* Whether it takes connections now. */
+bool agent_takes_connections(const struct agent_process *agent);
 
 /* kill -9, and waits for its end. */
 void agent_kill(struct agent_process *agent);
@@ -70,7 +76,7 @@ const char *binary_path(const char *name);
 /* Whether the test may take its time (HOLDFAST_TEST_DEEP=1). */
 bool test_is_deep(void);
 
-/* CLOCK_BOOTTIME. */
+/* CLOCK_BOOTTIME, the true one (faults.h). */
 int64_t boottime_now(void);
 void sleep_ms(int64_t duration_ms);
 

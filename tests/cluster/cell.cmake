@@ -1,7 +1,16 @@
 # Cells of several hosts under faults, in network namespaces.
 if(TARGET holdfastd)
-    foreach(name cell_deaths cell_links cell_disk cell_mix cell_traps)
+    foreach(name cell_deaths cell_links cell_disk cell_traps)
         add_cluster_test(${name})
         set_tests_properties(cluster_${name} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
+    # All faults, for half a minute; ./dev torture goes on for as long as it is told.
+    add_executable(torture torture.c torture_round.c torture_faults.c)
+    set_target_properties(torture PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(torture PRIVATE hf_flags cluster_harness PkgConfig::SQLITE)
+    add_dependencies(torture holdfastd holdfast_faults)
+    add_test(NAME cluster_torture COMMAND torture --seconds 30 --rounds 1)
+    set_tests_properties(cluster_torture PROPERTIES
+        LABELS "cluster" TIMEOUT 900 COST 40 SKIP_RETURN_CODE 77
+        ENVIRONMENT "HOLDFAST_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
 endif()

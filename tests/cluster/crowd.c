@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000, LONG_ONE_OF = 16 };
+enum { DRIFT_PERCENT = 10 }; /* max_drift, which the cell does not configure */
 
 /* In memory that all processes share. */
 struct crowd_shared {
@@ -71,7 +72,10 @@ static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode
     if (remaining_ns <= 0) {
         return false;
     }
-    event.deadline_ns = event.time_ns + remaining_ns;
+    const struct faults *faults = worker->crowd->plan.faults;
+    event.deadline_ns = event.time_ns +
+                        (faults ? faults_true_duration_ns(faults, worker->host, remaining_ns)
+                                : remaining_ns);
     history_add(worker->crowd->history, event);
     return true;
 }
@@ -95,6 +99,30 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
     }
 }
 
+/* An error that an agent may answer with when it lacks something: not for good. */
+static bool is_refusal(const struct worker *worker, int error)
+{
+    return worker->crowd->plan.starved &&
+           (error == HF_EFULL || error == HF_ENOMEM || error == HF_EPROTO);
+}
+
+/* What is said of a hold in true time: deadline and lock-delay are counted by a host's clock. */
+static void record_acquired(const struct worker *worker, unsigned lock, enum hf_mode mode,
+                            const struct hf_hold *hold)
+{
+    const struct crowd_plan *plan = &worker->crowd->plan;
+    struct history_event event = event_of(worker, HISTORY_ACQUIRED, lock, mode);
+    event.token = hold->token;
+    event.deadline_ns = hold->deadline_ns;
+    event.firm = true;
+    event.delay_ns = plan->lock_delay_ms * MS;
+    if (plan->faults) {
+        event.deadline_ns = faults_true_ns(plan->faults, worker->host, hold->deadline_ns);
+        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* by the fastest clock */
+    }
+    history_add(worker->crowd->history, event);
+}
+
 /* One attempt. Whether it had the lock. */
 static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_t timeout_ns)
 {
@@ -105,16 +133,12 @@ static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_
     if (result != 0) {
         record(worker, HISTORY_GAVE_UP, lock, mode);
         atomic_fetch_add(&shared->gave_up, 1);
-        REQUIRE(result == HF_EBUSY || result == HF_ETIMEDOUT || result == HF_ENOAGENT,
+        REQUIRE(result == HF_EBUSY || result == HF_ETIMEDOUT || result == HF_ENOAGENT ||
+                    is_refusal(worker, result),
                 "host %u: hf_acquire: %s", worker->host, hf_strerror(result));
         return false;
     }
-    struct history_event event = event_of(worker, HISTORY_ACQUIRED, lock, mode);
-    event.token = hold.token;
-    event.deadline_ns = hold.deadline_ns;
-    event.firm = true;
-    event.delay_ns = worker->crowd->plan.lock_delay_ms * MS;
-    history_add(worker->crowd->history, event);
+    record_acquired(worker, lock, mode, &hold);
     atomic_fetch_add(&shared->holds[worker->number], 1);
     work(worker, lock, mode);
     record(worker, HISTORY_RELEASED, lock, mode);
@@ -137,10 +161,15 @@ static void open_locks(struct worker *worker)
     const struct hf_lock_options lock_options = {
         .size = sizeof(lock_options), .lock_delay_ns = worker->crowd->plan.lock_delay_ms * MS};
     int error = hf_connect(&options, &worker->client);
+    for (int tries = 0; is_refusal(worker, error) && tries < TRIES_MAX; tries++) {
+        sleep_ms(20);
+        error = hf_connect(&options, &worker->client);
+    }
     REQUIRE(error == 0, "host %u: hf_connect: %s", worker->host, hf_strerror(error));
     for (unsigned i = 0; i < worker->crowd->plan.locks; i++) {
         error = HF_ENOAGENT;
-        for (int tries = 0; error == HF_ENOAGENT && tries < TRIES_MAX; tries++) {
+        for (int tries = 0;
+             (error == HF_ENOAGENT || is_refusal(worker, error)) && tries < TRIES_MAX; tries++) {
             error = hf_open(worker->client, crowd_lock(i), &lock_options, &worker->locks[i]);
             sleep_ms(error == 0 ? 0 : 20);
         }
@@ -162,6 +191,9 @@ static void worker_run(struct crowd *crowd, unsigned number, uint64_t seed)
                             .host = crowd->workers[number].host,
                             .random = seed * 0x9e3779b97f4a7c15 | 1};
     snprintf(require_context, sizeof(require_context), "(a worker on host %u)", worker.host);
+    if (crowd->plan.faults) {
+        faults_become(crowd->plan.faults, worker.host);
+    }
     open_locks(&worker);
     while (!atomic_load(&crowd->shared->last_round)) {
         unsigned lock = (unsigned)crowd_draw(&worker.random, crowd->plan.locks);
@@ -169,7 +201,11 @@ static void worker_run(struct crowd *crowd, unsigned number, uint64_t seed)
         usleep((useconds_t)crowd_draw(&worker.random, PAUSE_US_MAX));
     }
     for (unsigned lock = 0; lock < crowd->plan.locks; lock++) {
-        REQUIRE(take(&worker, lock, HF_EXCLUSIVE, -1), "a wait without a limit ended");
+        int tries = 0;
+        while (!take(&worker, lock, HF_EXCLUSIVE, -1)) {
+            REQUIRE(crowd->plan.starved && ++tries < TRIES_MAX, "a wait without a limit ended");
+            sleep_ms(20);
+        }
     }
     hf_disconnect(worker.client);
     _exit(0);
@@ -191,7 +227,7 @@ void crowd_start(struct crowd *crowd, struct cell *cell, const struct crowd_plan
     REQUIRE(plan->locks <= CROWD_LOCKS_MAX, "%u locks", plan->locks);
     crowd->shared = mmap(NULL, sizeof(*crowd->shared), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    crowd->history = history_create(NULL, LOG_EVENTS);
+    crowd->history = history_create(plan->history_path, LOG_EVENTS);
     REQUIRE(crowd->shared != MAP_FAILED && crowd->history, "no memory");
     for (unsigned host = 0; host < cell->hosts; host++) {
         for (unsigned i = 0; i < plan->workers_per_host; i++) {
@@ -262,6 +298,10 @@ void crowd_finish(struct crowd *crowd, const char *what)
                 (unsigned)status);
     }
     int checked = history_check(crowd->history, &report);
+    crowd->result = (struct crowd_result){.holds = report.holds,
+                                          .lost = atomic_load(&crowd->shared->lost),
+                                          .gave_up = atomic_load(&crowd->shared->gave_up),
+                                          .longest_wait_ns = report.longest_wait_ns};
     printf("%s: %zu holds, %llu lost, %llu attempts given up, longest wait %lld ms\n", what,
            report.holds, (unsigned long long)atomic_load(&crowd->shared->lost),
            (unsigned long long)atomic_load(&crowd->shared->gave_up),

@@ -9,6 +9,7 @@
 #define TESTS_CLUSTER_CROWD_H
 
 #include "cell.h"
+#include "faults.h"
 #include "history.h"
 
 enum { CROWD_WORKERS_MAX = 40, CROWD_LOCKS_MAX = 24 };
@@ -21,6 +22,17 @@ struct crowd_plan {
     unsigned hold_ms; /* how long most holds last at most */
     unsigned long_ms; /* and some, so that faults meet holders */
     uint64_t seed;
+    struct faults *faults;    /* what its host does to a worker; NULL: nothing */
+    const char *history_path; /* a new file for the record; NULL: none */
+    bool starved;             /* agents may lack memory or descriptors: refusals are tried again */
+};
+
+/* What the record says. */
+struct crowd_result {
+    uint64_t holds;
+    uint64_t lost;
+    uint64_t gave_up;
+    int64_t longest_wait_ns;
 };
 
 struct crowd_worker {
@@ -35,7 +47,8 @@ struct crowd {
     struct history *history;
     unsigned count;
     struct crowd_worker workers[CROWD_WORKERS_MAX];
-    uint64_t seed; /* of the next worker */
+    uint64_t seed;              /* of the next worker */
+    struct crowd_result result; /* after crowd_finish() */
 };
 
 /* Starts them and waits until each has had a lock. */

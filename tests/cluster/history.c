@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,7 +103,7 @@ void history_add(struct history *history, struct history_event event)
 {
     if (event.time_ns == 0) {
         struct timespec now;
-        clock_gettime(CLOCK_BOOTTIME, &now);
+        syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* the true one: faults.h */
         event.time_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     }
     /* relaxed: it only hands out places */

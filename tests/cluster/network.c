@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -141,7 +142,10 @@ void network_make(struct network *network, unsigned hosts)
     char script[SCRIPT_MAX];
     int used;
     REQUIRE(hosts <= NETWORK_HOSTS_MAX, "%u hosts", hosts);
-    *network = (struct network){.hosts = hosts, .bridge = keep()};
+    *network = (struct network){.hosts = hosts, .bridge = keep(), .rough = {.ports = hosts}};
+    network->rough.counts = mmap(NULL, sizeof(*network->rough.counts), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(network->rough.counts != MAP_FAILED, "no memory");
     used = snprintf(script, sizeof(script), "link add bridge type bridge\nlink set bridge up\n");
     for (unsigned i = 0; i < hosts; i++) {
         network->keepers[i] = keep();
@@ -167,6 +171,7 @@ void network_unmake(struct network *network)
         kill_process(network->keepers[i]);
     }
     kill_process(network->bridge);
+    munmap(network->rough.counts, sizeof(*network->rough.counts));
     *network = (struct network){.hosts = 0};
 }
 
@@ -240,11 +245,19 @@ void network_heal(struct network *network)
     network_delay(network, 0);
 }
 
-void network_delay(struct network *network, unsigned delay_ms)
+/* The bridge if nothing happens on any link, else a relay. */
+static void carry_anew(struct network *network)
 {
+    static const struct relay_link well;
     char script[SCRIPT_MAX] = "";
     int used = 0;
-    if (delay_ms == 0 && network->relay == 0) {
+    bool rough = false;
+    for (unsigned i = 0; i < RELAY_PORTS_MAX * RELAY_PORTS_MAX; i++) {
+        const struct relay_link *link =
+            &network->rough.links[i / RELAY_PORTS_MAX][i % RELAY_PORTS_MAX];
+        rough = rough || memcmp(link, &well, sizeof(well)) != 0;
+    }
+    if (!rough && network->relay == 0) {
         return;
     }
     if (network->relay != 0) {
@@ -252,18 +265,41 @@ void network_delay(struct network *network, unsigned delay_ms)
         network->relay = 0;
     }
     for (unsigned i = 0; i < network->hosts; i++) {
-        used += snprintf(
-            script + used, sizeof(script) - (size_t)used,
-            delay_ms != 0 ? "link set port%u nomaster\n" : "link set port%u master bridge\n", i);
+        used += snprintf(script + used, sizeof(script) - (size_t)used,
+                         rough ? "link set port%u nomaster\n" : "link set port%u master bridge\n",
+                         i);
     }
     run_ip(network->bridge, script);
-    if (delay_ms != 0) {
+    if (rough) {
+        network->rough.seed++;
         network->relay = fork_tied();
         if (network->relay == 0) {
             network_enter(network->bridge);
-            relay_run(network->hosts, delay_ms);
+            relay_run(&network->rough);
         }
     }
+}
+
+void network_roughen(struct network *network, unsigned from, unsigned to,
+                     const struct relay_link *link)
+{
+    network->rough.links[from][to] = *link;
+    carry_anew(network);
+}
+
+void network_roughen_everywhere(struct network *network, const struct relay_link *link)
+{
+    for (unsigned from = 0; from < network->hosts; from++) {
+        for (unsigned to = 0; to < network->hosts; to++) {
+            network->rough.links[from][to] = *link;
+        }
+    }
+    carry_anew(network);
+}
+
+void network_delay(struct network *network, unsigned delay_ms)
+{
+    network_roughen_everywhere(network, &(struct relay_link){.delay_us = delay_ms * 1000});
 }
 
 void network_small_disk(struct network *network, unsigned host, const char *folder,

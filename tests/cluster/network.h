@@ -12,6 +12,8 @@
 #ifndef TESTS_CLUSTER_NETWORK_H
 #define TESTS_CLUSTER_NETWORK_H
 
+#include "relay.h"
+
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,6 +24,7 @@ struct network {
     pid_t bridge;                     /* whose namespace has the bridge */
     pid_t keepers[NETWORK_HOSTS_MAX]; /* whose namespaces are the hosts' */
     pid_t relay;                      /* carries the packets instead of the bridge; 0: the bridge */
+    struct relay_plan rough;          /* what the relay does */
     /* How many packets of a hundred are lost on the way [from][to]; 100: it is cut. */
     uint8_t loss[NETWORK_HOSTS_MAX][NETWORK_HOSTS_MAX];
 };
@@ -49,6 +52,12 @@ void network_cut(struct network *network, unsigned from, unsigned to);
 void network_isolate(struct network *network, unsigned host);
 /* All links are whole again, and fast. */
 void network_heal(struct network *network);
+
+/* What happens to packets from one host to another, or on all links both ways (from a relay that
+ * carries them: relay.h). In rough.counts is how often it did. */
+void network_roughen(struct network *network, unsigned from, unsigned to,
+                     const struct relay_link *link);
+void network_roughen_everywhere(struct network *network, const struct relay_link *link);
 
 /* Every packet takes so long; 0: as fast as it goes. */
 void network_delay(struct network *network, unsigned delay_ms);

@@ -3,8 +3,13 @@
  * as they are, together with what the kernel says about checksums it has not computed yet and
  * segments it has not cut yet (struct virtio_net_hdr), which it then does behind the next port.
  *
- * All frames take equally long, so one queue in the order of arrival is enough. A frame that finds
- * it full is lost, as in any switch.
+ * What waits is a heap in the order of when it is due. A frame that finds it full is lost, as in
+ * any switch.
+ *
+ * A frame is damaged by the change of one bit behind its Ethernet header. A checksum that the
+ * kernel has still to compute is first given up: then it is wrong, and the receiver drops the
+ * segment. (What a checksum does not find is not played here: without TLS an agent believes what
+ * TCP gives it.) A frame of several segments, whose checksums nobody has computed, is lost instead.
  */
 #include "relay.h"
 
@@ -17,30 +22,61 @@
 #include <linux/virtio_net.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-enum { PORTS_MAX = 8, FRAME_MAX = 70000, QUEUE_FRAMES = 8192, TURN_FRAMES = 64 };
+enum {
+    FRAME_MAX = 70000,
+    QUEUE_FRAMES = 8192,
+    TURN_FRAMES = 64,
+    MYRIAD = 10000,
+    DOUBLE_US_MAX = 1000,
+    LATE_US_MIN = 1000,
+    LATE_US_MAX = 20000,
+    HEADERS = sizeof(struct virtio_net_hdr),
+    IP_AT = HEADERS + sizeof(struct ether_header),
+};
 
 struct frame {
     unsigned char *bytes; /* virtio_net_hdr, then the frame */
     size_t size;
-    unsigned from;
+    unsigned to;
     int64_t due_ns;
+    uint64_t number; /* orders those that are due together */
 };
 
 struct relay {
-    unsigned ports;
-    int64_t delay_ns;
-    int fds[PORTS_MAX];
-    bool known[PORTS_MAX]; /* what is behind the port has sent something */
-    unsigned char addresses[PORTS_MAX][ETH_ALEN];
-    struct frame queue[QUEUE_FRAMES];
-    unsigned first;
+    struct relay_plan plan;
+    uint64_t random;
+    uint64_t numbers;
+    int fds[RELAY_PORTS_MAX];
+    bool known[RELAY_PORTS_MAX]; /* what is behind the port has sent something */
+    unsigned char addresses[RELAY_PORTS_MAX][ETH_ALEN];
+    struct frame queue[QUEUE_FRAMES]; /* a heap: none is due before the one at (index - 1) / 2 */
     unsigned count;
 };
+
+static uint64_t draw(struct relay *relay, uint64_t below)
+{
+    relay->random ^= relay->random << 13; /* xorshift */
+    relay->random ^= relay->random >> 7;
+    relay->random ^= relay->random << 17;
+    return relay->random % below;
+}
+
+static bool happens(struct relay *relay, uint16_t chance, _Atomic uint64_t *counter)
+{
+    bool so = chance != 0 && draw(relay, MYRIAD) < chance;
+    if (so && counter) {
+        atomic_fetch_add(counter, 1);
+    }
+    return so;
+}
 
 static int open_port(unsigned port)
 {
@@ -60,75 +96,195 @@ static int open_port(unsigned port)
     return fd;
 }
 
-static void take_in(struct relay *relay, unsigned port)
+/* ---- what waits ---- */
+
+static bool is_before(const struct frame *a, const struct frame *b)
+{
+    return a->due_ns < b->due_ns || (a->due_ns == b->due_ns && a->number < b->number);
+}
+
+static void push(struct relay *relay, const struct frame *frame)
+{
+    unsigned at = relay->count++;
+    while (at > 0 && is_before(frame, &relay->queue[(at - 1) / 2])) {
+        relay->queue[at] = relay->queue[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    relay->queue[at] = *frame;
+}
+
+static struct frame pop(struct relay *relay)
+{
+    struct frame first = relay->queue[0];
+    struct frame moved = relay->queue[--relay->count];
+    unsigned at = 0;
+    for (;;) { /* ends at a leaf */
+        unsigned child = 2 * at + 1;
+        if (child + 1 < relay->count && is_before(&relay->queue[child + 1], &relay->queue[child])) {
+            child++;
+        }
+        if (child >= relay->count || is_before(&moved, &relay->queue[child])) {
+            break;
+        }
+        relay->queue[at] = relay->queue[child];
+        at = child;
+    }
+    relay->queue[at] = moved;
+    return first;
+}
+
+static void enqueue(struct relay *relay, const unsigned char *bytes, size_t size, unsigned to,
+                    int64_t due_ns)
+{
+    if (relay->count == QUEUE_FRAMES) {
+        return;
+    }
+    struct frame frame = {.bytes = malloc(size),
+                          .size = size,
+                          .to = to,
+                          .due_ns = due_ns,
+                          .number = relay->numbers++};
+    REQUIRE(frame.bytes, "no memory");
+    memcpy(frame.bytes, bytes, size);
+    push(relay, &frame);
+}
+
+/* ---- what happens to it ---- */
+
+/* Where the TCP header of a whole frame is; 0: it is not TCP over IPv4. */
+static size_t tcp_at(const unsigned char *bytes, size_t size)
+{
+    struct ether_header header;
+    struct iphdr ip;
+    memcpy(&header, bytes + HEADERS, sizeof(header));
+    if (ntohs(header.ether_type) != ETHERTYPE_IP || size < IP_AT + sizeof(ip)) {
+        return 0;
+    }
+    memcpy(&ip, bytes + IP_AT, sizeof(ip));
+    size_t at = IP_AT + ip.ihl * 4U;
+    return ip.protocol == IPPROTO_TCP && size >= at + sizeof(struct tcphdr) ? at : 0;
+}
+
+/* true: it is lost instead. */
+static bool corrupt(struct relay *relay, unsigned char *bytes, size_t size)
+{
+    struct virtio_net_hdr header;
+    memcpy(&header, bytes, sizeof(header));
+    if (header.gso_type != VIRTIO_NET_HDR_GSO_NONE) {
+        return true;
+    }
+    header.flags = 0;
+    memcpy(bytes, &header, sizeof(header));
+    bytes[IP_AT + draw(relay, size - IP_AT)] ^= (unsigned char)(1U << draw(relay, 8));
+    return false;
+}
+
+/* Its checksum is still to be computed, so it will be right. */
+static void make_reset(unsigned char *bytes, size_t tcp)
+{
+    enum { FLAGS = 13, RST = 4 };
+    struct virtio_net_hdr header;
+    memcpy(&header, bytes, sizeof(header));
+    if (header.gso_type == VIRTIO_NET_HDR_GSO_NONE &&
+        (header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) != 0) {
+        bytes[tcp + FLAGS] |= RST;
+    }
+}
+
+static void carry(struct relay *relay, unsigned from, unsigned to, const unsigned char *original,
+                  size_t size)
 {
     static unsigned char bytes[FRAME_MAX];
-    for (unsigned turn = 0; turn < TURN_FRAMES; turn++) {
-        ssize_t size = recv(relay->fds[port], bytes, sizeof(bytes), 0);
-        if (size < (ssize_t)(sizeof(struct virtio_net_hdr) + sizeof(struct ether_header))) {
-            return; /* nothing there, or no frame */
-        }
-        struct ether_header header;
-        memcpy(&header, bytes + sizeof(struct virtio_net_hdr), sizeof(header));
-        memcpy(relay->addresses[port], header.ether_shost, ETH_ALEN);
-        relay->known[port] = true;
-        struct frame *frame = &relay->queue[(relay->first + relay->count) % QUEUE_FRAMES];
-        if (relay->count < QUEUE_FRAMES) {
-            *frame = (struct frame){.bytes = malloc((size_t)size),
-                                    .size = (size_t)size,
-                                    .from = port,
-                                    .due_ns = boottime_now() + relay->delay_ns};
-            REQUIRE(frame->bytes, "no memory");
-            memcpy(frame->bytes, bytes, (size_t)size);
-            relay->count++;
-        }
+    const struct relay_link *link = &relay->plan.links[from][to];
+    struct relay_counts *counts = relay->plan.counts;
+    size_t tcp = tcp_at(original, size);
+    int64_t due_us = link->delay_us + (int64_t)draw(relay, link->jitter_us + 1);
+    memcpy(bytes, original, size);
+    atomic_fetch_add(&counts->frames, 1);
+    if (happens(relay, link->lost, &counts->lost) ||
+        (tcp != 0 && happens(relay, link->corrupted, &counts->corrupted) &&
+         corrupt(relay, bytes, size))) {
+        return;
+    }
+    if (tcp != 0 && happens(relay, link->reset, &counts->reset)) {
+        make_reset(bytes, tcp);
+    }
+    if (happens(relay, link->late, &counts->late)) {
+        due_us += (int64_t)(LATE_US_MIN + draw(relay, LATE_US_MAX - LATE_US_MIN));
+    }
+    int64_t now_ns = boottime_now();
+    enqueue(relay, bytes, size, to, now_ns + due_us * 1000);
+    if (happens(relay, link->doubled, &counts->doubled)) {
+        due_us += (int64_t)draw(relay, DOUBLE_US_MAX);
+        enqueue(relay, bytes, size, to, now_ns + due_us * 1000);
     }
 }
 
 /* To the port behind which the address is; if that is not known, to all others. */
-static void give_out(struct relay *relay, const struct frame *frame)
+static void pass_on(struct relay *relay, unsigned from, const unsigned char *bytes, size_t size)
 {
     struct ether_header header;
-    unsigned to = PORTS_MAX;
-    memcpy(&header, frame->bytes + sizeof(struct virtio_net_hdr), sizeof(header));
-    for (unsigned port = 0; port < relay->ports; port++) {
+    unsigned to = RELAY_PORTS_MAX;
+    memcpy(&header, bytes + HEADERS, sizeof(header));
+    memcpy(relay->addresses[from], header.ether_shost, ETH_ALEN);
+    relay->known[from] = true;
+    for (unsigned port = 0; port < relay->plan.ports; port++) {
         if (relay->known[port] &&
             memcmp(relay->addresses[port], header.ether_dhost, ETH_ALEN) == 0) {
             to = port;
         }
     }
-    for (unsigned port = 0; port < relay->ports; port++) {
-        if (port != frame->from && (to == PORTS_MAX || to == port)) {
-            ssize_t ignored = send(relay->fds[port], frame->bytes, frame->size, 0);
-            (void)ignored; /* a port that takes no more loses it */
+    for (unsigned port = 0; port < relay->plan.ports; port++) {
+        if (port != from && (to == RELAY_PORTS_MAX || to == port)) {
+            carry(relay, from, port, bytes, size);
         }
     }
 }
 
-void relay_run(unsigned ports, unsigned delay_ms)
+static void take_in(struct relay *relay, unsigned port)
+{
+    static unsigned char bytes[FRAME_MAX];
+    for (unsigned turn = 0; turn < TURN_FRAMES; turn++) {
+        ssize_t size = recv(relay->fds[port], bytes, sizeof(bytes), 0);
+        if (size <= (ssize_t)IP_AT) {
+            return; /* nothing there, or no frame */
+        }
+        pass_on(relay, port, bytes, (size_t)size);
+    }
+}
+
+static void give_out(struct relay *relay)
+{
+    int64_t now_ns = boottime_now();
+    while (relay->count > 0 && relay->queue[0].due_ns <= now_ns) {
+        struct frame frame = pop(relay);
+        ssize_t ignored = send(relay->fds[frame.to], frame.bytes, frame.size, 0);
+        (void)ignored; /* a port that takes no more loses it */
+        free(frame.bytes);
+    }
+}
+
+void relay_run(const struct relay_plan *plan)
 {
     static struct relay relay;
-    struct pollfd waits[PORTS_MAX];
-    relay.ports = ports;
-    relay.delay_ns = delay_ms * MS;
-    for (unsigned port = 0; port < ports; port++) {
+    struct pollfd waits[RELAY_PORTS_MAX];
+    relay.plan = *plan;
+    relay.random = plan->seed * 0x9e3779b97f4a7c15 | 1;
+    for (unsigned port = 0; port < plan->ports; port++) {
         relay.fds[port] = open_port(port);
         waits[port] = (struct pollfd){.fd = relay.fds[port], .events = POLLIN};
     }
     for (;;) { /* until it is killed */
-        int64_t now_ns = boottime_now();
-        while (relay.count > 0 && relay.queue[relay.first].due_ns <= now_ns) {
-            give_out(&relay, &relay.queue[relay.first]);
-            free(relay.queue[relay.first].bytes);
-            relay.first = (relay.first + 1) % QUEUE_FRAMES;
-            relay.count--;
-        }
-        int timeout_ms = -1;
+        struct timespec rest = {.tv_sec = 1};
+        give_out(&relay);
         if (relay.count > 0) {
-            timeout_ms = (int)((relay.queue[relay.first].due_ns - now_ns) / MS) + 1;
+            int64_t left_ns = relay.queue[0].due_ns - boottime_now();
+            left_ns = left_ns > 0 ? left_ns : 0;
+            rest = (struct timespec){.tv_sec = left_ns / (1000 * MS),
+                                     .tv_nsec = left_ns % (1000 * MS)};
         }
-        poll(waits, ports, timeout_ms);
-        for (unsigned port = 0; port < ports; port++) {
+        ppoll(waits, plan->ports, &rest, NULL);
+        for (unsigned port = 0; port < plan->ports; port++) {
             if (waits[port].revents != 0) {
                 take_in(&relay, port);
             }

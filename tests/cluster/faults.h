@@ -1,0 +1,56 @@
+/*
+ * What a host's kernel does to the processes of a test: flushes and writes of files that stall, are
+ * slow or fail, and a clock that runs too fast or too slow.
+ *
+ * faults.c stands between these processes and libc: preloaded into agents (FAULTS_LIBRARY), and
+ * linked into the test itself for the workers that it forks. What is to happen stands in a file
+ * that all of them map, so it changes while they run. Reads are left alone.
+ *
+ * A failed flush leaves what was written in the page cache, as a real one does: who opens the file
+ * next can read it, though it is not on the disk.
+ *
+ * The clock: CLOCK_BOOTTIME of a host goes on with `rate_ppm` more or less than a million
+ * microseconds a second from `base_ns` on, and so does CLOCK_MONOTONIC_COARSE, which stands in for
+ * it. What sleeps until a moment of BOOTTIME is translated; durations are true.
+ */
+#ifndef TESTS_CLUSTER_FAULTS_H
+#define TESTS_CLUSTER_FAULTS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { FAULTS_HOSTS = 8 };
+
+struct faults_host {
+    _Atomic int stalled;     /* flushes wait until this is 0 again */
+    _Atomic int flush_error; /* flushes fail with this errno; 0: they do not */
+    _Atomic int write_error; /* so do writes at an offset (the store's) */
+    _Atomic uint32_t flush_delay_ms;
+    _Atomic uint32_t write_delay_us;
+    _Atomic uint64_t flushes; /* how many there were, */
+    _Atomic uint64_t slow;    /* had to wait, */
+    _Atomic uint64_t failed;  /* or failed; writes count here too */
+    int64_t rate_ppm;         /* for as long as anybody uses the clock */
+    int64_t base_ns;          /* 0: the clock is true */
+};
+
+struct faults {
+    struct faults_host hosts[FAULTS_HOSTS];
+};
+
+/* Names in the environment of a process into which the library is preloaded. */
+#define FAULTS_FILE "HOLDFAST_FAULTS"
+#define FAULTS_HOST "HOLDFAST_FAULTS_HOST"
+
+/* A new file at path, with nothing in it that happens. NULL with errno. */
+struct faults *faults_create(const char *path);
+
+/* The calling process is on that host from now on. */
+void faults_become(struct faults *faults, unsigned host);
+
+/* What the true CLOCK_BOOTTIME says when that host's says local_ns. */
+int64_t faults_true_ns(const struct faults *faults, unsigned host, int64_t local_ns);
+/* How long that truly is which that host measures as local_ns. */
+int64_t faults_true_duration_ns(const struct faults *faults, unsigned host, int64_t local_ns);
+
+#endif
