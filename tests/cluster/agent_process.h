@@ -35,8 +35,9 @@ struct agent_process {
 };
 
 /*
- * Makes the folder, in $HOLDFAST_TEST_BASE (at most 40 characters) or /tmp. config: an INI file's text for --config, in which every %D becomes the folder;
- * NULL: --dev, with the folder as its state directory.
+ * Makes the folder, in $HOLDFAST_TEST_BASE (at most 40 characters) or /tmp. config: an INI file's
+ * text for --config, in which every %D becomes the folder; NULL: --dev, with the folder as its state
+ * directory.
  */
 void agent_create(struct agent_process *agent, const char *config);
 
