@@ -70,8 +70,13 @@ pid_t fork_tied(void)
 
 int wait_for(pid_t pid)
 {
+    return wait_for_long(pid, 2 * GUARD_MS);
+}
+
+int wait_for_long(pid_t pid, unsigned guard_ms)
+{
     int status = 0;
-    for (int waited_ms = 0; waited_ms < 2 * GUARD_MS; waited_ms++) {
+    for (unsigned waited_ms = 0; waited_ms < guard_ms; waited_ms++) {
         pid_t got = waitpid(pid, &status, WNOHANG);
         REQUIRE(got == 0 || got == pid, "waitpid(%d): %s", (int)pid, strerror(errno));
         if (got == pid) {

@@ -84,8 +84,11 @@ void sleep_ms(int64_t duration_ms);
 /* Forks a process that dies with this one. As fork(). */
 pid_t fork_tied(void);
 
-/* Waits for the end of a child of this process, at most GUARD_MS; its status as waitpid() has. */
+/* Waits for the end of a child of this process, at most twice GUARD_MS; its status as waitpid() has
+ * it. */
 int wait_for(pid_t pid);
+/* The same, at most guard_ms. */
+int wait_for_long(pid_t pid, unsigned guard_ms);
 
 /* kill -9 and wait. */
 void kill_process(pid_t pid);

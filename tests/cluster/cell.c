@@ -11,15 +11,17 @@
 
 enum { CONFIG_MAX = 2048, PORT = 7411 };
 
+struct cell_times cell_times = {.ttl_ms = CELL_TTL_MS, .grace_ms = CELL_GRACE_MS};
+
 static void describe(const struct cell *cell, unsigned host, char *text, size_t size)
 {
     int used = snprintf(text, size,
                         "[agent]\nname = host-%c\ncell = faults\nstate_dir = %%D/state\n"
                         "socket = %%D/agent.sock\nrole = %s\n"
-                        "[cell]\nsession_ttl = %dms\ngrace_period = %dms\n"
+                        "[cell]\nsession_ttl = %ums\ngrace_period = %ums\n"
                         "listen = tcp://%s:%d\n[voters]\n",
-                        'a' + (int)host, host < cell->voters ? "voter" : "observer", CELL_TTL_MS,
-                        CELL_GRACE_MS, network_address(host), PORT);
+                        'a' + (int)host, host < cell->voters ? "voter" : "observer",
+                        cell_times.ttl_ms, cell_times.grace_ms, network_address(host), PORT);
     for (unsigned i = 0; i < cell->voters; i++) {
         used += snprintf(text + used, size - (size_t)used, "host-%c = tcp://%s:%d\n", 'a' + (int)i,
                          network_address(i), PORT);

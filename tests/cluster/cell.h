@@ -1,6 +1,6 @@
 /*
  * A cell of real agents, each on a host of its own (network.h): host 0 is host-a, host 1 host-b.
- * session_ttl and grace_period are one second. What goes wrong here ends the caller (require.h).
+ * session_ttl and grace_period are one second, unless said otherwise. What goes wrong here ends the caller (require.h).
  */
 #ifndef TESTS_CLUSTER_CELL_H
 #define TESTS_CLUSTER_CELL_H
@@ -11,6 +11,13 @@
 #include <check.h>
 
 enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
+
+/* What agents are configured with; to be changed before cell_make(). */
+struct cell_times {
+    unsigned ttl_ms;
+    unsigned grace_ms;
+};
+extern struct cell_times cell_times;
 
 struct cell {
     struct network network;

@@ -224,6 +224,7 @@ static void start_worker(struct crowd *crowd, unsigned number)
 void crowd_start(struct crowd *crowd, struct cell *cell, const struct crowd_plan *plan)
 {
     *crowd = (struct crowd){.cell = cell, .plan = *plan, .seed = plan->seed};
+    crowd->plan.guard_ms = plan->guard_ms != 0 ? plan->guard_ms : GUARD_MS;
     REQUIRE(plan->locks <= CROWD_LOCKS_MAX, "%u locks", plan->locks);
     crowd->shared = mmap(NULL, sizeof(*crowd->shared), PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -265,7 +266,7 @@ uint64_t crowd_holds(const struct crowd *crowd, unsigned host)
 void crowd_await_progress(struct crowd *crowd, unsigned host, uint64_t holds)
 {
     uint64_t before = crowd_holds(crowd, host);
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    int64_t end_ns = boottime_now() + crowd->plan.guard_ms * MS;
     while (crowd_holds(crowd, host) < before + holds) {
         REQUIRE(boottime_now() < end_ns, "nobody on host %u gets a lock any more (%llu of %llu)",
                 host, (unsigned long long)(crowd_holds(crowd, host) - before),
@@ -293,7 +294,7 @@ void crowd_finish(struct crowd *crowd, const char *what)
     struct history_report report;
     atomic_store(&crowd->shared->last_round, 1);
     for (unsigned i = 0; i < crowd->count; i++) {
-        int status = wait_for(crowd->workers[i].pid);
+        int status = wait_for_long(crowd->workers[i].pid, 2 * crowd->plan.guard_ms);
         REQUIRE(status == 0, "worker %u on host %u ended with %x", i, crowd->workers[i].host,
                 (unsigned)status);
     }

@@ -24,6 +24,7 @@ struct crowd_plan {
     uint64_t seed;
     struct faults *faults;    /* what its host does to a worker; NULL: nothing */
     const char *history_path; /* a new file for the record; NULL: none */
+    unsigned guard_ms;        /* how long anybody may wait when all is well; 0: GUARD_MS */
     bool starved;             /* agents may lack memory or descriptors: refusals are tried again */
 };
 

@@ -24,7 +24,7 @@ enum {
     MEND_ONE_OF = 4,
     EXIT_UNAVAILABLE = 69,
     EXIT_FAILURE_OWN = 70,
-    STALL_MS_MAX = 4000,
+    HEALED_MS = 60000, /* a guard */
     DESCRIPTORS_SPARE = 3,
     MEMORY_SPARE_KB = 512,
 };
@@ -124,7 +124,9 @@ void torture_reap(struct torture *torture)
         }
         agent->pid = 0;
         int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-        bool told = torture->terminated[i] && code == 0;
+        /* By the signal itself if it came before the agent had a handler for it. */
+        bool told = torture->terminated[i] &&
+                    (code == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
         bool excused = torture->excused[i] &&
                        (code == EXIT_UNAVAILABLE || code == EXIT_FAILURE_OWN);
         torture_tell(torture, "the agent of host %u has ended (status %x)", i, (unsigned)status);
@@ -210,7 +212,7 @@ static void heal_links(struct torture *torture)
 /* Who was told to end must do so once nothing keeps it. */
 static void await_ends(struct torture *torture)
 {
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
         while (torture->terminated[i] && torture->cell.agents[i].pid != 0) {
             REQUIRE(boottime_now() < end_ns, "the agent of host %u was told to end and does not",
@@ -236,7 +238,7 @@ void torture_heal(struct torture *torture)
     }
     await_ends(torture);
     /* Who fails because of what is over now needs a moment to say so. */
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
         while (!agent_takes_connections(&torture->cell.agents[i])) {
             REQUIRE(boottime_now() < end_ns, "the agent of host %u does not serve", i);
