@@ -58,6 +58,13 @@ static bool put_batch(void *arg, struct store *store, const void *batch)
     return true;
 }
 
+static void log_checkpoint(const char *error)
+{
+    if (error != NULL) {
+        log_simple(LOG_LEVEL_WARN, "checkpoint_failed", error);
+    }
+}
+
 static void on_done(uv_poll_t *poll, int status, int events)
 {
     struct agent *agent = poll->data;
@@ -65,6 +72,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
     (void)events;
     agent_turn(agent);
     disk_done(agent);
+    log_checkpoint(committer_idle_error(agent->committer));
 }
 
 void disk_committed(struct agent *agent, uint64_t commit)
@@ -147,15 +155,10 @@ void disk_done(struct agent *agent)
 /* At the end of a turn, when no batch is open: a checkpoint cannot be made within one. */
 void disk_idle(struct agent *agent)
 {
-    const char *error = NULL;
     if (agent->committer != NULL) {
         committer_idle(agent->committer);
-        error = committer_idle_error(agent->committer); /* of the one before */
     } else if (!store_idle(agent->store)) {
-        error = store_error(agent->store);
-    }
-    if (error != NULL) {
-        log_simple(LOG_LEVEL_WARN, "checkpoint_failed", error);
+        log_checkpoint(store_error(agent->store));
     }
 }
 

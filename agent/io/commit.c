@@ -104,11 +104,12 @@ static void make_checkpoint(struct committer *committer)
     pthread_mutex_unlock(&committer->mutex);
     bool good = store_idle(committer->config.store);
     pthread_mutex_lock(&committer->mutex);
+    committer->idle = false;
     if (!good) {
         committer->idle_failed = true;
         keep_error(committer, committer->idle_error);
+        tell_done(committer);
     }
-    committer->idle = false;
 }
 
 /* With the mutex held, which is given up meanwhile. true: the loop stands still for too long. */
@@ -296,12 +297,17 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     if (!committer->watching) {
         pthread_cond_broadcast(&committer->changed);
     }
+    /* One that comes now is to find the thread which goes on with the loop: this one may be stuck
+     * where no signal reaches it. */
+    leave_signals();
     put_batch(committer, batch);
     bool replaced = committer->replaced;
     committer->replaced = false;
     committer->writing_ns = 0;
     if (replaced) {
         tell_done(committer);
+    } else {
+        take_signals(committer);
     }
     pthread_mutex_unlock(&committer->mutex);
     return replaced ? COMMITTER_REPLACED : COMMITTER_WRITTEN;

@@ -36,8 +36,8 @@ struct agent_process {
 
 /*
  * Makes the folder, in $HOLDFAST_TEST_BASE (at most 40 characters) or /tmp. config: an INI file's
- * text for --config, in which every %D becomes the folder; NULL: --dev, with the folder as its state
- * directory.
+ * text for --config, in which every %D becomes the folder; NULL: --dev, with the folder as its
+ * state directory.
  */
 void agent_create(struct agent_process *agent, const char *config);
 

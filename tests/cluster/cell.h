@@ -1,6 +1,7 @@
 /*
  * A cell of real agents, each on a host of its own (network.h): host 0 is host-a, host 1 host-b.
- * session_ttl and grace_period are one second, unless said otherwise. What goes wrong here ends the caller (require.h).
+ * session_ttl and grace_period are one second, unless cell_times says otherwise. What goes wrong
+ * here ends the caller (require.h).
  */
 #ifndef TESTS_CLUSTER_CELL_H
 #define TESTS_CLUSTER_CELL_H

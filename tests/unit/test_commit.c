@@ -23,19 +23,20 @@ static int gate[2]; /* put() waits for a byte if the batch says so */
 struct batch {
     bool wait;
     bool fail;
-    bool by_loop; /* the thread that has the loop writes it: signals may come */
     uint32_t epoch;
 };
 
 /*
  * The loop: it does what it reads. 'w': writes `stuck`, and finds itself replaced; 'f': finishes
  * the batch on which the other one is stuck; 'b': has another one written; 'i': asks for a
- * checkpoint; 'e': ends. Says where it runs by 'm' (the thread of the test) or 'o' (the other one),
- * 'r' when replaced, and what it did.
+ * checkpoint; 's': has the process sent a signal, and waits for it; 'e': ends. Says where it runs
+ * by 'm' (the thread of the test) or 'o' (the other one), 'r' when replaced, and what it did.
  */
 static int orders[2];
 static int news[2];
 static pthread_t tester;
+static volatile sig_atomic_t signalled; /* what came, */
+static volatile sig_atomic_t on_tester; /* and on which thread */
 static struct batch stuck;
 static struct batch next;
 
@@ -91,6 +92,24 @@ static bool is_blocked(int number)
     return sigismember(&blocked, number) == 1;
 }
 
+static void on_signal(int number)
+{
+    signalled = number;
+    on_tester = pthread_equal(pthread_self(), tester) != 0;
+}
+
+static void send_signal(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    signalled = 0;
+    ck_assert_int_eq(sigaction(SIGTERM, &action, NULL), 0);
+    ck_assert_int_eq(kill(getpid(), SIGTERM), 0);
+    for (unsigned i = 0; i < WAIT_MS && signalled == 0; i++) {
+        usleep(1000);
+    }
+    ck_assert_int_eq(signalled, SIGTERM);
+}
+
 static bool loop(void *arg)
 {
     ck_assert_ptr_eq(arg, &meta);
@@ -108,6 +127,8 @@ static bool loop(void *arg)
         }
         if (what == 'f') {
             ck_assert(is_told());
+        } else if (what == 's') {
+            send_signal();
         } else if (what == 'b') {
             committer_begin(committer, &next);
         } else {
@@ -122,7 +143,7 @@ static bool put(void *arg, struct store *its, const void *bytes)
     const struct batch *batch = bytes;
     char byte;
     ck_assert_ptr_eq(arg, &meta);
-    ck_assert_int_eq(is_blocked(SIGTERM), !batch->by_loop); /* signals are the loop's */
+    ck_assert(is_blocked(SIGTERM)); /* signals are the loop's */
     if (batch->wait) {
         ck_assert_int_eq(read(gate[0], &byte, 1), 1);
     }
@@ -149,7 +170,7 @@ static void set_up(void)
     ck_assert_int_eq(pipe(orders), 0);
     ck_assert_int_eq(pipe(news), 0);
     tester = pthread_self();
-    stuck = (struct batch){.wait = true, .by_loop = true, .epoch = 5};
+    stuck = (struct batch){.wait = true, .epoch = 5};
     next = (struct batch){.wait = true, .epoch = 6};
     store = open_store();
     struct committer_config config = {.store = store, .put = put, .loop = loop, .arg = &meta};
@@ -300,7 +321,7 @@ static void write_here(const struct batch *batch)
 
 START_TEST(who_has_the_loop_writes_a_batch_itself)
 {
-    struct batch batch = {.by_loop = true, .epoch = 3};
+    struct batch batch = {.epoch = 3};
     struct batch other = {.epoch = 4};
     uint64_t commit = 0;
     const char *error = NULL;
@@ -325,7 +346,7 @@ END_TEST
 START_TEST(a_slow_disk_is_the_other_threads)
 {
     struct batch slow = {.wait = true, .epoch = 3};
-    struct batch batch = {.by_loop = true, .epoch = 4};
+    struct batch batch = {.epoch = 4};
     committer_begin(committer, &slow);
     usleep(LEISURE_US);
     open_gate();
@@ -338,7 +359,7 @@ END_TEST
 START_TEST(nothing_is_written_beside_a_checkpoint)
 {
     static const struct batch quick = {.epoch = 4};
-    static const struct batch batch = {.by_loop = true, .epoch = 3};
+    static const struct batch batch = {.epoch = 3};
     for (int i = 0; i < 50; i++) {
         committer_begin(committer, &quick);
         ck_assert(is_told());
@@ -358,8 +379,16 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
     struct batch batch = {.epoch = 6};
     committer_begin(committer, &batch);
     ck_assert(is_told());
-    batch.by_loop = true;
     write_here(&batch);
+}
+END_TEST
+
+/* It must not wait for a disk that stands still. */
+START_TEST(a_signal_comes_while_the_other_thread_is_stuck)
+{
+    static char says[] = "os+f";
+    get_stuck("sfe", says);
+    ck_assert(!on_tester);
 }
 END_TEST
 
@@ -416,6 +445,7 @@ int main(void)
     tcase_add_test(thread, a_slow_disk_is_the_other_threads);
     tcase_add_test(thread, nothing_is_written_beside_a_checkpoint);
     tcase_add_test(thread, a_loop_that_stands_still_is_gone_on_with);
+    tcase_add_test(thread, a_signal_comes_while_the_other_thread_is_stuck);
     tcase_add_test(thread, each_thread_takes_the_loop_from_the_other);
     tcase_add_test(thread, a_loop_ends_while_a_batch_is_written);
     tcase_add_test(thread, a_loop_ends_while_a_checkpoint_waits_for_the_batch);
