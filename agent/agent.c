@@ -40,6 +40,9 @@ static void note_stall(struct agent *agent, int64_t late_ns)
     log_begin(&line, LOG_LEVEL_WARN, "stalled");
     log_seconds(&line, "late", late_ns > 0 ? late_ns : 0);
     log_end(&line);
+    agent->stalls++;
+    agent->stalled_ns = clock_boottime_ns();
+    agent->stall_ns = late_ns > 0 ? late_ns : 0;
     driver_stalled(agent->driver);
 }
 
@@ -395,6 +398,12 @@ static bool wait_until_safe(struct agent *agent)
         uv_run(&agent->loop, UV_RUN_ONCE);
     }
     return false;
+}
+
+int64_t agent_descriptors_wanted(const struct agent *agent)
+{
+    return DESCRIPTORS_OWN +
+           DESCRIPTORS_PER_CLIENT * ((int64_t)agent->config.limits.clients + SOCKET_GREETING_MAX);
 }
 
 static bool begin_to_serve(struct agent *agent)

@@ -11,6 +11,7 @@
  *   peers.c    the other agents: packets to them and from them
  *   clients.c  the processes that are or were connected: pidfds and lifelines
  *   serve.c    packets to events, and the host core's actions to packets
+ *   facts.c    what `holdfast doctor` wants to know
  *   agent.c    the event loop: timer, bells, signals; the end
  *
  * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. (If a
@@ -28,6 +29,7 @@
 #include "config.h"
 #include "core/gossip.h"
 #include "core/host.h"
+#include "core/pace.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
 #include "driver.h"
@@ -135,7 +137,12 @@ struct agent {
     uint64_t seen_commits; /* and at the last upkeep */
     int64_t alive_interval_ns;
     int64_t alive_ns;
-    int64_t rate_ppm; /* as last complained of */
+    int64_t rate_ppm;       /* as last complained of */
+    uint64_t stalls;        /* how often this process stood still */
+    int64_t stalled_ns;     /* when last, and */
+    int64_t stall_ns;       /* for how long */
+    int64_t flush_begun_ns; /* of the batch that is on its way; 0: none is */
+    struct recent flush;    /* batches to the disk */
     struct log_limit client_limit;
     struct log_limit rules_limit;
     struct log_limit cell_limit;
@@ -183,6 +190,11 @@ void serve_act(void *arg, const struct host_action *action, const unsigned char 
 /* Hangs up on everybody who was given that region. */
 void serve_leave_region(struct agent *agent, uint32_t space);
 
+/* ---- facts.c ---- */
+
+/* Writes a TOLD that answers request. The size; 0: none. buffer: HFI_FRAME_MAX bytes. */
+size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer);
+
 /* ---- disk.c ---- */
 
 /* Notes in the regions which commit they rest on: a store that is behind it is an old copy. */
@@ -219,6 +231,8 @@ void agent_close_loop(struct agent *agent);
 /* Watches a descriptor. */
 bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
     __attribute__((warn_unused_result));
+/* How many descriptors this agent may need, by its configuration. */
+int64_t agent_descriptors_wanted(const struct agent *agent);
 /* Ends the loop. */
 void agent_end(struct agent *agent, int exit_code);
 

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "proto/check.h"
 
 enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each answers what waited, and may make one */
@@ -84,6 +85,14 @@ void disk_committed(struct agent *agent, uint64_t commit)
     }
 }
 
+/* Before the driver is told: it may hand over the next batch at once. */
+static void note_flush(struct agent *agent)
+{
+    int64_t now_ns = clock_boottime_ns();
+    recent_add(&agent->flush, now_ns, now_ns - agent->flush_begun_ns);
+    agent->flush_begun_ns = 0;
+}
+
 bool disk_open(struct agent *agent)
 {
     struct committer_config config = {
@@ -100,6 +109,7 @@ void disk_commit(void *arg, const struct driver_batch *batch)
 {
     struct agent *agent = arg;
     uint64_t commit = 0;
+    agent->flush_begun_ns = clock_boottime_ns();
     if (agent->committer != NULL) {
         /* Proposals first: the other voters' disks are further away than this one's. */
         peers_flush(agent);
@@ -115,6 +125,7 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     if (good) {
         disk_committed(agent, commit);
     }
+    note_flush(agent);
     driver_committed(agent->driver, commit, good ? NULL : store_error(agent->store));
 }
 
@@ -148,6 +159,7 @@ void disk_done(struct agent *agent)
         if (error == NULL) {
             disk_committed(agent, commit);
         }
+        note_flush(agent);
         driver_committed(agent->driver, commit, error);
     }
 }

@@ -71,7 +71,7 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
-    /* Carries out a HOST_REPLY (bytes: its frame), WELCOMED, HANG_UP, FORGET, ALIAS or LOG. May
+    /* Carries out a HOST_REPLY (bytes: its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG or TELL. May
      * call driver_post(), nothing else. After a FORGET no event may bear that client's number. */
     void (*act)(void *arg, const struct host_action *action, const unsigned char *bytes);
     /* Sends to another agent, by name. May be lost; the header fields are filled in. */
@@ -146,6 +146,9 @@ int64_t driver_next_ns(const struct driver *driver);
 
 /* How many batches were committed so far. */
 uint64_t driver_commits(const struct driver *driver);
+
+/* Whether that voter's configuration is known to be another one than this agent's. */
+bool driver_rules_differ(const struct driver *driver, uint32_t voter);
 
 /* NULL, or why the process must end. */
 const char *driver_failed(const struct driver *driver);

@@ -106,6 +106,11 @@ static void compare_rules(struct driver *driver, const struct message *message)
     driver_see_voters(driver);
 }
 
+bool driver_rules_differ(const struct driver *driver, uint32_t voter)
+{
+    return (driver->refusing >> voter & 1) != 0;
+}
+
 void driver_take_answer(struct driver *driver, const struct message *message)
 {
     uint32_t voter = driver_find_voter(driver, &message->from);

@@ -58,6 +58,8 @@ struct peers {
     uint64_t commit; /* as the last message told */
     uint32_t membership;
     struct refused refused[REFUSED_MAX];
+    int64_t refused_ns; /* when somebody was refused last; 0: never. For people, with the text: */
+    char refused_text[REMOTE_MAX + 256];
     struct log_limit link_limit;
     struct log_limit refused_limit;
     struct log_limit trouble_limit;
@@ -290,15 +292,18 @@ static bool may_complain(struct peers *peers, const char *remote)
     return true;
 }
 
+static void note_refused(struct peers *peers, const char *remote, const char *text)
+{
+    peers->refused_ns = clock_boottime_ns();
+    snprintf(peers->refused_text, sizeof(peers->refused_text), "%s: %s", remote, text);
+}
+
 static void log_refused(struct peers *peers, const struct wire_reader *reader,
                         enum wire_error error, const char *remote)
 {
     const struct wire_header *header = &reader->header;
     struct log_line line;
     char text[256];
-    if (!may_complain(peers, remote)) {
-        return;
-    }
     if (error == WIRE_OTHER_CELL) {
         snprintf(text, sizeof(text), "it belongs to cell %.*s, this agent to %s",
                  (int)header->cell.length, header->cell.text, peers->agent->config.cell);
@@ -311,6 +316,10 @@ static void log_refused(struct peers *peers, const struct wire_reader *reader,
                  reader->bad_kind != NULL ? reader->bad_kind : "",
                  reader->bad_field != NULL ? ", field " : "",
                  reader->bad_field != NULL ? reader->bad_field : "");
+    }
+    note_refused(peers, remote, text);
+    if (!may_complain(peers, remote)) {
+        return;
     }
     log_begin_limited(&line, LOG_LEVEL_WARN, "peer_refused", &peers->refused_limit,
                       clock_boottime_ns());
@@ -380,6 +389,9 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
 {
     struct peers *peers = ((struct agent *)arg)->peers;
     struct log_line line;
+    if (strcmp(event, "tls_refused") == 0 || strcmp(event, "greeting_refused") == 0) {
+        note_refused(peers, address != NULL ? address : "?", text);
+    }
     if (strcmp(event, "greeting_refused") == 0 && !may_complain(peers, address)) {
         return; /* a scanner of ports, or what has taken an agent's port, comes again and again */
     }
@@ -421,6 +433,32 @@ void peers_look(struct agent *agent)
             log_end(&line);
         }
         peer->silent = silent;
+    }
+}
+
+bool peers_connected(const struct agent *agent, const struct message_agent *name)
+{
+    struct peers *peers = agent->peers;
+    const struct peer_agent *peer = peers == NULL ? NULL : find_peer(peers, name);
+    return peer != NULL && transport_is_up(peers->transport, peer->link);
+}
+
+void peers_tell(struct agent *agent, struct hfi_told_builder *told)
+{
+    static const char deaf[] = "listener_deaf";
+    static const char refused[] = "refused_age_ns";
+    const struct peers *peers = agent->peers;
+    if (peers == NULL) {
+        return;
+    }
+    struct hfi_fact_frame fact = {.key = {deaf, sizeof(deaf) - 1},
+                                  .value = transport_is_deaf(peers->transport)};
+    (void)!hfi_told_add(told, &fact);
+    if (peers->refused_ns != 0) {
+        fact.key = (struct hfi_text){refused, sizeof(refused) - 1};
+        fact.value = clock_boottime_ns() - peers->refused_ns;
+        fact.text = (struct hfi_text){peers->refused_text, (uint32_t)strlen(peers->refused_text)};
+        (void)!hfi_told_add(told, &fact);
     }
 }
 

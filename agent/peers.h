@@ -22,6 +22,7 @@
 #include "proto/message.h"
 
 struct agent;
+struct hfi_told_builder;
 struct peers;
 
 /* Whether the files that [tls] names can be used, if it names any. Else error says which cannot. */
@@ -45,6 +46,11 @@ void peers_flush(struct agent *agent);
 
 /* Now and then: tells of voters that are connected but do not answer. */
 void peers_look(struct agent *agent);
+
+/* For people: whether the connection to that agent is there. */
+bool peers_connected(const struct agent *agent, const struct message_agent *name);
+/* The facts of the transport (facts.c): who was refused last, whether the inbox hears. */
+void peers_tell(struct agent *agent, struct hfi_told_builder *told);
 
 /* For people: what went to other agents and came from them since the start, by kind. */
 void peers_log_traffic(struct agent *agent);

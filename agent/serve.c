@@ -336,6 +336,21 @@ static void log_action(struct agent *agent, const struct host_action *action)
     log_end(&line);
 }
 
+static void tell_facts(struct agent *agent, const struct host_action *action)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    struct connection *connection = connection_of(agent, action);
+    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}};
+    if (connection == NULL) {
+        return; /* it is gone */
+    }
+    output.size = facts_tell(agent, action->as.request, bytes);
+    if (!connection_send(connection, &output)) {
+        log_rules(agent, connection, "client_hung_up", "it does not read its answers");
+        drop(agent, connection);
+    }
+}
+
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes)
 {
     struct agent *agent = arg;
@@ -362,6 +377,9 @@ void serve_act(void *arg, const struct host_action *action, const unsigned char 
         break;
     case HOST_LOG:
         log_action(agent, action);
+        break;
+    case HOST_TELL:
+        tell_facts(agent, action);
         break;
     default:
         HF_CHECK(!"an action that the driver carries out itself");

@@ -16,6 +16,8 @@
 enum {
     CLI_OK = 0,
     CLI_NOT_HELD = 1,         /* check: the sequencer's hold is over */
+    CLI_DOCTOR_WARNS = 1,     /* doctor: somebody should look when there is time */
+    CLI_DOCTOR_FINDS = 2,     /* doctor: something is not well */
     CLI_USAGE = 64,           /* bad usage or name */
     CLI_NO_AGENT = 69,        /* no agent answers */
     CLI_FAILED = 70,          /* anything else */
@@ -61,6 +63,7 @@ int command_lock(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_show(struct cli *cli, int argc, char **argv);
 int command_watch(struct cli *cli, int argc, char **argv);
+int command_doctor(struct cli *cli, int argc, char **argv);
 int command_check(struct cli *cli, int argc, char **argv);
 int command_status(struct cli *cli, int argc, char **argv);
 int command_break(struct cli *cli, int argc, char **argv);

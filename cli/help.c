@@ -15,6 +15,7 @@ static const char program_help[] =
     "  holdfast show NAME                   who holds a lock, who waits for it\n"
     "  holdfast watch [PREFIX]              print every change of locks\n"
     "  holdfast status                      is the agent well?\n"
+    "  holdfast doctor                      what is wrong here and in the cell, and the remedy\n"
     "  holdfast check SEQUENCER             is this hold still held?\n"
     "  holdfast break [--now] NAME          end the holds of a lock (administrators)\n"
     "  holdfast member [rejoin]             the voters of the cell; a voter that starts over\n"
@@ -132,6 +133,35 @@ static const char status_help[] =
     "Exit status: 0 the session is safe; 75 it is not; 69 no agent; 64 bad usage; 70 anything\n"
     "else.\n";
 
+static const char doctor_help[] =
+    "holdfast doctor\n"
+    "\n"
+    "Looks at this host, its agent and the cell as this agent sees it, and says of each thing how\n"
+    "it is; if that is not well, what was expected and what to do. The worst comes first. Without\n"
+    "an agent it looks at what needs none.\n"
+    "\n"
+    "  agent, session, version   does it answer, does its lease count, is it of this version?\n"
+    "  voters, store, config     who answers, who may not vote, who is configured otherwise?\n"
+    "  coordinators, agents      who decides about which locks, who was not heard of?\n"
+    "  renewals, clock, clocks   how fast are leases renewed, how do clock rates differ?\n"
+    "  flush, state_dir          how long does the disk take, who may write there, is there room?\n"
+    "  memory, descriptors, clients   what is near its limit?\n"
+    "  socket, inbox, tls        who may connect, who was refused, until when are certificates good?\n"
+    "\n"
+    "Its test flushes of the disk need write access to state_dir (root, or the agent's user): 20 KiB\n"
+    "in a file without a name. Everything else any user may ask who may use the agent.\n"
+    "\n"
+    "Examples:\n"
+    "  holdfast doctor\n"
+    "  holdfast doctor --json | jq '.findings[] | select(.level != \"ok\")'\n"
+    "\n"
+    "Exit status:\n"
+    "   0   everything is well\n"
+    "   1   warnings: somebody should look when there is time\n"
+    "   2   errors: something is not served, or soon will not be\n"
+    "  69   no agent answers (the checks that need none are made all the same)\n"
+    "  64 bad usage; 70 anything else.\n";
+
 static const char check_help[] =
     "holdfast check SEQUENCER\n"
     "\n"
@@ -202,8 +232,8 @@ int help_show(const char *command)
         const char *text;
     } pages[] = {
         {"lock", lock_help},   {"ls", ls_help},         {"show", show_help},
-        {"watch", watch_help}, {"status", status_help}, {"check", check_help},
-        {"break", break_help}, {"member", member_help},
+        {"watch", watch_help}, {"status", status_help}, {"doctor", doctor_help},
+        {"check", check_help}, {"break", break_help},   {"member", member_help},
     };
 
     for (size_t index = 0; command != NULL && index < sizeof(pages) / sizeof(pages[0]); index++) {

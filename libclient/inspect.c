@@ -1,5 +1,5 @@
 /*
- * Looking at the cell and the administrator's break: LIST, SHOW, STATUS, BREAK.
+ * Looking at the cell and the administrator's break: LIST, SHOW, STATUS, FACTS, BREAK.
  *
  * A page of locks is copied out of the client's packet buffer and decoded from the copy, so that
  * the callback runs without any mutex held and other threads go on.
@@ -228,6 +228,42 @@ HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
             };
         }
         fn(&status, arg);
+    }
+    free(page);
+    return error;
+}
+
+HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
+{
+    int error = client_check(client);
+    if (error != 0) {
+        return error;
+    }
+    if (fn == NULL) {
+        return HF_EINVAL;
+    }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page == NULL) {
+        return HF_ENOMEM;
+    }
+    struct hfi_frame frame = {.kind = HFI_FRAME_FACTS};
+    struct hfi_frame_error frame_error;
+    struct hfi_listed_cursor cursor;
+    struct hfi_fact_frame told;
+    size_t size;
+    error = packet_fetch(client, &frame, HFI_FRAME_TOLD, page->packet, &size);
+    if (error == 0 && hfi_frame_decode(page->packet, size, &frame, &cursor, &frame_error) != 0) {
+        error = HF_EPROTO;
+    }
+    while (error == 0 && hfi_told_next(&cursor, &told)) {
+        page->strings_used = 0;
+        struct hf_fact fact = {
+            .subject = page_string(page, told.subject),
+            .key = page_string(page, told.key),
+            .value = told.value,
+            .text = page_string(page, told.text),
+        };
+        error = fn(&fact, arg);
     }
     free(page);
     return error;

@@ -165,5 +165,8 @@ bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32
     __attribute__((warn_unused_result));
 bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
     __attribute__((warn_unused_result));
+/* One fact of TOLD. */
+bool hfi_read_fact(struct hfi_reader *reader, struct hfi_fact_frame *out)
+    __attribute__((warn_unused_result));
 
 #endif

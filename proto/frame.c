@@ -1,6 +1,6 @@
 /*
  * The frames between a client and its agent: one table of fields for each kind, and decoding and
- * encoding by these tables. SCHEMA.md says the same in words; a page of LISTED is in listed.c.
+ * encoding by these tables. SCHEMA.md says the same in words; a page of LISTED is in listed.c, TOLD in told.c.
  *
  * HELLO and WELCOME begin with the protocol version. If it is not ours nothing behind it is looked
  * at, so that a peer of another version can be told so, whatever its frames look like.
@@ -130,7 +130,7 @@ static const struct hfi_field voter_fields[] = {
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
 /* What comes behind a kind's fields, as one more element. */
-enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS };
+enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 
 /* Which request numbers a kind may carry. */
 enum numbering { NUMBERED, UNASKED, EITHER };
@@ -164,6 +164,7 @@ static const struct schema schemas[] = {
     {HFI_FRAME_EVENTS, "EVENTS", .count = 0},
     {HFI_FRAME_BYE, "BYE", .count = 0},
     {HFI_FRAME_RESUMED, "RESUMED", .count = 0},
+    {HFI_FRAME_FACTS, "FACTS", .count = 0},
     {HFI_FRAME_WELCOME, "WELCOME", FIELDS(welcome_fields), BASE(welcome), .versioned = true},
     {HFI_FRAME_REGION, "REGION", FIELDS(region_fields), BASE(region)},
     {HFI_FRAME_OPENED, "OPENED", FIELDS(opened_fields), BASE(opened)},
@@ -173,6 +174,7 @@ static const struct schema schemas[] = {
     {HFI_FRAME_DONE, "DONE", FIELDS(done_fields), .numbering = EITHER},
     {HFI_FRAME_CHANGED, "CHANGED", FIELDS(prefix_fields), .numbering = UNASKED},
     {HFI_FRAME_POKE, "POKE", .count = 0, .numbering = UNASKED},
+    {HFI_FRAME_TOLD, "TOLD", .count = 0, .tail = TAIL_FACTS},
 };
 
 static const struct schema *schema_of(uint64_t kind)
@@ -268,6 +270,30 @@ static bool read_page(struct hfi_reader *reader, uint32_t field_index, struct hf
     return true;
 }
 
+/* Reads through all facts, as through a page. */
+static bool read_facts(struct hfi_reader *reader, uint32_t field_index, struct hfi_frame *out,
+                       struct hfi_listed_cursor *cursor)
+{
+    struct hfi_fact_frame fact;
+
+    if (!hfi_read_array(reader, field_index, "facts", 0, HFI_FRAME_FACTS_MAX, &out->fact_count)) {
+        return false;
+    }
+    if (cursor != NULL) {
+        *cursor = (struct hfi_listed_cursor){
+            .at = reader->at, .end = reader->end, .facts_left = out->fact_count};
+    }
+    reader->item = "fact";
+    for (uint32_t i = 0; i < out->fact_count; i++) {
+        reader->item_index = i;
+        if (!hfi_read_fact(reader, &fact)) {
+            return false;
+        }
+    }
+    reader->item = NULL;
+    return true;
+}
+
 static bool read_tail(struct hfi_reader *reader, const struct schema *schema, struct hfi_frame *out,
                       struct hfi_listed_cursor *cursor)
 {
@@ -278,6 +304,8 @@ static bool read_tail(struct hfi_reader *reader, const struct schema *schema, st
         return read_voters(reader, field_index, &out->stated);
     case TAIL_LOCKS:
         return read_page(reader, field_index, out, cursor);
+    case TAIL_FACTS:
+        return read_facts(reader, field_index, out, cursor);
     case TAIL_NONE:
         break;
     }
@@ -396,7 +424,7 @@ size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size
     const struct hfi_stated *stated = &frame->stated;
     struct hfi_field request_field;
 
-    if (schema == NULL || schema->tail == TAIL_LOCKS ||
+    if (schema == NULL || schema->tail == TAIL_LOCKS || schema->tail == TAIL_FACTS ||
         (frame->kind == HFI_FRAME_OPEN && !open_is_whole(&frame->open))) {
         return 0;
     }

@@ -474,6 +474,11 @@ bool transport_is_up(const struct transport *transport, uint32_t peer)
     return peer < transport->peer_count && transport->peers[peer]->up;
 }
 
+bool transport_is_deaf(const struct transport *transport)
+{
+    return transport->deaf;
+}
+
 bool transport_send(struct transport *transport, uint32_t index, const void *bytes, size_t size)
 {
     struct transport_link *link = transport_is_up(transport, index) ? transport->peers[index]->link

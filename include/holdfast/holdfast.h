@@ -302,6 +302,24 @@ typedef void hf_status_fn(const struct hf_status *status, void *arg);
 /* Calls fn once with the agent's status. HF_ENOAGENT. */
 int hf_status(hf_client *client, hf_status_fn *fn, void *arg);
 
+/*
+ * One thing that the agent knows of itself, of its host or of the cell: what `holdfast doctor`
+ * judges. Which keys there are is not part of this interface and changes with versions; docs say
+ * what they mean (OPERATIONS.md). The strings live as long as the call.
+ */
+struct hf_fact {
+    const char *subject; /* the agent that it is about; NULL: this host's, or the cell */
+    const char *key;     /* "round_trip_ns" */
+    int64_t value;
+    const char *text; /* NULL: none */
+};
+
+/* Not 0 ends it, and is what hf_facts returns. Must not call into the same client. */
+typedef int hf_fact_fn(const struct hf_fact *fact, void *arg);
+
+/* Calls fn once for every fact. HF_ENOAGENT; HF_EPROTO: the agent is older than this call. */
+int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg);
+
 enum { HF_BREAK_NOW = 1 }; /* hf_break flags: without the lock-delay */
 
 /*

@@ -289,6 +289,47 @@ START_TEST(all_are_killed_and_come_back)
 }
 END_TEST
 
+/* What `holdfast doctor` says on a host; its exit status. */
+static int ask_doctor(int host, char *out, size_t size)
+{
+    char command[256];
+    snprintf(command, sizeof(command), "%s doctor -s %s", binary_path("holdfast"),
+             agents[host].socket);
+    FILE *pipe = popen(command, "r");
+    REQUIRE(pipe != NULL, "popen");
+    size_t used = fread(out, 1, size - 1, pipe);
+    out[used] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+/* Until it says so: what it tells follows within seconds. */
+static int await_diagnosis(int host, const char *said)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    char text[8192];
+    int status = ask_doctor(host, text, sizeof(text));
+    while (strstr(text, said) == NULL) {
+        REQUIRE(boottime_now() < end_ns, "host %d: %s not in\n%s", host, said, text);
+        sleep_ms(200);
+        status = ask_doctor(host, text, sizeof(text));
+    }
+    return status;
+}
+
+START_TEST(the_doctor_sees_who_is_missing)
+{
+    (void)await_diagnosis(1, "3 of 3 answer"); /* a slow disk may be a warning here */
+    (void)await_diagnosis(1, "host-a: its clock against this one");
+    agent_kill(&agents[0]);
+    ck_assert_int_ge(await_diagnosis(1, "host-a: it cannot be reached"), 1);
+    (void)await_diagnosis(1, "2 of 3 answer");
+    agent_kill(&agents[2]);
+    ck_assert_int_eq(await_diagnosis(1, "1 of 3 answer"), 2);
+    agent_kill(&agents[1]);
+    ck_assert_int_eq(await_diagnosis(1, "remedy"), 69);
+}
+END_TEST
+
 START_TEST(another_configuration_is_refused)
 {
     char text[512];
@@ -316,6 +357,7 @@ int main(void)
     tcase_add_test(tests, an_observer_takes_part);
     tcase_add_test(tests, a_voter_dies_and_comes_back);
     tcase_add_test(tests, all_are_killed_and_come_back);
+    tcase_add_test(tests, the_doctor_sees_who_is_missing);
     tcase_add_test(tests, another_configuration_is_refused);
     return suite_main("cell_smoke", tests);
 }

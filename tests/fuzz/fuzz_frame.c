@@ -67,11 +67,21 @@ static void frame_entry(const uint8_t *bytes, size_t size)
 
     if (hfi_frame_decode(bytes, size, &frame, &cursor, &error) != 0) {
         HF_CHECK(error.text[0] != '\0' && memchr(error.text, '\0', sizeof error.text) != NULL);
-        HF_CHECK(cursor.locks_left == 0);
+        HF_CHECK(cursor.locks_left == 0 && cursor.facts_left == 0);
         return;
     }
     if (frame.kind == HFI_FRAME_LISTED) {
         check_page(&cursor, &frame, bytes, size);
+        return;
+    }
+    if (frame.kind == HFI_FRAME_TOLD) {
+        struct hfi_fact_frame fact;
+        uint32_t facts = 0;
+
+        while (hfi_told_next(&cursor, &fact)) {
+            facts++;
+        }
+        HF_CHECK(facts == frame.fact_count);
         return;
     }
     if ((frame.kind == HFI_FRAME_HELLO && frame.hello.version != HFI_PROTOCOL_VERSION) ||

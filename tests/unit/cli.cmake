@@ -12,7 +12,7 @@ add_executable(test_cli_parts ${CMAKE_CURRENT_LIST_DIR}/cli_parts.c)
 target_link_libraries(test_cli_parts
     PRIVATE hf_flags holdfast_cli_objects cli_fake PkgConfig::CHECK Threads::Threads)
 
-foreach(part show lock)
+foreach(part show doctor lock)
     add_executable(test_cli_${part} ${CMAKE_CURRENT_LIST_DIR}/cli_${part}.c
         ${CMAKE_CURRENT_LIST_DIR}/cli_run.c)
     target_compile_definitions(test_cli_${part}
@@ -21,9 +21,10 @@ foreach(part show lock)
     add_dependencies(test_cli_${part} holdfast_cli_fake)
 endforeach()
 
-set_target_properties(holdfast_cli_fake test_cli_parts test_cli_show test_cli_lock
+set_target_properties(holdfast_cli_fake test_cli_parts test_cli_show test_cli_doctor
+        test_cli_lock
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(part parts show lock)
+foreach(part parts show doctor lock)
     add_test(NAME cli_${part} COMMAND test_cli_${part})
     set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 180)
 endforeach()

@@ -9,6 +9,10 @@
  *   stall           lease_ms starts again at each hf_progress
  *   release=E       hf_release fails with that number
  *   session=N       enum hf_session_state
+ *   voters=S        as many voters as letters: up, down, refused; else two, one of them refused
+ *   facts=E         hf_facts fails with that number
+ *   KEY=N           the fact of that name has the value N, also SUBJECT.KEY=N; votes=N has the text
+ *                   "refused"
  *   changes=N       watch: N events at once, all for the lock "a"
  *   overflow        those events name no lock: anything may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
@@ -403,6 +407,19 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
         {"dev", NULL, HF_VOTER_UP},
         {"b", "tcp://10.0.0.2:7411", HF_VOTER_REFUSED},
     };
+    static const char *const names[] = {"dev", "b", "c", "d", "e", "f", "g"};
+    struct hf_voter_info drawn[7];
+    char letters[8] = "";
+    size_t count = 0;
+
+    (void)client;
+    (void)setting("voters", letters, sizeof(letters));
+    for (; letters[count] != '\0'; count++) {
+        drawn[count] = (struct hf_voter_info){names[count], NULL,
+                                              letters[count] == 'u'   ? HF_VOTER_UP
+                                              : letters[count] == 'd' ? HF_VOTER_DOWN
+                                                                      : HF_VOTER_REFUSED};
+    }
     const struct hf_status status = {
         .agent = "dev",
         .cell = "dev",
@@ -411,16 +428,89 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
         .session_state = (enum hf_session_state)number("session"),
         .session_epoch = 3,
         .session_remaining_ns = 4200000000,
-        .voters = voters,
-        .voter_count = 2,
-        .clients = 1,
+        .voters = count > 0 ? drawn : voters,
+        .voter_count = count > 0 ? count : 2,
+        .clients = is_set("clients") ? (uint64_t)number("clients") : 1,
         .locks_held = 2,
         .waiters = 3,
     };
 
-    (void)client;
     fn(&status, arg);
     return 0;
+}
+
+/* A cell that is well: "SUBJECT.KEY", its value, its text. */
+static const struct {
+    const char *name;
+    int64_t value;
+    const char *text;
+} facts[] = {
+    {"version", 0, "9.8.7"},
+    {"wire_version", 3, NULL},
+    {"uid", 0, NULL},
+    {"session_ttl_ns", 6000000000, NULL},
+    {"max_drift_percent", 10, NULL},
+    {"others_admitted", 0, NULL},
+    {"clock_ppm", 0, NULL},
+    {"stalls", 0, NULL},
+    {"stall_age_ns", -1, NULL},
+    {"shm_size", 64 << 20, NULL},
+    {"shm_used", 1 << 20, NULL},
+    {"shm_free", 512 << 20, NULL},
+    {"descriptors_used", 20, NULL},
+    {"descriptors_max", 20000, NULL},
+    {"descriptors_wanted", 13000, NULL},
+    {"clients_max", 4096, NULL},
+    {"state_dir", 0, "/nowhere"},
+    {"state_dir_mode", 0700, NULL},
+    {"state_dir_uid", 0, NULL},
+    {"state_dir_free", INT64_C(1) << 40, NULL},
+    {"flushes", 5, NULL},
+    {"flush_worst_ns", 4000000, NULL},
+    {"flush_pending_ns", -1, NULL},
+    {"votes", 1, "refused"},
+    {"dev.self", 1, NULL},
+    {"dev.partitions", 86, NULL},
+    {"dev.round_trip_worst_ns", 1000000, NULL},
+    {"b.connected", 1, NULL},
+    {"b.partitions", 85, NULL},
+    {"b.answered_age_ns", 1000000, NULL},
+    {"b.round_trip_worst_ns", 2000000, NULL},
+    {"b.clock_low_ppm", -20, NULL},
+    {"b.clock_high_ppm", 30, NULL},
+    {"b.rules_differ", 0, NULL},
+    {"c.connected", 0, NULL},
+    {"c.partitions", 85, NULL},
+    {"c.answered_age_ns", 1000000, NULL},
+    {"c.round_trip_worst_ns", 3000000, NULL},
+    {"agents_known", 4, NULL},
+    {"agents_silent", 0, NULL},
+    {"listener_deaf", 0, NULL},
+    {"refused_age_ns", 3600000000000, "10.0.0.9: it belongs to another cell"},
+    {"tls_expires_s", 0, NULL},
+};
+
+int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
+{
+    (void)client;
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]) && number("facts") == 0; i++) {
+        char subject[64];
+        const char *dot = strchr(facts[i].name, '.');
+        struct hf_fact fact = {.key = dot != NULL ? dot + 1 : facts[i].name,
+                               .value = is_set(facts[i].name) ? number(facts[i].name)
+                                                              : facts[i].value,
+                               .text = facts[i].text};
+
+        if (dot != NULL) {
+            snprintf(subject, sizeof(subject), "%.*s", (int)(dot - facts[i].name), facts[i].name);
+            fact.subject = subject;
+        }
+        int result = fn(&fact, arg);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return (int)number("facts");
 }
 
 int hf_break(hf_client *client, const char *name, unsigned flags)

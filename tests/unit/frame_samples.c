@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const enum hfi_frame_kind kinds[SAMPLE_KINDS] = {
-    HFI_FRAME_HELLO,   HFI_FRAME_OPEN,    HFI_FRAME_SEAT,   HFI_FRAME_CLOSE,  HFI_FRAME_MAP,
-    HFI_FRAME_CHECK,   HFI_FRAME_LIST,    HFI_FRAME_SHOW,   HFI_FRAME_STATUS, HFI_FRAME_BREAK,
-    HFI_FRAME_RECALL,  HFI_FRAME_WATCH,   HFI_FRAME_EVENTS, HFI_FRAME_BYE,    HFI_FRAME_RESUMED,
-    HFI_FRAME_WELCOME, HFI_FRAME_REGION,  HFI_FRAME_OPENED, HFI_FRAME_SEATED, HFI_FRAME_STATED,
-    HFI_FRAME_DONE,    HFI_FRAME_CHANGED, HFI_FRAME_POKE,
+    HFI_FRAME_HELLO,  HFI_FRAME_OPEN,    HFI_FRAME_SEAT,    HFI_FRAME_CLOSE,  HFI_FRAME_MAP,
+    HFI_FRAME_CHECK,  HFI_FRAME_LIST,    HFI_FRAME_SHOW,    HFI_FRAME_STATUS, HFI_FRAME_BREAK,
+    HFI_FRAME_RECALL, HFI_FRAME_WATCH,   HFI_FRAME_EVENTS,  HFI_FRAME_BYE,    HFI_FRAME_RESUMED,
+    HFI_FRAME_FACTS,  HFI_FRAME_WELCOME, HFI_FRAME_REGION,  HFI_FRAME_OPENED, HFI_FRAME_SEATED,
+    HFI_FRAME_STATED, HFI_FRAME_DONE,    HFI_FRAME_CHANGED, HFI_FRAME_POKE,
 };
 
 enum { SLOT_TOP = (1 << 22) - 1, SEAT_TOP = (1 << 20) * HFI_BLOCK_SEATS - 1 };
@@ -127,6 +127,7 @@ void sample_small(size_t index, struct hfi_frame *out)
     case HFI_FRAME_EVENTS:
     case HFI_FRAME_BYE:
     case HFI_FRAME_RESUMED:
+    case HFI_FRAME_FACTS:
     case HFI_FRAME_POKE:
         break;
     default:
@@ -212,6 +213,7 @@ void sample_large(size_t index, struct hfi_frame *out)
     case HFI_FRAME_EVENTS:
     case HFI_FRAME_BYE:
     case HFI_FRAME_RESUMED:
+    case HFI_FRAME_FACTS:
     case HFI_FRAME_POKE:
         break;
     case HFI_FRAME_CHECK:
@@ -221,6 +223,25 @@ void sample_large(size_t index, struct hfi_frame *out)
         out->text = long_of(255);
         break;
     }
+}
+
+static size_t sample_told(unsigned char *buffer)
+{
+    struct hfi_told_builder builder;
+    const struct hfi_fact_frame facts[] = {
+        {.key = sample_text("k")},
+        {.subject = sample_text("b"),
+         .key = sample_text("c"),
+         .value = -5,
+         .text = sample_text("t")},
+        {.subject = long_of(32), .key = long_of(64), .value = INT64_MAX, .text = long_of(160)},
+    };
+
+    hfi_told_begin(&builder, buffer, HFI_FRAME_MAX, 7);
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        HF_CHECK(hfi_told_add(&builder, &facts[i]));
+    }
+    return hfi_told_finish(&builder);
 }
 
 size_t sample_page(size_t index, unsigned char *buffer)
@@ -247,6 +268,9 @@ size_t sample_page(size_t index, unsigned char *buffer)
     };
     struct hfi_lock_frame lock = {.name = sample_text("n"), .state = 0, .age_ns = -1};
 
+    if (index == 3) {
+        return sample_told(buffer);
+    }
     hfi_listed_begin(&builder, buffer, HFI_FRAME_MAX, 7);
     if (index == 1) {
         HF_CHECK(hfi_listed_add(&builder, &lock, NULL));

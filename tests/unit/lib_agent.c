@@ -340,6 +340,19 @@ static void answer_status(struct agent *agent, int at, uint64_t request)
     send_frame(agent->connections[at], &stated, NULL, 0);
 }
 
+static void answer_facts(struct agent *agent, int at, uint64_t request)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    struct hfi_told_builder told;
+    struct hfi_fact_frame facts[] = {
+        {.key = text("first"), .value = -7},
+        {.subject = text("fake"), .key = text("second"), .value = 8, .text = text("words")},
+    };
+    hfi_told_begin(&told, packet, sizeof(packet), request);
+    ck_assert(hfi_told_add(&told, &facts[0]) && hfi_told_add(&told, &facts[1]));
+    send_packet(agent->connections[at], packet, hfi_told_finish(&told), NULL, 0);
+}
+
 static void answer_good(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     switch (frame->kind) {
@@ -365,6 +378,9 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
     case HFI_FRAME_LIST:
     case HFI_FRAME_SHOW:
         answer_list(agent, at, frame);
+        break;
+    case HFI_FRAME_FACTS:
+        answer_facts(agent, at, frame->request);
         break;
     case HFI_FRAME_STATUS:
         answer_status(agent, at, frame->request);

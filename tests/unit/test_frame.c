@@ -44,7 +44,7 @@ static int decode(const void *bytes, size_t size)
 static const struct {
     const unsigned char *bytes;
     size_t size;
-} golden[SAMPLE_KINDS + SAMPLE_PAGES - 1] = {
+} golden[SAMPLE_KINDS + 2] = {
     {BYTES("\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
            "0.1.0")},
     {BYTES("\x9b\x02\x07\x04\x0a\x0b\x0c\x0d\x0e\x0f\x10\xa4"
@@ -62,6 +62,7 @@ static const struct {
     {BYTES("\x92\x0d\x07")},
     {BYTES("\x92\x0e\x07")},
     {BYTES("\x92\x0f\x07")},
+    {BYTES("\x92\x10\x07")},
     {BYTES("\x9c\x40\x07\x01\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
            "dev\xa6host-a"
            "\xd9\x20"
@@ -115,7 +116,7 @@ START_TEST(test_round_trip)
     ck_assert_int_eq(unpacked.data.type, MSGPACK_OBJECT_ARRAY);
     msgpack_unpacked_destroy(&unpacked);
     ck_assert_msg(decode(packet, size) == 0, "%s", error.text);
-    if (frame.kind == HFI_FRAME_LISTED) {
+    if (frame.kind == HFI_FRAME_LISTED || frame.kind == HFI_FRAME_TOLD) {
         return;
     }
     ck_assert_int_eq(hfi_frame_decode(packet, size, &frame, NULL, &error), 0);
@@ -138,7 +139,7 @@ START_TEST(test_truncated)
     for (size_t cut = 0; cut < size; cut += step) {
         step = size > 2000 && cut > 1500 ? 37 : 1;
         ck_assert_msg(decode(packet, cut) == -1, "%zu of %zu bytes", cut, size);
-        ck_assert_uint_eq(cursor.locks_left, 0);
+        ck_assert_uint_eq(cursor.locks_left + cursor.facts_left, 0);
     }
     if (size < sizeof packet) {
         packet[size] = 0xc0;
@@ -153,9 +154,20 @@ static void check_accepted(const void *bytes, size_t size)
 {
     struct hfi_lock_frame lock;
     struct hfi_party_frame party;
+    struct hfi_fact_frame fact;
     uint32_t locks = 0;
+    uint32_t facts = 0;
 
     ck_assert_int_eq(hfi_frame_decode(bytes, size, &frame, &cursor, &error), 0);
+    while (frame.kind == HFI_FRAME_TOLD && hfi_told_next(&cursor, &fact)) {
+        facts++;
+    }
+    if (frame.kind == HFI_FRAME_TOLD) {
+        ck_assert_uint_eq(facts, frame.fact_count);
+        ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other),
+                          0); /* built, not encoded */
+        return;
+    }
     if (frame.kind != HFI_FRAME_LISTED) {
         bool foreign = (frame.kind == HFI_FRAME_HELLO && frame.hello.version != 1) ||
                        (frame.kind == HFI_FRAME_WELCOME && frame.welcome.version != 1);
@@ -259,12 +271,12 @@ struct wrong {
 
 static const struct wrong wrongs[] = {
     {HFI_FRAME_HELLO, P1(0), U, 0, "", "frame: field 0 (kind): found 0, expected integer 1..127"},
-    {HFI_FRAME_HELLO, P1(0), U, 16, "",
-     "frame: field 0 (kind): found 16, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 17, "",
+     "frame: field 0 (kind): found 17, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 63, "",
      "frame: field 0 (kind): found 63, expected a kind of frame"},
-    {HFI_FRAME_HELLO, P1(0), U, 73, "",
-     "frame: field 0 (kind): found 73, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 74, "",
+     "frame: field 0 (kind): found 74, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(1), U, 0, "",
      "HELLO: field 1 (request): found 0, expected integer 1..18446744073709551615"},
     {HFI_FRAME_CHANGED, P1(1), U, 1, "",
@@ -666,9 +678,11 @@ START_TEST(test_encoder_refuses)
     }
     ck_assert_uint_eq(refused, SAMPLE_KINDS - 1); /* all but DONE, which may answer nobody */
     memset(&frame, 0, sizeof frame);
-    frame = (struct hfi_frame){.kind = 16, .request = 1};
+    frame = (struct hfi_frame){.kind = 17, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame = (struct hfi_frame){.kind = HFI_FRAME_LISTED, .request = 1};
+    ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
+    frame = (struct hfi_frame){.kind = HFI_FRAME_TOLD, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame = (struct hfi_frame){.kind = HFI_FRAME_SHOW, .request = 1, .text = sample_text("\n")};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
@@ -680,7 +694,7 @@ START_TEST(test_encoder_refuses)
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame.open.flags = 0;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
-    sample_large(19, &frame);
+    sample_large(20, &frame);
     ck_assert_int_eq(frame.kind, HFI_FRAME_STATED);
     frame.stated.voter_count = HFI_FRAME_VOTERS_MAX + 1;
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);

@@ -656,6 +656,33 @@ static void tell_status(const struct hf_status *status, void *arg)
     *(bool *)arg = true;
 }
 
+static int tell_fact(const struct hf_fact *fact, void *arg)
+{
+    uint32_t *count = arg;
+    if ((*count)++ == 0) {
+        ck_assert_ptr_null(fact->subject);
+        ck_assert_str_eq(fact->key, "first");
+        ck_assert_int_eq(fact->value, -7);
+        ck_assert_ptr_null(fact->text);
+        return 0;
+    }
+    ck_assert_str_eq(fact->subject, "fake");
+    ck_assert_str_eq(fact->key, "second");
+    ck_assert_int_eq(fact->value, 8);
+    ck_assert_str_eq(fact->text, "words");
+    return 43;
+}
+
+START_TEST(facts_are_told_one_by_one)
+{
+    uint32_t count = 0;
+    ck_assert_int_eq(hf_facts(client, tell_fact, &count), 43);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_int_eq(hf_facts(client, NULL, NULL), HF_EINVAL);
+    ck_assert_int_eq(hf_facts(NULL, tell_fact, &count), HF_EINVAL);
+}
+END_TEST
+
 START_TEST(listing_goes_through_its_pages)
 {
     const char *names[] = {"a0", "a1", "a2", "a3", "a4", "a5", "a6", "x4", "x5"};
@@ -684,6 +711,7 @@ int main(void)
     TCase *tests = tcase_create("calls");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
+    tcase_add_test(tests, facts_are_told_one_by_one);
     tcase_add_test(tests, every_code_has_a_text);
     tcase_add_test(tests, connect_checks_its_arguments);
     tcase_add_test(tests, connect_finds_the_socket_by_the_environment);

@@ -496,6 +496,13 @@ static void frame_arrived(struct host *host, const struct host_event *event,
     case HFI_FRAME_STATUS:
         inspect_status(host, client, frame, actions);
         return;
+    case HFI_FRAME_FACTS: {
+        struct host_action *action = emit(actions, HOST_TELL);
+        action->client = event->client;
+        action->connection = host->clients[client].connection;
+        action->as.request = frame->request;
+        return;
+    }
     case HFI_FRAME_BYE:
         client_died(host, client); /* it promises to touch nothing any more */
         return;

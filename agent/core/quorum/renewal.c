@@ -185,6 +185,10 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
         return;
     }
     voter->answered_ns = now_ns;
+    pace_heard(&voter->pace, ack->echo.incarnation,
+               &(struct pace_reading){.sent_ns = sent->sent_ns,
+                                      .received_ns = now_ns,
+                                      .there_ns = ack->echo.issued_ns});
     if (renewal->asking) {
         voter->echo = ack->echo; /* so that what follows extends */
         epoch_told(renewal, index, ack->dead_epoch, now_ns, actions);
@@ -287,6 +291,18 @@ int64_t renewal_deadline_ns(const struct renewal *renewal)
 uint32_t renewal_epoch(const struct renewal *renewal)
 {
     return renewal->epoch;
+}
+
+const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter)
+{
+    HF_CHECK(voter < renewal->config.voter_count);
+    return &renewal->voters[voter].pace;
+}
+
+int64_t renewal_answered_ns(const struct renewal *renewal, uint32_t voter)
+{
+    HF_CHECK(voter < renewal->config.voter_count);
+    return renewal->voters[voter].answered_ns;
 }
 
 bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns)

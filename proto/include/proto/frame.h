@@ -15,6 +15,7 @@
  *   CHECK (a sequencer)                   DONE (0, HF_ESTALE, HF_EUNKNOWN, ...)
  *   LIST, SHOW                            LISTED: a page of locks
  *   STATUS                                STATED
+ *   FACTS                                 TOLD: facts for `holdfast doctor`
  *   BREAK, RECALL                         DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
  *   EVENTS (wants POKE)                   DONE, then POKE (unasked): look at your holds
@@ -42,6 +43,7 @@ enum {
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock that a page tells */
     HFI_FRAME_VOTERS_MAX = 7,
+    HFI_FRAME_FACTS_MAX = 256,
     HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; longer ones are cut */
 };
 
@@ -61,6 +63,7 @@ enum hfi_frame_kind {
     HFI_FRAME_EVENTS,
     HFI_FRAME_BYE,     /* no answer: the client touches nothing any more */
     HFI_FRAME_RESUMED, /* it has opened again all that it had open */
+    HFI_FRAME_FACTS,
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,
@@ -71,6 +74,7 @@ enum hfi_frame_kind {
     HFI_FRAME_DONE,
     HFI_FRAME_CHANGED,
     HFI_FRAME_POKE,
+    HFI_FRAME_TOLD,
 };
 
 struct hfi_text {
@@ -167,6 +171,14 @@ struct hfi_lock_frame {
     bool more_parties;
 };
 
+/* One fact of TOLD. Which there are, the agent's facts.c says. */
+struct hfi_fact_frame {
+    struct hfi_text subject; /* the agent that it is about; empty: this one, or its cell */
+    struct hfi_text key;     /* "round_trip_ns" */
+    int64_t value;
+    struct hfi_text text; /* empty: none */
+};
+
 struct hfi_voter_frame {
     struct hfi_text name;
     struct hfi_text address;
@@ -216,7 +228,8 @@ struct hfi_frame {
             bool more; /* another page follows: ask with after = the last name */
         } listed;
         struct hfi_stated stated;
-        int32_t error; /* DONE: 0 or HF_E... */
+        uint32_t fact_count; /* TOLD */
+        int32_t error;       /* DONE: 0 or HF_E... */
     };
 };
 
@@ -230,18 +243,21 @@ struct hfi_frame_error {
     char text[160];
 };
 
-/* The locks and parties of a LISTED frame, in order. Opaque; on the caller's storage. */
+/* The locks and parties of a LISTED frame, or the facts of a TOLD, in order. Opaque; on the
+ * caller's storage. */
 struct hfi_listed_cursor {
     const unsigned char *at;
     const unsigned char *end;
     uint32_t locks_left;
     uint32_t parties_left;
+    uint32_t facts_left;
 };
 
 /*
  * Decodes size bytes at packet. 0, or -1 with *error filled in; then out->kind and out->request are
- * what could be read of them, else 0, so that a DONE can name the request. For LISTED *cursor (may
- * be NULL otherwise) is set to the first lock; the whole frame has been checked then.
+ * what could be read of them, else 0, so that a DONE can name the request. For LISTED and TOLD
+ * *cursor (may be NULL otherwise) is set to the first lock or fact; the whole frame has been checked
+ * then.
  *
  * A HELLO or WELCOME of another protocol version is decoded up to its version and no further: look
  * at that first. Everything behind it is then zero.
@@ -253,6 +269,8 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
 /* The next lock / the next party of the lock (holders first, then waiters). false: no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
+/* The next fact of TOLD. false: no more. */
+bool hfi_told_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out);
 
 /*
  * ---- encoding: into the caller's buffer; returns the size, or 0 if it does not fit, or if a field
@@ -260,7 +278,7 @@ bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_fr
  */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
-    __attribute__((warn_unused_result)); /* every kind but LISTED */
+    __attribute__((warn_unused_result)); /* every kind but LISTED and TOLD */
 
 /*
  * LISTED is built step by step: begin, add locks with their parties (holders first) until one does
@@ -283,6 +301,20 @@ void hfi_listed_begin(struct hfi_listed_builder *builder, void *buffer, size_t s
 bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_frame *lock,
                     const struct hfi_party_frame *parties) __attribute__((warn_unused_result));
 size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more);
+
+/* TOLD likewise: begin, add facts, finish. The text of a fact is cut and cleaned as a command. */
+struct hfi_told_builder {
+    unsigned char *buffer;
+    size_t size;
+    size_t used;
+    uint64_t request;
+    uint32_t count;
+};
+void hfi_told_begin(struct hfi_told_builder *builder, void *buffer, size_t size, uint64_t request);
+/* false: it does not fit any more, nothing was added. */
+bool hfi_told_add(struct hfi_told_builder *builder, const struct hfi_fact_frame *fact)
+    __attribute__((warn_unused_result));
+size_t hfi_told_finish(struct hfi_told_builder *builder);
 
 /* "HELLO", "OPEN", ...; "unknown". Static. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);

@@ -142,6 +142,7 @@ enum host_action_kind {
     HOST_FORGET,   /* the client is gone and nothing names it any more: remove its lifeline */
     HOST_ALIAS,    /* the client has one more holder id: note it in its lifeline */
     HOST_LOG,      /* one line about what happened, for people */
+    HOST_TELL,     /* answer the client's request for facts (TOLD) */
 };
 
 enum { HOST_FD_NONE = 0, HOST_FD_LIFELINE, HOST_FD_REGION };
@@ -185,6 +186,7 @@ struct host_action {
             struct message_name name; /* length 0: none */
         } log;
         const char *text;      /* HANG_UP: static */
+        uint64_t request;      /* TELL */
         struct host_send send; /* the room for shares at its end is not initialised */
     } as;
 };

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/pace.h"
 #include "core/quorum.h"
 #include "proto/message.h"
 
@@ -51,6 +52,7 @@ struct renewal_voter {
     uint64_t answered_id;     /* the latest renewal that it answered */
     uint32_t dead_epoch;
     bool hurried; /* was sent one out of turn since the last round */
+    struct pace pace;
 };
 
 /* Use the functions below; the fields are theirs. */
@@ -117,6 +119,11 @@ enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
 int64_t renewal_deadline_ns(const struct renewal *renewal);
 
 uint32_t renewal_epoch(const struct renewal *renewal);
+
+/* How fast that voter answers and its clock runs: for people. */
+const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter);
+/* When it answered last; 0: never. */
+int64_t renewal_answered_ns(const struct renewal *renewal, uint32_t voter);
 
 /* Whether that voter answered within the last ttl. */
 bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns);

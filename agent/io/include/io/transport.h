@@ -97,6 +97,8 @@ void transport_dispatch(struct transport *transport);
 uint32_t transport_peer(struct transport *transport, const char *address);
 /* Whether what is sent to it now has a chance. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
+/* Whether its own inbox was found to take no connections (listener_deaf). */
+bool transport_is_deaf(const struct transport *transport);
 /* At least one byte; copied if need be. false: lost, the peer is absent or too much waits for it
  * (4 MiB). */
 bool transport_send(struct transport *transport, uint32_t peer, const void *bytes, size_t size);

@@ -1,0 +1,72 @@
+/* Round trips and clock rates of others: see core/pace.h. */
+#include "core/pace.h"
+
+static const int64_t second_ns = 1000000000;
+static const int64_t minute_ns = 60000000000;
+static const int64_t base_ns = 30000000000; /* how long a reading is the newer base */
+static const int64_t rate_max_ppm = 10000000;
+static const int64_t reading_max_ns = INT64_MAX / 4;
+
+void recent_add(struct recent *recent, int64_t now_ns, int64_t took_ns)
+{
+    if (now_ns - recent->minute_ns >= minute_ns) {
+        recent->worst_ns[1] = recent->worst_ns[0];
+        recent->worst_ns[0] = 0;
+        recent->minute_ns = now_ns;
+    }
+    recent->count++;
+    recent->last_ns = took_ns;
+    if (took_ns > recent->worst_ns[0]) {
+        recent->worst_ns[0] = took_ns;
+    }
+}
+
+int64_t recent_worst_ns(const struct recent *recent)
+{
+    int64_t worst_ns = recent->worst_ns[0] > recent->worst_ns[1] ? recent->worst_ns[0]
+                                                                 : recent->worst_ns[1];
+    return recent->count == 0 ? -1 : worst_ns;
+}
+
+/* By how many millionths there_ns is more than here_ns, which is a second at least. */
+static int64_t ppm_of(int64_t there_ns, int64_t here_ns)
+{
+    int64_t ppm = (there_ns - here_ns) / (here_ns / 1000000);
+    return ppm > rate_max_ppm ? rate_max_ppm : ppm;
+}
+
+static void measure(struct pace *pace, const struct pace_reading *now)
+{
+    const struct pace_reading *base = &pace->bases[0];
+    int64_t there_ns = now->there_ns - base->there_ns;
+    int64_t least_ns = now->sent_ns - base->received_ns;
+    int64_t most_ns = now->received_ns - base->sent_ns;
+    if (least_ns < second_ns || there_ns < 0) {
+        return; /* too early, or an answer that was overtaken */
+    }
+    pace->low_ppm = ppm_of(there_ns, most_ns);
+    pace->high_ppm = ppm_of(there_ns, least_ns);
+    pace->measured = true;
+}
+
+void pace_heard(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading)
+{
+    if (reading->received_ns < reading->sent_ns || reading->there_ns < 0 ||
+        reading->there_ns > reading_max_ns) {
+        return;
+    }
+    recent_add(&pace->round_trip, reading->received_ns, reading->received_ns - reading->sent_ns);
+    if (incarnation != pace->incarnation || pace->base_count == 0) {
+        pace->incarnation = incarnation; /* another process: maybe its host was booted */
+        pace->measured = false;
+        pace->bases[0] = *reading;
+        pace->base_count = 1;
+        return;
+    }
+    measure(pace, reading);
+    if (reading->sent_ns - pace->bases[pace->base_count - 1].received_ns >= base_ns) {
+        pace->bases[0] = pace->bases[pace->base_count - 1];
+        pace->bases[1] = *reading;
+        pace->base_count = 2;
+    }
+}

@@ -1,0 +1,88 @@
+/*
+ * `holdfast doctor`: what is looked at, and what was found. The files: doctor.c (the command, how it
+ * is told), doctor_host.c (this host, also without an agent), doctor_agent.c (what the agent says of
+ * itself and its host), doctor_cell.c (what it says of the cell).
+ *
+ * A finding is one thing that was looked at: how it is, and, if that is not well, how it should be
+ * and what to do. Each check adds one finding at least, so that one sees what was looked at.
+ */
+#ifndef HOLDFAST_CLI_DOCTOR_H
+#define HOLDFAST_CLI_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli.h"
+
+enum {
+    DOCTOR_FINDINGS_MAX = 128,
+    DOCTOR_FACTS_MAX = 256,
+    DOCTOR_TEXT_MAX = 320,
+    DOCTOR_KEY_MAX = 65,
+    DOCTOR_SUBJECT_MAX = 33,
+    DOCTOR_VOTERS_MAX = 7,
+};
+
+enum finding_level { FINDING_OK, FINDING_WARN, FINDING_ERROR };
+
+struct finding {
+    enum finding_level level;
+    const char *check;                /* what was looked at: static */
+    char subject[DOCTOR_SUBJECT_MAX]; /* the agent that it is about; "": this one, or its host */
+    char found[DOCTOR_TEXT_MAX];
+    char expected[DOCTOR_TEXT_MAX]; /* "" if it is well */
+    char remedy[DOCTOR_TEXT_MAX];   /* likewise */
+};
+
+struct fact {
+    char subject[DOCTOR_SUBJECT_MAX];
+    char key[DOCTOR_KEY_MAX];
+    int64_t value;
+    char text[DOCTOR_TEXT_MAX];
+};
+
+struct doctor_voter {
+    char name[DOCTOR_SUBJECT_MAX];
+    enum hf_voter_state state;
+};
+
+/* Everything that is known, and what follows from it. */
+struct doctor {
+    char socket[DOCTOR_TEXT_MAX]; /* where the agent is looked for */
+    bool agent;                   /* it answered: what follows is filled in */
+    bool told;                    /* and it knows of facts */
+    char name[DOCTOR_SUBJECT_MAX];
+    enum hf_session_state session;
+    int64_t session_remaining_ns;
+    uint64_t clients;
+    size_t voter_count;
+    struct doctor_voter voters[DOCTOR_VOTERS_MAX];
+    size_t fact_count;
+    struct fact facts[DOCTOR_FACTS_MAX];
+    size_t finding_count;
+    struct finding findings[DOCTOR_FINDINGS_MAX];
+};
+
+/* A fact; subject NULL: of this agent. NULL: it was not told. */
+const struct fact *doctor_fact(const struct doctor *doctor, const char *subject, const char *key);
+/* Its value, or what else it is to be taken for. */
+int64_t doctor_value(const struct doctor *doctor, const char *subject, const char *key,
+                     int64_t otherwise);
+
+/* Adds a finding that is well, or begins one that is not: doctor_advise() says the rest of it.
+ * subject may be NULL. */
+struct finding *doctor_find(struct doctor *doctor, enum finding_level level, const char *check,
+                            const char *subject, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
+
+/* The checks. */
+void doctor_look_at_socket(struct doctor *doctor);
+void doctor_look_at_clock(struct doctor *doctor);
+void doctor_look_at_memory(struct doctor *doctor);
+void doctor_look_at_disk(struct doctor *doctor);
+void doctor_look_at_agent(struct doctor *doctor);
+void doctor_look_at_cell(struct doctor *doctor);
+
+#endif

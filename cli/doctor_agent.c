@@ -1,0 +1,171 @@
+/* What `holdfast doctor` makes of what the agent says of itself and its host. */
+#include "doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+
+enum {
+    MIB = 1024 * 1024,
+    DISK_LOW_MIB = 256,
+    DISK_FULL_MIB = 16,
+    NEAR_PERCENT = 80,
+    FULL_PERCENT = 95,
+};
+
+static const int64_t lately_ns = 600000000000; /* ten minutes */
+
+static void look_at_session(struct doctor *doctor)
+{
+    static const char *const names[] = {"safe", "in jeopardy", "lost"};
+    char left[TEXT_DURATION_SIZE];
+
+    if (doctor->session == HF_SESSION_SAFE) {
+        doctor_find(doctor, FINDING_OK, "session", NULL, "safe, %s left",
+                    text_duration(left, doctor->session_remaining_ns));
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
+                                          "%s: nothing that is held on this host counts now",
+                                          names[doctor->session]);
+    doctor_advise(finding, "a session that a majority of the voters renews",
+                  "see the findings about voters, clock and disk; it becomes safe by itself when "
+                  "they are well");
+}
+
+static void look_at_version(struct doctor *doctor)
+{
+    const struct fact *version = doctor_fact(doctor, NULL, "version");
+
+    if (version == NULL) {
+        return;
+    }
+    if (strcmp(version->text, hf_version()) == 0) {
+        doctor_find(doctor, FINDING_OK, "version", NULL,
+                    "agent and this program are %s, messages between agents %" PRId64,
+                    version->text, doctor_value(doctor, NULL, "wire_version", 0));
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "version", NULL,
+                                          "the agent is %s, this program %s", version->text,
+                                          hf_version());
+    doctor_advise(finding, "the same version of both",
+                  "restart the agent if it was upgraded (no hold is lost within the lease)");
+}
+
+static void look_at_share(struct doctor *doctor, const char *check, int64_t used, int64_t max,
+                          const char *remedy)
+{
+    if (used < 0 || max <= 0) {
+        return;
+    }
+    int64_t percent = used > INT64_MAX / 100 ? 100 : used * 100 / max;
+    enum finding_level level = percent >= FULL_PERCENT   ? FINDING_ERROR
+                               : percent >= NEAR_PERCENT ? FINDING_WARN
+                                                         : FINDING_OK;
+    struct finding *finding = doctor_find(doctor, level, check, NULL,
+                                          "%" PRId64 " of %" PRId64 " in use", used, max);
+    if (level != FINDING_OK) {
+        snprintf(finding->expected, sizeof finding->expected, "less than %d %% of them",
+                 NEAR_PERCENT);
+        snprintf(finding->remedy, sizeof finding->remedy, "%s", remedy);
+    }
+}
+
+static void look_at_limits(struct doctor *doctor)
+{
+    int64_t max = doctor_value(doctor, NULL, "descriptors_max", 0);
+    int64_t wanted = doctor_value(doctor, NULL, "descriptors_wanted", 0);
+
+    look_at_share(doctor, "clients", (int64_t)doctor->clients,
+                  doctor_value(doctor, NULL, "clients_max", 0),
+                  "raise `clients` in [limits] and restart the agent");
+    look_at_share(doctor, "descriptors", doctor_value(doctor, NULL, "descriptors_used", -1), max,
+                  "raise LimitNOFILE of the service (systemctl edit holdfastd), restart the agent");
+    if (max > 0 && max < wanted) {
+        struct finding *finding = doctor_find(doctor, FINDING_WARN, "descriptors", NULL,
+                                              "the agent may open %" PRId64, max);
+        snprintf(finding->expected, sizeof finding->expected,
+                 "%" PRId64 ", for `clients` in [limits]", wanted);
+        snprintf(finding->remedy, sizeof finding->remedy,
+                 "raise LimitNOFILE of the service, or lower `clients`, and restart the agent");
+    }
+}
+
+static void look_at_state_dir(struct doctor *doctor)
+{
+    const struct fact *folder = doctor_fact(doctor, NULL, "state_dir");
+    int64_t mode = doctor_value(doctor, NULL, "state_dir_mode", 0700);
+    int64_t owner = doctor_value(doctor, NULL, "state_dir_uid", 0);
+    int64_t uid = doctor_value(doctor, NULL, "uid", owner);
+    int64_t free_mib = doctor_value(doctor, NULL, "state_dir_free", INT64_MAX) / MIB;
+    const char *path = folder == NULL ? "state_dir" : folder->text;
+    struct finding *finding;
+
+    if ((mode & 077) != 0 || owner != uid) {
+        bool writable = (mode & 022) != 0 || owner != uid;
+        finding = doctor_find(doctor, writable ? FINDING_ERROR : FINDING_WARN, "state_dir", NULL,
+                              "%s: owner %" PRId64
+                              ", mode %04o, and the agent runs as user %" PRId64,
+                              path, owner, (unsigned)mode, uid);
+        doctor_advise(finding,
+                      "the agent's user and mode 0700: what is in it decides who holds what",
+                      "chown and chmod it, after a look at who could have changed what is in it");
+    }
+    if (free_mib < DISK_LOW_MIB) {
+        finding = doctor_find(doctor, free_mib < DISK_FULL_MIB ? FINDING_ERROR : FINDING_WARN,
+                              "state_dir", NULL, "%" PRId64 " MiB are free under %s", free_mib,
+                              path);
+        doctor_advise(finding, "256 MiB: an agent that cannot write its store ends",
+                      "make room on that disk");
+    } else if ((mode & 077) == 0 && owner == uid) {
+        doctor_find(doctor, FINDING_OK, "state_dir", NULL, "%s, %" PRId64 " MiB free", path,
+                    free_mib);
+    }
+}
+
+static void look_at_stalls(struct doctor *doctor)
+{
+    int64_t age_ns = doctor_value(doctor, NULL, "stall_age_ns", -1);
+    char took[TEXT_DURATION_SIZE];
+    char ago[TEXT_DURATION_SIZE];
+
+    if (age_ns < 0 || age_ns > lately_ns) {
+        doctor_find(doctor, FINDING_OK, "stalls", NULL, "the agent did not stand still lately");
+        return;
+    }
+    struct finding *finding = doctor_find(
+        doctor, FINDING_WARN, "stalls", NULL, "the agent stood still for %s, %s ago",
+        text_duration(took, doctor_value(doctor, NULL, "stall_ns", 0)), text_duration(ago, age_ns));
+    doctor_advise(finding, "an agent that runs when it wants to",
+                  "see whether the machine was suspended, the process stopped, or starved of "
+                  "processor or memory");
+}
+
+static void look_at_region(struct doctor *doctor)
+{
+    for (size_t i = 0; i < doctor->fact_count; i++) {
+        if (strcmp(doctor->facts[i].key, "region_rubbish") == 0) {
+            struct finding *finding = doctor_find(
+                doctor, FINDING_ERROR, "memory", NULL,
+                "the region of namespace %s was truncated: no lock of it is served",
+                doctor->facts[i].text);
+            doctor_advise(finding, "regions that only libholdfast changes",
+                          "find which process of that namespace did it, then restart the agent");
+        }
+    }
+}
+
+void doctor_look_at_agent(struct doctor *doctor)
+{
+    look_at_session(doctor);
+    if (doctor->told) {
+        look_at_version(doctor);
+        look_at_limits(doctor);
+        look_at_state_dir(doctor);
+        look_at_stalls(doctor);
+        look_at_region(doctor);
+    }
+}

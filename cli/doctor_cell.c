@@ -1,0 +1,281 @@
+/* What `holdfast doctor` makes of what the agent says of its cell. */
+#include "doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+
+enum { PARTITIONS = 256, PPM_OF_PERCENT = 10000 };
+
+static const int64_t lately_ns = 600000000000; /* ten minutes */
+
+static size_t count_up(const struct doctor *doctor)
+{
+    size_t up = 0;
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        up += doctor->voters[i].state == HF_VOTER_UP;
+    }
+    return up;
+}
+
+/* ---- voters ---- */
+
+static void voter_is_down(struct doctor *doctor, const char *name)
+{
+    bool connected = doctor_value(doctor, name, "connected", 0) != 0;
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", name, "%s",
+                                          connected ? "connected, but it answers nothing"
+                                                    : "it cannot be reached");
+
+    if (connected) {
+        doctor_advise(finding, "a voter that acknowledges renewals",
+                      "read the log of its agent: it says why; is it stopped, is its disk stuck?");
+    } else {
+        doctor_advise(finding, "a connection to it",
+                      "is its agent running? do the address in [voters], the firewall, the "
+                      "certificates allow a connection, both ways?");
+    }
+}
+
+static void voter_is_refused(struct doctor *doctor, const char *name)
+{
+    struct finding *finding;
+
+    if (doctor_value(doctor, name, "rules_differ", 0) != 0) {
+        finding = doctor_find(doctor, FINDING_ERROR, "config", name,
+                              "it has other voters or times in its configuration than this agent");
+        doctor_advise(finding, "the same [voters], session_ttl, grace_period and max_drift",
+                      "compare the two files; rules_differ in this agent's log says what differs");
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_ERROR, "voters", name,
+                          "it does not vote: its store is not the one that the cell knows, or an "
+                          "old copy");
+    doctor_advise(finding, "the store that it had",
+                  "put its own state_dir back if it was mixed up; else, on that host: holdfast "
+                  "member rejoin --help");
+}
+
+static void look_at_voters(struct doctor *doctor)
+{
+    size_t up = count_up(doctor);
+    size_t majority = doctor->voter_count / 2 + 1;
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        const struct doctor_voter *voter = &doctor->voters[i];
+
+        if (voter->state == HF_VOTER_DOWN) {
+            voter_is_down(doctor, voter->name);
+        } else if (voter->state == HF_VOTER_REFUSED) {
+            voter_is_refused(doctor, voter->name);
+        }
+    }
+    if (up >= majority) {
+        doctor_find(doctor, FINDING_OK, "voters", NULL, "%zu of %zu answer", up,
+                    doctor->voter_count);
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
+                                          "%zu of %zu answer", up, doctor->voter_count);
+    snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
+    snprintf(finding->remedy, sizeof finding->remedy,
+             "get as many of them back; until then no lock changes hands between hosts");
+}
+
+static void look_at_own_vote(struct doctor *doctor)
+{
+    const struct fact *votes = doctor_fact(doctor, NULL, "votes");
+
+    if (votes == NULL || votes->value != 0) {
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "store", NULL,
+                                          "this voter does not vote: its store is %s", votes->text);
+    if (strcmp(votes->text, "refused") == 0) {
+        finding->level = FINDING_ERROR;
+        doctor_advise(finding, "the store that the cell knows of this voter",
+                      "put the right state_dir back, or start over: holdfast member rejoin --help");
+    } else {
+        doctor_advise(finding, "a store that votes, soon after the start",
+                      "a majority of the other voters must be reachable; voter_waits in this "
+                      "agent's log says for what it waits");
+    }
+}
+
+static void look_at_coordinators(struct doctor *doctor)
+{
+    int64_t known = 0;
+    char list[DOCTOR_TEXT_MAX] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        int64_t count = doctor_value(doctor, doctor->voters[i].name, "partitions", 0);
+
+        known += count;
+        if (used < sizeof list) {
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %" PRId64,
+                                     i > 0 ? ", " : "", doctor->voters[i].name, count);
+        }
+    }
+    if (known >= PARTITIONS) {
+        doctor_find(doctor, FINDING_OK, "coordinators", NULL, "of %d partitions: %s", PARTITIONS,
+                    list);
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "coordinators", NULL,
+                                          "of %d partitions: %s", PARTITIONS, list);
+    doctor_advise(
+        finding, "one for every partition",
+        "wait a few seconds after a start or a death; else see the findings about voters");
+}
+
+/* ---- times ---- */
+
+/* A lease is renewed every third of the ttl; what a majority takes longer than that for is as good
+ * as not renewed. */
+static void look_at_round_trips(struct doctor *doctor)
+{
+    int64_t ttl_ns = doctor_value(doctor, NULL, "session_ttl_ns", 0);
+    char worst[TEXT_DURATION_SIZE];
+    char bound[TEXT_DURATION_SIZE];
+    int64_t longest_ns = -1;
+    size_t quick = 0;
+
+    for (size_t i = 0; ttl_ns > 0 && i < doctor->voter_count; i++) {
+        const char *name = doctor->voters[i].name;
+        int64_t took_ns = doctor_value(doctor, name, "round_trip_worst_ns", -1);
+
+        quick += took_ns >= 0 && took_ns <= ttl_ns / 3;
+        longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
+        if (took_ns > ttl_ns / 10) {
+            struct finding *finding = doctor_find(
+                doctor, FINDING_WARN, "renewals", name,
+                "an acknowledgement took up to %s in the last minutes",
+                text_duration(worst, took_ns));
+            snprintf(finding->expected, sizeof finding->expected,
+                     "below %s, a tenth of session_ttl", text_duration(bound, ttl_ns / 10));
+            snprintf(finding->remedy, sizeof finding->remedy,
+                     "see its disk and the network to it, or raise session_ttl in the whole cell");
+        }
+    }
+    if (longest_ns < 0) {
+        return;
+    }
+    if (quick < doctor->voter_count / 2 + 1 && count_up(doctor) > doctor->voter_count / 2) {
+        struct finding *finding = doctor_find(
+            doctor, FINDING_ERROR, "renewals", NULL,
+            "a majority took longer for an acknowledgement than renewals are apart");
+        snprintf(finding->expected, sizeof finding->expected, "below %s, a third of session_ttl",
+                 text_duration(bound, ttl_ns / 3));
+        snprintf(finding->remedy, sizeof finding->remedy,
+                 "leases are close to their end: raise session_ttl in the whole cell, or see to "
+                 "disks and network");
+    } else if (longest_ns <= ttl_ns / 10) {
+        doctor_find(doctor, FINDING_OK, "renewals", NULL,
+                    "acknowledged within %s, every %s one is sent, the lease is %s",
+                    text_duration(worst, longest_ns), text_duration(bound, ttl_ns / 3),
+                    text_duration((char[TEXT_DURATION_SIZE]){""}, ttl_ns));
+    }
+}
+
+/* The bounds of a rate: beyond max_drift for certain, or by more than half of it. */
+static void look_at_clock_of(struct doctor *doctor, const char *name)
+{
+    const struct fact *low = doctor_fact(doctor, name, "clock_low_ppm");
+    const struct fact *high = doctor_fact(doctor, name, "clock_high_ppm");
+    int64_t bound_ppm = doctor_value(doctor, NULL, "max_drift_percent", 0) * PPM_OF_PERCENT;
+    struct finding *finding;
+
+    if (low == NULL || high == NULL) {
+        if (doctor_value(doctor, name, "self", 0) == 0 &&
+            doctor_value(doctor, name, "answered_age_ns", -1) >= 0) {
+            doctor_find(doctor, FINDING_OK, "clocks", name, "not measured yet: ask again soon");
+        }
+        return;
+    }
+    int64_t least_ppm = low->value > 0 ? low->value : high->value < 0 ? -high->value : 0;
+    if (least_ppm == 0 || least_ppm <= bound_ppm / 2) {
+        doctor_find(doctor, FINDING_OK, "clocks", name,
+                    "its clock against this one: %+" PRId64 " to %+" PRId64 " ppm", low->value,
+                    high->value);
+        return;
+    }
+    finding = doctor_find(doctor, least_ppm > bound_ppm ? FINDING_ERROR : FINDING_WARN, "clocks",
+                          name, "its clock runs %s than this one by %" PRId64 " to %" PRId64 " ppm",
+                          low->value > 0 ? "faster" : "slower", least_ppm,
+                          low->value > 0 ? high->value : -low->value);
+    snprintf(finding->expected, sizeof finding->expected,
+             "less than half of max_drift, %" PRId64 " ppm", bound_ppm / 2);
+    snprintf(
+        finding->remedy, sizeof finding->remedy,
+        "see what adjusts the clocks of both hosts (chronyc tracking), and whether one of them "
+        "is a virtual machine that is paused; beyond max_drift leases are not safe");
+}
+
+/* ---- the network ---- */
+
+static void look_at_inbox(struct doctor *doctor)
+{
+    const struct fact *refused = doctor_fact(doctor, NULL, "refused_age_ns");
+    struct finding *finding;
+    char ago[TEXT_DURATION_SIZE];
+
+    if (doctor_value(doctor, NULL, "listener_deaf", 0) != 0) {
+        finding = doctor_find(doctor, FINDING_ERROR, "inbox", NULL,
+                              "this agent's inbox takes no connections");
+        doctor_advise(finding, "an inbox that the agent itself can reach",
+                      "see the findings about descriptors; if it stays so, restart the agent");
+    }
+    if (refused != NULL && refused->value < lately_ns) {
+        finding = doctor_find(doctor, FINDING_WARN, "inbox", NULL, "refused %s ago: %s",
+                              text_duration(ago, refused->value), refused->text);
+        doctor_advise(finding,
+                      "connections of this cell's agents only, all of a version that this "
+                      "one understands",
+                      "see who that is: an agent of another version, another cell, a wrong "
+                      "certificate, or a stranger");
+    } else if (doctor_fact(doctor, NULL, "listener_deaf") != NULL) {
+        doctor_find(doctor, FINDING_OK, "inbox", NULL, "nobody was refused lately");
+    }
+}
+
+static void look_at_agents(struct doctor *doctor)
+{
+    int64_t known = doctor_value(doctor, NULL, "agents_known", 0);
+    int64_t silent = doctor_value(doctor, NULL, "agents_silent", 0);
+
+    if (known == 0) {
+        return;
+    }
+    if (silent == 0) {
+        doctor_find(doctor, FINDING_OK, "agents", NULL,
+                    "%" PRId64 " known, all were heard of lately", known);
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "agents", NULL,
+                                          "%" PRId64 " of %" PRId64
+                                          " known were not heard of for longer than a lease",
+                                          silent, known);
+    doctor_advise(finding, "agents that run",
+                  "start them, unless their hosts were taken out of the cell (they are forgotten "
+                  "after ten minutes)");
+}
+
+void doctor_look_at_cell(struct doctor *doctor)
+{
+    look_at_voters(doctor);
+    if (!doctor->told) {
+        return;
+    }
+    look_at_own_vote(doctor);
+    look_at_coordinators(doctor);
+    look_at_round_trips(doctor);
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        look_at_clock_of(doctor, doctor->voters[i].name);
+    }
+    look_at_inbox(doctor);
+    look_at_agents(doctor);
+}

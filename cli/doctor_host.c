@@ -1,0 +1,238 @@
+/*
+ * What `holdfast doctor` sees of this host with its own eyes, agent or not: the socket, the clock's
+ * rate, shared memory, and how long the disk under state_dir takes to flush.
+ */
+#include "doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "text.h"
+
+enum {
+    FLUSHES = 5,
+    FLUSH_SIZE = 4096,
+    TICK_US = 10000, /* what the kernel's tick is if nobody changed it */
+    PPM_OF_TICK = 100,
+    DRIFT_PERCENT = 10, /* max_drift, unless the agent says another */
+    MIB = 1024 * 1024,
+    SHM_ALONE_MIB = 64, /* what an agent that is to start should find */
+};
+
+static const int64_t ttl_default_ns = 5000000000;
+
+/* ---- the socket ---- */
+
+static void look_at_folder(struct doctor *doctor)
+{
+    char path[DOCTOR_TEXT_MAX];
+    struct stat status;
+    const char *folder;
+
+    memcpy(path, doctor->socket, sizeof path);
+    folder = dirname(path);
+    if (stat(folder, &status) != 0) {
+        return; /* then the socket was not found either */
+    }
+    if ((status.st_mode & 022) != 0) {
+        struct finding *finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL,
+                                              "others than its owner may write to %s (mode %04o)",
+                                              folder, (unsigned)(status.st_mode & 07777));
+        doctor_advise(finding, "a folder where nobody but the agent can put a socket",
+                      "chmod go-w that folder, or have `socket` elsewhere");
+    }
+}
+
+void doctor_look_at_socket(struct doctor *doctor)
+{
+    struct stat status;
+    struct finding *finding;
+    bool others = doctor_value(doctor, NULL, "others_admitted", 0) != 0;
+    int64_t uid = doctor_value(doctor, NULL, "uid", -1);
+
+    if (stat(doctor->socket, &status) != 0) {
+        if (!doctor->agent) {
+            return; /* which was said */
+        }
+        finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL, "%s: %s", doctor->socket,
+                              strerror(errno));
+        doctor_advise(finding, "the socket of this host's agent",
+                      "start the agent, or name its socket with --socket or HOLDFAST_SOCKET");
+        return;
+    }
+    if (!S_ISSOCK(status.st_mode)) {
+        finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL, "%s is no socket",
+                              doctor->socket);
+        doctor_advise(finding, "the socket of this host's agent",
+                      "see who put that file there; remove it, start the agent again");
+        return;
+    }
+    look_at_folder(doctor);
+    if (!doctor->told) {
+        return;
+    }
+    unsigned mode = (unsigned)(status.st_mode & 0777);
+    if (mode != (others ? 0666 : 0600) || (int64_t)status.st_uid != uid) {
+        finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL,
+                              "%s: owner %u, mode %04o, and its agent runs as user %" PRId64,
+                              doctor->socket, (unsigned)status.st_uid, mode, uid);
+        doctor_advise(finding,
+                      others ? "the agent's user and mode 0666 (the agent asks who somebody is)"
+                             : "the agent's user and mode 0600 (nobody else is configured)",
+                      "restart the agent: it makes its socket anew; see what changed it");
+        return;
+    }
+    doctor_find(doctor, FINDING_OK, "socket", NULL, "%s, mode %04o", doctor->socket, mode);
+}
+
+/* ---- the clock ---- */
+
+void doctor_look_at_clock(struct doctor *doctor)
+{
+    struct timex now = {.modes = 0};
+    int64_t bound_ppm = doctor_value(doctor, NULL, "max_drift_percent", DRIFT_PERCENT) * 10000;
+    struct finding *finding;
+
+    if (adjtimex(&now) < 0) {
+        finding = doctor_find(doctor, FINDING_WARN, "clock", NULL, "adjtimex: %s", strerror(errno));
+        doctor_advise(finding, "the kernel to say how it adjusts its clock",
+                      "allow adjtimex (without modes) in this sandbox or container");
+        return;
+    }
+    /* freq is in 2^-16 millionths */
+    int64_t ppm = now.freq / 65536 + ((int64_t)now.tick - TICK_US) * PPM_OF_TICK;
+    if (ppm > bound_ppm || ppm < -bound_ppm) {
+        finding = doctor_find(doctor, FINDING_ERROR, "clock", NULL,
+                              "the kernel adjusts its clock by %" PRId64 " ppm", ppm);
+        doctor_advise(finding, "less than max_drift: leases are counted with it",
+                      "see what adjusts the clock (chronyc tracking); nothing held on this host "
+                      "counts until it is well");
+    } else {
+        doctor_find(doctor, FINDING_OK, "clock", NULL,
+                    "the kernel adjusts it by %" PRId64 " ppm, %" PRId64 " are allowed for", ppm,
+                    bound_ppm);
+    }
+}
+
+/* ---- shared memory ---- */
+
+void doctor_look_at_memory(struct doctor *doctor)
+{
+    struct statvfs room;
+    struct finding *finding;
+    int64_t free_mib = -1;
+    int64_t wanted_mib = SHM_ALONE_MIB;
+
+    if (doctor->told) {
+        free_mib = doctor_value(doctor, NULL, "shm_free", -MIB) / MIB;
+        wanted_mib = (doctor_value(doctor, NULL, "shm_size", 0) -
+                      doctor_value(doctor, NULL, "shm_used", 0)) /
+                     MIB;
+    } else if (statvfs("/dev/shm", &room) == 0) {
+        free_mib = (int64_t)(room.f_bavail * room.f_frsize / MIB);
+    }
+    if (free_mib < 0) {
+        finding = doctor_find(doctor, FINDING_ERROR, "memory", NULL,
+                              "/dev/shm cannot be looked at");
+        doctor_advise(finding, "a tmpfs there, for the regions", "mount a tmpfs on /dev/shm");
+    } else if (free_mib < wanted_mib) {
+        finding = doctor_find(doctor, FINDING_WARN, "memory", NULL,
+                              "%" PRId64 " MiB are free in /dev/shm", free_mib);
+        snprintf(finding->expected, sizeof finding->expected,
+                 "%" PRId64 " MiB, that the regions can still grow to", wanted_mib);
+        snprintf(finding->remedy, sizeof finding->remedy,
+                 "enlarge /dev/shm, see what else fills it, or lower `locks` and `blocks` in "
+                 "[limits]: a region without room loses its holds");
+    } else {
+        doctor_find(doctor, FINDING_OK, "memory", NULL,
+                    "%" PRId64 " MiB free in /dev/shm, %" PRId64 " may still be wanted", free_mib,
+                    wanted_mib);
+    }
+}
+
+/* ---- the disk ---- */
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The longest of a few small flushes in a file without a name; -1: this user may not. */
+static int64_t time_flushes(const char *folder)
+{
+    static const char bytes[FLUSH_SIZE];
+    int64_t worst_ns = -1;
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    for (int i = 0; fd >= 0 && i < FLUSHES; i++) {
+        int64_t begun_ns = now_ns();
+
+        if (pwrite(fd, bytes, sizeof bytes, (off_t)i * FLUSH_SIZE) != FLUSH_SIZE ||
+            fdatasync(fd) != 0) {
+            worst_ns = -1;
+            break;
+        }
+        int64_t took_ns = now_ns() - begun_ns;
+        worst_ns = took_ns > worst_ns ? took_ns : worst_ns;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return worst_ns;
+}
+
+static void judge_flush(struct doctor *doctor, int64_t took_ns, const char *what)
+{
+    int64_t ttl_ns = doctor_value(doctor, NULL, "session_ttl_ns", ttl_default_ns);
+    enum finding_level level = took_ns > ttl_ns / 3    ? FINDING_ERROR
+                               : took_ns > ttl_ns / 10 ? FINDING_WARN
+                                                       : FINDING_OK;
+    char took[TEXT_DURATION_SIZE];
+    char bound[TEXT_DURATION_SIZE];
+    struct finding *finding = doctor_find(doctor, level, "flush", NULL, "%s %s", what,
+                                          text_duration(took, took_ns));
+
+    if (level != FINDING_OK) {
+        snprintf(finding->expected, sizeof finding->expected, "below %s, a tenth of session_ttl",
+                 text_duration(bound, ttl_ns / 10));
+        snprintf(finding->remedy, sizeof finding->remedy,
+                 "have state_dir on a faster disk or one that others use less, or raise "
+                 "session_ttl in the whole cell");
+    }
+}
+
+void doctor_look_at_disk(struct doctor *doctor)
+{
+    const struct fact *folder = doctor_fact(doctor, NULL, "state_dir");
+    int64_t pending_ns = doctor_value(doctor, NULL, "flush_pending_ns", -1);
+    int64_t ttl_ns = doctor_value(doctor, NULL, "session_ttl_ns", ttl_default_ns);
+    int64_t own_ns = folder == NULL || folder->text[0] == '\0' ? -1 : time_flushes(folder->text);
+
+    if (own_ns >= 0) {
+        judge_flush(doctor, own_ns, "the longest of five test flushes in state_dir took");
+    }
+    if (!doctor->told) {
+        return;
+    }
+    if (doctor_value(doctor, NULL, "flushes", 0) > 0) {
+        judge_flush(doctor, doctor_value(doctor, NULL, "flush_worst_ns", 0),
+                    "of the agent's own of the last minutes, the longest took");
+    } else if (own_ns < 0) {
+        doctor_find(doctor, FINDING_OK, "flush", NULL, "the agent made none since its start");
+    }
+    if (pending_ns > ttl_ns / 3) {
+        judge_flush(doctor, pending_ns, "one is under way, for");
+    }
+}

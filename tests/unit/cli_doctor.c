@@ -1,0 +1,176 @@
+/*
+ * `holdfast doctor`: what it makes of what an agent says. Each thing that can be wrong is, one at a
+ * time, in a cell that is well otherwise; then the level, the remedy and the exit status tell.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "cli_run.h"
+
+enum { FAKE_MAX = 256, LINE_MAX_SIZE = 256 };
+
+static char folder[] = "/tmp/holdfast-doctor-XXXXXX";
+static char path[64];
+
+static void setup(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/agent.sock", folder);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(chmod(path, 0600), 0);
+    close(fd);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    rmdir(folder);
+}
+
+static void run_doctor(const char *fake, const char *options, struct ran *ran)
+{
+    char line[LINE_MAX_SIZE];
+    char settings[FAKE_MAX];
+
+    snprintf(settings, sizeof settings, "uid=%u,state_dir_uid=%u,%s", (unsigned)getuid(),
+             (unsigned)getuid(), fake);
+    snprintf(line, sizeof line, "doctor -s %s %s", path, options);
+    run_command(settings, line, ran);
+}
+
+START_TEST(all_is_well)
+{
+    struct ran ran;
+
+    run_doctor("voters=uuu", "", &ran);
+    ck_assert_msg(ran.status == 0, "%s", ran.out);
+    ck_assert_ptr_null(strstr(ran.out, "warn "));
+    ck_assert_ptr_null(strstr(ran.out, "remedy"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "voters       3 of 3 answer"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "dev 86, b 85, c 85"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "b: its clock against this one: -20 to +30 ppm"));
+    run_doctor("voters=uuu", "--json", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_eq(strstr(ran.out, "{\"agent\":\"dev\",\"level\":\"ok\",\"findings\":[{"),
+                     ran.out);
+}
+END_TEST
+
+static const struct {
+    const char *fake;
+    int status;
+    const char *found; /* in a line of that level */
+} wrongs[] = {
+    {"voters=uud", 1, "voters       c: it cannot be reached"},
+    {"voters=udu", 1, "voters       b: connected, but it answers nothing"},
+    {"voters=udd", 2, "voters       1 of 3 answer"},
+    {"voters=uru", 2, "voters       b: it does not vote"},
+    {"voters=uru,b.rules_differ=1", 2, "config       b: it has other voters or times"},
+    {"voters=uuu,session=1", 2, "session      in jeopardy"},
+    {"voters=uuu,session=2", 2, "session      lost"},
+    {"voters=uuu,votes=0", 2, "store        this voter does not vote: its store is refused"},
+    {"voters=uuu,c.partitions=80", 1, "coordinators of 256 partitions"},
+    {"voters=uuu,c.round_trip_worst_ns=700000000", 1, "renewals     c: an acknowledgement took"},
+    {"voters=uuu,b.round_trip_worst_ns=2100000000,c.round_trip_worst_ns=2100000000", 2,
+     "renewals     a majority took longer"},
+    {"voters=uuu,b.clock_low_ppm=60000,b.clock_high_ppm=61000", 1,
+     "clocks       b: its clock runs "
+     "faster"},
+    {"voters=uuu,b.clock_low_ppm=-130000,b.clock_high_ppm=-120000", 2,
+     "clocks       b: its clock runs slower"},
+    {"voters=uuu,flush_worst_ns=700000000", 1, "flush        of the agent's own"},
+    {"voters=uuu,flush_worst_ns=2100000000", 2, "flush        of the agent's own"},
+    {"voters=uuu,flush_pending_ns=3000000000", 2, "flush        one is under way, for 3.0 s"},
+    {"voters=uuu,shm_free=1048576", 1, "memory       1 MiB are free"},
+    {"voters=uuu,clients=3500", 1, "clients      3500 of 4096"},
+    {"voters=uuu,clients=4000", 2, "clients      4000 of 4096"},
+    {"voters=uuu,descriptors_used=19500", 2, "descriptors  19500 of 20000"},
+    {"voters=uuu,descriptors_wanted=30000", 1, "descriptors  the agent may open 20000"},
+    {"voters=uuu,state_dir_mode=493", 1, "state_dir    /nowhere: owner"},
+    {"voters=uuu,state_dir_mode=511", 2, "state_dir    /nowhere: owner"},
+    {"voters=uuu,state_dir_free=104857600", 1, "state_dir    100 MiB are free"},
+    {"voters=uuu,state_dir_free=1048576", 2, "state_dir    1 MiB are free"},
+    {"voters=uuu,stall_age_ns=60000000000,stall_ns=3", 1, "stalls       the agent stood still"},
+    {"voters=uuu,agents_silent=1", 1, "agents       1 of 4 known"},
+    {"voters=uuu,listener_deaf=1", 2, "inbox        this agent's inbox takes no"},
+    {"voters=uuu,refused_age_ns=60000000000", 1, "inbox        refused 1 m 00 s ago: 10.0.0.9"},
+    {"voters=uuu,others_admitted=1", 2, "socket       "},
+    {"voters=uuu,facts=-15", 1, "agent        it does not tell how it stands"},
+};
+
+START_TEST(each_thing_that_is_wrong_is_found)
+{
+    static const char *const levels[] = {"ok", "warn", "error"};
+    char expected[LINE_MAX_SIZE];
+    struct ran ran;
+
+    run_doctor(wrongs[_i].fake, "", &ran);
+    ck_assert_msg(ran.status == wrongs[_i].status, "%s: exit %d\n%s", wrongs[_i].fake, ran.status,
+                  ran.out);
+    snprintf(expected, sizeof expected, "%-6s %s", levels[wrongs[_i].status], wrongs[_i].found);
+    ck_assert_msg(strstr(ran.out, expected) != NULL, "%s: %s", expected, ran.out);
+    ck_assert_ptr_nonnull(strstr(ran.out, "  expected"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "  remedy"));
+}
+END_TEST
+
+/* Without an agent it says so, how to get one, and looks at what needs none. */
+START_TEST(without_an_agent)
+{
+    struct ran ran;
+
+    run_command("connect=-9", "doctor -s /nowhere/agent.sock", &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_nonnull(strstr(ran.out, "error  agent        /nowhere/agent.sock: "));
+    ck_assert_ptr_nonnull(strstr(ran.out, "systemctl start holdfastd"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "ok     clock "));
+    ck_assert_ptr_nonnull(strstr(ran.out, " memory "));
+    run_command("connect=-10", "doctor -s /nowhere/agent.sock --json", &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_nonnull(strstr(ran.out, "{\"agent\":null,\"level\":\"error\""));
+    ck_assert_ptr_nonnull(strstr(ran.out, "`users` or `groups`"));
+}
+END_TEST
+
+START_TEST(a_socket_that_is_none)
+{
+    struct ran ran;
+    char line[LINE_MAX_SIZE];
+
+    snprintf(line, sizeof line, "doctor -s %s", folder);
+    run_command("voters=uuu", line, &ran);
+    ck_assert_int_eq(ran.status, 2);
+    ck_assert_ptr_nonnull(strstr(ran.out, "is no socket"));
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    run_doctor("voters=uuu", "", &ran);
+    ck_assert_int_eq(ran.status, 2);
+    ck_assert_ptr_nonnull(strstr(ran.out, "others than its owner may write to"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli_doctor");
+    TCase *tcase = tcase_create("cli_doctor");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, all_is_well);
+    tcase_add_loop_test(tcase, each_thing_that_is_wrong_is_found, 0,
+                        (int)(sizeof wrongs / sizeof wrongs[0]));
+    tcase_add_test(tcase, without_an_agent);
+    tcase_add_test(tcase, a_socket_that_is_none);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}

@@ -1,0 +1,122 @@
+/* Round trips and clock rates that are measured of others: true bounds, whatever the network did. */
+#include <check.h>
+#include <stdint.h>
+
+#include "../suite_main.h"
+#include "core/pace.h"
+
+#define MS INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+
+static struct pace pace;
+
+static void setup(void)
+{
+    pace = (struct pace){.incarnation = 0};
+}
+
+/* Renews each second for 100 s: delays come from a small generator; the clock there is ahead by
+ * 1000 s and runs faster by ppm. */
+static void play(int64_t ppm, int64_t delay_max_ms, int64_t seconds)
+{
+    uint32_t draw = 1;
+    for (int64_t i = 0; i < seconds; i++) {
+        int64_t sent_ns = 500 * SECOND + i * SECOND;
+        draw = draw * 1664525 + 1013904223;
+        int64_t there = (int64_t)(draw >> 16) * delay_max_ms * MS / 65536;
+        draw = draw * 1664525 + 1013904223;
+        int64_t back = (int64_t)(draw >> 16) * delay_max_ms * MS / 65536;
+        int64_t at_ns = sent_ns + there;
+        struct pace_reading reading = {
+            .sent_ns = sent_ns,
+            .received_ns = at_ns + back,
+            .there_ns = 1000 * SECOND + at_ns + at_ns / 1000000 * ppm,
+        };
+        pace_heard(&pace, 7, &reading);
+    }
+}
+
+static const int64_t rates_ppm[] = {0, 40, -40, 100000, -100000, 2000000};
+
+START_TEST(the_rate_lies_between_the_bounds)
+{
+    play(rates_ppm[_i], 20, 100);
+    ck_assert(pace.measured);
+    ck_assert_int_le(pace.low_ppm, rates_ppm[_i] + 1);
+    ck_assert_int_ge(pace.high_ppm, rates_ppm[_i] - 1);
+    /* Two round trips of at most 40 ms in at least 30 s. */
+    ck_assert_int_le(pace.high_ppm - pace.low_ppm, 3 * 2700);
+    ck_assert_int_le(recent_worst_ns(&pace.round_trip), 40 * MS);
+    ck_assert_int_ge(recent_worst_ns(&pace.round_trip), 20 * MS);
+}
+END_TEST
+
+START_TEST(what_makes_no_sense_is_left_out)
+{
+    ck_assert_int_eq(recent_worst_ns(&pace.round_trip), -1);
+    struct pace_reading bad[] = {
+        {.sent_ns = 5, .received_ns = 4, .there_ns = 1},
+        {.sent_ns = 5, .received_ns = 6, .there_ns = -1},
+        {.sent_ns = 5, .received_ns = 6, .there_ns = INT64_MAX},
+    };
+    for (unsigned i = 0; i < 3; i++) {
+        pace_heard(&pace, 7, &bad[i]);
+    }
+    ck_assert_int_eq(recent_worst_ns(&pace.round_trip), -1);
+    play(0, 20, 5);
+    int64_t low_ppm = pace.low_ppm;
+    struct pace_reading back = {
+        .sent_ns = 600 * SECOND, .received_ns = 600 * SECOND + MS, .there_ns = SECOND};
+    pace_heard(&pace, 7, &back); /* its clock went back: no rate follows */
+    ck_assert_int_eq(pace.low_ppm, low_ppm);
+}
+END_TEST
+
+START_TEST(another_process_is_measured_anew)
+{
+    play(100000, 20, 50);
+    struct pace_reading fresh = {
+        .sent_ns = 700 * SECOND, .received_ns = 700 * SECOND + MS, .there_ns = 3 * SECOND};
+    pace_heard(&pace, 8, &fresh);
+    ck_assert(!pace.measured);
+    fresh.sent_ns += 10 * SECOND;
+    fresh.received_ns += 10 * SECOND;
+    fresh.there_ns += 10 * SECOND;
+    pace_heard(&pace, 8, &fresh);
+    ck_assert(pace.measured);
+    ck_assert_int_le(pace.low_ppm, 0);
+    ck_assert_int_ge(pace.high_ppm, 0);
+}
+END_TEST
+
+START_TEST(a_bad_minute_is_forgotten)
+{
+    play(0, 20, 10);
+    struct pace_reading slow = {
+        .sent_ns = 520 * SECOND, .received_ns = 524 * SECOND, .there_ns = 1522 * SECOND};
+    pace_heard(&pace, 7, &slow);
+    ck_assert_int_eq(recent_worst_ns(&pace.round_trip), 4 * SECOND);
+    for (int64_t i = 0; i < 130; i++) {
+        int64_t at_ns = (525 + i) * SECOND;
+        struct pace_reading reading = {
+            .sent_ns = at_ns, .received_ns = at_ns + MS, .there_ns = at_ns + 1000 * SECOND};
+        pace_heard(&pace, 7, &reading);
+    }
+    ck_assert_int_eq(recent_worst_ns(&pace.round_trip), MS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pace");
+    TCase *tcase = tcase_create("pace");
+
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_loop_test(tcase, the_rate_lies_between_the_bounds, 0,
+                        (int)(sizeof(rates_ppm) / sizeof(rates_ppm[0])));
+    tcase_add_test(tcase, what_makes_no_sense_is_left_out);
+    tcase_add_test(tcase, another_process_is_measured_anew);
+    tcase_add_test(tcase, a_bad_minute_is_forgotten);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
