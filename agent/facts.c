@@ -217,6 +217,18 @@ static void tell_gossip(const struct agent *agent, struct hfi_told_builder *told
     tell_number(told, "agents_silent", silent);
 }
 
+static void tell_peers(const struct agent *agent, struct hfi_told_builder *told)
+{
+    if (agent->peers == NULL) {
+        return;
+    }
+    struct peers_view view = peers_view(agent);
+    tell_number(told, "listener_deaf", view.deaf);
+    if (view.refused_ns != 0) {
+        tell(told, NULL, "refused_age_ns", age_ns(view.refused_ns), view.refused_text);
+    }
+}
+
 size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer)
 {
     struct hfi_told_builder told;
@@ -234,6 +246,6 @@ size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer)
         tell(&told, &agent->host_config.voters[i], "partitions", partitions[i], NULL);
     }
     tell_gossip(agent, &told);
-    peers_tell(agent, &told);
+    tell_peers(agent, &told);
     return hfi_told_finish(&told);
 }

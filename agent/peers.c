@@ -443,23 +443,12 @@ bool peers_connected(const struct agent *agent, const struct message_agent *name
     return peer != NULL && transport_is_up(peers->transport, peer->link);
 }
 
-void peers_tell(struct agent *agent, struct hfi_told_builder *told)
+struct peers_view peers_view(const struct agent *agent)
 {
-    static const char deaf[] = "listener_deaf";
-    static const char refused[] = "refused_age_ns";
     const struct peers *peers = agent->peers;
-    if (peers == NULL) {
-        return;
-    }
-    struct hfi_fact_frame fact = {.key = {deaf, sizeof(deaf) - 1},
-                                  .value = transport_is_deaf(peers->transport)};
-    (void)!hfi_told_add(told, &fact);
-    if (peers->refused_ns != 0) {
-        fact.key = (struct hfi_text){refused, sizeof(refused) - 1};
-        fact.value = clock_boottime_ns() - peers->refused_ns;
-        fact.text = (struct hfi_text){peers->refused_text, (uint32_t)strlen(peers->refused_text)};
-        (void)!hfi_told_add(told, &fact);
-    }
+    return (struct peers_view){.deaf = transport_is_deaf(peers->transport),
+                               .refused_ns = peers->refused_ns,
+                               .refused_text = peers->refused_text};
 }
 
 static void log_counts(const struct agent *agent, const char *event, const uint64_t *counts)

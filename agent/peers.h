@@ -22,7 +22,6 @@
 #include "proto/message.h"
 
 struct agent;
-struct hfi_told_builder;
 struct peers;
 
 /* Whether the files that [tls] names can be used, if it names any. Else error says which cannot. */
@@ -49,8 +48,13 @@ void peers_look(struct agent *agent);
 
 /* For people: whether the connection to that agent is there. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
-/* The facts of the transport (facts.c): who was refused last, whether the inbox hears. */
-void peers_tell(struct agent *agent, struct hfi_told_builder *told);
+struct peers_view {
+    bool deaf;          /* the inbox takes no connections */
+    int64_t refused_ns; /* when somebody was refused last; 0: never */
+    const char *refused_text;
+};
+/* For people: how the links stand. Only if there are peers. */
+struct peers_view peers_view(const struct agent *agent);
 
 /* For people: what went to other agents and came from them since the start, by kind. */
 void peers_log_traffic(struct agent *agent);

@@ -1,7 +1,7 @@
 /*
- * `holdfast doctor`: what is looked at, and what was found. The files: doctor.c (the command, how it
- * is told), doctor_host.c (this host, also without an agent), doctor_agent.c (what the agent says of
- * itself and its host), doctor_cell.c (what it says of the cell).
+ * `holdfast doctor`: what is looked at, and what was found. The files: doctor.c (the command, how
+ * it is told), doctor_host.c (this host, also without an agent), doctor_agent.c (what the agent
+ * says of itself and its host), doctor_cell.c (what it says of the cell).
  *
  * A finding is one thing that was looked at: how it is, and, if that is not well, how it should be
  * and what to do. Each check adds one finding at least, so that one sees what was looked at.

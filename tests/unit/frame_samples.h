@@ -1,6 +1,6 @@
 /*
  * Valid frames of every kind, for the tests of the frames and as seeds of the fuzzers: each kind
- * once with small distinct values, once with every field at its upper limit; pages of LISTED; a TOLD.
+ * once with small distinct values, once with every field at its upper limit; LISTED and TOLD.
  */
 #ifndef TESTS_FRAME_SAMPLES_H
 #define TESTS_FRAME_SAMPLES_H
@@ -16,7 +16,8 @@ struct hfi_text sample_text(const char *string);
 void sample_small(size_t index, struct hfi_frame *out);
 void sample_large(size_t index, struct hfi_frame *out);
 
-/* A page of LISTED: empty, one bare lock, full; a TOLD with three facts. Its size; buffer has HFI_FRAME_MAX bytes. */
+/* A page of LISTED: empty, one bare lock, full; a TOLD of three facts. Its size; buffer has
+ * HFI_FRAME_MAX bytes. */
 size_t sample_page(size_t index, unsigned char *buffer);
 
 /* Any of them, encoded: index < SAMPLE_COUNT. */

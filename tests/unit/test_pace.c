@@ -1,4 +1,4 @@
-/* Round trips and clock rates that are measured of others: true bounds, whatever the network did. */
+/* Round trips and clock rates, as measured of others: true bounds, whatever the network did. */
 #include <check.h>
 #include <stdint.h>
 

@@ -256,8 +256,8 @@ struct hfi_listed_cursor {
 /*
  * Decodes size bytes at packet. 0, or -1 with *error filled in; then out->kind and out->request are
  * what could be read of them, else 0, so that a DONE can name the request. For LISTED and TOLD
- * *cursor (may be NULL otherwise) is set to the first lock or fact; the whole frame has been checked
- * then.
+ * *cursor (may be NULL otherwise) is set to the first lock or fact; the whole frame has been
+ * checked then.
  *
  * A HELLO or WELCOME of another protocol version is decoded up to its version and no further: look
  * at that first. Everything behind it is then zero.

@@ -1,5 +1,6 @@
 /*
- * How fast another agent answers, and how fast its clock runs: for people, nothing is decided by it.
+ * How fast another agent answers, and how fast its clock runs: for people; nothing is decided by
+ * it.
  *
  * Each acknowledgement of a renewal brings a reading of the voter's clock, taken at some instant
  * between the sending of the renewal and the arrival of the acknowledgement. Two of them bound the
