@@ -72,7 +72,7 @@ bool driver_is_alone(const struct driver *driver, const struct driver_batch *bat
 
 struct driver_operations {
     /* Carries out a HOST_REPLY (bytes: its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG or TELL.
-     * May call driver_post(), nothing else. After a FORGET no event may bear that client's number. */
+     * May call driver_post(), nothing else. After a FORGET no event bears that client's number. */
     void (*act)(void *arg, const struct host_action *action, const unsigned char *bytes);
     /* Sends to another agent, by name. May be lost; the header fields are filled in. */
     void (*send)(void *arg, const struct message_agent *to, const struct message *message);

@@ -1,6 +1,7 @@
 /*
  * The frames between a client and its agent: one table of fields for each kind, and decoding and
- * encoding by these tables. SCHEMA.md says the same in words; LISTED is in listed.c, TOLD in told.c.
+ * encoding by these tables. SCHEMA.md says the same in words; LISTED is in listed.c, TOLD in
+ * told.c.
  *
  * HELLO and WELCOME begin with the protocol version. If it is not ours nothing behind it is looked
  * at, so that a peer of another version can be told so, whatever its frames look like.
