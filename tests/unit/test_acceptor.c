@@ -9,7 +9,8 @@
 /* What the acceptor of node 0 did with one message of voter 1. */
 struct did {
     uint32_t promises, registers, sends;
-    bool in_order; /* everything persisted stands before everything sent */
+    bool in_order;   /* everything persisted stands before everything sent */
+    bool impossible; /* it said so */
     struct message answer;
 };
 
@@ -31,6 +32,8 @@ static struct did tell(struct cell *cell, const struct message *message)
     quorum_step(node->quorum, &event, &node->actions);
     for (uint32_t i = 0; i < node->actions.count; i++) {
         const struct action *action = &node->actions.items[i];
+        did.impossible |= action->kind == ACTION_LOG &&
+                          strcmp(action->as.log.event, "message_impossible") == 0;
         did.promises += action->kind == ACTION_PERSIST_PROMISE;
         did.registers += action->kind == ACTION_PERSIST_REGISTER;
         if (action->kind == ACTION_SEND) {
@@ -175,6 +178,14 @@ END_TEST
 START_TEST(keeps_every_field)
 {
     struct cell *cell = start();
+    struct cell_disk *disk = &cell->nodes[0].disk; /* numbers this high are believed */
+    cell_kill(cell, 0);
+    disk->round = UINT32_MAX - 1;
+    message_agent_set(&disk->marks[0].agent, "some-observer", 13);
+    disk->marks[0].epoch = MESSAGE_EPOCH_LIMIT - 2;
+    disk->mark_count = 1;
+    cell_start(cell, 0);
+    cell_run(cell, CELL_MS);
     struct message message = accept_message(cell, UINT32_MAX, MESSAGE_SEQUENCE_LIMIT - 1, "a",
                                             MESSAGE_TOKEN_LIMIT - MESSAGE_TOKEN_RANGE);
     struct message_value *value = &message.as.accept.value;
@@ -225,6 +236,115 @@ START_TEST(strangers_and_rubbish)
     message = accept_message(cell, 100, 1, "a", 1);
     message.as.accept.order.sequence = MESSAGE_SEQUENCE_LIMIT;
     ck_assert_uint_eq(tell(cell, &message).registers, 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* ---- Numbers that nothing could follow ---- */
+
+enum { ROUNDS_FREE = 1 << 24, EPOCHS_FREE = 1 << 20, GENERATIONS_FREE = 1 << 16 };
+
+static bool is_told(struct did did)
+{
+    return did.promises == 0 && did.registers == 0 && did.sends == 0 && did.impossible;
+}
+
+/* A ballot above which there are none would stop the cell for good, once it is promised. */
+START_TEST(an_impossible_ballot_is_not_promised)
+{
+    struct cell *cell = start();
+    ck_assert(is_told(prepare(cell, UINT32_MAX, NULL)));
+    ck_assert_uint_eq(read_name(cell, UINT32_MAX, "a").sends, 0);
+    ck_assert_uint_eq(accept_token(cell, ROUNDS_FREE + 1000000, 1, "a", 1).sends, 0);
+    struct message message = accept_message(cell, 100, 1, "a", 1);
+    message.as.accept.value.version = (struct message_order){ballot(UINT32_MAX), 1};
+    ck_assert_uint_eq(tell(cell, &message).sends, 0);
+    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest that may be */
+    /* Jump after jump: they are measured by what was known at the start. */
+    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
+    cell->now_ns += 3600 * 1000 * CELL_MS; /* but for what may have happened since */
+    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A refusal in the name of a ballot that cannot be: it is not outdone. */
+START_TEST(an_impossible_refusal_is_not_outdone)
+{
+    struct cell *cell = cell_create(3, 7);
+    cell_start_all(cell);
+    cell_run_ready(cell);
+    struct message message;
+    cell_header(cell, 1, MESSAGE_PROMISE, &message);
+    message.as.promise.ballot = 1 << 16 | 1;
+    message.as.promise.higher = ballot(UINT32_MAX);
+    memset(&message.as.promise.refused, 0xff, sizeof(message.as.promise.refused));
+    cell_send(cell, 1, 0, &message);
+    cell_header(cell, 1, MESSAGE_ACCEPTED, &message);
+    message.as.accepted.order = (struct message_order){1 << 16 | 1, 1};
+    message.as.accepted.higher = ballot(UINT32_MAX);
+    message_name_set(&message.as.accepted.name, "a", 1);
+    cell_send(cell, 1, 0, &message);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, 2); /* whose partitions are prepared anew by the others */
+    cell_run_ready(cell);
+    ck_assert_uint_lt(cell->nodes[0].disk.round, 1000);
+    ck_assert_uint_lt(cell->nodes[1].disk.round, 1000);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* An epoch that is marked to the end would keep its agent out of the cell for good. */
+START_TEST(an_impossible_epoch_is_not_marked)
+{
+    struct cell *cell = start();
+    struct message message;
+    cell->now_ns += 10 * CELL_TTL_NS; /* everything has lapsed */
+    cell_header(cell, 1, MESSAGE_MARK, &message);
+    message_agent_set(&message.as.session.agent, "host-z", 6);
+    message.as.session.epoch = MESSAGE_EPOCH_LIMIT - 1;
+    ck_assert(is_told(tell(cell, &message)));
+    message.as.session.epoch = EPOCHS_FREE;
+    struct did did = tell(cell, &message);
+    ck_assert(did.sends == 1 && did.answer.as.session_answer.yes);
+    message.as.session.epoch = EPOCHS_FREE + 1000000;
+    ck_assert_uint_eq(tell(cell, &message).sends, 0);
+    cell_header(cell, 1, MESSAGE_RENEW, &message);
+    message.as.renew.agent = message.from;
+    message.as.renew.epoch = MESSAGE_EPOCH_LIMIT - 1;
+    ck_assert_uint_eq(tell(cell, &message).sends, 0);
+    message = accept_message(cell, 100, 1, "a", 1);
+    message.as.accept.value.mode = MESSAGE_MODE_EXCLUSIVE;
+    message.as.accept.value.owner = message.from;
+    message.as.accept.value.epoch = MESSAGE_EPOCH_LIMIT - 1;
+    message.as.accept.value.token_last = 1;
+    message.as.accept.value.version = message.as.accept.order;
+    ck_assert(message_valid(&message));
+    ck_assert_uint_eq(tell(cell, &message).sends, 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A line of the record of stores that no store could follow would keep a voter out for good. */
+START_TEST(an_impossible_generation_is_not_learned)
+{
+    struct cell *cell = start();
+    struct message message;
+    cell_header(cell, 1, MESSAGE_HELLO, &message);
+    struct message_hello *hello = &message.as.hello;
+    hello->standing = MESSAGE_STANDING_VOTING;
+    hello->bootstrapped = true;
+    hello->rules.voter_count = 3;
+    memcpy(hello->rules.voters, cell->config.voters, sizeof(hello->rules.voters));
+    for (uint32_t i = 0; i < 3; i++) {
+        hello->members[i] = (struct message_member){
+            .store_id = {7 + i, 7}, .generation = i == 2 ? MESSAGE_GENERATION_LIMIT - 1 : 1};
+    }
+    ck_assert(message_valid(&message));
+    ck_assert(is_told(tell(cell, &message)));
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_lt(cell->nodes[0].disk.members[i].generation, GENERATIONS_FREE);
+    }
     cell_destroy(cell);
 }
 END_TEST
@@ -311,6 +431,10 @@ int main(void)
     tcase_add_test(tests, keeps_every_field);
     tcase_add_test(tests, full_is_an_answer);
     tcase_add_test(tests, strangers_and_rubbish);
+    tcase_add_test(tests, an_impossible_ballot_is_not_promised);
+    tcase_add_test(tests, an_impossible_refusal_is_not_outdone);
+    tcase_add_test(tests, an_impossible_epoch_is_not_marked);
+    tcase_add_test(tests, an_impossible_generation_is_not_learned);
     tcase_add_test(tests, random_bytes);
     tcase_set_timeout(tests, 60);
     return suite_main("acceptor", tests);

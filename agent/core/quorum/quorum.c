@@ -359,6 +359,7 @@ static void start(struct quorum *quorum)
         uint32_t round = (uint32_t)(quorum->partitions[p].promised >> 16);
         quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
     }
+    bounds_start(quorum);
     checkpoint_start(quorum);
     members_start(quorum);
     beat_start(quorum);
@@ -368,7 +369,7 @@ static void start(struct quorum *quorum)
 
 static void receive(struct quorum *quorum, const struct message *message)
 {
-    if (!message_valid(message)) {
+    if (!message_valid(message) || !bounds_allow(quorum, message)) {
         return;
     }
     members_learn(quorum, message);

@@ -217,6 +217,7 @@ static void finish(struct quorum *quorum)
     }
     quorum_emit(quorum, ACTION_PERSIST_REJOINED);
     rejoin->phase = REJOIN_NONE;
+    bounds_rounds(quorum);
     members_vote(quorum);
 }
 

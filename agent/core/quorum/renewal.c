@@ -11,6 +11,8 @@
 
 #include "proto/check.h"
 
+enum { EPOCHS_FREE = 1 << 20 }; /* so far ahead a voter may know this agent's epoch to be */
+
 static uint32_t majority(const struct renewal *renewal)
 {
     return renewal->config.voter_count / 2 + 1;
@@ -190,6 +192,9 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
                                       .received_ns = now_ns,
                                       .there_ns = ack->echo.issued_ns});
     if (renewal->asking) {
+        if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
+            return; /* after it there would soon be none: see bounds.c */
+        }
         voter->echo = ack->echo; /* so that what follows extends */
         epoch_told(renewal, index, ack->dead_epoch, now_ns, actions);
         return;

@@ -12,6 +12,7 @@
  *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
  *   rejoin.c       a voter that starts over
  *   checkpoint.c   deletion of idle registers
+ *   bounds.c       numbers in messages that nothing could follow
  *   log.c          lines for people
  *   quorum.c       memory, loading, events
  */
@@ -107,6 +108,7 @@ struct agent_record {
     bool twice_told;         /* another store renews it too: that was said */
     uint32_t marked;         /* epochs up to this one are dead, durably; 0: none */
     uint32_t granted;        /* the highest that any value stored here was granted to */
+    uint32_t epoch_before;   /* the highest known at this voter's start; see bounds.c */
     int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
     int64_t heard_older_ns;  /* of any epoch before */
     int64_t echo_counted_ns; /* stamp of the echo counted last */
@@ -352,6 +354,14 @@ struct checkpoints {
     int64_t again_ns[MESSAGE_PARTITIONS];
 };
 
+/* What was known when this voter started, or began to vote: see bounds.c. */
+struct bounds {
+    uint32_t round;
+    uint32_t generations[MESSAGE_VOTERS_MAX];
+    int64_t since_ns;
+    int64_t told_ns; /* when somebody was told last; INT64_MIN: never */
+};
+
 struct quorum {
     struct quorum_config config;
     struct names *names;
@@ -397,6 +407,7 @@ struct quorum {
     int64_t begin_ns;     /* prepares nothing before: it does not know yet what others claim */
     int64_t beat_last_ns; /* when the last was sent */
 
+    struct bounds bounds;
     uint32_t round;       /* the highest used, durable */
     uint32_t heard_round; /* the highest of anybody */
     uint64_t sequence;
@@ -643,6 +654,14 @@ void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what
 /* Whether that voter has done its part of the present phase. */
 bool rejoin_has(const struct quorum *quorum, uint32_t voter);
 int64_t rejoin_tick(struct quorum *quorum);
+
+/* bounds.c */
+/* Everything is loaded. */
+void bounds_start(struct quorum *quorum);
+/* The rounds known now are what others are measured by. */
+void bounds_rounds(struct quorum *quorum);
+/* Whether a (valid) message names nothing that no healthy cell gets to; else it is told. */
+bool bounds_allow(struct quorum *quorum, const struct message *message);
 
 /* log.c */
 /* A line for people; event is static.

@@ -1,0 +1,214 @@
+/*
+ * What a message may name: numbers that only rise, and that are kept, must not be driven to their
+ * end by one message. A ballot, an epoch or a generation that nothing could follow would stop the
+ * cell, a host or a voter for good; whoever may speak for a voter could say one by mistake or will.
+ *
+ * So each may be at most so far above what this voter knew when it started: far more than a
+ * healthy cell gets through between two restarts of a voter, plus so much for each second since.
+ * Each is used up only after hundreds of such jumps, each with a restart in between. What is beyond
+ * is not read, and told. Nothing is unsafe by that: a message may always be lost.
+ *
+ * A voter that starts over knows nothing, and is told rounds by the others: half of all there are,
+ * until it votes.
+ */
+#include "proto/check.h"
+#include "state.h"
+
+enum {
+    ROUNDS_FREE = 1 << 24, /* of 2^32 */
+    ROUNDS_A_SECOND = 64,
+    EPOCHS_FREE = 1 << 20,      /* of 2^24; and one for each second */
+    GENERATIONS_FREE = 1 << 16, /* of 2^31: how often an operator had a store start over */
+    TELL_MS = 60000,
+};
+
+static uint32_t round_of(uint64_t ballot)
+{
+    return (uint32_t)(ballot >> 16);
+}
+
+void bounds_rounds(struct quorum *quorum)
+{
+    struct bounds *bounds = &quorum->bounds;
+    bounds->round = quorum->round;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint32_t promised = round_of(quorum->partitions[p].promised);
+        bounds->round = promised > bounds->round ? promised : bounds->round;
+    }
+    bounds->since_ns = quorum->now_ns;
+}
+
+void bounds_start(struct quorum *quorum)
+{
+    quorum->bounds.told_ns = INT64_MIN;
+    bounds_rounds(quorum);
+    for (uint32_t i = 0; i < quorum->agent_count; i++) {
+        struct agent_record *agent = &quorum->agents[i];
+        agent->epoch_before = agent->marked > agent->granted ? agent->marked : agent->granted;
+    }
+    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+        quorum->bounds.generations[i] = quorum->members.of[i].line.generation;
+    }
+}
+
+static uint64_t seconds(const struct quorum *quorum)
+{
+    return (uint64_t)(quorum->now_ns - quorum->bounds.since_ns) / (1000 * (uint64_t)MS_NS);
+}
+
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The highest ballot that the message names, to be kept or to be outdone. */
+static uint64_t ballot_of(const struct message *message)
+{
+    const struct message_read_value *read = &message->as.value;
+    const struct message_pulled *pulled = &message->as.pulled;
+    switch ((int)message->kind) {
+    case MESSAGE_PREPARE:
+        return message->as.prepare.ballot;
+    case MESSAGE_PROMISE:
+        return message->as.promise.higher;
+    case MESSAGE_READ:
+        return message->as.read.ballot;
+    case MESSAGE_VALUE:
+        return higher(higher(read->higher, read->checkpoint.order.ballot),
+                      read->known ? higher(read->accepted.ballot, read->value.version.ballot) : 0);
+    case MESSAGE_ACCEPT:
+        return higher(message->as.accept.order.ballot, message->as.accept.value.version.ballot);
+    case MESSAGE_ACCEPTED:
+        return message->as.accepted.higher;
+    case MESSAGE_CHECKPOINT:
+        return higher(message->as.checkpoint.ballot,
+                      message->as.checkpoint.checkpoint.order.ballot);
+    case MESSAGE_CHECKPOINTED:
+        return message->as.checkpointed.higher;
+    case MESSAGE_PULLED:
+        return higher(pulled->checkpoint.order.ballot,
+                      pulled->kind == MESSAGE_PULLED_REGISTER
+                          ? higher(pulled->accepted.ballot, pulled->value.version.ballot)
+                          : 0);
+    default:
+        return 0;
+    }
+}
+
+static bool round_possible(const struct quorum *quorum, uint32_t round)
+{
+    if (quorum_standing(quorum) == MESSAGE_STANDING_REJOINING) {
+        return round <= UINT32_MAX / 2 || round <= quorum->bounds.round;
+    }
+    uint64_t free = ROUNDS_FREE + ROUNDS_A_SECOND * seconds(quorum);
+    return round <= quorum->bounds.round + free;
+}
+
+static bool epoch_possible(const struct quorum *quorum, const struct message_agent *name,
+                           uint32_t epoch)
+{
+    uint32_t index = 0;
+    uint64_t before = 0;
+    if (quorum_find_agent(quorum, name, &index)) {
+        before = quorum->agents[index].epoch_before;
+    }
+    return epoch <= before + EPOCHS_FREE + seconds(quorum);
+}
+
+/* The highest epoch that makes no sense; 0: none. */
+static uint32_t wrong_in_value(const struct quorum *quorum, const struct message_value *value)
+{
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
+        return epoch_possible(quorum, &value->owner, value->epoch) ? 0 : value->epoch;
+    }
+    uint32_t count = value->mode == MESSAGE_MODE_SHARED ? value->share_count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct message_share *share = &value->shares[i];
+        if (!epoch_possible(quorum, &share->agent, share->epoch)) {
+            return share->epoch;
+        }
+    }
+    return 0;
+}
+
+static uint32_t wrong_session(const struct quorum *quorum, const struct message_agent *agent,
+                              uint32_t epoch)
+{
+    return epoch_possible(quorum, agent, epoch) ? 0 : epoch;
+}
+
+static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *message)
+{
+    const struct message_pulled *pulled = &message->as.pulled;
+    switch ((int)message->kind) {
+    case MESSAGE_RENEW:
+        return wrong_session(quorum, &message->as.renew.agent, message->as.renew.epoch);
+    case MESSAGE_POLL:
+    case MESSAGE_MARK:
+        return wrong_session(quorum, &message->as.session.agent, message->as.session.epoch);
+    case MESSAGE_ACQUIRE:
+        return wrong_session(quorum, &message->as.acquire.agent, message->as.acquire.epoch);
+    case MESSAGE_ACCEPT:
+        return wrong_in_value(quorum, &message->as.accept.value);
+    case MESSAGE_VALUE:
+        return message->as.value.known ? wrong_in_value(quorum, &message->as.value.value) : 0;
+    case MESSAGE_PULLED:
+        if (pulled->kind == MESSAGE_PULLED_MARK) {
+            return wrong_session(quorum, &pulled->mark.agent, pulled->mark.epoch);
+        }
+        return pulled->kind == MESSAGE_PULLED_REGISTER ? wrong_in_value(quorum, &pulled->value) : 0;
+    default:
+        return 0;
+    }
+}
+
+static uint32_t wrong_generation(const struct quorum *quorum, const struct message *message)
+{
+    const struct message_hello *hello = &message->as.hello;
+    if (message->kind != MESSAGE_HELLO) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
+        uint32_t voter = 0;
+        if (quorum_find_agent(quorum, &hello->rules.voters[i], &voter) &&
+            voter < quorum->config.voter_count &&
+            hello->members[i].generation > quorum->bounds.generations[voter] + GENERATIONS_FREE) {
+            return hello->members[i].generation;
+        }
+    }
+    return hello->seen.generation >
+                   quorum->bounds.generations[quorum->config.self] + GENERATIONS_FREE
+               ? hello->seen.generation
+               : 0;
+}
+
+static void tell(struct quorum *quorum, const struct message *message, const char *what,
+                 uint32_t number)
+{
+    struct bounds *bounds = &quorum->bounds;
+    if (bounds->told_ns != INT64_MIN && quorum->now_ns - bounds->told_ns < TELL_MS * MS_NS) {
+        return;
+    }
+    bounds->told_ns = quorum->now_ns;
+    struct action_log *log = quorum_log(quorum, "message_impossible", &message->from, number);
+    log_add(log, "what says to be this agent names ");
+    log_add(log, what);
+    log_add(log, " that no cell gets to: not read");
+}
+
+bool bounds_allow(struct quorum *quorum, const struct message *message)
+{
+    uint32_t round = round_of(ballot_of(message));
+    uint32_t epoch = wrong_epoch(quorum, message);
+    uint32_t generation = wrong_generation(quorum, message);
+    if (!round_possible(quorum, round)) {
+        tell(quorum, message, "a ballot", round);
+    } else if (epoch != 0) {
+        tell(quorum, message, "an epoch", epoch);
+    } else if (generation != 0) {
+        tell(quorum, message, "a generation of a store", generation);
+    } else {
+        return true;
+    }
+    return false;
+}
