@@ -159,6 +159,23 @@ void agent_store_identity(const struct agent *agent, struct store_identity *iden
     message_agent_set(&identity->agent, agent->config.agent, strlen(agent->config.agent));
 }
 
+/* The deadline's page is named as a region is; no namespace's name has capitals. */
+static int open_lease_page(struct agent *agent)
+{
+    struct hfi_region_identity identity = {.namespace_name = "LEASE"};
+    char name[REGION_NAME_MAX];
+    memcpy(identity.store_id, agent->meta.store_id, sizeof(identity.store_id));
+    snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
+    snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
+    region_file_name(&identity, name);
+    if (!lease_file_share(&agent->lease_file, name, &agent->left)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,
+                    strerror(errno));
+    }
+    return AGENT_EXIT_OK;
+}
+
 static int open_store(struct agent *agent)
 {
     char path[PATH_MAX + 32];
@@ -824,6 +841,9 @@ int agent_prepare(struct agent *agent)
     }
     if (code == AGENT_EXIT_OK) {
         code = peers_open(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
+        code = open_lease_page(agent);
     }
     if (code == AGENT_EXIT_OK) {
         code = make_session(agent);

@@ -20,6 +20,15 @@ macro(hf_need prefix)
 endmacro()
 
 hf_need(MSGPACK msgpack-c msgpack) # Debian 13 calls it msgpack-c, Debian 12 msgpack
+# Debian 13's file names its include folder relative to nothing: the compiler finds /usr/include itself.
+if(MSGPACK_FOUND)
+    get_target_property(hf_msgpack_includes PkgConfig::MSGPACK INTERFACE_INCLUDE_DIRECTORIES)
+    if(hf_msgpack_includes)
+        list(FILTER hf_msgpack_includes INCLUDE REGEX "^/")
+        set_target_properties(PkgConfig::MSGPACK
+            PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${hf_msgpack_includes}")
+    endif()
+endif()
 hf_need(UV libuv)
 hf_need(INIH inih)
 hf_need(SQLITE sqlite3)

@@ -19,56 +19,111 @@ struct lease_file_content {
     _Atomic int64_t deadline_ns; /* 0: the rest does not count */
 };
 
-bool lease_file_open(struct lease_file *file, int directory, struct lease_record *found)
+/* Maps the record in fd, which is taken; blank if it never was one. NULL: errno. */
+static struct lease_file_content *map_record(int fd)
 {
     struct stat status;
     const size_t size = sizeof(struct lease_file_content);
-    void *memory = MAP_FAILED;
+    struct lease_file_content *content = MAP_FAILED;
+    /* Room is reserved now: a full disk must not show when the mapping is written. */
+    int error = posix_fallocate(fd, 0, (off_t)size);
+    if (error == 0 && fstat(fd, &status) != 0) {
+        error = errno;
+    }
+    if (error == 0 && (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
+                       (status.st_mode & 07777) != 0600)) {
+        error = EPERM;
+    }
+    if (error == 0) {
+        content = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        error = errno;
+    }
+    close(fd);
+    if (content == MAP_FAILED) {
+        errno = error;
+        return NULL;
+    }
+    if (content->magic != LEASE_MAGIC) {
+        memset(content, 0, size);
+        content->magic = LEASE_MAGIC;
+    }
+    return content;
+}
+
+static void read_record(struct lease_file_content *content, struct lease_record *found)
+{
+    memcpy(found->boot_id, content->boot_id, sizeof(found->boot_id));
+    found->deadline_ns = atomic_load(&content->deadline_ns);
+    found->epoch = found->deadline_ns > 0 ? atomic_load(&content->epoch) : 0;
+}
+
+static bool same_session(const struct lease_record *a, const struct lease_record *b)
+{
+    return a->epoch == b->epoch && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
+}
+
+bool lease_file_open(struct lease_file *file, int directory, struct lease_record *found)
+{
+    *file = (struct lease_file){.disk = NULL};
     *found = (struct lease_record){.epoch = 0};
     int fd = openat(directory, "lease", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
+    file->disk = fd < 0 ? NULL : map_record(fd);
+    if (file->disk == NULL) {
         return false;
     }
-    /* Blocks are reserved now: a full disk must not show when the mapping is written. */
-    int error = posix_fallocate(fd, 0, (off_t)size);
-    if (error == 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    }
-    error = error != 0 ? error : errno;
-    close(fd);
-    if (memory == MAP_FAILED) {
-        errno = error;
-        return false;
-    }
-    file->content = memory;
-    if (file->content->magic != LEASE_MAGIC) {
-        memset(memory, 0, size);
-        file->content->magic = LEASE_MAGIC;
-    }
-    memcpy(found->boot_id, file->content->boot_id, sizeof(found->boot_id));
-    found->deadline_ns = atomic_load(&file->content->deadline_ns);
-    found->epoch = found->deadline_ns > 0 ? atomic_load(&file->content->epoch) : 0;
+    read_record(file->disk, found);
     return true;
+}
+
+bool lease_file_share(struct lease_file *file, const char *shm_name, struct lease_record *found)
+{
+    struct lease_record shared;
+    int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    file->shared = fd < 0 ? NULL : map_record(fd);
+    if (file->shared == NULL) {
+        return false;
+    }
+    read_record(file->shared, &shared);
+    if (same_session(&shared, found) && shared.deadline_ns > found->deadline_ns) {
+        found->deadline_ns = shared.deadline_ns;
+    }
+    return true;
+}
+
+static void unmap_record(struct lease_file_content **content)
+{
+    if (*content != NULL) {
+        munmap(*content, sizeof(**content));
+        *content = NULL;
+    }
 }
 
 void lease_file_close(struct lease_file *file)
 {
-    if (file->content != NULL) {
-        munmap(file->content, sizeof(*file->content));
-        file->content = NULL;
-    }
+    unmap_record(&file->disk);
+    unmap_record(&file->shared);
 }
 
-void lease_file_write(struct lease_file *file, const struct lease_record *record)
+static void write_record(struct lease_file_content *content, const struct lease_record *record)
 {
-    struct lease_file_content *content = file->content;
+    struct lease_record before;
+    read_record(content, &before);
     /* seq_cst: nobody else reads it while this process lives; what counts is that the stores reach
      * the page in this order, whichever of them is the last one before a kill. */
-    if (atomic_load(&content->epoch) != record->epoch ||
-        memcmp(content->boot_id, record->boot_id, sizeof(content->boot_id)) != 0) {
+    if (!same_session(&before, record)) {
         atomic_store(&content->deadline_ns, 0);
         atomic_store(&content->epoch, record->epoch);
         memcpy(content->boot_id, record->boot_id, sizeof(content->boot_id));
     }
     atomic_store(&content->deadline_ns, record->deadline_ns);
+}
+
+void lease_file_write(struct lease_file *file, const struct lease_record *record)
+{
+    struct lease_record begun;
+    read_record(file->disk, &begun);
+    if (!same_session(&begun, record)) {
+        write_record(file->disk, record);
+    }
+    write_record(file->shared, record);
 }

@@ -278,7 +278,7 @@ START_TEST(too_many_namespaces)
 {
     char text[8192];
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", minimal);
-    for (int i = 1; i < HOST_NAMESPACES_MAX; i++) {
+    for (unsigned i = 1; i < HOST_NAMESPACES_MAX; i++) {
         used += (size_t)snprintf(text + used, sizeof(text) - used, "[namespace.n%d]\n", i);
     }
     ck_assert_int_eq(read_text(text), CONFIG_OK);

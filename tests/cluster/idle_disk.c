@@ -1,0 +1,237 @@
+/*
+ * An agent that nobody asks anything writes nothing to its disk: embedded hosts live on flash. With
+ * locks that are held and at rest, in a cell of one host and in one of three, sessions being renewed
+ * meanwhile.
+ *
+ * Counted is what the kernel charges the agent for (write_bytes in /proc/PID/io: also a page of a
+ * mapped file that was clean) and what changed in the state folder. A busy machine may have a cell
+ * do something now and then that is rightly written (a host that stood still, a coordinator that
+ * was taken for dead), so one window of time without a write is looked for; what an idle agent would
+ * write with its renewals is in every window. With HOLDFAST_TEST_MINUTES=N all writes of N minutes
+ * are counted and printed, of a thousand locks held.
+ */
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "require.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HOSTS = 3, LOCKS = 50, LOCKS_LONG = 1000, WINDOW_MS = 3500, WINDOWS = 40, TTL_MS = 4000 };
+
+struct written {
+    uint64_t bytes;     /* charged to the agents */
+    int64_t changed_ns; /* when a file of theirs was last changed, by the wall clock */
+    uint64_t sizes;
+};
+
+static struct agent_process agents[HOSTS];
+static unsigned hosts;
+
+static unsigned minutes(void)
+{
+    const char *text = getenv("HOLDFAST_TEST_MINUTES");
+    return text ? (unsigned)strtoul(text, NULL, 10) : 0;
+}
+
+static void start(unsigned count)
+{
+    unsigned ports[HOSTS];
+    hosts = count;
+    agent_free_ports(ports, count);
+    for (unsigned i = 0; i < count; i++) {
+        char text[1024];
+        int used = snprintf(text, sizeof(text),
+                            "[agent]\nname = host-%u\ncell = idle\nstate_dir = %%D/state\n"
+                            "socket = %%D/agent.sock\n[cell]\nsession_ttl = %dms\n[voters]\n",
+                            i, TTL_MS);
+        for (unsigned k = 0; k < count; k++) {
+            used += snprintf(text + used, sizeof(text) - (size_t)used,
+                             "host-%u = tcp://127.0.0.1:%u\n", k, ports[k]);
+        }
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        agent_await_socket(&agents[i]);
+    }
+}
+
+static void start_one(void)
+{
+    start(1);
+}
+
+static void start_cell(void)
+{
+    start(HOSTS);
+}
+
+static void stop(void)
+{
+    for (unsigned i = hosts; i-- > 0;) { /* a janitor holds the pipes of those before it */
+        agent_destroy(&agents[i]);
+    }
+}
+
+static uint64_t charged(const struct agent_process *agent)
+{
+    char path[64];
+    char line[128];
+    unsigned long long bytes = 0;
+    bool found = false;
+    snprintf(path, sizeof(path), "/proc/%d/io", (int)agent->pid);
+    FILE *file = fopen(path, "re");
+    REQUIRE(file, "%s: %s", path, strerror(errno));
+    while (!found && fgets(line, sizeof(line), file)) {
+        found = sscanf(line, "write_bytes: %llu", &bytes) == 1;
+    }
+    fclose(file);
+    REQUIRE(found, "no write_bytes in %s", path);
+    return bytes;
+}
+
+/* Adds the state folder's files. What lies in folders below changes with clients only. */
+static void look_at_files(const struct agent_process *agent, struct written *written)
+{
+    char path[96];
+    struct dirent *entry;
+    snprintf(path, sizeof(path), "%s/state", agent->folder);
+    DIR *folder = opendir(path);
+    REQUIRE(folder, "%s: %s", path, strerror(errno));
+    while ((entry = readdir(folder)) != NULL) {
+        struct stat status;
+        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode)) {
+            int64_t changed_ns = (int64_t)status.st_mtim.tv_sec * 1000 * MS +
+                                 status.st_mtim.tv_nsec;
+            written->changed_ns = changed_ns > written->changed_ns ? changed_ns
+                                                                   : written->changed_ns;
+            written->sizes += (uint64_t)status.st_size;
+        }
+    }
+    closedir(folder);
+}
+
+static struct written look(void)
+{
+    struct written written = {.bytes = 0};
+    for (unsigned i = 0; i < hosts; i++) {
+        written.bytes += charged(&agents[i]);
+        look_at_files(&agents[i], &written);
+    }
+    return written;
+}
+
+/* A page of a mapped file is charged, and its file's time changed, when it is written the first
+ * time since it was clean. */
+static void clean_pages(void)
+{
+    int fd = open(agents[0].folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    REQUIRE(fd >= 0 && syncfs(fd) == 0, "syncfs: %s", strerror(errno));
+    close(fd);
+}
+
+static bool same(const struct written *a, const struct written *b)
+{
+    return a->bytes == b->bytes && a->changed_ns == b->changed_ns && a->sizes == b->sizes;
+}
+
+static void count_long(unsigned how_long)
+{
+    struct written first;
+    struct written last;
+    first = look();
+    clean_pages();
+    for (unsigned i = 0; i < how_long; i++) {
+        sleep_ms(60000);
+    }
+    last = look();
+    printf("%u agents idle for %u minutes: %llu bytes written\n", hosts, how_long,
+           (unsigned long long)(last.bytes - first.bytes));
+    ck_assert(same(&first, &last));
+}
+
+static void nothing_is_written(void)
+{
+    struct written before;
+    struct written after;
+    unsigned windows = 0;
+    if (minutes() > 0) {
+        sleep_ms(10000); /* what a start has left to do */
+        count_long(minutes());
+        return;
+    }
+    do {
+        REQUIRE(windows++ < WINDOWS, "idle agents write to their disks all the time");
+        before = look(); /* before the pages are clean: nothing is written unseen in between */
+        clean_pages();
+        sleep_ms(WINDOW_MS); /* at least two renewals */
+        after = look();
+    } while (!same(&before, &after));
+    printf("%u agents idle: nothing written in window %u\n", hosts, windows);
+}
+
+/* Held by the first host's clients, and nobody else wants them. */
+static void with_locks_held(void)
+{
+    unsigned count = minutes() > 0 ? LOCKS_LONG : LOCKS;
+    hf_lock **locks = calloc(count, sizeof(hf_lock *));
+    hf_client *client = NULL;
+    struct hf_options options = {.size = sizeof(options), .socket = agents[0].socket};
+    REQUIRE(locks && hf_connect(&options, &client) == 0, "no connection");
+    for (unsigned i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "rest/%u", i);
+        int result = hf_open(client, name, NULL, &locks[i]);
+        REQUIRE(result == 0, "open %s: %s", name, hf_strerror(result));
+        result = hf_acquire(locks[i], HF_EXCLUSIVE, -1, NULL);
+        REQUIRE(result == 0, "acquire %s: %s", name, hf_strerror(result));
+    }
+    nothing_is_written();
+    for (unsigned i = 0; i < count; i++) {
+        ck_assert_int_gt(hf_remaining_ns(locks[i]), 0);
+        hf_close(locks[i]);
+    }
+    hf_disconnect(client);
+    free(locks);
+}
+
+START_TEST(nobody_wants_anything)
+{
+    nothing_is_written();
+}
+END_TEST
+
+START_TEST(locks_are_held)
+{
+    with_locks_held();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("idle_disk");
+    TCase *one = tcase_create("one host");
+    TCase *cell = tcase_create("three hosts");
+    double guard_s = 240 + 120.0 * minutes();
+    tcase_add_checked_fixture(one, start_one, stop);
+    tcase_add_checked_fixture(cell, start_cell, stop);
+    tcase_set_timeout(one, guard_s);
+    tcase_set_timeout(cell, guard_s);
+    tcase_add_test(one, locks_are_held);
+    tcase_add_test(cell, locks_are_held);
+    if (minutes() > 0) {
+        tcase_add_test(one, nobody_wants_anything);
+        tcase_add_test(cell, nobody_wants_anything);
+    }
+    suite_add_tcase(suite, one);
+    suite_add_tcase(suite, cell);
+    return suite_run(suite);
+}
