@@ -286,6 +286,7 @@ static const struct key keys[] = {
      "a path that begins with /, of at most 102 bytes", NULL},
     {"agent", "seccomp", read_yes, FIELD(seccomp), "yes or no", NULL},
     {"cell", "listen", read_address, FIELD(listen), address_expected, NULL},
+    {"cell", "insecure", read_yes, FIELD(insecure), "yes or no", NULL},
     {"cell", "advertise", read_address, FIELD(advertise), address_expected, NULL},
     {"cell", "session_ttl", read_ttl, FIELD(session_ttl_ns),
      "a duration of 300ms to 1h (ms, s, m or h)", NULL},
@@ -465,14 +466,6 @@ static bool take_namespace(struct reading *reading, const char *section, const c
     return space != NULL && take_access(reading, &space->access, section, key, value);
 }
 
-/* tcp://0.0.0.0:7411 is where one listens, not where one is reached. */
-static bool is_anywhere(const char *address)
-{
-    const char *host = strstr(address, "://") + strlen("://");
-    return strncmp(host, "0.0.0.0:", strlen("0.0.0.0:")) == 0 ||
-           strncmp(host, "[::]:", strlen("[::]:")) == 0 || host[0] == '*';
-}
-
 static bool take_voter(struct reading *reading, const char *name, const char *value)
 {
     struct config *config = reading->config;
@@ -487,7 +480,7 @@ static bool take_voter(struct reading *reading, const char *name, const char *va
     if (!read_address(value, voter->address)) {
         return bad_value(reading, "voters", name, value, address_expected);
     }
-    if (is_anywhere(voter->address)) {
+    if (config_is_anywhere(voter->address)) {
         return bad_value(reading, "voters", name, value, reachable_expected);
     }
     for (uint32_t i = 0; i < config->voter_count; i++) {
@@ -647,11 +640,6 @@ static void set_defaults(struct config *config)
     snprintf(config->namespaces[0].name, sizeof(config->namespaces[0].name), "%s", "default");
 }
 
-static bool is_tls(const char *address)
-{
-    return strncmp(address, "tls+", strlen("tls+")) == 0;
-}
-
 /* The voter of that name; voter_count: none. */
 static uint32_t find_voter(const struct config *config, const char *name)
 {
@@ -710,7 +698,7 @@ static bool check_addresses(struct reading *reading)
         return config->advertise[0] == '\0' || voter ||
                wrong(reading, "[cell] advertise: found it without listen, expected both");
     }
-    if (is_anywhere(config->advertise)) {
+    if (config_is_anywhere(config->advertise)) {
         return bad_value(reading, "cell", "advertise", config->advertise, reachable_expected);
     }
     return !voter || strcmp(config->advertise, config->voters[self].address) == 0 ||
@@ -733,20 +721,32 @@ static bool check_tls(struct reading *reading)
     const char *expected = given ? "tls+tcp:// everywhere, as there is a [tls]"
                                  : "[tls] with ca, cert and key for tls+tcp://";
     reading->line = reading->listen_line > 0 ? reading->listen_line : reading->voters_line;
-    if (config->listen[0] != '\0' && is_tls(config->listen) != given) {
+    if (config->listen[0] != '\0' && config_is_tls(config->listen) != given) {
         return bad_value(reading, "cell", "listen", config->listen, expected);
     }
-    if (config->listen[0] != '\0' && is_tls(config->advertise) != given) {
+    if (config->listen[0] != '\0' && config_is_tls(config->advertise) != given) {
         return bad_value(reading, "cell", "advertise", config->advertise, expected);
     }
     for (uint32_t i = 0; i < config->voter_count && config->listen[0] != '\0'; i++) {
         reading->line = reading->voter_lines[i];
-        if (is_tls(config->voters[i].address) != given) {
+        if (config_is_tls(config->voters[i].address) != given) {
             return bad_value(reading, "voters", config->voters[i].name, config->voters[i].address,
                              expected);
         }
     }
     return true;
+}
+
+/* Without TLS whoever reaches the port is believed: that has to be wanted in so many words. */
+static bool check_exposed(struct reading *reading)
+{
+    const struct config *config = reading->config;
+    reading->line = reading->listen_line > 0 ? reading->listen_line : reading->voters_line;
+    return config->listen[0] == '\0' || config_is_tls(config->listen) || config->insecure ||
+           config_is_local(config->listen) ||
+           bad_value(reading, "cell", "listen", config->listen,
+                     "tls+tcp:// with [tls], or an address of the loopback (127.0.0.1, [::1]), or "
+                     "insecure = yes in [cell]: without TLS whoever reaches it is believed");
 }
 
 static int by_name(const void *a, const void *b)
@@ -773,7 +773,8 @@ static bool check_whole(struct reading *reading)
         return wrong(reading, "[agent] %s: found none, expected %s",
                      config->agent[0] == '\0' ? "name" : "cell", label_expected);
     }
-    if (!check_voters(reading) || !check_addresses(reading) || !check_tls(reading)) {
+    if (!check_voters(reading) || !check_addresses(reading) || !check_tls(reading) ||
+        !check_exposed(reading)) {
         return false;
     }
     if (reading->later[0] != '\0') {

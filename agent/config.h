@@ -51,9 +51,10 @@ struct config {
     char cell[HFI_LABEL_MAX + 1];
     char state_dir[PATH_MAX];
     char socket[CONFIG_SOCKET_MAX];
-    char listen[MESSAGE_ADDRESS_MAX];               /* "": this agent talks to no other */
-    char advertise[MESSAGE_ADDRESS_MAX];            /* "" with it */
-    uint32_t voter_count;                           /* 1, 3, 5 or 7 */
+    char listen[MESSAGE_ADDRESS_MAX];    /* "": this agent talks to no other */
+    char advertise[MESSAGE_ADDRESS_MAX]; /* "" with it */
+    bool insecure;                       /* it may listen without TLS beyond the loopback */
+    uint32_t voter_count;                /* 1, 3, 5 or 7 */
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* by ascending names; address "": none */
     char tls_ca[PATH_MAX];                          /* all three or none: "" */
     char tls_cert[PATH_MAX];
@@ -76,6 +77,13 @@ enum config_result config_read(struct config *config, const char *path, char *er
 /* The one-host cell of --dev. state_dir may be NULL: then the environment says where. */
 enum config_result config_dev(struct config *config, const char *state_dir, char *error)
     __attribute__((warn_unused_result));
+
+/* What an address (SCHEME://HOST:PORT, as read) is. */
+bool config_is_tls(const char *address);
+/* tcp://0.0.0.0:7411 is where one listens, not where one is reached. */
+bool config_is_anywhere(const char *address);
+/* Only processes of this host can connect there. */
+bool config_is_local(const char *address);
 
 /* Who asks. groups: primary and supplementary. */
 struct config_user {

@@ -157,7 +157,8 @@ agents_make() {
             printf '[agent]\nname = host-%s\ncell = %s\n' "$host" "$CELL"
             printf 'state_dir = %s/host-%s/state\n' "$DEMO_DIR" "$host"
             printf 'socket = %s/host-%s/agent.sock\n' "$DEMO_DIR" "$host"
-            printf '[cell]\nsession_ttl = %sms\ngrace_period = %sms\n[voters]\n' $TTL_MS $TTL_MS
+            printf '[cell]\nsession_ttl = %sms\ngrace_period = %sms\n' $TTL_MS $TTL_MS
+            printf 'insecure = yes\n[voters]\n' # a network of its own
             for other in "${HOSTS[@]}"; do
                 printf 'host-%s = tcp://%s\n' "$other" "${ADDRESS[$other]}"
             done

@@ -19,7 +19,7 @@ static void describe(const struct cell *cell, unsigned host, char *text, size_t 
                         "[agent]\nname = host-%c\ncell = faults\nstate_dir = %%D/state\n"
                         "socket = %%D/agent.sock\nrole = %s\n"
                         "[cell]\nsession_ttl = %ums\ngrace_period = %ums\n"
-                        "listen = tcp://%s:%d\n[voters]\n",
+                        "insecure = yes\nlisten = tcp://%s:%d\n[voters]\n",
                         'a' + (int)host, host < cell->voters ? "voter" : "observer",
                         cell_times.ttl_ms, cell_times.grace_ms, network_address(host), PORT);
     for (unsigned i = 0; i < cell->voters; i++) {

@@ -69,6 +69,7 @@ START_TEST(every_key)
                                "users = root\n"
                                "[cell]\n"
                                "listen = tcp://0.0.0.0:7411\n"
+                               "insecure = yes\n"
                                "advertise = tcp://10.0.0.1:7411\n"
                                "session_ttl = 1500ms\n"
                                "grace_period = 2m\n"
@@ -92,6 +93,7 @@ START_TEST(every_key)
     ck_assert_str_eq(config.listen, "tcp://0.0.0.0:7411");
     ck_assert_str_eq(config.advertise, "tcp://10.0.0.1:7411");
     ck_assert(!config.observer);
+    ck_assert(config.insecure);
     ck_assert_uint_eq(config.voter_count, 1);
     ck_assert_str_eq(config.voters[0].name, "host-a");
     ck_assert_int_eq(config.session_ttl_ns, 1500000000);
@@ -155,6 +157,14 @@ static const struct {
     {"[voters]\na = tcp://x:1\nb = tcp://x:2\n", ":5: [voters]: found 2 of them, expected 1, 3"},
     {"[tls]\nca = x\n", ":5: [tls] ca: found \"x\", expected a path"},
     {"[tls]\ncipher = x\n", ":5: [tls] cipher: found an unknown key, expected one of: ca, cert"},
+    {"[cell]\ninsecure = true\n", ":5: [cell] insecure: found \"true\", expected yes or no"},
+    {"[voters]\na = tcp://10.0.0.1:1\nb = tcp://x:2\nc = tcp://x:3\n",
+     ":5: [cell] listen: found \"tcp://10.0.0.1:1\", expected tls+tcp:// with [tls], or an address "
+     "of the loopback (127.0.0.1, [::1]), or insecure = yes in [cell]"},
+    {"[voters]\na = tcp://x:1\n[cell]\nlisten = tcp://0.0.0.0:1\n",
+     ":7: [cell] listen: found \"tcp://0.0.0.0:1\", expected tls+tcp:// with [tls], or an address"},
+    {"[voters]\na = tcp://x:1\n[cell]\nlisten = tcp://127.example.org:1\n",
+     ":7: [cell] listen: found \"tcp://127.example.org:1\", expected tls+tcp:// with [tls], or"},
     {"[http]\nlisten = 80\n", ":5: [http] listen: found \"80\", expected http://HOST:PORT"},
     {"[namespace.A]\n", ":4: [namespace.A]: found namespace \"A\", expected 1 to 32 of a-z"},
     {"[namespace.]\nusers = root\n", ":4: [namespace.]: found namespace \"\", expected"},
@@ -231,6 +241,28 @@ START_TEST(a_cell_of_three_and_its_observer)
     ck_assert(config.observer);
     ck_assert_uint_eq(config.voter_count, 3);
     ck_assert_str_eq(config.advertise, "tls+tcp://y:4");
+}
+END_TEST
+
+/* Without TLS: on the loopback without further words, elsewhere with them. */
+START_TEST(where_it_may_listen)
+{
+    static const char *const good[] = {
+        "[cell]\nlisten = tcp://127.0.0.1:1\n",
+        "[cell]\nlisten = tcp://127.8.0.9:1\n",
+        "[cell]\nlisten = tcp://[::1]:1\n",
+        "[cell]\nlisten = tcp://localhost:1\n",
+        "[cell]\nlisten = tcp://10.0.0.1:1\ninsecure = yes\n",
+        "[cell]\nlisten = tls+tcp://10.0.0.1:1\n[tls]\nca = /x\ncert = /x\nkey = /x\n",
+        "[voters]\na = tcp://10.0.0.1:1\n", /* alone: it does not listen */
+    };
+    char text[512];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(text, sizeof(text), "%s%s", minimal, good[i]);
+        ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+    }
+    snprintf(text, sizeof(text), "%s[cell]\nlisten = tcp://10.0.0.1:1\ninsecure = no\n", minimal);
+    ck_assert_int_eq(read_text(text), CONFIG_WRONG);
 }
 END_TEST
 
@@ -376,6 +408,7 @@ int main(void)
     tcase_add_test(files, every_key);
     tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
+    tcase_add_test(files, where_it_may_listen);
     tcase_add_test(files, what_must_be_there);
     tcase_add_test(files, a_cell_of_three_and_its_observer);
     tcase_add_test(files, a_long_line_is_not_cut_silently);
