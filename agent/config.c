@@ -19,6 +19,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "proto/wire.h"
+
 enum { SEEN_MAX = 1024, QUOTED_MAX = 80 };
 
 static const int64_t millisecond_ns = 1000000;
@@ -154,6 +156,18 @@ static bool read_percent(const char *value, void *out)
         return false;
     }
     *(uint32_t *)out = (uint32_t)percent;
+    return true;
+}
+
+static bool read_protocol(const char *value, void *out)
+{
+    uint64_t version;
+    const char *end;
+    if (!read_integer(value, WIRE_VERSION, &version, &end) || *end != '\0' ||
+        version < WIRE_VERSION_OLDEST) {
+        return false;
+    }
+    *(uint32_t *)out = (uint32_t)version;
     return true;
 }
 
@@ -294,6 +308,7 @@ static const struct key keys[] = {
      NULL},
     {"cell", "max_drift", read_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%",
      NULL},
+    {"cell", "protocol", read_protocol, FIELD(protocol), "3 or 4", NULL},
     {"tls", "ca", read_path, FIELD(tls_ca), path_expected, NULL},
     {"tls", "cert", read_path, FIELD(tls_cert), path_expected, NULL},
     {"tls", "key", read_path, FIELD(tls_key), path_expected, NULL},
@@ -634,6 +649,7 @@ static void set_defaults(struct config *config)
     config->grace_ns = -1; /* as session_ttl */
     config->max_drift_percent = 10;
     config->seccomp = true;
+    config->protocol = WIRE_VERSION;
     config->limits = (struct host_limits){
         .locks = 131072, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
     config->namespace_count = 1;

@@ -62,6 +62,7 @@ struct config {
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;
+    uint32_t protocol; /* the newest version of the messages between agents that is spoken */
     struct host_limits limits;
     struct config_access everywhere; /* of [agent] */
     uint32_t namespace_count;        /* [0] is "default" */

@@ -33,8 +33,9 @@ struct peer_agent {
     struct wire_writer writer;
     uint64_t commit; /* as the packet's header says */
     uint32_t membership;
-    int64_t up_ns; /* since when the connection is there, if it is */
-    bool silent;   /* for too long, and that was said */
+    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as it said last; "": not yet */
+    int64_t up_ns;                     /* since when the connection is there, if it is */
+    bool silent;                       /* for too long, and that was said */
 };
 
 /* Whose packets were refused lately. */
@@ -120,6 +121,12 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
+/* Which version the peer reads; the oldest while its link is not there. */
+static uint32_t version_of(const struct peers *peers, const struct peer_agent *peer)
+{
+    return wire_greeted_version(transport_version(peers->transport, peer->link));
+}
+
 static void begin_packet(struct peers *peers, struct peer_agent *peer)
 {
     const struct agent *agent = peers->agent;
@@ -130,12 +137,15 @@ static void begin_packet(struct peers *peers, struct peer_agent *peer)
                                  .commit = peers->commit};
     peer->commit = peers->commit;
     peer->membership = peers->membership;
-    wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header);
+    wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header, version_of(peers, peer));
 }
 
 static void send_packet(struct peers *peers, struct peer_agent *peer)
 {
     size_t size = wire_end(&peer->writer);
+    if (peer->writer.version > version_of(peers, peer)) {
+        return; /* the link is another one by now: so the peer, which may know less */
+    }
     /* Lost if the peer is gone or its queue full: the cores repeat what matters. */
     (void)transport_send(peers->transport, peer->link, peer->buffer, size);
 }
@@ -308,8 +318,8 @@ static void log_refused(struct peers *peers, const struct wire_reader *reader,
         snprintf(text, sizeof(text), "it belongs to cell %.*s, this agent to %s",
                  (int)header->cell.length, header->cell.text, peers->agent->config.cell);
     } else if (error == WIRE_OTHER_VERSION) {
-        snprintf(text, sizeof(text), "it speaks version %u of the protocol, this agent version %d",
-                 reader->version, WIRE_VERSION);
+        snprintf(text, sizeof(text), "it speaks version %u of the protocol, this agent %d to %u",
+                 reader->version, WIRE_VERSION_OLDEST, peers->agent->config.protocol);
     } else {
         snprintf(text, sizeof(text), "%s%s%s%s%s", wire_error_text(error),
                  reader->bad_kind != NULL ? ": " : "",
@@ -340,6 +350,26 @@ static struct transport_sender sender_of(const struct agent *agent,
     };
 }
 
+/* Renewals and their answers tell which release of Holdfast speaks. */
+static void hear_release(struct peers *peers, const struct message *message, uint32_t version)
+{
+    const char *release = message->kind == MESSAGE_RENEW       ? message->as.renew.release
+                          : message->kind == MESSAGE_RENEW_ACK ? message->as.renew_ack.release
+                                                               : "";
+    struct peer_agent *peer = release[0] != '\0' ? find_peer(peers, &message->from) : NULL;
+    if (peer == NULL || strcmp(peer->release, release) == 0) {
+        return;
+    }
+    memcpy(peer->release, release, MESSAGE_RELEASE_MAX);
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_INFO, "peer_release", &peers->link_limit,
+                      clock_boottime_ns());
+    log_bytes(&line, "agent", peer->name.text, peer->name.length);
+    log_text(&line, "version", release);
+    log_unsigned(&line, "protocol", version);
+    log_end(&line);
+}
+
 static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
                                          const char *remote)
 {
@@ -350,6 +380,9 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
     const unsigned char *gossip;
     size_t gossip_size;
     enum wire_error error = wire_open(&reader, bytes, size, &agent->host_config.cell);
+    if (error == WIRE_OK && reader.version > agent->config.protocol) {
+        error = WIRE_OTHER_VERSION;
+    }
     if (error != WIRE_OK) {
         log_refused(peers, &reader, error, remote);
         return (struct transport_sender){.name = 0};
@@ -357,6 +390,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
     while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
         peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
         if (kind == WIRE_MESSAGE) {
+            hear_release(peers, &peers->message, reader.version);
             driver_received(agent->driver, &peers->message);
         } else {
             driver_received_gossip(agent->driver, &reader.header.from, gossip, gossip_size);
@@ -380,6 +414,9 @@ static void on_link(void *arg, uint32_t link, bool up)
                           &peers->link_limit, clock_boottime_ns());
         log_bytes(&line, "agent", peer->name.text, peer->name.length);
         log_text(&line, "address", peer->address);
+        if (up) {
+            log_unsigned(&line, "protocol", version_of(peers, peer));
+        }
         log_end(&line);
         driver_link(agent->driver, &peer->name, up);
     }
@@ -510,7 +547,11 @@ int peers_open(struct agent *agent)
 {
     const struct config *config = &agent->config;
     struct transport_config transport = {
-        .listen = config->listen, .tls = tls_of(config), .packet_max = WIRE_PACKET_MAX};
+        .listen = config->listen,
+        .tls = tls_of(config),
+        .packet_max = WIRE_PACKET_MAX,
+        .version = wire_greeting(config->protocol),
+    };
     const struct transport_handler handler = {
         .arg = agent, .packet = on_packet, .link = on_link, .trouble = on_trouble};
     char error[TRANSPORT_ERROR_MAX];

@@ -371,6 +371,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     memcpy(config->voters, host->voters, sizeof(config->voters));
     memcpy(config->store_id, agent->meta.store_id, sizeof(config->store_id));
     memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
+    snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);
 }
 
 /* What this agent and others tell each other, if there can be others. */
@@ -467,6 +468,7 @@ static void make_renewal(struct agent *agent)
                              .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};
     memcpy(config.voters, host->voters, sizeof(config.voters));
     memcpy(config.advertise, agent->config.advertise, sizeof(config.advertise));
+    snprintf(config.release, sizeof(config.release), "%s", HF_VERSION);
     if (agent->quorum != NULL) {
         quorum_header(agent->quorum, MESSAGE_RENEW, &header);
     }

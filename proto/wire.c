@@ -27,21 +27,23 @@ enum {
 /* ---- writing ---- */
 
 void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
-                const struct wire_header *header)
+                const struct wire_header *header, uint32_t version)
 {
     struct hfi_writer out = {.bytes = buffer,
                              .size = size < WIRE_PACKET_MAX ? size : WIRE_PACKET_MAX};
 
     HF_CHECK(size >= WIRE_HEADER_ROOM);
+    HF_CHECK(version >= WIRE_VERSION_OLDEST && version <= WIRE_VERSION);
     hfi_write_array(&out, HEADER_FIELDS);
-    hfi_write_unsigned(&out, WIRE_VERSION);
+    hfi_write_unsigned(&out, version);
     wire_write_agent(&out, false, &header->cell);
     wire_write_agent(&out, false, &header->from);
     hfi_write_unsigned(&out, header->membership);
     hfi_write_unsigned(&out, header->store_id[0]);
     hfi_write_unsigned(&out, header->store_id[1]);
     hfi_write_unsigned(&out, header->commit);
-    *writer = (struct wire_writer){.bytes = buffer, .size = out.size, .count_at = out.used};
+    *writer = (struct wire_writer){
+        .bytes = buffer, .size = out.size, .version = version, .count_at = out.used};
     hfi_write_raw(&out, (const unsigned char[COUNT_SIZE]){COUNT_LEAD}, COUNT_SIZE);
     HF_CHECK(!out.failed);
     writer->used = out.used;
@@ -63,7 +65,7 @@ bool wire_add(struct wire_writer *writer, const struct message *message)
 {
     struct hfi_writer out = {.bytes = writer->bytes, .size = writer->size, .used = writer->used};
 
-    wire_body_write(&out, message);
+    wire_body_write(&out, writer->version, message);
     return add(writer, &out);
 }
 
@@ -144,7 +146,7 @@ static enum wire_error read_always(struct hfi_reader *place, struct wire_reader 
     reader->version = (uint32_t)version;
     named = wire_read_agent(place, false, &reader->header.cell) &&
             wire_read_agent(place, false, &reader->header.from);
-    if (version != WIRE_VERSION) {
+    if (version < WIRE_VERSION_OLDEST || version > WIRE_VERSION) {
         return WIRE_OTHER_VERSION;
     }
     return named ? WIRE_OK : WIRE_MALFORMED;
@@ -182,8 +184,8 @@ static enum wire_error read_header(struct hfi_reader *place, struct wire_reader 
 }
 
 /* One item. *message is only filled in by a message; its fields of the header are not. */
-static bool read_item(struct hfi_reader *place, enum wire_item_kind *kind, struct message *message,
-                      struct hfi_text *gossip, struct wire_fault *fault)
+static bool read_item(struct hfi_reader *place, uint32_t version, enum wire_item_kind *kind,
+                      struct message *message, struct hfi_text *gossip, struct wire_fault *fault)
 {
     const unsigned char *start = place->at;
     struct hfi_item item = hfi_read_item(place);
@@ -197,7 +199,7 @@ static bool read_item(struct hfi_reader *place, enum wire_item_kind *kind, struc
     }
     *kind = WIRE_MESSAGE;
     return item.type == HFI_ITEM_ARRAY && item.value <= UINT16_MAX &&
-           wire_body_read(place, (uint32_t)item.value, message, fault) &&
+           wire_body_read(place, version, (uint32_t)item.value, message, fault) &&
            place->at - start <= WIRE_ITEM_MAX;
 }
 
@@ -209,7 +211,7 @@ static bool check_items(struct hfi_reader place, struct wire_reader *reader)
     enum wire_item_kind kind;
 
     for (uint32_t i = 0; i < reader->left; i++) {
-        if (!read_item(&place, &kind, &scratch, &gossip, &fault)) {
+        if (!read_item(&place, reader->version, &kind, &scratch, &gossip, &fault)) {
             reader->bad_item = i;
             reader->bad_kind = fault.kind;
             reader->bad_field = fault.field;
@@ -252,7 +254,8 @@ bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct mes
         return false;
     }
     message_zero(message);
-    HF_CHECK(read_item(&place, kind, message, &text, &fault)); /* wire_open() read it before */
+    /* wire_open() read it before */
+    HF_CHECK(read_item(&place, reader->version, kind, message, &text, &fault));
     place_set(reader, &place);
     reader->left--;
     message->membership = reader->header.membership;

@@ -20,6 +20,7 @@ enum field_type {
     FIELD_NAME, /* a lock's */
     FIELD_NAME_OR_NONE,
     FIELD_ADDRESS,
+    FIELD_RELEASE,
     FIELD_PARTITIONS,
 };
 
@@ -99,6 +100,13 @@ static const struct field renew_ack_fields[] = {
     AGENT(message_renew_ack, agent),    U32(message_renew_ack, epoch),
     U64(message_renew_ack, renewal_id), ECHO(message_renew_ack, echo),
     BOOL(message_renew_ack, extended),  U32(message_renew_ack, dead_epoch),
+};
+/* Which release of Holdfast speaks: for people (doctor), nothing depends on it. */
+static const struct field renew_optional[] = {
+    FIELD(message_renew, release, FIELD_RELEASE, 0),
+};
+static const struct field renew_ack_optional[] = {
+    FIELD(message_renew_ack, release, FIELD_RELEASE, 0),
 };
 static const struct field session_fields[] = {
     AGENT(message_session, agent),
@@ -255,12 +263,23 @@ struct schema {
     const char *name;
     const struct field *fields;
     uint32_t count;
+    uint32_t optional_count;
+    const struct field *optional; /* behind everything else, from OPTIONAL_SINCE on */
 };
 
 #define SCHEMA(label, array)                                                                       \
     {                                                                                              \
         .name = (label), .fields = (array), .count = COUNT(array)                                  \
     }
+
+#define SCHEMA_OPTIONAL(label, array, more)                                                        \
+    {                                                                                              \
+        .name = (label), .fields = (array), .count = COUNT(array), .optional = (more),             \
+        .optional_count = COUNT(more),                                                             \
+    }
+
+/* The version from which on an array may have more fields than a reader knows. */
+enum { OPTIONAL_SINCE = 4 };
 
 static const struct schema schemas[] = {
     [MESSAGE_PREPARE] = SCHEMA("PREPARE", prepare_fields),
@@ -269,7 +288,7 @@ static const struct schema schemas[] = {
     [MESSAGE_VALUE] = SCHEMA("VALUE", read_value_fields),
     [MESSAGE_ACCEPT] = SCHEMA("ACCEPT", accept_fields),
     [MESSAGE_ACCEPTED] = SCHEMA("ACCEPTED", accepted_fields),
-    [MESSAGE_RENEW] = SCHEMA("RENEW", renew_fields),
+    [MESSAGE_RENEW] = SCHEMA_OPTIONAL("RENEW", renew_fields, renew_optional),
     [MESSAGE_POLL] = SCHEMA("POLL", session_fields),
     [MESSAGE_POLLED] = SCHEMA("POLLED", session_answer_fields),
     [MESSAGE_MARK] = SCHEMA("MARK", session_fields),
@@ -284,7 +303,7 @@ static const struct schema schemas[] = {
     [MESSAGE_PULLED] = SCHEMA("PULLED", pulled_fields),
     [MESSAGE_CHECKPOINT] = SCHEMA("CHECKPOINT", checkpoint_fields),
     [MESSAGE_CHECKPOINTED] = SCHEMA("CHECKPOINTED", checkpointed_fields),
-    [MESSAGE_RENEW_ACK] = SCHEMA("RENEW_ACK", renew_ack_fields),
+    [MESSAGE_RENEW_ACK] = SCHEMA_OPTIONAL("RENEW_ACK", renew_ack_fields, renew_ack_optional),
     [MESSAGE_GRANT] = SCHEMA("GRANT", grant_fields),
     [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
     [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
@@ -352,23 +371,25 @@ static bool read_name(struct hfi_reader *reader, bool or_none, struct message_na
     return true;
 }
 
-static void write_address(struct hfi_writer *writer, const char *address)
+/* Visible ASCII or nothing, in a member of so many bytes, its zero included. */
+static void write_visible(struct hfi_writer *writer, const char *text, uint32_t member_size)
 {
-    size_t size = strnlen(address, MESSAGE_ADDRESS_MAX);
+    size_t size = strnlen(text, member_size);
 
-    HF_CHECK(size < MESSAGE_ADDRESS_MAX &&
-             hfi_text_fits(HFI_TEXT_ADDRESS, (struct hfi_text){address, (uint32_t)size}));
-    hfi_write_string(writer, address, size);
+    HF_CHECK(size < member_size &&
+             hfi_text_fits(HFI_TEXT_ADDRESS, (struct hfi_text){text, (uint32_t)size}));
+    hfi_write_string(writer, text, size);
 }
 
-static bool read_address(struct hfi_reader *reader, char *address)
+static bool read_visible(struct hfi_reader *reader, char *text, uint32_t member_size)
 {
     struct hfi_item item = hfi_read_item(reader);
 
-    if (item.type != HFI_ITEM_TEXT || !hfi_text_fits(HFI_TEXT_ADDRESS, item.text)) {
+    if (item.type != HFI_ITEM_TEXT || item.text.size >= member_size ||
+        !hfi_text_fits(HFI_TEXT_ADDRESS, item.text)) {
         return false;
     }
-    memcpy(address, item.text.bytes, item.text.size);
+    memcpy(text, item.text.bytes, item.text.size);
     return true;
 }
 
@@ -505,7 +526,8 @@ static void write_field(struct hfi_writer *writer, const struct field *field,
         write_name(writer, field->type == FIELD_NAME_OR_NONE, (const struct message_name *)member);
         break;
     case FIELD_ADDRESS:
-        write_address(writer, (const char *)member);
+    case FIELD_RELEASE:
+        write_visible(writer, (const char *)member, field->size);
         break;
     case FIELD_PARTITIONS:
         write_partitions(writer, (const struct message_partitions *)(const void *)member);
@@ -539,7 +561,8 @@ static bool read_field(struct hfi_reader *reader, const struct field *field, uns
     case FIELD_NAME_OR_NONE:
         return read_name(reader, field->type == FIELD_NAME_OR_NONE, (struct message_name *)member);
     case FIELD_ADDRESS:
-        return read_address(reader, (char *)member);
+    case FIELD_RELEASE:
+        return read_visible(reader, (char *)member, field->size);
     case FIELD_PARTITIONS:
         return read_partitions(reader, (struct message_partitions *)(void *)member);
     }
@@ -735,26 +758,81 @@ static bool read_tail(struct hfi_reader *reader, struct message *message, struct
     }
 }
 
+/* ---- what is optional ---- */
+
+static bool is_empty(const struct field *field, const void *base)
+{
+    const unsigned char *member = (const unsigned char *)base + field->offset;
+    uint32_t at = 0;
+
+    while (at < field->size && member[at] == 0) {
+        at++;
+    }
+    return at == field->size;
+}
+
+/* How many of them are written: the empty ones behind the last that is not are left out. */
+static uint32_t optional_count(const struct schema *schema, uint32_t version,
+                               const struct message *message)
+{
+    uint32_t count = version >= OPTIONAL_SINCE ? schema->optional_count : 0;
+
+    while (count > 0 && is_empty(&schema->optional[count - 1], &message->as)) {
+        count--;
+    }
+    return count;
+}
+
+/* Reads past so many items, whatever they are made of, without regard to what they mean. Each step
+ * takes a byte at least, so that it ends with the packet. */
+static bool skip_items(struct hfi_reader *reader, uint64_t count)
+{
+    while (count > 0) {
+        struct hfi_item item = hfi_read_item(reader);
+
+        if (item.type == HFI_ITEM_END || item.type == HFI_ITEM_OTHER) {
+            return false;
+        }
+        count = count - 1 + (item.type == HFI_ITEM_ARRAY ? item.value : 0);
+    }
+    return true;
+}
+
+/* So many elements are left behind what every release of this version knows. */
+static bool read_optional(struct hfi_reader *reader, const struct schema *schema, uint32_t left,
+                          struct message *message, struct wire_fault *fault)
+{
+    uint32_t known = left < schema->optional_count ? left : schema->optional_count;
+
+    return read_fields(reader, schema->optional, known, &message->as, fault) &&
+           skip_items(reader, left - known);
+}
+
 /* ---- whole messages ---- */
 
-void wire_body_write(struct hfi_writer *writer, const struct message *message)
+void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message)
 {
     const struct schema *schema;
+    uint32_t optional;
 
     HF_CHECK(message_kind_valid((unsigned)message->kind));
     schema = &schemas[message->kind];
-    hfi_write_array(writer, 1 + COUNT(envelope_fields) + schema->count + tail_count(message));
+    optional = optional_count(schema, version, message);
+    hfi_write_array(writer,
+                    1 + COUNT(envelope_fields) + schema->count + tail_count(message) + optional);
     hfi_write_unsigned(writer, (uint64_t)message->kind);
     write_fields(writer, envelope_fields, COUNT(envelope_fields), message);
     write_fields(writer, schema->fields, schema->count, &message->as);
     write_tail(writer, message);
+    write_fields(writer, schema->optional, optional, &message->as);
 }
 
-bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *message,
-                    struct wire_fault *fault)
+bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
+                    struct message *message, struct wire_fault *fault)
 {
     const struct schema *schema;
     uint64_t kind;
+    uint32_t known;
 
     *fault = (struct wire_fault){.kind = NULL};
     if (!read_number(reader, MESSAGE_KIND_END, &kind) || !message_kind_valid((unsigned)kind)) {
@@ -768,8 +846,12 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *m
         return false;
     }
     /* What an array promises is settled before more than its fields is looked for. */
-    return count >= 1 + COUNT(envelope_fields) + schema->count &&
-           read_fields(reader, schema->fields, schema->count, &message->as, fault) &&
-           count == 1 + COUNT(envelope_fields) + schema->count + tail_count(message) &&
-           read_tail(reader, message, fault);
+    known = 1 + COUNT(envelope_fields) + schema->count;
+    if (count < known || !read_fields(reader, schema->fields, schema->count, &message->as, fault)) {
+        return false;
+    }
+    known += tail_count(message);
+    return (version >= OPTIONAL_SINCE ? count >= known : count == known) &&
+           read_tail(reader, message, fault) &&
+           read_optional(reader, schema, count - known, message, fault);
 }

@@ -2,7 +2,9 @@
  * The bodies of messages as msgpack: one table of fields for each kind, for writing and for
  * reading. Private to proto/; wire.h has packets, SCHEMA.md the same in words.
  *
- * A body is an array: kind, to, relayed, then the fields of the kind in the table's order.
+ * A body is an array: kind, to, relayed, then the fields of the kind in the table's order, and from
+ * version 4 on its optional ones, of which the last may be left out, and whatever a later release
+ * has added behind them.
  */
 #ifndef PROTO_WIRE_BODY_H
 #define PROTO_WIRE_BODY_H
@@ -21,13 +23,14 @@ struct wire_fault {
 
 /* Writes a message. Out of room sets writer->failed; a field out of its range is a bug of the
  * caller (HF_CHECK): what comes from people or other agents was checked before it got here. */
-void wire_body_write(struct hfi_writer *writer, const struct message *message);
+void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message);
 
 /* Reads one whose array head promised `count` elements. *message: its kind, to, relayed and body
  * are filled in, the caller has zeroed it; of shares only share_count are touched. false: *fault
  * says what is wrong. */
-bool wire_body_read(struct hfi_reader *reader, uint32_t count, struct message *message,
-                    struct wire_fault *fault) __attribute__((warn_unused_result));
+bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
+                    struct message *message, struct wire_fault *fault)
+    __attribute__((warn_unused_result));
 
 /* "ACCEPT"; NULL: no such kind. */
 const char *wire_kind_name(enum message_kind kind);

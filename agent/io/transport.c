@@ -63,6 +63,7 @@ struct peer {
     bool dialling;
     int64_t dial_at_ns; /* INT64_MAX: it is dialling, or there is a link */
     int64_t pause_ns;
+    uint32_t says;               /* the next greeting */
     struct transport_link *link; /* NULL: none */
     bool up;                     /* it has greeted, and that was told */
     uint32_t ups;
@@ -79,6 +80,7 @@ struct transport {
     nng_tls_config *server; /* NULL: no TLS, both */
     nng_tls_config *client;
     bool secure;
+    uint32_t version; /* the newest that is spoken */
     char listen[TRANSPORT_ADDRESS_SIZE];
 
     int epoll;
@@ -143,9 +145,9 @@ static void tell_broken(struct transport *transport, const struct transport_link
     if (link->reason != NULL) {
         const char *address = peer != NULL ? peer->address : link->remote;
 
-        if (link->version != 0 && link->version != TRANSPORT_VERSION) {
-            snprintf(text, sizeof text, "%s: %u, this agent %d", link->reason, link->version,
-                     TRANSPORT_VERSION);
+        if (link->foreign) {
+            snprintf(text, sizeof text, "%s: %u, this agent at most %u", link->reason,
+                     link->version, link->says);
         } else {
             snprintf(text, sizeof text, "%s", link->reason);
         }
@@ -187,6 +189,8 @@ static void peer_down(struct peer *peer)
     bool told = peer->up && peer != transport->self;
 
     tell_broken(transport, peer->link, peer);
+    peer->says = peer->link->older ? TRANSPORT_VERSION_FIRST : transport->version;
+    peer->pause_ns = peer->link->older ? redial_min_ns : peer->pause_ns;
     bury(transport, peer->link);
     peer->link = NULL;
     peer->up = false;
@@ -330,7 +334,10 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         tell_full(transport);
         return;
     }
-    link = transport_link_create(&transport->links, stream, false, transport->secure, NULL);
+    link = transport_link_create(
+        &transport->links, stream,
+        (struct transport_link_start){.secure = transport->secure, .says = transport->version},
+        NULL);
     if (link != NULL) {
         link->heard_ns = clock_boottime_ns();
         link->greet_by_ns = link->heard_ns + greet_ns;
@@ -372,10 +379,14 @@ static void dial_done(struct peer *peer)
 
     peer->dialling = false;
     if (nng_aio_result(aio) == 0) {
-        peer->link = transport_link_create(&transport->links, nng_aio_get_output(aio, 0), true,
-                                           transport_is_tls(peer->address), peer);
+        peer->link = transport_link_create(
+            &transport->links, nng_aio_get_output(aio, 0),
+            (struct transport_link_start){
+                .dialled = true, .secure = transport_is_tls(peer->address), .says = peer->says},
+            peer);
     }
     if (peer->link == NULL) {
+        peer->says = transport->version; /* who comes back may be a newer one */
         dial_later(peer);
         return;
     }
@@ -416,6 +427,7 @@ static struct peer *peer_create(struct transport *transport, const char *address
     peer->transport = transport;
     peer->index = index;
     peer->pause_ns = redial_min_ns;
+    peer->says = transport->version;
     peer->dial_at_ns = INT64_MAX;
     snprintf(peer->address, sizeof peer->address, "%s", address);
     if (!transport_work_init(&peer->dial, &transport->works, TRANSPORT_WORK_DIAL, peer) ||
@@ -477,6 +489,11 @@ bool transport_is_up(const struct transport *transport, uint32_t peer)
 bool transport_is_deaf(const struct transport *transport)
 {
     return transport->deaf;
+}
+
+uint32_t transport_version(const struct transport *transport, uint32_t peer)
+{
+    return transport_is_up(transport, peer) ? transport->peers[peer]->link->version : 0;
 }
 
 bool transport_send(struct transport *transport, uint32_t index, const void *bytes, size_t size)
@@ -783,6 +800,7 @@ struct transport *transport_open(const struct transport_config *config,
     }
     transport->handler = *handler;
     transport->secure = transport_is_tls(config->listen);
+    transport->version = config->version != 0 ? config->version : TRANSPORT_VERSION_FIRST;
     transport->inbox.max = config->inbound_max != 0 && config->inbound_max < TRANSPORT_INBOUND_MAX
                                ? config->inbound_max
                                : TRANSPORT_INBOUND_MAX;

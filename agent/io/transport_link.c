@@ -211,17 +211,57 @@ bool transport_link_send(struct transport_link *link, const void *bytes, size_t 
     return send_parts(link, &(struct parts){head, sizeof head, bytes, size});
 }
 
-static void send_greeting(struct transport_link *link)
+static void send_greeting(struct transport_link *link, uint32_t version)
 {
     unsigned char greeting[GREETING_SIZE];
 
     memcpy(greeting, magic, MAGIC_SIZE);
     put_u32(greeting + ROLE_AT, link->dialled ? ROLE_DIALLED : ROLE_LISTENS);
-    put_u32(greeting + VERSION_AT, TRANSPORT_VERSION);
+    put_u32(greeting + VERSION_AT, version);
     (void)send_parts(link, &(struct parts){greeting, sizeof greeting, NULL, 0});
 }
 
 /* ---- receiving ---- */
+
+/* No version is spoken by both. Who knows only the first one hangs up without a word and is dialled
+ * again in it, if the other one is newer. */
+static void refuse_version(struct transport_link *link, bool older)
+{
+    link->older = older;
+    link->foreign = !older;
+    transport_link_break(link, NNG_EPROTO,
+                         older ? NULL : "it speaks another version of the protocol");
+}
+
+/* Who listens answers with the newest version that both speak, or if there is none with its own
+ * newest one, so that both can say why. */
+static void answer_greeting(struct transport_link *link)
+{
+    bool newer = link->version >= TRANSPORT_VERSION_SECOND;
+    bool shared = link->version == TRANSPORT_VERSION_FIRST ||
+                  (newer && link->says >= TRANSPORT_VERSION_SECOND);
+    uint32_t answer = shared && link->version < link->says ? link->version : link->says;
+
+    send_greeting(link, answer);
+    if (shared) {
+        link->version = answer;
+    } else {
+        refuse_version(link, newer);
+    }
+}
+
+/* Who dialled is told which version is spoken: one that it speaks, if the listener does too. */
+static void take_answer(struct transport_link *link)
+{
+    bool newer = link->says >= TRANSPORT_VERSION_SECOND;
+
+    if (link->version == TRANSPORT_VERSION_FIRST && newer) {
+        refuse_version(link, true); /* the listener has hung up already */
+    } else if (link->version > link->says || (newer && link->version < TRANSPORT_VERSION_SECOND) ||
+               link->version == 0) {
+        refuse_version(link, false);
+    }
+}
 
 /* What is received is a greeting, or the beginning of one; how much of it was used. */
 static size_t take_greeting(struct transport_link *link, const unsigned char *bytes, size_t size)
@@ -237,11 +277,10 @@ static size_t take_greeting(struct transport_link *link, const unsigned char *by
         return 0;
     }
     link->version = get_u32(bytes + VERSION_AT);
-    if (!link->dialled) {
-        send_greeting(link); /* also to another version: it is to know why */
-    }
-    if (link->version != TRANSPORT_VERSION) {
-        transport_link_break(link, NNG_EPROTO, "it speaks another version of the transport");
+    if (link->dialled) {
+        take_answer(link);
+    } else {
+        answer_greeting(link);
     }
     if (link->state == TRANSPORT_LINK_GREETING) {
         link->state = TRANSPORT_LINK_UP;
@@ -401,7 +440,7 @@ void transport_link_worked(struct transport_link *link, enum transport_work_kind
 
 /* ---- making, closing ---- */
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
-                                             bool dialled, bool secure, void *owner)
+                                             struct transport_link_start start, void *owner)
 {
     struct transport_link *link = calloc(1, sizeof *link);
     nng_sockaddr remote;
@@ -414,8 +453,9 @@ struct transport_link *transport_link_create(struct transport_links *links, nng_
     link->links = links;
     link->owner = owner;
     link->stream = stream;
-    link->dialled = dialled;
-    link->secure = secure;
+    link->dialled = start.dialled;
+    link->secure = start.secure;
+    link->says = start.says;
     link->fd = -1;
     if (!reserve(&link->in, IN_SIZE, IN_SIZE) ||
         !transport_work_init(&link->receive, links->works, TRANSPORT_WORK_RECEIVE, link) ||
@@ -427,9 +467,9 @@ struct transport_link *transport_link_create(struct transport_links *links, nng_
         remote.s_family = NNG_AF_UNSPEC; /* it is gone already */
     }
     transport_remote_text(&remote, link->remote);
-    if (dialled) {
+    if (link->dialled) {
         watch(link);
-        send_greeting(link);
+        send_greeting(link, link->says);
     }
     if (link->fd < 0) {
         receive_later(link);

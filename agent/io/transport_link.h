@@ -26,7 +26,6 @@
 #include "transport_work.h"
 
 enum {
-    TRANSPORT_VERSION = 1, /* of the greeting and the frames, not of what is in packets */
     TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that wait behind a send */
 };
 
@@ -71,7 +70,10 @@ struct transport_link {
     int fd;             /* watched by the epoll descriptor with this link as its data; -1: none */
     int error;          /* why it is broken: NNG's number, */
     const char *reason; /* or what it said; NULL: it is gone, that is all */
-    uint32_t version;   /* in the greeting that was received */
+    uint32_t says;      /* the newest version that this end's greeting may tell */
+    uint32_t version;   /* in the greeting that was received; UP: what is spoken here */
+    bool older;         /* broken because one of both knows only TRANSPORT_VERSION_FIRST */
+    bool foreign;       /* broken because no version is shared */
     struct transport_work receive;
     struct transport_work send;
     struct transport_bytes in;
@@ -81,10 +83,17 @@ struct transport_link {
     char remote[TRANSPORT_REMOTE_MAX];
 };
 
+/* How a connection begins. */
+struct transport_link_start {
+    bool dialled; /* by this agent */
+    bool secure;
+    uint32_t says;
+};
+
 /* Takes the stream, and begins: who dialled greets. NULL: no memory; the stream is closed. It may
  * be broken already. */
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
-                                             bool dialled, bool secure, void *owner);
+                                             struct transport_link_start start, void *owner);
 /* Closes it. NULL is allowed. */
 void transport_link_destroy(struct transport_link *link);
 

@@ -20,6 +20,8 @@ enum {
     HOW_STUCK = 2,   /* the kernel takes nothing of what this end says */
     HOW_READY = 4,   /* once both have greeted, by the descriptor's events */
     HOW_SECURE = 8,
+    HOW_NEWER = 16, /* this end speaks a newer version, and the first one too */
+    NEWER = TRANSPORT_VERSION_SECOND + 2,
     INPUT_HEAD = 2,
     PACKET_MAX = 300,
     GREETING_SIZE = 16,
@@ -51,11 +53,29 @@ static uint32_t read_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* By proto/SCHEMA.md alone. */
-static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled)
+/* Whether both ends go on after such a greeting, by proto/SCHEMA.md alone. */
+static bool version_shared(uint32_t version, bool dialled, bool newer)
 {
-    const uint8_t good[GREETING_SIZE] = {
-        'h', 'o', 'l', 'd', 'f', 'a', 's', 't', 0, 0, 0, dialled ? 2 : 1, 0, 0, 0, 1};
+    if (version == 1) {
+        return !(newer && dialled); /* it is dialled again, with 1 */
+    }
+    return newer && version >= 4 && (!dialled || version <= NEWER);
+}
+
+/* What this end's greeting says; theirs: version of the other's that it answers, 0: it is first. */
+static uint32_t version_said(uint32_t theirs, bool newer)
+{
+    if (!newer) {
+        return 1;
+    }
+    return theirs == 1 || (theirs >= 4 && theirs < NEWER) ? theirs : NEWER;
+}
+
+/* By proto/SCHEMA.md alone. */
+static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, bool newer)
+{
+    const uint8_t good[GREETING_SIZE] = {'h', 'o', 'l', 'd', 'f', 'a',
+                                         's', 't', 0,   0,   0,   dialled ? 2 : 1};
     struct outcome outcome = {.hash = 1};
     size_t at = GREETING_SIZE;
 
@@ -65,7 +85,8 @@ static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled)
         outcome.broken = memcmp(bytes, good, seen) != 0;
         return outcome;
     }
-    outcome.broken = memcmp(bytes, good, GREETING_SIZE) != 0;
+    outcome.broken = memcmp(bytes, good, 12) != 0 ||
+                     !version_shared(read_u32(bytes + 12), dialled, newer);
     while (!outcome.broken && size - at >= 4) {
         uint32_t packet = read_u32(bytes + at);
 
@@ -262,7 +283,7 @@ static void converse(struct transport_link *link, uint8_t how)
 
 static void transport_entry(const uint8_t *bytes, size_t size)
 {
-    static const char says[] = "holdfast\0\0\0\2\0\0\0\1holdfast\0\0\0\1\0\0\0\1";
+    uint8_t says[GREETING_SIZE + 1] = "holdfast";
     struct outcome outcome = {.hash = 1};
     struct transport_links links = {
         .packet_max = PACKET_MAX, .now = &world.now, .arg = &outcome, .packet = on_packet};
@@ -271,21 +292,30 @@ static void transport_entry(const uint8_t *bytes, size_t size)
         return;
     }
     bool dialled = (bytes[0] & HOW_DIALLED) != 0;
-    struct outcome wanted = expected(bytes + INPUT_HEAD, size - INPUT_HEAD, dialled);
+    bool newer = (bytes[0] & HOW_NEWER) != 0;
+    struct outcome wanted = expected(bytes + INPUT_HEAD, size - INPUT_HEAD, dialled, newer);
     memset(&world, 0, sizeof world);
     world.bytes = bytes + INPUT_HEAD;
     world.size = size - INPUT_HEAD;
     world.cuts = bytes[1];
     world.stuck = (bytes[0] & HOW_STUCK) != 0;
-    struct transport_link *link = transport_link_create(&links, NULL, dialled,
-                                                        (bytes[0] & HOW_SECURE) != 0, NULL);
+    says[11] = dialled ? 1 : 2;
+    if (dialled || size >= INPUT_HEAD + GREETING_SIZE) {
+        says[15] = (uint8_t)version_said(dialled ? 0 : read_u32(bytes + INPUT_HEAD + 12), newer);
+    }
+    const struct transport_link_start start = {.dialled = dialled,
+                                               .secure = (bytes[0] & HOW_SECURE) != 0,
+                                               .says = newer ? NEWER : TRANSPORT_VERSION_FIRST};
+    struct transport_link *link = transport_link_create(&links, NULL, start, NULL);
     HF_CHECK(link != NULL);
     converse(link, bytes[0]);
     HF_CHECK(outcome.packets == wanted.packets && outcome.hash == wanted.hash);
     HF_CHECK((link->state == TRANSPORT_LINK_BROKEN) == wanted.broken);
-    HF_CHECK(!wanted.broken || link->reason != NULL);
+    HF_CHECK(!wanted.broken || link->reason != NULL || link->older);
     HF_CHECK(world.said_size == 0 || world.said_size == GREETING_SIZE);
-    HF_CHECK(memcmp(world.said, says + (dialled ? GREETING_SIZE : 0), world.said_size) == 0);
+    HF_CHECK(memcmp(world.said, says, world.said_size) == 0);
+    HF_CHECK(link->state != TRANSPORT_LINK_UP || link->version == says[15] ||
+             (dialled && link->version < says[15]));
     HF_CHECK(link->state != TRANSPORT_LINK_UP || world.said_size == GREETING_SIZE);
     transport_link_destroy(link);
 }
@@ -296,16 +326,17 @@ static size_t transport_seed(size_t index, uint8_t *bytes, size_t size)
     static const size_t sizes[] = {1, 2, 7, PACKET_MAX, 40, PACKET_MAX + 1};
     size_t at = INPUT_HEAD;
 
-    if (index >= 32) {
+    if (index >= 64) {
         return 0;
     }
     HF_CHECK(size >= 1024);
-    bytes[0] = (uint8_t)(index % 16);
+    bytes[0] = (uint8_t)(index % 16) | (index >= 32 ? HOW_NEWER : 0);
     bytes[1] = (uint8_t)(index * 7);
     memcpy(bytes + at, "holdfast\0\0\0\1\0\0\0\1", GREETING_SIZE);
     bytes[at + 11] = (bytes[0] & HOW_DIALLED) != 0 ? 2 : 1;
+    bytes[at + 15] = index < 32 ? 1 : index % 16 < 8 ? 4 : NEWER;
     at += GREETING_SIZE;
-    for (size_t i = 0; i < 5 + index / 16 && (bytes[0] & HOW_DIALLED) == 0; i++) {
+    for (size_t i = 0; i < 5 + index / 16 % 2 && (bytes[0] & HOW_DIALLED) == 0; i++) {
         bytes[at] = bytes[at + 1] = 0;
         bytes[at + 2] = (uint8_t)(sizes[i] >> 8);
         bytes[at + 3] = (uint8_t)sizes[i];

@@ -22,11 +22,15 @@ static size_t wire_seed(size_t index, uint8_t *bytes, size_t size)
     struct wire_writer writer;
     size_t last = index;
 
-    if (index > WIRE_SAMPLE_SHAPES) {
+    uint32_t version = index <= WIRE_SAMPLE_SHAPES ? WIRE_VERSION : WIRE_VERSION_OLDEST;
+
+    if (index > 2 * WIRE_SAMPLE_SHAPES + 1) {
         return 0;
     }
+    index %= WIRE_SAMPLE_SHAPES + 1;
+    last = index;
     wire_sample_header(&header);
-    wire_begin(&writer, bytes, size, &header);
+    wire_begin(&writer, bytes, size, &header, version);
     if (index == WIRE_SAMPLE_SHAPES) {
         index = 0;
         last = 5;
@@ -66,7 +70,7 @@ static size_t wire_again(const uint8_t *bytes, size_t size, uint8_t *out, size_t
         HF_CHECK(!wire_next(&reader, &kind, &message, &gossip, &gossip_size));
         return 0;
     }
-    wire_begin(&writer, out, room, &reader.header);
+    wire_begin(&writer, out, room, &reader.header, reader.version);
     for (left = reader.left; wire_next(&reader, &kind, &message, &gossip, &gossip_size); left--) {
         if (kind == WIRE_MESSAGE) {
             check_message(&message);

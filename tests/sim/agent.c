@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/wire.h"
 #include "sim.h"
 
 static const struct quorum_limits quorum_limits = {
@@ -182,6 +183,7 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
                                    .max_drift_percent = SIM_DRIFT_PERCENT};
     memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
     address_of(agent, config.advertise, sizeof(config.advertise));
+    snprintf(config.release, sizeof(config.release), "0.0-sim%u", agent->index);
     for (uint32_t i = 0; i < world.voters; i++) {
         config.voters[i] = world.agents[i].name;
     }
@@ -213,6 +215,7 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
                                     .asks_epoch = world.agent_count > 1,
                                     .rules = message_rules_digest(rules)};
     address_of(agent, config.advertise, sizeof(config.advertise));
+    snprintf(config.release, sizeof(config.release), "0.0-sim%u", agent->index);
     for (uint32_t i = 0; i < world.voters; i++) {
         config.voters[i] = world.agents[i].name;
     }
@@ -467,6 +470,10 @@ void agent_start(struct sim_agent *agent)
     agent->bell = true; /* whoever rang while nobody listened */
     agent->stalled_ns = 0;
     agent->starts++;
+    agent->version = WIRE_VERSION;
+    if (world.faults.older) {
+        agent->version -= faults_draw_beside(agent->index, agent->starts, 2);
+    }
     fiber_start(&agent->fiber, agent_main, agent);
 }
 

@@ -34,7 +34,7 @@ static const struct fault table[] = {
     CHANCE(lose),    CHANCE(fail),     CHANCE(loss),    CHANCE(repeat), CHANCE(late),
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
-    FLAG(rest),      FLAG(long_delay),
+    FLAG(rest),      FLAG(long_delay), FLAG(older),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -77,6 +77,15 @@ void faults_draw_cell(void)
              world.lock_count <= LOCKS);
 }
 
+uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit)
+{
+    uint64_t mixed = world.run.seed * UINT64_C(0x9e3779b97f4a7c15) + what * UINT64_C(1000003) +
+                     time;
+    mixed = (mixed ^ mixed >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(mixed >> 33) % limit;
+}
+
 /* The chance of a fault, drawn; half of them are off. */
 static uint32_t rarely(uint32_t in)
 {
@@ -101,10 +110,11 @@ static void draw_between_hosts(struct faults *faults)
     faults->reorder = sim_draw(2) == 0;
     faults->rest = sim_draw(5) == 0;
     faults->long_delay = sim_draw(3) == 0;
+    faults->older = faults_draw_beside(AGENTS, 0, 3) == 0;
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;
-        faults->rest = faults->long_delay = false;
+        faults->rest = faults->long_delay = faults->older = false;
     }
 }
 

@@ -63,6 +63,7 @@ struct faults {
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
+    bool older;      /* some agents' processes speak only the older version of the messages */
     bool rest;       /* processes close what they opened, and rest: names are deleted */
     bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
 };
@@ -187,6 +188,7 @@ struct sim_agent {
     struct host_clock clock;
     bool up;
     bool serving;
+    uint32_t version;  /* of messages: the newest that it speaks */
     int64_t starts_ns; /* when it is down: when it is started again */
     uint32_t starts;
     struct disk disk;
@@ -449,6 +451,9 @@ void order_releases(const struct sim_process *process, const struct sim_handle *
 /* NULL: there are no more. */
 const char *fault_name(uint32_t index);
 void faults_draw(void);
+/* A number below limit that follows from the seed, what it is for and when; other draws go on as if
+ * there were none. */
+uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit);
 /* Draws the cell too: how many voters, observers, processes, locks. */
 void faults_draw_cell(void);
 void faults_inject(void);

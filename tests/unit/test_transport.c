@@ -426,7 +426,7 @@ static size_t await_end(int fd, char *out, size_t size)
  * the one of another version hears which this is. */
 START_TEST(test_strangers_are_told)
 {
-    static const char other_version[] = "holdfast\0\0\0\1\0\0\0\x63";
+    static const char other_version[] = "holdfast\0\0\0\1\0\0\0\3";
     static const char answer[] = "holdfast\0\0\0\2\0\0\0\1";
     struct node *a = node_plain();
     char said[64];
@@ -440,7 +440,7 @@ START_TEST(test_strangers_are_told)
     ck_assert_int_eq(send(fd, other_version, 16, MSG_NOSIGNAL), 16);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 16);
     ck_assert_mem_eq(said, answer, 16);
-    ck_assert_uint_eq(told(a, "greeting_refused", "another version of the transport: 99"), 1);
+    ck_assert_uint_eq(told(a, "greeting_refused", "another version of the protocol: 3"), 1);
     fd = connect_raw(a->address);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
     ck_assert_uint_eq(told(a, "greeting_refused", "said nothing that an agent says"), 1);
@@ -491,19 +491,6 @@ START_TEST(test_strangers_are_not_looked_for)
 }
 END_TEST
 
-/* Answers whoever dials in the test's place. */
-static int listen_raw(char *address)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    free_address("tcp://", address);
-    at.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    ck_assert_int_eq(listen(fd, 8), 0);
-    return fd;
-}
-
 /* Whom an agent dials and who is none, or of another version, gets no packet, and is told of; also
  * one who repeats what it hears. */
 START_TEST(test_dialled_stranger_is_told)
@@ -512,7 +499,7 @@ START_TEST(test_dialled_stranger_is_told)
         const char *answer, *text;
     } kinds[] = {
         {"220 mail.example", "does not speak as an agent"},
-        {"holdfast\0\0\0\2\0\0\0\x63", "another version of the transport: 99"},
+        {"holdfast\0\0\0\2\0\0\0\x63", "another version of the protocol: 99, this agent at most 1"},
         {"holdfast\0\0\0\1\0\0\0\1", "does not speak as an agent"},
     };
     struct node *a = node_plain();

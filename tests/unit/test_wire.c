@@ -18,13 +18,23 @@ static unsigned char packet[WIRE_PACKET_MAX + 16];
 static unsigned char other[WIRE_PACKET_MAX + 16];
 static struct message sent;
 static struct message got;
+static uint32_t speaks = WIRE_VERSION; /* what the tests write */
+
+/* A loop over all samples in the newest version, then in the oldest. */
+enum { SAMPLES_BOTH = 2 * WIRE_SAMPLES };
+
+static size_t choose_version(int round)
+{
+    speaks = round < WIRE_SAMPLES ? WIRE_VERSION : WIRE_VERSION_OLDEST;
+    return (size_t)round % WIRE_SAMPLES;
+}
 
 static void begin(struct wire_writer *writer, size_t size)
 {
     struct wire_header header;
 
     wire_sample_header(&header);
-    wire_begin(writer, packet, size, &header);
+    wire_begin(writer, packet, size, &header, speaks);
 }
 
 /* A packet with this one message; its size. */
@@ -40,6 +50,9 @@ static size_t packet_of(const struct message *message)
 static size_t sample(size_t index)
 {
     wire_sample(index, &sent);
+    if (speaks == WIRE_VERSION_OLDEST) {
+        wire_sample_older(&sent);
+    }
     return packet_of(&sent);
 }
 
@@ -84,7 +97,7 @@ static void read_one(size_t size)
 
 START_TEST(test_round_trip)
 {
-    size_t size = sample((size_t)_i);
+    size_t size = sample(choose_version(_i));
 
     read_one(size);
     ck_assert_int_eq(got.kind, sent.kind);
@@ -133,6 +146,7 @@ START_TEST(test_golden)
                                  "abc";
     struct wire_writer writer;
 
+    speaks = WIRE_VERSION_OLDEST;
     begin(&writer, sizeof packet);
     ck_assert_uint_eq(wire_end(&writer), sizeof empty - 1);
     ck_assert_mem_eq(packet, empty, sizeof empty - 1);
@@ -152,12 +166,15 @@ START_TEST(test_golden)
 }
 END_TEST
 
-/* FNV-1a over every sample. When this changes, agents of before and after do not understand each
- * other: WIRE_VERSION and SCHEMA.md change with it. */
+/* FNV-1a over every sample, in each version that is spoken. When one changes, agents of before and
+ * after do not understand each other: it is a new WIRE_VERSION, SCHEMA.md changes with it, and the
+ * hashes of the older ones stay. */
 START_TEST(test_bytes_of_all_kinds)
 {
+    static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0x28cb8d08b98d2b86)};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
+    speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
     for (size_t i = 0; i < WIRE_SAMPLES; i++) {
         size_t size = sample(i);
 
@@ -165,8 +182,8 @@ START_TEST(test_bytes_of_all_kinds)
             hash = (hash ^ packet[at]) * UINT64_C(0x100000001b3);
         }
     }
-    ck_assert_int_eq(WIRE_VERSION, 3);
-    ck_assert_msg(hash == UINT64_C(0xd732a0b5e93de71e), "0x%016llx", (unsigned long long)hash);
+    ck_assert_uint_eq(sizeof hashes / sizeof hashes[0], WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
+    ck_assert_msg(hash == hashes[_i], "0x%016llx", (unsigned long long)hash);
 }
 END_TEST
 
@@ -297,13 +314,14 @@ END_TEST
 /* Whatever is taken is written the same again, but for longer forms of numbers. */
 START_TEST(test_bit_flips)
 {
-    size_t size = sample((size_t)_i);
+    size_t size = sample(choose_version(_i));
     size_t step = size > 1000 ? 5 : 1;
 
     for (size_t bit = 0; bit < size * 8; bit += step) {
         packet[bit / 8] ^= (unsigned char)(1u << bit % 8);
         if (open_only(packet, size) == WIRE_OK) {
             memcpy(other, packet, size);
+            speaks = packet[1]; /* the version may be what was changed */
             read_one(size);
             HOT_ASSERT_UINT(packet_of(&got), <=, size);
             memcpy(packet, other, size);
@@ -397,18 +415,25 @@ static void repack_all(struct repack *repack, const msgpack_object *root)
     }
 }
 
-/* How many arrays of it may be shorter: the items; voters; shares. */
+/* Whether it has a field that may be left out. */
+static bool has_optional(void)
+{
+    return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK;
+}
+
+/* How many arrays of it may be shorter: the items; a message; voters; shares. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);
 
-    return 1u + (sent.kind == MESSAGE_HELLO || sent.kind == MESSAGE_HELLO_ACK ? 1 : 0) +
+    return 1u + (speaks > WIRE_VERSION_OLDEST && has_optional() ? 1 : 0) +
+           (sent.kind == MESSAGE_HELLO || sent.kind == MESSAGE_HELLO_ACK ? 1 : 0) +
            (value != NULL && value->share_count > 0 ? 1 : 0);
 }
 
 START_TEST(test_each_element)
 {
-    size_t size = sample((size_t)_i);
+    size_t size = sample(choose_version(_i));
     size_t offset = 0;
     size_t tried = 0;
     size_t shorter = 0;
@@ -483,7 +508,6 @@ static const struct {
     {BYTES("\x95\x00\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* 0 */
     {BYTES("\x95\x4c\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* 76 */
     {BYTES("\x95\xcd\x01\x03\xa0\xc2\x01\xa1x"), WIRE_MALFORMED}, /* 259 */
-    {BYTES("\x96\x03\xa0\xc2\x01\xa1x\x01"), WIRE_MALFORMED},     /* a field of a later version */
     {BYTES("\x90"), WIRE_MALFORMED},
     {BYTES("\xdd\xff\xff\xff\xff"), WIRE_MALFORMED},
     {BYTES("\xc4\x00"), WIRE_MALFORMED}, /* gossip of no bytes */
@@ -508,7 +532,57 @@ static const struct {
 
 START_TEST(test_items)
 {
+    speaks = WIRE_VERSION_OLDEST;
     ck_assert_int_eq(open_item(items[_i].bytes, items[_i].size), items[_i].expected);
+    speaks = WIRE_VERSION;
+    ck_assert_int_eq(open_item(items[_i].bytes, items[_i].size), items[_i].expected);
+}
+END_TEST
+
+/* What a later release adds behind a message is passed by, whatever it is made of, and what is
+ * known before it is read. */
+START_TEST(test_later_fields)
+{
+    static const struct {
+        const char *bytes; /* behind READ's fields, or behind RENEW_ACK's with its release */
+        size_t size;
+        uint32_t count;
+        enum wire_error expected;
+    } more[] = {
+        {BYTES("\x07"), 1, WIRE_OK},
+        {BYTES("\xc2\xa3"
+               "abc\xc4\x02yz\x93\x01\x92\xa0\x90\x02"),
+         4, WIRE_OK},
+        {BYTES("\x07"), 2, WIRE_MALFORMED},                 /* it ends before */
+        {BYTES("\x07\x08"), 1, WIRE_MALFORMED},             /* there is more than it says */
+        {BYTES("\xdd\xff\xff\xff\xff"), 1, WIRE_MALFORMED}, /* an array of 2^32 - 1 */
+        {BYTES("\xc0"), 1, WIRE_MALFORMED},                 /* a type that nothing is made of */
+        {BYTES("\x91\x91\x91\x81\x01\x02"), 1, WIRE_MALFORMED},
+    };
+    for (size_t index = 0; index < WIRE_SAMPLE_SHAPES; index++) {
+        size_t size = sample(index);
+        struct wire_writer writer;
+        size_t head;
+
+        if (sent.kind != MESSAGE_READ && sent.kind != MESSAGE_RENEW_ACK) {
+            continue;
+        }
+        begin(&writer, sizeof packet);
+        head = writer.used; /* the message's own array begins here */
+        size = packet_of(&sent);
+        ck_assert_uint_eq(packet[head] & 0xf0u, 0x90);
+        ck_assert_uint_lt((packet[head] & 0xfu) + more[_i].count, 16);
+        packet[head] = (unsigned char)(packet[head] + more[_i].count);
+        memcpy(packet + size, more[_i].bytes, more[_i].size);
+        ck_assert_int_eq(open_only(packet, size + more[_i].size), more[_i].expected);
+        packet[1] = WIRE_VERSION_OLDEST; /* which has none */
+        ck_assert_int_eq(open_only(packet, size + more[_i].size), WIRE_MALFORMED);
+        packet[1] = WIRE_VERSION;
+        if (more[_i].expected == WIRE_OK) {
+            read_one(size + more[_i].size);
+            ck_assert_mem_eq(&got, &sent, message_size(&sent));
+        }
+    }
 }
 END_TEST
 
@@ -579,12 +653,15 @@ END_TEST
 START_TEST(test_other_version)
 {
     struct wire_reader reader;
-    static const char later[] = "\x94\x04\xa4prod\xa6host-z\xc0";
+    static const char later[] = "\x94\x05\xa4prod\xa6host-z\xc0";
+    static const char earlier[] = "\x94\x02\xa4prod\xa6host-z\xc0";
     static const char strange[] = "\x93\xcd\x01\x00\x01\x02";
 
     ck_assert_int_eq(open_bytes(&reader, BYTES(later)), WIRE_OTHER_VERSION);
-    ck_assert_uint_eq(reader.version, 4);
+    ck_assert_uint_eq(reader.version, 5);
     ck_assert_str_eq(reader.header.from.text, "host-z");
+    ck_assert_int_eq(open_bytes(&reader, BYTES(earlier)), WIRE_OTHER_VERSION);
+    ck_assert_uint_eq(reader.version, 2);
     ck_assert_int_eq(open_bytes(&reader, BYTES(strange)), WIRE_OTHER_VERSION);
     ck_assert_uint_eq(reader.version, 256);
     ck_assert_uint_eq(reader.header.from.length, 0);
@@ -655,18 +732,19 @@ int main(void)
     TCase *tcase = tcase_create("wire");
 
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, test_round_trip, 0, WIRE_SAMPLES);
+    tcase_add_loop_test(tcase, test_round_trip, 0, SAMPLES_BOTH);
     tcase_add_test(tcase, test_shares);
     tcase_add_test(tcase, test_golden);
-    tcase_add_test(tcase, test_bytes_of_all_kinds);
+    tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0, 2);
     tcase_add_test(tcase, test_all_kinds_sampled);
     tcase_add_test(tcase, test_many);
     tcase_add_test(tcase, test_full);
     tcase_add_test(tcase, test_too_large);
     tcase_add_loop_test(tcase, test_truncated, 0, WIRE_SAMPLES);
-    tcase_add_loop_test(tcase, test_bit_flips, 0, WIRE_SAMPLES);
-    tcase_add_loop_test(tcase, test_each_element, 0, WIRE_SAMPLES);
+    tcase_add_loop_test(tcase, test_bit_flips, 0, SAMPLES_BOTH);
+    tcase_add_loop_test(tcase, test_each_element, 0, SAMPLES_BOTH);
     tcase_add_loop_test(tcase, test_items, 0, (int)(sizeof items / sizeof items[0]));
+    tcase_add_loop_test(tcase, test_later_fields, 0, 7);
     tcase_add_loop_test(tcase, test_above, 0, (int)(sizeof above / sizeof above[0]));
     tcase_add_test(tcase, test_share_bomb);
     tcase_add_test(tcase, test_other_version);

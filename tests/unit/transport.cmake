@@ -1,6 +1,6 @@
 # agent/io: packets between agents.
 set(transport_tests ${CMAKE_CURRENT_LIST_DIR})
-foreach(part transport transport_tls)
+foreach(part transport transport_tls transport_versions)
     add_executable(test_${part} ${transport_tests}/test_${part}.c ${transport_tests}/transport_rig.c)
     target_link_libraries(test_${part}
         PRIVATE hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)

@@ -216,3 +216,15 @@ int connect_raw(const char *address)
     ck_assert_int_eq(made.revents, POLLOUT);
     return fd;
 }
+
+int listen_raw(char *address)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    free_address("tcp://", address);
+    at.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(fd, 8), 0);
+    return fd;
+}

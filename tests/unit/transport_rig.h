@@ -72,5 +72,7 @@ uint32_t peer_up(struct node *node, const char *address);
 bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size);
 /* A stranger's connection, not blocking. */
 int connect_raw(const char *address);
+/* Listens in a node's place, not blocking; ADDRESS_SIZE bytes say where. */
+int listen_raw(char *address);
 
 #endif

@@ -96,6 +96,13 @@ static void address(struct draw *draw, char *out)
     memset(out, (int)('a' + draw->next++ % 26), draw->large ? MESSAGE_ADDRESS_MAX - 1 : 5);
 }
 
+/* Of version 4: it moves nothing that the older version has. */
+static void release(const struct draw *draw, char *out)
+{
+    memset(out, 0, MESSAGE_RELEASE_MAX);
+    memset(out, 'r', draw->large ? MESSAGE_RELEASE_MAX - 1 : 5);
+}
+
 static void partitions(struct draw *draw, struct message_partitions *out)
 {
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS / 64; i++) {
@@ -191,6 +198,7 @@ static void fill_session(struct draw *draw, struct message *out)
         out->as.renew.echo = echo(draw);
         out->as.renew.rules = u64(draw);
         address(draw, out->as.renew.advertise);
+        release(draw, out->as.renew.release);
         break;
     case MESSAGE_RENEW_ACK:
         agent(draw, &out->as.renew_ack.agent);
@@ -199,6 +207,7 @@ static void fill_session(struct draw *draw, struct message *out)
         out->as.renew_ack.echo = echo(draw);
         out->as.renew_ack.extended = true;
         out->as.renew_ack.dead_epoch = u32(draw);
+        release(draw, out->as.renew_ack.release);
         break;
     case MESSAGE_POLLED:
     case MESSAGE_MARKED:
@@ -451,6 +460,15 @@ static const struct shape {
     {MESSAGE_PULLED, fill_voters, 0, MESSAGE_PULLED_MARK},
     {MESSAGE_PULLED, fill_voters, MESSAGE_SHARES_MAX, MESSAGE_PULLED_REGISTER},
 };
+
+void wire_sample_older(struct message *message)
+{
+    if (message->kind == MESSAGE_RENEW) {
+        memset(message->as.renew.release, 0, MESSAGE_RELEASE_MAX);
+    } else if (message->kind == MESSAGE_RENEW_ACK) {
+        memset(message->as.renew_ack.release, 0, MESSAGE_RELEASE_MAX);
+    }
+}
 
 void wire_sample_header(struct wire_header *out)
 {

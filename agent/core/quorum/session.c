@@ -143,6 +143,7 @@ void session_renew(struct quorum *quorum, const struct message *message)
     ack->echo.issued_ns = quorum->stamp_ns;
     ack->extended = extended;
     ack->dead_epoch = renew->epoch == 0 ? highest_epoch(agent) : agent->marked;
+    memcpy(ack->release, quorum->config.release, sizeof(ack->release));
 }
 
 static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind,

@@ -21,6 +21,7 @@ enum {
     MESSAGE_NAME_MAX = 255,    /* bytes of a lock name */
     MESSAGE_AGENT_MAX = 32,    /* bytes of an agent name */
     MESSAGE_ADDRESS_MAX = 128, /* bytes of an address, its final zero included */
+    MESSAGE_RELEASE_MAX = 24,  /* bytes of a release's name, its final zero included */
     MESSAGE_VOTERS_MAX = 7,    /* voters of a cell */
     MESSAGE_LOCK_DELAY_MAX_MS = 60000,
     MESSAGE_SHARES_MAX = 64, /* hosts that share one lock at a time */
@@ -220,6 +221,7 @@ struct message_renew {
     struct message_echo echo; /* of this voter's last acknowledgement */
     uint64_t rules; /* message_rules_digest(); a voter with other rules acknowledges nothing */
     char advertise[MESSAGE_ADDRESS_MAX];
+    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, that the host runs; "": not told */
 };
 
 struct message_renew_ack {
@@ -230,6 +232,7 @@ struct message_renew_ack {
     bool extended;       /* only these count */
     uint32_t dead_epoch; /* all epochs of the agent up to this one are marked here; 0: none. With
                             epoch 0: the highest known here */
+    char release[MESSAGE_RELEASE_MAX]; /* that the voter runs; "": not told */
 };
 
 /* POLL and MARK: all epochs of the agent up to epoch. */

@@ -6,6 +6,10 @@
  * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. Whoever has something
  * for a peer in one turn of its loop puts it all into one packet.
  *
+ * Two versions are spoken side by side, so that a cell can be upgraded agent by agent: a packet is
+ * written in the one that its receiver reads (its greeting says which, io/transport.h) and says
+ * itself which it is. What may change within a version, and what not, is in SCHEMA.md.
+ *
  * Decoding trusts nothing: sizes, kinds, types and ranges are checked, a packet is accepted whole
  * or not at all; nothing is allocated. Names and texts are copied into the fixed fields of struct
  * message, zero-padded.
@@ -20,11 +24,24 @@
 #include "proto/message.h"
 
 enum {
-    WIRE_VERSION = 3,
+    WIRE_VERSION = 4,
+    WIRE_VERSION_OLDEST = 3,      /* that is still spoken, and everything in between */
     WIRE_PACKET_MAX = 256 * 1024, /* bytes; larger ones are refused */
     WIRE_ITEM_MAX = 16 * 1024,
     WIRE_HEADER_ROOM = 256, /* more than any header takes */
 };
+
+/* The version that a greeting's number stands for (io/transport.h), and the number for a version:
+ * greetings named none before version 4, and said 1. */
+static inline uint32_t wire_greeted_version(uint32_t greeting)
+{
+    return greeting <= WIRE_VERSION_OLDEST ? (uint32_t)WIRE_VERSION_OLDEST : greeting;
+}
+
+static inline uint32_t wire_greeting(uint32_t version)
+{
+    return version <= WIRE_VERSION_OLDEST ? 1 : version;
+}
 
 /* What all messages of a packet have in common. */
 struct wire_header {
@@ -40,13 +57,15 @@ struct wire_writer {
     unsigned char *bytes;
     size_t size;
     size_t used;
+    uint32_t version;
     uint32_t count;
     size_t count_at;
 };
 
-/* buffer: at least WIRE_HEADER_ROOM bytes; borrowed until the end. */
+/* buffer: at least WIRE_HEADER_ROOM bytes; borrowed until the end. version: WIRE_VERSION_OLDEST to
+ * WIRE_VERSION; fields that it does not have are left out. */
 void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
-                const struct wire_header *header);
+                const struct wire_header *header, uint32_t version);
 /* Adds a message (its to, relayed, kind, body; its header fields are the packet's). false: it does
  * not fit any more; the packet is as it was (an empty one with room for WIRE_HEADER_ROOM +
  * WIRE_ITEM_MAX takes any). A message with a field that SCHEMA.md does not allow is a bug of this
@@ -95,8 +114,9 @@ struct wire_reader {
 enum wire_error wire_open(struct wire_reader *reader, const void *bytes, size_t size,
                           const struct message_agent *cell) __attribute__((warn_unused_result));
 
-/* The next item of an opened packet. false: there is none. A message's header fields are filled
- * in; of a value's shares only share_count are. *gossip points into the packet. */
+/* The next item of an opened packet. false: there is none. A message's header fields are filled in;
+ * fields that the packet's version does not have, or that were left out, are 0 or empty; of a
+ * value's shares only share_count are. *gossip points into the packet. */
 bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct message *message,
                const unsigned char **gossip, size_t *gossip_size);
 

@@ -71,6 +71,7 @@ struct quorum_config {
     int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
     char advertise[MESSAGE_ADDRESS_MAX];
+    char release[MESSAGE_RELEASE_MAX]; /* told to hosts, for people */
 };
 
 /* What is durable. Gets written as the actions say and read back at the next start. */

@@ -36,6 +36,7 @@ struct renewal_config {
                         epochs that this agent had: its store may be new, or an old copy */
     uint64_t rules;  /* message_rules_digest() of what this agent takes the cell's rules for */
     char advertise[MESSAGE_ADDRESS_MAX];
+    char release[MESSAGE_RELEASE_MAX]; /* told to voters, for people */
 };
 
 enum { RENEWAL_REMEMBERED = 32, RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };

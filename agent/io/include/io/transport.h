@@ -12,7 +12,8 @@
  * so while that is not called nobody is accepted or dialled, either.
  *
  * Who connects has to greet at once, and so has who is dialled (proto/SCHEMA.md): somebody else, or
- * an agent of another version, is refused and told of, one who says nothing is refused after 5 s.
+ * an agent with which no version is shared, is refused and told of, one who says nothing is refused
+ * after 5 s.
  * A link is there when both have greeted. Of 4,096 connections that others make nobody keeps a
  * place for nothing: who greets and then sends no packet that makes sense is closed after 60 s, and
  * before, if there is no room for a newcomer (transport_inbox.h).
@@ -37,6 +38,13 @@ struct transport;
 
 #define TRANSPORT_PEER_NONE UINT32_MAX
 
+/*
+ * A greeting tells the newest version that its agent speaks, of the packets' contents, and the
+ * older of both is spoken on that connection. The first number stands for the version of the
+ * releases that did not know that: they hang up on any other one, and are dialled again with it.
+ */
+enum { TRANSPORT_VERSION_FIRST = 1, TRANSPORT_VERSION_SECOND = 4 };
+
 enum {
     TRANSPORT_ERROR_MAX = 512,
     TRANSPORT_PEERS_MAX = 2048,
@@ -56,6 +64,7 @@ struct transport_config {
     uint32_t check_ms;    /* how often the listener is tried; 0: the default, 10 s */
     uint32_t inbound_max; /* connections to the listener at once; 0: the default, 4096 */
     uint32_t guest_ms;    /* who greeted and then sent nothing of use; 0: the default, 60 s */
+    uint32_t version;     /* the newest that is spoken; 0: TRANSPORT_VERSION_FIRST */
 };
 
 /* Who sent a packet, by what it says. */
@@ -99,6 +108,8 @@ uint32_t transport_peer(struct transport *transport, const char *address);
 bool transport_is_up(const struct transport *transport, uint32_t peer);
 /* Whether its own inbox was found to take no connections (listener_deaf). */
 bool transport_is_deaf(const struct transport *transport);
+/* Which version is spoken with it, as its greeting told; 0: the link is not there. */
+uint32_t transport_version(const struct transport *transport, uint32_t peer);
 /* At least one byte; copied if need be. false: lost, the peer is absent or too much waits for it
  * (4 MiB). */
 bool transport_send(struct transport *transport, uint32_t peer, const void *bytes, size_t size);

@@ -1,0 +1,147 @@
+/*
+ * Agents of different versions of the protocol, as far as the transport knows it: greetings settle
+ * which version is spoken on a connection, or refuse it in words.
+ */
+#include "transport_rig.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+
+static struct node *node_speaking(uint32_t version)
+{
+    char address[ADDRESS_SIZE];
+    struct transport_config config = {
+        .listen = address, .packet_max = PACKET_MAX, .version = version};
+
+    free_address("tcp://", address);
+    return node_open(&config);
+}
+
+enum { V1 = TRANSPORT_VERSION_FIRST, V4 = TRANSPORT_VERSION_SECOND };
+
+/* Two agents speak the older version of what each knows, whoever dials, without a word of it to
+ * anybody; and what they say arrives. */
+START_TEST(test_versions_side_by_side)
+{
+    static const uint32_t pairs[][3] = {{V4, V4, V4},
+                                        {V4, V1, V1},
+                                        {V1, V4, V1},
+                                        {V4 + 1, V4, V4},
+                                        {V4, V4 + 1, V4},
+                                        {V4 + 1, V1, V1},
+                                        {V4 + 1, V4 + 1, V4 + 1}};
+    struct node *a = node_speaking(pairs[_i][0]);
+    struct node *b = node_speaking(pairs[_i][1]);
+    uint32_t peer = peer_up(a, b->address);
+
+    ck_assert_uint_eq(transport_version(a->transport, peer), pairs[_i][2]);
+    ck_assert_uint_eq(a->ups[peer], 1);
+    ck_assert(send_number(a, peer, 0, 100));
+    PUMP_UNTIL(b->packets == 1);
+    ck_assert_uint_eq(a->trouble_count + b->trouble_count, 0);
+    ck_assert_uint_eq(transport_version(a->transport, peer + 1), 0);
+    nodes_close();
+}
+END_TEST
+
+/* The version in what the other end says first; role: 1 it dialled, 2 it listens. */
+static uint32_t greeting_of(int fd, unsigned char role)
+{
+    unsigned char said[16];
+    size_t size = 0;
+
+    for (int64_t until_ms = now_ms() + GUARD_MS; size < sizeof said;) {
+        ssize_t got = recv(fd, said + size, sizeof said - size, MSG_DONTWAIT);
+
+        ck_assert(now_ms() < until_ms && got != 0);
+        size += got > 0 ? (size_t)got : 0;
+        pump(5);
+    }
+    ck_assert_mem_eq(said, "holdfast\0\0\0", 11);
+    ck_assert_uint_eq(said[11], role);
+    return (uint32_t)said[14] << 8 | said[15];
+}
+
+static int accept_dial(int listener)
+{
+    int fd = -1;
+
+    for (int64_t until_ms = now_ms() + GUARD_MS; fd < 0; fd = accept(listener, NULL, NULL)) {
+        ck_assert(now_ms() < until_ms);
+        pump(5);
+    }
+    return fd;
+}
+
+/* Who knows only the first version, hangs up on any other and is dialled again in it; when that
+ * connection ends, the newest is tried again: it may have been upgraded. */
+START_TEST(test_older_is_dialled_again)
+{
+    struct node *a = node_speaking(V4);
+    char address[ADDRESS_SIZE];
+    int listener = listen_raw(address);
+    uint32_t peer = transport_peer(a->transport, address);
+    static const uint32_t dials[] = {V4, V1, V4};
+    int fd = -1;
+
+    for (size_t i = 0; i < sizeof dials / sizeof dials[0]; i++) {
+        fd = accept_dial(listener);
+        ck_assert_uint_eq(greeting_of(fd, 1), dials[i]);
+        ck_assert_int_eq(send(fd, "holdfast\0\0\0\2\0\0\0\1", 16, MSG_NOSIGNAL), 16);
+        if (dials[i] == V1) {
+            PUMP_UNTIL(transport_version(a->transport, peer) == V1);
+        }
+        close(fd);
+    }
+    PUMP_UNTIL(!transport_is_up(a->transport, peer));
+    ck_assert_uint_eq(a->ups[peer], 1);
+    ck_assert_uint_eq(a->trouble_count, 0);
+    close(listener);
+    nodes_close();
+}
+END_TEST
+
+/* With whom no version is shared: refused, and told of, whoever dialled; who dialled hears which is
+ * spoken here. */
+START_TEST(test_no_version_is_shared)
+{
+    struct node *a = node_speaking(V4);
+    char address[ADDRESS_SIZE];
+    int listener = listen_raw(address);
+    int fd = connect_raw(a->address);
+
+    ck_assert_int_eq(send(fd, "holdfast\0\0\0\1\0\0\0\3", 16, MSG_NOSIGNAL), 16);
+    ck_assert_uint_eq(greeting_of(fd, 2), V4);
+    PUMP_UNTIL(a->trouble_count == 1);
+    ck_assert_str_eq(a->events[0], "greeting_refused");
+    ck_assert_str_eq(a->texts[0],
+                     "it speaks another version of the protocol: 3, this agent at most 4");
+    close(fd);
+    (void)transport_peer(a->transport, address);
+    fd = accept_dial(listener);
+    ck_assert_uint_eq(greeting_of(fd, 1), V4);
+    ck_assert_int_eq(send(fd, "holdfast\0\0\0\2\0\0\0\7", 16, MSG_NOSIGNAL), 16);
+    PUMP_UNTIL(a->trouble_count == 2);
+    ck_assert_str_eq(a->texts[1],
+                     "it speaks another version of the protocol: 7, this agent at most 4");
+    close(fd);
+    close(listener);
+    nodes_close();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport_versions");
+    TCase *tcase = tcase_create("transport_versions");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_versions_side_by_side, 0, 7);
+    tcase_add_test(tcase, test_older_is_dialled_again);
+    tcase_add_test(tcase, test_no_version_is_shared);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
