@@ -33,7 +33,7 @@ struct reading {
     int line;
     char *error; /* the first one; empty so far */
     uint32_t seen_count;
-    uint64_t seen[SEEN_MAX]; /* hashes of "section/key" */
+    uint64_t seen[SEEN_MAX]; /* hashes of section and key */
     /* Where they stand; 0: nowhere. */
     int voters_line;
     int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order, as config->voters until the end */
@@ -68,6 +68,9 @@ __attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading,
         va_start(arguments, format);
         vsnprintf(reading->error + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
         va_end(arguments);
+        for (char *at = reading->error; *at != '\0'; at++) { /* it is shown on a terminal */
+            *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
+        }
     }
     return false;
 }
@@ -546,9 +549,9 @@ static bool unknown(struct reading *reading, const char *section, const char *ke
 
 static bool was_seen(struct reading *reading, const char *section, const char *key)
 {
-    char both[128];
-    int size = snprintf(both, sizeof(both), "%s/%s", section, key);
-    uint64_t hash = hfi_name_hash(both, (size_t)size);
+    /* One after the other, not joined: a line has room for more than any buffer for both. */
+    uint64_t hash = hfi_name_hash(section, strlen(section)) * UINT64_C(0x100000001b3) ^
+                    hfi_name_hash(key, strlen(key));
     for (uint32_t i = 0; i < reading->seen_count; i++) {
         if (reading->seen[i] == hash) {
             return true;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/frame.h"
 #include "store_private.h"
 
 /* A share: an agent, three numbers, and what stands between. */
@@ -58,7 +59,7 @@ static bool column_name(sqlite3_stmt *row, int at, const uint8_t **name, size_t 
 {
     *name = (const uint8_t *)sqlite3_column_text(row, at);
     *length = (size_t)sqlite3_column_bytes(row, at);
-    return *name != NULL && *length > 0 && *length <= MESSAGE_NAME_MAX;
+    return *name != NULL && hfi_name_check((const char *)*name, *length) == 0;
 }
 
 static bool column_mode(sqlite3_stmt *row, int at, uint8_t *out)
@@ -163,7 +164,7 @@ static const char *read_register(const struct store_reader *reader, sqlite3_stmt
     uint64_t closing = 0;
     memset(&reg, 0, sizeof(reg));
     if (!column_name(row, 0, &name, &length)) {
-        return "a name of 1 to 255 bytes";
+        return "a name of 1 to 255 bytes of UTF-8";
     }
     message_name_set(&reg.name, name, length);
     if (!column_mode(row, 1, &value->mode) || !column_agent(row, 2, &value->owner)) {
@@ -220,7 +221,7 @@ static const char *read_slot(const struct store_reader *reader, sqlite3_stmt *ro
     uint64_t number = 0;
     if (slot.space == NULL || !column_number(row, 1, UINT32_MAX, &number) ||
         !column_name(row, 2, &slot.name, &slot.length)) {
-        return "a namespace, a slot below 2^32 and a name of 1 to 255 bytes";
+        return "a namespace, a slot below 2^32 and a name of 1 to 255 bytes of UTF-8";
     }
     slot.slot = (uint32_t)number;
     return reader->slot(reader->arg, &slot) ? NULL : NO_FIT;

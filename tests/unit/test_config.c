@@ -131,6 +131,10 @@ static const struct {
                   "state_dir, socket, seccomp, users, groups, admins"},
     {"seccomp = on\n", ":4: [agent] seccomp: found \"on\", expected yes or no"},
     {"name = b\n", ":4: [agent] name: found it twice"},
+    {"n\x1b[2Jme = x\n", ":4: [agent] n?[2Jme: found an unknown key"},
+    {"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk = x\n",
+     ":4: [agent] kkkk"},
     {"role = leader\n", ":4: [agent] role: found \"leader\", expected voter or observer"},
     {"state_dir = var\n", ":4: [agent] state_dir: found \"var\", expected a path"},
     {"socket = s\n", ":4: [agent] socket: found \"s\", expected a path"},

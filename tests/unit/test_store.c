@@ -637,6 +637,28 @@ START_TEST(bad_row_is_refused_by_name)
 }
 END_TEST
 
+/* Such a name would go into messages, which other agents refuse. */
+START_TEST(name_that_is_none_is_refused)
+{
+    static const char *const BAD[] = {"''", "'a' || char(27)", "CAST(x'61ff' AS TEXT)"};
+    struct store *store = open_store();
+    put_all(store);
+    store_close(store);
+    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+        char text[256];
+        sql("CREATE TABLE saved AS SELECT * FROM slot");
+        snprintf(text, sizeof(text), "UPDATE slot SET name = %s WHERE slot = 3", BAD[i]);
+        sql(text);
+        struct loaded loaded = {.refuse = false};
+        store = open_store();
+        ck_assert_msg(!load(store, &loaded), "%s", BAD[i]);
+        ck_assert_ptr_nonnull(strstr(store_error(store), "table slot, row 1"));
+        store_close(store);
+        sql("DELETE FROM slot; INSERT INTO slot SELECT * FROM saved; DROP TABLE saved");
+    }
+}
+END_TEST
+
 /* A start reads some tables more than once, and the registers may be a million. */
 START_TEST(what_nobody_asks_for_is_not_read)
 {
@@ -707,6 +729,7 @@ int main(void)
     tcase_add_test(tests, of_another_agent_cell_or_format);
     tcase_add_test(tests, damaged_is_refused);
     tcase_add_test(tests, bad_row_is_refused_by_name);
+    tcase_add_test(tests, name_that_is_none_is_refused);
     tcase_add_test(tests, what_nobody_asks_for_is_not_read);
     tcase_add_test(tests, folder_that_is_not_there);
     tcase_add_test(tests, log_is_checkpointed);
