@@ -9,8 +9,10 @@
  */
 #include "lockword_private.h"
 
-/* Scans of the queue for who is first in it: see queue_first(). */
-enum { SCANS_MAX = 8 };
+/* Scans of the queue for who is first in it: see queue_first(). And how often in a row somebody
+ * tries in vain to hand the lock to the first: a queue that somebody wrote over has a first whom
+ * nobody can name, for ever. The agent, whose own copy of the queue is sound, is asked to serve. */
+enum { SCANS_MAX = 8, UNHANDED_MAX = 1000 };
 
 static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {
@@ -367,6 +369,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
     uint64_t seen = atomic_load(word);
     uint64_t watched = seen;
     bool counted = false;
+    unsigned unhanded = 0;
     enum hfi_outcome result = HFI_GONE;
     for (unsigned tries = 0; may_retry(actor, &tries); seen = atomic_load(word)) {
         if (!hfi_word_names(seen, holder, token)) {
@@ -387,11 +390,12 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             }
             continue;
         }
-        if (pick.found && usable && !(pick.value & HFI_WAIT_SHARED) &&
+        if (pick.found && usable && !(pick.value & HFI_WAIT_SHARED) && unhanded < UNHANDED_MAX &&
             may_hand_over(actor, slot, seen, &counted)) {
             uint64_t next = 0;
             enum handing handing = hand_to(actor, slot, seen, &pick, &next);
             if (handing == NOT_HANDED) {
+                unhanded++;
                 continue;
             }
             result = HFI_RELEASED;
@@ -413,7 +417,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         if (seen & HFI_W_BARGERS) {
             wake_slot(actor, slot, 1);
         }
-        if (pick.found && usable && !(seen & HFI_W_RECALL)) {
+        if (pick.found && usable && !(seen & HFI_W_RECALL) && unhanded < UNHANDED_MAX) {
             uint64_t mine = 0;
             if (!admit_readers(actor, slot) && take_again(actor, slot, &mine)) {
                 holder = actor->holder;
@@ -447,6 +451,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
 {
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, slot);
+    unsigned unhanded = 0;
     for (unsigned tries = 0; may_retry(actor, &tries);) {
         uint64_t seen = atomic_load(word);
         if (obstacle(region, slot, seen, true) != HFI_HELD) {
@@ -461,7 +466,8 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         if (!pick.found && !(seen & HFI_W_WAITERS)) {
             return;
         }
-        if (!writable) { /* a shared grant, or the tokens are used up: the agent's turn */
+        if (!writable || unhanded == UNHANDED_MAX) {
+            /* a shared grant, the tokens are used up, the queue is rubbish: the agent's turn */
             if (actor->holder != HFI_HOLDER_AGENT) {
                 hfi_ring(actor, slot);
             }
@@ -484,6 +490,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
             release_as(actor, slot, hfi_word_holder(next), hfi_token(0, next));
             return;
         }
+        unhanded++;
     }
 }
 
