@@ -3,11 +3,15 @@
  *
  *   mutate_TARGET [MILLISECONDS [SEED]]
  *
+ * The seeds are the target's own, and what is in corpus/TARGET: inputs that libFuzzer found to
+ * reach what those do not, and all that ever failed. Each is run as it is first.
+ *
  * The inputs follow from SEED alone; the time only says how many there are. Before each input its
  * number is put where a crash handler prints it, so that a failure names what replays it.
  */
 #include "fuzz.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +21,11 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_MAX = 64,
+    SEEDS_MAX = 256,
     MUTATIONS_MAX = 8,
-    CHECK_CLOCK_EVERY = 64,
-    MILLISECONDS_DEFAULT = 2000,
-    INPUTS_MIN = 2000, /* fewer than these is no test, however slow the machine */
+    CHECK_CLOCK_EVERY = 16,
+    MILLISECONDS_DEFAULT = 500,
+    INPUTS_MIN = 100, /* fewer than these is no test, however slow the machine */
 };
 
 struct seed {
@@ -143,22 +147,61 @@ static void run_one(uint8_t *scratch)
     free(exact);
 }
 
+static void keep_seed(const uint8_t *bytes, size_t size)
+{
+    struct seed *seed = &seeds[seed_count++];
+
+    seed->size = size;
+    seed->bytes = malloc(size);
+    if (seed->bytes == NULL) {
+        abort();
+    }
+    memcpy(seed->bytes, bytes, size);
+    fuzz_target.entry(seed->bytes, size);
+}
+
+static size_t read_file(const char *name, uint8_t *bytes)
+{
+    char path[4096];
+    size_t size = 0;
+    FILE *file = NULL;
+
+    if (snprintf(path, sizeof path, "%s/%s", FUZZ_CORPUS, name) < (int)sizeof path) {
+        file = fopen(path, "rb");
+    }
+    if (file != NULL) {
+        size = fread(bytes, 1, fuzz_target.size_max, file);
+        fclose(file);
+    }
+    return size;
+}
+
+/* In the order of their names, on every machine. No folder: there are none. */
+static void load_corpus(uint8_t *scratch)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(FUZZ_CORPUS, &entries, NULL, alphasort);
+
+    for (int i = 0; i < count; i++) {
+        size_t size = entries[i]->d_name[0] == '.' ? 0 : read_file(entries[i]->d_name, scratch);
+
+        if (size > 0 && seed_count < SEEDS_MAX) {
+            keep_seed(scratch, size);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+}
+
 static void load_seeds(uint8_t *scratch)
 {
     size_t size;
 
-    while (seed_count < SEEDS_MAX &&
+    while (seed_count < SEEDS_MAX / 2 &&
            (size = fuzz_target.seed(seed_count, scratch, fuzz_target.size_max)) > 0) {
-        struct seed *seed = &seeds[seed_count++];
-
-        seed->size = size;
-        seed->bytes = malloc(size);
-        if (seed->bytes == NULL) {
-            abort();
-        }
-        memcpy(seed->bytes, scratch, size);
-        fuzz_target.entry(seed->bytes, size);
+        keep_seed(scratch, size);
     }
+    load_corpus(scratch);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,168 @@
+/*
+ * An agent in a box, for the fuzzer of the event stream: the real driver with the real cores, one
+ * region, and everything around them played by the fuzzer's input. What goes in is what can come in
+ * at an agent: frames of clients, messages of other agents that decode (and may lie), links, time,
+ * a disk that is slow or fails, processes that act on the region or write rubbish into it.
+ *
+ * Whatever the input is, these hold, and the box checks them: no HF_CHECK of the agent fails; the
+ * cores' invariants; what it sends can be encoded, and makes sense to its receiver; a row that it
+ * stores never takes back what was durable before it, and is accepted when the agent starts again.
+ */
+#ifndef TESTS_FUZZ_BOX_H
+#define TESTS_FUZZ_BOX_H
+
+#include "draw.h"
+#include "driver.h"
+#include "proto/check.h"
+
+enum {
+    BOX_SLOTS = 8,
+    BOX_BLOCKS = 6,
+    BOX_REGISTERS = 10,
+    BOX_AGENTS = 9,
+    BOX_VOTERS = 3,
+    BOX_NAMES = 14, /* lock names that are drawn */
+    BOX_PROCESSES = 4,
+    BOX_HANDLES = 6, /* that a process remembers */
+    BOX_IDS = 16,
+    BOX_SENT = 16,
+    BOX_STRIKES = 8,
+};
+
+#define BOX_MS INT64_C(1000000)
+#define BOX_TTL_NS (3000 * BOX_MS)
+#define BOX_GRACE_NS (3000 * BOX_MS)
+
+struct box_disk {
+    uint64_t store_id[2];
+    bool rejoin;
+    uint32_t round;
+    uint64_t promised[MESSAGE_PARTITIONS];
+    struct message_checkpoint checkpoints[MESSAGE_PARTITIONS];
+    struct quorum_register registers[BOX_REGISTERS];
+    uint32_t register_count;
+    struct message_session marks[BOX_AGENTS];
+    uint32_t mark_count;
+    struct quorum_member members[BOX_VOTERS];
+    struct quorum_seen seen[BOX_VOTERS];
+    struct message_name slots[BOX_SLOTS]; /* length 0: none */
+    uint32_t epoch;
+    uint64_t commit;
+    uint32_t lease_epoch; /* as the lease file has it; 0: none */
+    int64_t lease_ns;
+};
+
+struct box_handle {
+    bool used;
+    bool holds;
+    struct hfi_opened opened;
+    struct hfi_held held;
+};
+
+/* A process of this host, with its lifeline. */
+struct box_process {
+    bool alive;
+    uint32_t connection; /* 0: none */
+    uint32_t client;     /* 0: not welcomed yet */
+    uint64_t nonce;
+    uint32_t ids[BOX_IDS];
+    uint32_t id_count;
+    struct box_handle handles[BOX_HANDLES];
+};
+
+/* One change of the region, by somebody who writes rubbish. */
+struct box_strike {
+    uint32_t offset; /* of the region, behind the header's fixed part */
+    uint32_t width;  /* 1, 4, 8 */
+    uint64_t value;
+};
+
+/* What the agent sent to another one. */
+struct box_sent {
+    struct message_agent to;
+    struct message message;
+};
+
+struct box {
+    struct draw draw;
+    uint32_t voter_count;
+    uint32_t self; /* HOST_OBSERVER: none of the voters */
+    struct message_agent name;
+    struct message_agent voters[BOX_VOTERS];
+    struct box_disk disk;
+    void *region_memory;
+    uint64_t region_size;
+    struct hfi_region client_region;
+    struct hfi_region agent_region;
+    struct hfi_kernel kernel;        /* the agent's */
+    struct hfi_kernel client_kernel; /* whose sleep lets time pass */
+    void *names_memory;
+    void *host_memory;
+    void *quorum_memory;
+    void *gossip_memory;
+    struct names *names;
+    struct host *host;
+    struct quorum *quorum;
+    struct gossip *gossip;
+    struct renewal renewal;
+    struct driver *driver;
+    const struct driver_batch *flying;
+    bool slow_disk;
+    bool disk_fails; /* the batch on its way */
+    int64_t now_ns;
+    uint64_t random;
+    uint64_t requests;
+    uint32_t connections;
+    struct box_process processes[BOX_PROCESSES];
+    struct box_sent sent[BOX_SENT];
+    uint64_t sent_count;
+    uint64_t versions; /* given out to it by others, so far */
+    uint64_t tokens;
+    bool adopts_badly;                      /* the region is not as an agent left it */
+    struct box_strike strikes[BOX_STRIKES]; /* done one by one within the next steps */
+    uint32_t strike_count;
+};
+
+/* The one that is being played. */
+extern struct box *box;
+
+static inline bool box_same_agent(const struct message_agent *a, const struct message_agent *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* ---- box.c ---- */
+
+/* An empty agent, started. */
+void box_open(struct draw draw);
+void box_close(void);
+/* The agent is killed and started again; the region is as it is. */
+void box_restart(void);
+/* The batch on its way is durable now, or fails. */
+void box_land(void);
+void box_strike(const struct box_strike *strike);
+void box_check(void);
+
+/* ---- box_clients.c ---- */
+
+void box_connect(void);
+void box_frame(void);
+void box_end_process(void);
+void box_act(void);
+void box_scribble(void);
+/* The agent's action for a client. */
+void box_take_action(const struct host_action *action, const unsigned char *bytes);
+struct message_name box_draw_name(void);
+
+/* ---- box_messages.c ---- */
+
+/* A message of another agent: an answer to what was sent, with a lie in it or without, or one made
+ * up. */
+void box_answer(bool lie);
+void box_make_up(void);
+void box_gossip(void);
+struct message_agent box_draw_agent(void);
+/* The answer that an honest agent gives; false: none. */
+bool box_honest(const struct box_sent *sent, struct message *out);
+
+#endif

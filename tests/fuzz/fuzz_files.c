@@ -1,0 +1,195 @@
+/*
+ * The small files that an agent reads of the one before it: the lease, the lifelines, and the
+ * region that is to be adopted, which may be of any size. They are read, or refused; what is read
+ * is within bounds. An input is a byte that says which file, then the file.
+ */
+#include "fuzz.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/lease_file.h"
+#include "io/lifeline.h"
+#include "io/region.h"
+#include "proto/check.h"
+
+enum { FILE_BYTES_MAX = 1400, CLIENT = 7 };
+
+static const struct hfi_region_sizes sizes = {2, 4, 1};
+static struct hfi_region_identity identity = {
+    .cell = "fuzz", .namespace_name = "default", .grace_ns = 5, .incarnation = 9};
+static char folder[64];
+static int folder_fd = -1;
+
+static void lease_name(char out[64])
+{
+    snprintf(out, 64, "/holdfast-fuzz-lease.%ld", (long)getpid());
+}
+
+static void remove_folder(void)
+{
+    char shm_name[REGION_NAME_MAX];
+    char lease[64];
+    region_file_name(&identity, shm_name);
+    lease_name(lease);
+    shm_unlink(shm_name);
+    shm_unlink(lease);
+    unlinkat(folder_fd, "lease", 0);
+    unlinkat(folder_fd, "7", 0);
+    unlinkat(folder_fd, "default", 0);
+    rmdir(folder);
+}
+
+static void make_folder(void)
+{
+    if (folder_fd >= 0) {
+        return;
+    }
+    snprintf(folder, sizeof(folder), "/tmp/holdfast-fuzz.XXXXXX");
+    HF_CHECK(mkdtemp(folder) != NULL);
+    folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(identity.agent, sizeof(identity.agent), "fuzz-%ld", (long)getpid());
+    HF_CHECK(folder_fd >= 0 && atexit(remove_folder) == 0 && region_file_guard());
+    HF_CHECK(mkfifoat(folder_fd, "default", 0600) == 0);
+}
+
+/* What is in the file, at a seed's start. */
+static size_t region_bytes(uint8_t *bytes)
+{
+    uint64_t size = hfi_region_size(&sizes);
+    void *memory = aligned_alloc(HFI_HEADER_SIZE, (size + 4095) / 4096 * 4096);
+    HF_CHECK(memory != NULL);
+    memset(memory, 0, size);
+    hfi_region_format(memory, &sizes, &identity);
+    memcpy(bytes, memory, 512);
+    free(memory);
+    return 512;
+}
+
+static size_t files_seed(size_t index, uint8_t *bytes, size_t size)
+{
+    static const char *const lines =
+        "pid 4711\nuid 1000\nnonce 00f1e2d3c4b5a697\ncommand sh -c make\nholder 7\nholder 9\n";
+    static const uint64_t lease[] = {UINT64_C(0x3145534145444c48), 1, 2, 3, 1000,
+                                     UINT64_C(0x3145534145444c48), 1, 2, 3, 2000};
+    bytes[0] = (uint8_t)index;
+    make_folder();
+    HF_CHECK(size >= FILE_BYTES_MAX);
+    switch (index) {
+    case 0:
+        memcpy(bytes + 1, lease, sizeof(lease));
+        return 1 + sizeof(lease);
+    case 1:
+        memcpy(bytes + 1, lines, strlen(lines));
+        return 1 + strlen(lines);
+    case 2: /* whole, then cut */
+    case 3:
+        return 1 + region_bytes(bytes + 1);
+    default:
+        return 0;
+    }
+}
+
+static void write_file(const char *name, const uint8_t *bytes, size_t size)
+{
+    int fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    HF_CHECK(fd >= 0 && write(fd, bytes, size) == (ssize_t)size && close(fd) == 0);
+}
+
+/* The first half is the file, the second the page of shared memory. */
+static void read_lease(const uint8_t *bytes, size_t size)
+{
+    struct lease_file file;
+    struct lease_record found;
+    struct lease_record again = {.epoch = 5, .deadline_ns = 77};
+    char shared[64];
+    lease_name(shared);
+    write_file("lease", bytes, size / 2);
+    int fd = shm_open(shared, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    HF_CHECK(fd >= 0 && write(fd, bytes + size / 2, size - size / 2) >= 0 && close(fd) == 0);
+    HF_CHECK(lease_file_open(&file, folder_fd, &found));
+    uint32_t epoch = found.epoch;
+    HF_CHECK(lease_file_share(&file, shared, &found) && found.epoch == epoch);
+    HF_CHECK(found.epoch == 0 || found.deadline_ns > 0);
+    lease_file_write(&file, &again);
+    lease_file_close(&file);
+    HF_CHECK(lease_file_open(&file, folder_fd, &found) && found.epoch == 5);
+    HF_CHECK(lease_file_share(&file, shared, &found) && found.deadline_ns == 77);
+    lease_file_close(&file);
+}
+
+static void read_lifeline(const uint8_t *bytes, size_t size)
+{
+    struct lifeline lifeline;
+    pid_t pid = 0;
+    write_file("7", bytes, size);
+    HF_CHECK(lifeline_look(folder_fd, CLIENT, &pid) == LIFELINE_FREE);
+    if (!lifeline_read(folder_fd, CLIENT, &lifeline)) {
+        return;
+    }
+    HF_CHECK(lifeline.client == CLIENT && lifeline.holder_count > 0);
+    HF_CHECK(lifeline.holder_count <= size && lifeline.holders[0] == CLIENT);
+    HF_CHECK(memchr(lifeline.command, 0, sizeof(lifeline.command)) != NULL);
+    for (uint32_t i = 0; i < lifeline.holder_count; i++) {
+        HF_CHECK(lifeline.holders[i] >= 1 && lifeline.holders[i] <= HFI_HOLDER_MAX);
+    }
+    HF_CHECK(lifeline_add(folder_fd, CLIENT, 3));
+    lifeline_free(&lifeline);
+}
+
+/* cut: once it is adopted the file shrinks to that many bytes, and is looked at. */
+static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
+{
+    struct region_file file;
+    char error[REGION_ERROR_MAX];
+    char shm_name[REGION_NAME_MAX];
+    uint64_t whole = hfi_region_size(&sizes);
+    region_file_name(&identity, shm_name);
+    int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    HF_CHECK(fd >= 0 && fchmod(fd, 0600) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
+    bool odd = size > 700; /* not of the size that it should have */
+    HF_CHECK(ftruncate(fd, odd ? (off_t)size * 8 : (off_t)whole) == 0);
+    memset(error, 'x', sizeof(error));
+    if (!region_file_adopt(&file, folder_fd, &sizes, &identity, error)) {
+        HF_CHECK(memchr(error, 0, sizeof(error)) != NULL && error[0] != 0);
+    } else {
+        HF_CHECK(file.region.slot_count == sizes.slot_count && !odd);
+        if (cut) {
+            HF_CHECK(ftruncate(fd, size > 520 ? (off_t)(size - 520) * 32 : 0) == 0);
+        }
+        for (uint32_t i = 0; i < file.region.slot_count; i++) {
+            atomic_store(&file.region.words[i].word, HFI_W_CLOSED);
+            (void)hfi_index_token(&file.region, hfi_name_hash("a", 1));
+            atomic_fetch_add(&file.region.blocks[0].next, 1);
+        }
+        HF_CHECK(!region_file_is_rubbish(&file) || cut);
+        region_file_close(&file);
+    }
+    close(fd);
+    region_file_abandon(shm_name);
+}
+
+static void files_entry(const uint8_t *bytes, size_t size)
+{
+    if (size == 0) {
+        return;
+    }
+    make_folder();
+    switch (bytes[0] % 4) {
+    case 0:
+        read_lease(bytes + 1, size - 1);
+        break;
+    case 1:
+        read_lifeline(bytes + 1, size - 1);
+        break;
+    default:
+        adopt_region(bytes + 1, size - 1, bytes[0] % 4 == 3);
+    }
+}
+
+const struct fuzz_target fuzz_target = {"files", files_entry, files_seed, FILE_BYTES_MAX};

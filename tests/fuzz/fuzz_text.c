@@ -1,0 +1,159 @@
+/*
+ * What the command reads from people and shows them: durations, names, and text of other processes
+ * as JSON and on a terminal. Whatever the bytes are, the JSON is valid, and nothing that is shown
+ * steers a terminal.
+ */
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "options.h"
+#include "proto/check.h"
+#include "proto/frame.h"
+#include "text.h"
+#include "utf8.h"
+
+enum { TEXT_BYTES_MAX = 600, OUT_MAX = 65536 };
+
+static const char *const samples[] = {"5s",
+                                      "100ms",
+                                      "9223372036h",
+                                      "1m",
+                                      "18446744073709551615ms",
+                                      "jobs/nightly",
+                                      "orders/\xc3\xa4\xe2\x82\xac\xf0\x9f\x94\x92",
+                                      "a\x1b[31m\"\\\n\x7f",
+                                      "\xc2\x9b\xed\xa0\x80\xf4\x90\x80\x80",
+                                      "sh -c 'exit 1' \xff\xfe"};
+
+static size_t text_seed(size_t index, uint8_t *bytes, size_t size)
+{
+    if (index >= sizeof(samples) / sizeof(samples[0]) || strlen(samples[index]) > size) {
+        return 0;
+    }
+    memcpy(bytes, samples[index], strlen(samples[index]));
+    return strlen(samples[index]);
+}
+
+/* options.c tells its errors so; none is asked for here. */
+int cli_usage_error(const char *where, const char *format, ...)
+{
+    (void)where;
+    (void)format;
+    return CLI_USAGE;
+}
+
+/* Printable, and UTF-8: read by proto/name.c, which is not what wrote it. */
+static void check_shown(const char *text, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        unsigned char lead = (unsigned char)text[at];
+        size_t length = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+        HF_CHECK(length <= size - at);
+        HF_CHECK(lead == '\n' || hfi_prefix_check(text + at, length) == 0);
+        at += length;
+    }
+}
+
+/* One string of JSON, from its quote to its quote. */
+static void check_string(const char *json, size_t size)
+{
+    HF_CHECK(size >= 2 && json[0] == '"' && json[size - 1] == '"');
+    for (size_t i = 1; i + 1 < size; i++) {
+        unsigned char byte = (unsigned char)json[i];
+        HF_CHECK(byte >= 0x20 && byte != '"');
+        if (byte == '\\') {
+            char next = json[++i];
+            HF_CHECK(i + 1 < size && next != 0 && strchr("\"\\/bfnrtu", next) != NULL);
+            for (unsigned digit = 0; next == 'u' && digit < 4; digit++) {
+                HF_CHECK(++i + 1 < size && json[i] != 0);
+                HF_CHECK(strchr("0123456789abcdef", json[i]) != NULL);
+            }
+        }
+    }
+    check_shown(json, size);
+}
+
+static void give_to_json(const char *text, FILE *out, char *buffer)
+{
+    struct json json;
+    rewind(out);
+    json_init(&json, out);
+    json_text(&json, NULL, text);
+    HF_CHECK(fflush(out) == 0);
+    check_string(buffer, (size_t)ftell(out));
+    rewind(out);
+    json_init(&json, out);
+    json_open_object(&json, NULL);
+    json_text(&json, text, text);
+    json_ms_or_null(&json, text, (int64_t)strlen(text) - 3);
+    json_close_object(&json);
+    HF_CHECK(fflush(out) == 0);
+    check_shown(buffer, (size_t)ftell(out));
+}
+
+static void give_to_lines(const char *text, FILE *out, char *buffer)
+{
+    struct hf_party party = {.agent = text, .command = text, .pid = 1, .uid = -1, .token = 7};
+    struct hf_lock_info info = {.name = text,
+                                .state = HF_STATE_EXCLUSIVE,
+                                .holders = &party,
+                                .holder_count = 1,
+                                .waiters = &party,
+                                .waiter_count = 1,
+                                .coordinator = text};
+    rewind(out);
+    text_write_lock(out, &info);
+    text_write_lock_line(out, &info);
+    (void)text_write_clean(out, text, 5);
+    HF_CHECK(fflush(out) == 0);
+    check_shown(buffer, (size_t)ftell(out));
+}
+
+static void read_it(const char *text, size_t size)
+{
+    int64_t duration_ns = 0;
+    char shown[TEXT_DURATION_SIZE];
+    if (duration_parse(text, &duration_ns)) {
+        HF_CHECK(duration_ns >= 0 && text[0] >= '0' && text[0] <= '9');
+        HF_CHECK(text_duration(shown, duration_ns) != NULL);
+    }
+    int checked = hfi_name_check(text, size);
+    HF_CHECK(checked == 0 || checked == HF_EINVAL || checked == HF_ENAMETOOLONG);
+    bool clean = size > 0 && size <= 255;
+    for (const char *at = text; *at != 0 && clean;) { /* the other reader of UTF-8 agrees */
+        struct utf8_unit unit = utf8_next(at);
+        HF_CHECK(unit.size >= 1 && unit.size <= 4);
+        clean = unit.valid && !utf8_is_control(unit.code_point);
+        at += unit.size;
+    }
+    HF_CHECK(clean == (checked == 0));
+    if (hfi_label_check(text, size)) {
+        HF_CHECK(checked == 0 && size <= 32);
+    }
+}
+
+static void text_entry(const uint8_t *bytes, size_t size)
+{
+    static char buffer[OUT_MAX];
+    static FILE *out;
+    char text[TEXT_BYTES_MAX + 1];
+    size_t length = 0;
+    if (out == NULL) {
+        out = fmemopen(buffer, sizeof(buffer), "w");
+        HF_CHECK(out != NULL);
+    }
+    while (length < size && bytes[length] != 0) {
+        text[length] = (char)bytes[length];
+        length++;
+    }
+    text[length] = 0;
+    read_it(text, length);
+    give_to_json(text, out, buffer);
+    give_to_lines(text, out, buffer);
+}
+
+const struct fuzz_target fuzz_target = {"text", text_entry, text_seed, TEXT_BYTES_MAX};
