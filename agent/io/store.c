@@ -438,7 +438,7 @@ static bool open_all(struct store *store, const struct store_identity *identity,
     sqlite3_int64 application = 0;
     sqlite3_int64 format = 0;
     sqlite3_int64 tables = 0;
-    if (!touch(store) || !open_database(store) ||
+    if (!touch(store) || !open_database(store) || !store_renew_log(store) ||
         !store_query_number(store, "PRAGMA application_id", &application) ||
         !store_query_number(store, "PRAGMA user_version", &format) ||
         !store_query_number(store, "SELECT count(*) FROM sqlite_master", &tables)) {

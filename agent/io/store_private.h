@@ -5,6 +5,7 @@
  *   store_rows.c     the rows: reading them back, putting and deleting them
  *   store_replace.c  starting over
  *   store_log.c      how SQLite's log is written
+ *   store_renew.c    what is done with the log of an agent that ended
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
@@ -58,6 +59,10 @@ struct store {
 struct store *store_open_checked(const char *path, const struct store_identity *identity,
                                  struct store_meta *meta, char *error, bool *damaged)
     __attribute__((warn_unused_result));
+
+/* Makes durable what the log of the store says, which this process has locked: what was left there
+ * may never have reached the disk. */
+bool store_renew_log(struct store *store) __attribute__((warn_unused_result));
 
 /* Makes the names in the folder of that path durable. false: errno. */
 bool store_sync_folder(const char *path) __attribute__((warn_unused_result));

@@ -259,11 +259,13 @@ static void check_sent(const struct message *message)
     memcpy(header.store_id, message->store_id, sizeof(header.store_id));
     header.commit = message->commit;
     HF_CHECK(message_valid(message));
-    wire_begin(&writer, packet, sizeof(packet), &header);
-    HF_CHECK(wire_add(&writer, message));
-    HF_CHECK(wire_open(&reader, packet, wire_end(&writer), &header.cell) == WIRE_OK);
-    HF_CHECK(wire_next(&reader, &kind, &again, &gossip, &gossip_size));
-    HF_CHECK(kind == WIRE_MESSAGE && again.kind == message->kind && message_valid(&again));
+    for (uint32_t version = WIRE_VERSION_OLDEST; version <= WIRE_VERSION; version++) {
+        wire_begin(&writer, packet, sizeof(packet), &header, version);
+        HF_CHECK(wire_add(&writer, message));
+        HF_CHECK(wire_open(&reader, packet, wire_end(&writer), &header.cell) == WIRE_OK);
+        HF_CHECK(wire_next(&reader, &kind, &again, &gossip, &gossip_size));
+        HF_CHECK(kind == WIRE_MESSAGE && again.kind == message->kind && message_valid(&again));
+    }
 }
 
 static void operation_send(void *arg, const struct message_agent *to, const struct message *message)

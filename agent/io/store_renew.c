@@ -1,0 +1,93 @@
+/*
+ * What a store's log says is made durable before it is believed.
+ *
+ * After a failed flush the kernel has what was written in its page cache, takes it for clean, and
+ * gives it to whoever opens the file next; the next flush says that all is well, and the disk has
+ * never seen it. An agent ends at a failed flush. The next one would find that batch in the log and
+ * act on it, and a loss of power would take it away, with all the batches behind it: SQLite reads a
+ * log up to the first frame that is not whole. So who opens a store writes the frames of its log
+ * once more, as they read, and flushes them. A log is short, unless the agent ended in the middle
+ * of much work.
+ *
+ * The database file needs none of it: what a failed checkpoint wrote there stands in the log still,
+ * and the next checkpoint writes it again.
+ *
+ * The format: https://sqlite.org/fileformat2.html#the_write_ahead_log
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store_private.h"
+
+enum {
+    LOG_HEADER = 32,
+    FRAME_HEADER = 24,
+    PAGE_SIZE_AT = 8, /* in the log's header, most significant byte first */
+    SALTS_AT = 16,    /* there; */
+    FRAME_SALTS_AT = 8,
+    SALTS = 8,
+    PAGE_MIN = 512,
+    PAGE_MAX = 65536,
+};
+
+/* Of `size` bytes at `offset`: as they read, so they are written. false: errno; 0 at the end. */
+static bool renew(int file, unsigned char *bytes, size_t size, off_t offset)
+{
+    ssize_t got = pread(file, bytes, size, offset);
+    if (got != (ssize_t)size) {
+        errno = got < 0 ? errno : 0;
+        return false;
+    }
+    ssize_t written = pwrite(file, bytes, size, offset);
+    if (written != (ssize_t)size) {
+        errno = written < 0 ? errno : EIO;
+        return false;
+    }
+    return true;
+}
+
+/* false: errno. */
+static bool renew_frames(int file)
+{
+    static unsigned char header[LOG_HEADER];
+    static unsigned char frame[FRAME_HEADER + PAGE_MAX];
+    if (!renew(file, header, sizeof(header), 0)) {
+        return errno == 0; /* nothing in it */
+    }
+    const unsigned char *at = header + PAGE_SIZE_AT;
+    uint32_t page = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    if (page < PAGE_MIN || page > PAGE_MAX) {
+        return true; /* SQLite does not read it either */
+    }
+    size_t size = FRAME_HEADER + page;
+    off_t offset = LOG_HEADER;
+    bool current = true;
+    while (current) { /* ends with the file at the latest */
+        ssize_t got = pread(file, frame, FRAME_HEADER, offset);
+        current = got == FRAME_HEADER &&
+                  memcmp(frame + FRAME_SALTS_AT, header + SALTS_AT, SALTS) == 0;
+        if (current && !renew(file, frame, size, offset)) {
+            return errno == 0;
+        }
+        offset += (off_t)size;
+    }
+    return true;
+}
+
+bool store_renew_log(struct store *store)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof(path), "%s-wal", store->path);
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) {
+        return errno == ENOENT ||
+               store_fail(store, "its log cannot be opened: %s", strerror(errno));
+    }
+    bool done = renew_frames(file) && fdatasync(file) == 0;
+    int error = errno;
+    close(file); /* SQLite keeps no locks on a log */
+    return done || store_fail(store, "its log cannot be made durable: %s", strerror(error));
+}
