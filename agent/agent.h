@@ -4,7 +4,8 @@
  *   main.c     the command line
  *   config.c   the configuration
  *   log.c      the log
- *   start.c    folders, store, cores, regions; whether the session of before goes on
+ *   folders.c  folders, and the locks that keep a second agent out
+ *   start.c    store, cores, regions; whether the session of before goes on
  *   driver.c   events to the cores, their actions in the right order
  *   batch.c    what the driver keeps until it is durable
  *   disk.c     the driver's batches into the store
@@ -163,6 +164,11 @@ int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused
 void agent_store_identity(const struct agent *agent, struct store_identity *identity);
 /* Closes and frees what agent_prepare() made; what is durable and the regions stay. */
 void agent_release(struct agent *agent);
+
+/* ---- folders.c ---- */
+
+/* Opens and locks them. AGENT_EXIT_OK, or the exit code, and agent->error is one line. */
+int folders_open(struct agent *agent) __attribute__((warn_unused_result));
 
 /* ---- clients.c ---- */
 

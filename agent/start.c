@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -49,7 +48,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
     return code;
 }
 
-/* ---- folders and locks ---- */
+/* ---- the store ---- */
 
 void agent_raise_limits(void)
 {
@@ -58,95 +57,6 @@ void agent_raise_limits(void)
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
-}
-
-/* Opens a folder, made 0700 if it is missing, that nobody else may write to. -1: agent->error. */
-static int open_folder(struct agent *agent, int at, const char *path, const char *shown)
-{
-    struct stat status;
-    if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
-        return fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
-    }
-    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        return fail(agent, -1, "%s: %s", shown, strerror(errno));
-    }
-    if (status.st_uid != agent->own || (status.st_mode & 022) != 0) {
-        close(fd);
-        return fail(agent, -1,
-                    "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed "
-                    "to write",
-                    shown, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
-                    (unsigned)agent->own);
-    }
-    return fd;
-}
-
-/* A lock on a file, for the life of this process. -1: agent->error. */
-static int take_lock(struct agent *agent, int at, const char *path, const char *what)
-{
-    int fd = openat(at, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return fail(agent, -1, "%s: cannot open the lock file: %s", path, strerror(errno));
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        int error = errno;
-        close(fd);
-        if (error == EWOULDBLOCK) {
-            return fail(agent, -1, "%s: in use by another agent", what);
-        }
-        return fail(agent, -1, "%s: cannot lock it: %s", path, strerror(error));
-    }
-    return fd;
-}
-
-/* The folder of the socket: made if it is missing; its parent must exist. */
-static bool make_socket_folder(struct agent *agent)
-{
-    char folder[CONFIG_SOCKET_MAX];
-    snprintf(folder, sizeof(folder), "%s", agent->config.socket);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL || slash == folder) {
-        return true;
-    }
-    *slash = '\0';
-    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0755 : 0700;
-    if (mkdir(folder, mode) == 0) {
-        (void)chmod(folder, mode); /* whatever the umask is */
-    } else if (errno != EEXIST) {
-        fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
-        return false;
-    }
-    return true;
-}
-
-static int open_folders(struct agent *agent)
-{
-    const struct config *config = &agent->config;
-    char socket_lock[CONFIG_SOCKET_MAX + 8];
-    char error[SOCKET_ERROR_MAX];
-    agent->state_fd = open_folder(agent, AT_FDCWD, config->state_dir, config->state_dir);
-    if (agent->state_fd < 0) {
-        return AGENT_EXIT_UNAVAILABLE;
-    }
-    agent->lock_fd = take_lock(agent, agent->state_fd, "lock", config->state_dir);
-    if (agent->lock_fd < 0) {
-        return AGENT_EXIT_SOFTWARE;
-    }
-    agent->clients_fd = open_folder(agent, agent->state_fd, "clients", "clients");
-    agent->bells_fd = open_folder(agent, agent->state_fd, "bells", "bells");
-    if (agent->clients_fd < 0 || agent->bells_fd < 0 || !make_socket_folder(agent)) {
-        return AGENT_EXIT_UNAVAILABLE;
-    }
-    snprintf(socket_lock, sizeof(socket_lock), "%s.lock", config->socket);
-    agent->socket_lock_fd = take_lock(agent, AT_FDCWD, socket_lock, config->socket);
-    if (agent->socket_lock_fd < 0) {
-        return AGENT_EXIT_SOFTWARE;
-    }
-    if (socket_path_error(config->socket, error) != NULL) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
-    }
-    return AGENT_EXIT_OK;
 }
 
 /* If the store is gone, the lease file may still tell which epoch was the last one. What it does
@@ -800,7 +710,7 @@ int agent_start_over(struct agent *agent, char *kept)
                     "%s is the only voter of its cell: nobody else has what its store has",
                     agent->config.agent);
     }
-    int code = open_folders(agent);
+    int code = folders_open(agent);
     if (code != AGENT_EXIT_OK) {
         return code;
     }
@@ -832,7 +742,7 @@ int agent_prepare(struct agent *agent)
     if (agent->by_id == NULL) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
     }
-    int code = open_folders(agent);
+    int code = folders_open(agent);
     if (code == AGENT_EXIT_OK) {
         code = open_store(agent);
     }

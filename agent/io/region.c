@@ -171,6 +171,12 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
     HF_CHECK(size > 0);
     shm_unlink(file->shm_name);
     file->fd = shm_open(file->shm_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file->fd < 0 && errno == EEXIST) {
+        snprintf(error, REGION_ERROR_MAX,
+                 "/dev/shm%s: found an object of somebody else's there, expected none: remove it",
+                 file->shm_name);
+        return false;
+    }
     if (file->fd < 0) {
         return fail(error, "cannot make it", file->shm_name);
     }

@@ -535,6 +535,11 @@ const char *socket_path_error(const char *path, char *error)
         snprintf(error, SOCKET_ERROR_MAX, "%s: found a file that is no socket", path);
         return error;
     }
+    if (status.st_uid != geteuid()) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: found a socket of user %u, expected none", path,
+                 (unsigned)status.st_uid);
+        return error;
+    }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         snprintf(error, SOCKET_ERROR_MAX, "cannot make a socket: %s", strerror(errno));
@@ -564,13 +569,15 @@ static bool listen_at(struct socket_server *server, char *error)
     memcpy(server->path, address.sun_path, sizeof(server->path));
     server->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(server->path);
-    mode_t mask = umask(0177); /* never open to others, not even for a moment */
-    bool bound = server->fd >= 0 &&
+    /* Linux binds with the descriptor's mode: nothing is changed by its name afterwards, which might
+     * be another file's by then. */
+    const mode_t mode = server->config.for_all ? 0666 : 0600;
+    mode_t mask = umask(0777 & ~mode);
+    bool bound = server->fd >= 0 && fchmod(server->fd, mode) == 0 &&
                  bind(server->fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     int why = errno;
     umask(mask);
-    if (!bound || chmod(server->path, server->config.for_all ? 0666 : 0600) != 0 ||
-        listen(server->fd, SOMAXCONN) != 0) {
+    if (!bound || listen(server->fd, SOMAXCONN) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", server->path,
                  strerror(bound ? errno : why));
         if (server->fd >= 0) {

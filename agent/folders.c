@@ -1,0 +1,198 @@
+/*
+ * The folders that the agent works in, and the locks that keep a second agent out of them.
+ *
+ * Whoever may write to a folder can put something else in the place of what the agent made there,
+ * between any two of its calls. So the state's folder and the socket's must be the agent's own (or
+ * root's), writable by nobody else; and on the way to them nobody else may exchange a folder
+ * either. What is in them is then opened without following links, and looked at after it was
+ * opened, never before. A folder with the sticky bit (/tmp, /dev/shm) will do for a socket: what
+ * others put there is found by its owner and refused. docs/SECURITY.md has the table.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static bool is_own(const struct agent *agent, uid_t owner)
+{
+    return owner == agent->own || owner == 0;
+}
+
+/* Whether somebody else could put another folder in the place of one in this. */
+static bool is_open(const struct stat *status)
+{
+    return (status->st_mode & 0002) != 0 && (status->st_mode & S_ISVTX) == 0;
+}
+
+/*
+ * Looks at each folder on the way to path, and at the links: nobody but root and the agent's user
+ * may have laid a link where others can write, nor may a folder be anybody's to write to. false:
+ * agent->error.
+ */
+static bool check_way(struct agent *agent, const char *path)
+{
+    char upto[PATH_MAX];
+    struct stat status;
+    bool shared = false; /* the folder before is one that others can write to */
+    for (size_t at = 1; path[0] == '/' && at < sizeof(upto); at++) {
+        if (path[at] != '/' && path[at] != '\0') {
+            continue;
+        }
+        memcpy(upto, path, at);
+        upto[at] = '\0';
+        if (lstat(upto, &status) != 0) {
+            return true; /* whoever needs it says what is wrong */
+        }
+        if (S_ISLNK(status.st_mode) && shared && !is_own(agent, status.st_uid)) {
+            fail(agent, 0, "%s: found a link of user %u in a folder of everybody, expected none",
+                 upto, (unsigned)status.st_uid);
+            return false;
+        }
+        if (S_ISLNK(status.st_mode) && stat(upto, &status) != 0) {
+            return true;
+        }
+        if (S_ISDIR(status.st_mode) && is_open(&status)) {
+            fail(agent, 0,
+                 "%s: found a folder that everybody may write to (mode %04o), expected "
+                 "another one, or the sticky bit",
+                 upto, (unsigned)(status.st_mode & 07777));
+            return false;
+        }
+        shared = (status.st_mode & 0002) != 0;
+        if (path[at] == '\0') {
+            break;
+        }
+    }
+    return true;
+}
+
+/* Opens a folder, made 0700 if it is missing, that nobody else may write to. -1: agent->error. */
+static int open_folder(struct agent *agent, int at, const char *path, const char *shown)
+{
+    struct stat status;
+    const int follow = at == AT_FDCWD ? 0 : O_NOFOLLOW;
+    if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
+        return fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
+    }
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        fail(agent, -1, "%s: %s", shown, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    if (status.st_uid != agent->own || (status.st_mode & 022) != 0) {
+        close(fd);
+        return fail(agent, -1,
+                    "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed "
+                    "to write",
+                    shown, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
+                    (unsigned)agent->own);
+    }
+    return fd;
+}
+
+/* A lock on a file, for the life of this process. -1: agent->error. */
+static int take_lock(struct agent *agent, int at, const char *path, const char *what)
+{
+    struct stat status;
+    int fd = openat(at, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0) {
+        return fail(agent, -1, "%s: cannot open the lock file: %s", path, strerror(errno));
+    }
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != agent->own ||
+        status.st_nlink != 1) {
+        close(fd);
+        return fail(agent, -1, "%s: expected a file of this agent's user and nobody else's", path);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int error = errno;
+        close(fd);
+        if (error == EWOULDBLOCK) {
+            return fail(agent, -1, "%s: in use by another agent", what);
+        }
+        return fail(agent, -1, "%s: cannot lock it: %s", path, strerror(error));
+    }
+    return fd;
+}
+
+/* The folder of the socket: made if it is missing; its parent must exist. Somebody else who may
+ * write to it could take the socket's place. */
+static bool make_socket_folder(struct agent *agent)
+{
+    char folder[CONFIG_SOCKET_MAX];
+    struct stat status;
+    snprintf(folder, sizeof(folder), "%s", agent->config.socket);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL || slash == folder) {
+        return true;
+    }
+    *slash = '\0';
+    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0755 : 0700;
+    if (mkdir(folder, mode) == 0) {
+        (void)chmod(folder, mode); /* whatever the umask is */
+    } else if (errno != EEXIST) {
+        fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
+        return false;
+    }
+    if (!check_way(agent, folder)) {
+        return false;
+    }
+    if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode) ||
+        (!is_own(agent, status.st_uid) && (status.st_mode & S_ISVTX) == 0)) {
+        fail(agent, 0, "%s: expected a folder of this agent's user or root", folder);
+        return false;
+    }
+    return true;
+}
+
+int folders_open(struct agent *agent)
+{
+    const struct config *config = &agent->config;
+    char socket_lock[CONFIG_SOCKET_MAX + 8];
+    char error[SOCKET_ERROR_MAX];
+    if (!check_way(agent, config->state_dir)) {
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    agent->state_fd = open_folder(agent, AT_FDCWD, config->state_dir, config->state_dir);
+    if (agent->state_fd < 0) {
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    agent->lock_fd = take_lock(agent, agent->state_fd, "lock", config->state_dir);
+    if (agent->lock_fd < 0) {
+        return AGENT_EXIT_SOFTWARE;
+    }
+    agent->clients_fd = open_folder(agent, agent->state_fd, "clients", "clients");
+    agent->bells_fd = open_folder(agent, agent->state_fd, "bells", "bells");
+    if (agent->clients_fd < 0 || agent->bells_fd < 0 || !make_socket_folder(agent)) {
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    snprintf(socket_lock, sizeof(socket_lock), "%s.lock", config->socket);
+    agent->socket_lock_fd = take_lock(agent, AT_FDCWD, socket_lock, config->socket);
+    if (agent->socket_lock_fd < 0) {
+        return AGENT_EXIT_SOFTWARE;
+    }
+    if (socket_path_error(config->socket, error) != NULL) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+    }
+    return AGENT_EXIT_OK;
+}

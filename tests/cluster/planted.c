@@ -1,0 +1,326 @@
+/*
+ * What another user of the host laid in the agent's way before it started: folders, links, files,
+ * sockets, regions. Each is refused in a line that names it, or is of no use; nothing is followed,
+ * and what a link points to stays as it is. As root, who can be the others; the agent runs as a
+ * user of its own, as it should.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "require.h"
+
+enum { AGENT_USER = 1, OTHER_USER = 65534, TEXT_MAX = 8192 };
+
+static struct agent_process place; /* only its folder is used, and that it is removed */
+static char said[TEXT_MAX];        /* by the agent that ran last */
+static char cell[32];              /* of this process alone: its regions are known by it */
+
+static const char *path_of(const char *name)
+{
+    static char paths[4][256];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", place.folder, name);
+    return path;
+}
+
+static void make_folder(const char *name, uid_t owner, mode_t mode)
+{
+    const char *path = path_of(name);
+    ck_assert_msg(mkdir(path, 0700) == 0 && chown(path, owner, owner) == 0 &&
+                      chmod(path, mode) == 0,
+                  "%s: %s", path, strerror(errno));
+}
+
+static void make_file(const char *name, uid_t owner, mode_t mode)
+{
+    const char *path = path_of(name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    ck_assert_msg(fd >= 0 && write(fd, "precious", 8) == 8 && fchown(fd, owner, owner) == 0 &&
+                      fchmod(fd, mode) == 0,
+                  "%s: %s", path, strerror(errno));
+    close(fd);
+}
+
+static void make_link(const char *name, const char *to, uid_t owner)
+{
+    const char *path = path_of(name);
+    ck_assert_msg(symlink(path_of(to), path) == 0 && lchown(path, owner, owner) == 0, "%s: %s",
+                  path, strerror(errno));
+}
+
+static bool is_precious(const char *name)
+{
+    char text[16] = "";
+    int fd = open(path_of(name), O_RDONLY);
+    ssize_t size = read(fd, text, sizeof(text));
+    close(fd);
+    return size == 8 && memcmp(text, "precious", 8) == 0;
+}
+
+static void configure(const char *state_dir, const char *socket)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = host-a\ncell = %s\nstate_dir = %%D/%s\nsocket = %%D/%s\n", cell,
+             state_dir, socket);
+    agent_configure(&place, text);
+}
+
+/* What the agent that ran before left in /dev/shm whose name ends so; "": nothing. */
+static void find_object(const char *end, char *out, size_t size)
+{
+    char prefix[64];
+    DIR *folder = opendir("/dev/shm");
+    const struct dirent *entry;
+    out[0] = '\0';
+    snprintf(prefix, sizeof(prefix), "holdfast.%s.", cell);
+    while ((entry = readdir(folder)) != NULL) {
+        size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && length > strlen(end) &&
+            strcmp(entry->d_name + length - strlen(end), end) == 0) {
+            snprintf(out, size, "/dev/shm/%s", entry->d_name);
+        }
+    }
+    closedir(folder);
+}
+
+static void set_up(void)
+{
+    snprintf(cell, sizeof(cell), "planted-%d", (int)getpid());
+    agent_create(&place, "");
+    configure("own/state", "own/run/agent.sock");
+    ck_assert_int_eq(chmod(place.folder, 0755), 0);
+    ck_assert_int_eq(chmod(path_of("holdfast.conf"), 0644), 0);
+    make_folder("own", AGENT_USER, 0755);
+    make_folder("own/run", AGENT_USER, 0755);
+    make_folder("shared", 0, 01777);
+    make_file("victim", AGENT_USER, 0600);
+}
+
+static void tear_down(void)
+{
+    ck_assert(is_precious("victim"));
+    agent_destroy(&place);
+}
+
+/* So that the janitor removes them, however the test ends: the store's id is in their names. */
+static void note_objects(void)
+{
+    char object[300];
+    find_object(".LEASE", object, sizeof(object));
+    const char *end = strrchr(object, '.');
+    if (end != NULL && end - object > 32) {
+        REQUIRE(write(place.janitor_fd, end - 32, 32) == 32, "janitor");
+    }
+}
+
+static void read_said(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    ssize_t size = read(fd, said, sizeof(said) - 1);
+    said[size > 0 ? size : 0] = '\0';
+    close(fd);
+}
+
+/* Runs the agent as its user until it ends or serves; then it is ended. Its exit code. */
+static int run_agent(void)
+{
+    const char *log = path_of("said");
+    bool served = false;
+    int status = 0;
+    unlink(log);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        int fd = open(log, O_WRONLY | O_CREAT | O_EXCL, 0644);
+        dup2(fd, 2);
+        dup2(fd, 1);
+        REQUIRE(setgid(AGENT_USER) == 0 && setuid(AGENT_USER) == 0, "setuid");
+        execl(binary_path("holdfastd"), "holdfastd", "--config", path_of("holdfast.conf"), NULL);
+        _exit(127);
+    }
+    for (unsigned waited_ms = 0; waited_ms < GUARD_MS; waited_ms += 5) {
+        if (waitpid(pid, &status, WNOHANG) == pid) {
+            read_said(log);
+            note_objects();
+            ck_assert_msg(WIFEXITED(status), "%s", said);
+            return WEXITSTATUS(status);
+        }
+        read_said(log);
+        if (!served && strstr(said, "event=serving") != NULL) {
+            served = true;
+            kill(pid, SIGTERM);
+        }
+        sleep_ms(5);
+    }
+    kill_process(pid);
+    ck_abort_msg("it neither ends nor serves: %s", said);
+    return 0;
+}
+
+/* It ends with that code and one line that has this text. */
+static void refuses(int code, const char *text)
+{
+    int found = run_agent();
+    ck_assert_msg(found == code && strstr(said, text) != NULL &&
+                      strstr(said, "event=serving") == NULL,
+                  "code %d, expected %d and \"%s\": %s", found, code, text, said);
+}
+
+START_TEST(nothing_is_planted)
+{
+    ck_assert_int_eq(run_agent(), 0);
+    ck_assert_ptr_nonnull(strstr(said, "event=serving"));
+}
+END_TEST
+
+START_TEST(a_link_for_the_state)
+{
+    make_folder("elsewhere", AGENT_USER, 0700);
+    make_link("shared/state", "elsewhere", OTHER_USER);
+    configure("shared/state", "own/run/agent.sock");
+    refuses(69, "found a link of user 65534");
+    ck_assert_int_eq(rmdir(path_of("elsewhere")), 0); /* empty */
+}
+END_TEST
+
+START_TEST(a_folder_for_the_state)
+{
+    make_folder("shared/state", OTHER_USER, 0777);
+    configure("shared/state", "own/run/agent.sock");
+    refuses(69, "shared/state: found");
+    make_folder("everybodys", 0, 0777);
+    configure("everybodys/state", "own/run/agent.sock");
+    refuses(69, "everybodys: found a folder that everybody may write to");
+}
+END_TEST
+
+/* As if the folder had been open to others for a while. */
+START_TEST(links_in_the_state)
+{
+    static const char *const names[] = {"holdfast.db", "lease", "lock", "clients", "bells"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "own/state/%s", names[i]);
+        if (i == 0) {
+            make_folder("own/state", AGENT_USER, 0700);
+        }
+        (void)remove(path_of(name)); /* of the run before */
+        make_link(name, i < 3 ? "victim" : "shared", OTHER_USER);
+        int code = run_agent();
+        ck_assert_msg(code == 69 || code == 70, "%s: code %d: %s", name, code, said);
+        ck_assert_ptr_nonnull(strstr(said, names[i]));
+        ck_assert(is_precious("victim"));
+        ck_assert_int_eq(unlink(path_of(name)), 0);
+    }
+    ck_assert_int_eq(run_agent(), 0);
+}
+END_TEST
+
+START_TEST(a_bell_that_is_a_link)
+{
+    ck_assert_int_eq(run_agent(), 0); /* makes everything */
+    ck_assert_int_eq(unlink(path_of("own/state/bells/default")), 0);
+    make_link("own/state/bells/default", "victim", OTHER_USER);
+    ck_assert_int_eq(run_agent(), 0); /* not adopted: a new session, with a bell of its own */
+    ck_assert_ptr_nonnull(strstr(said, "event=session_new"));
+}
+END_TEST
+
+START_TEST(something_at_the_sockets_place)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    configure("own/state", "shared/agent.sock");
+    make_link("shared/agent.sock", "victim", OTHER_USER);
+    refuses(70, "found a file that is no socket");
+    ck_assert_int_eq(unlink(path_of("shared/agent.sock")), 0);
+    /* Somebody else's socket, whose owner would be taken for the agent. */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path_of("shared/agent.sock"));
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(chown(address.sun_path, OTHER_USER, OTHER_USER), 0);
+    refuses(70, "found a socket of user 65534");
+    ck_assert_int_eq(listen(fd, 1), 0);
+    refuses(70, "found a socket of user 65534");
+    close(fd);
+    ck_assert_int_eq(unlink(path_of("shared/agent.sock")), 0);
+    ck_assert_int_eq(unlink(path_of("shared/agent.sock.lock")), 0);
+    make_file("shared/agent.sock.lock", OTHER_USER, 0666);
+    refuses(70, "shared/agent.sock.lock: ");
+    ck_assert_int_eq(unlink(path_of("shared/agent.sock.lock")), 0);
+    make_link("shared/agent.sock.lock", "victim", OTHER_USER);
+    refuses(70, "shared/agent.sock.lock: ");
+}
+END_TEST
+
+START_TEST(a_folder_for_the_socket)
+{
+    make_folder("others", OTHER_USER, 0755);
+    configure("own/state", "others/agent.sock");
+    refuses(69, "others: expected a folder of this agent's user or root");
+    make_folder("everybodys", 0, 0777);
+    configure("own/state", "everybodys/agent.sock");
+    refuses(69, "everybodys: found a folder that everybody may write to");
+    make_folder("theirs", OTHER_USER, 0777);
+    make_link("shared/run", "theirs", OTHER_USER);
+    configure("own/state", "shared/run/agent.sock");
+    refuses(69, "found a link of user 65534");
+}
+END_TEST
+
+/* Another user's object, then his link, at the place of one of the agent's. */
+static void take_the_place_of(const char *object, const char *text)
+{
+    ck_assert_int_eq(unlink(object), 0);
+    int fd = open(object, O_RDWR | O_CREAT | O_EXCL, 0666);
+    ck_assert(fd >= 0 && fchown(fd, OTHER_USER, OTHER_USER) == 0 && fchmod(fd, 0666) == 0);
+    close(fd);
+    refuses(69, text);
+    ck_assert_int_eq(unlink(object), 0);
+    ck_assert_int_eq(symlink(path_of("victim"), object), 0);
+    ck_assert_int_eq(lchown(object, OTHER_USER, OTHER_USER), 0);
+    refuses(69, object);
+    ck_assert_int_eq(unlink(object), 0);
+    ck_assert_int_eq(run_agent(), 0); /* as soon as it is gone */
+}
+
+START_TEST(objects_in_shared_memory)
+{
+    char object[300];
+    ck_assert_int_eq(run_agent(), 0);
+    find_object(".default", object, sizeof(object));
+    take_the_place_of(object, "found an object of somebody else's there");
+    find_object(".LEASE", object, sizeof(object));
+    take_the_place_of(object, object);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("planted");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_set_timeout(tests, 60);
+    if (geteuid() == 0) {
+        tcase_add_test(tests, nothing_is_planted);
+        tcase_add_test(tests, a_link_for_the_state);
+        tcase_add_test(tests, a_folder_for_the_state);
+        tcase_add_test(tests, links_in_the_state);
+        tcase_add_test(tests, a_bell_that_is_a_link);
+        tcase_add_test(tests, something_at_the_sockets_place);
+        tcase_add_test(tests, a_folder_for_the_socket);
+        tcase_add_test(tests, objects_in_shared_memory);
+    }
+    return suite_main("planted", tests);
+}
