@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/notify.h"
 #include "proto/check.h"
+#include "web.h"
 
 enum {
     DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* that are no client's */
@@ -52,7 +53,8 @@ void agent_turn(struct agent *agent)
         return;
     }
     agent->in_turn = true;
-    int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : clock_boottime_ns() - agent->armed_ns;
+    agent->turn_ns = clock_boottime_ns();
+    int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : agent->turn_ns - agent->armed_ns;
     if (continued || late_ns > agent->config.session_ttl_ns / 3) {
         continued = 0;
         note_stall(agent, late_ns);
@@ -74,7 +76,12 @@ static void arm_timer(struct agent *agent)
     if (agent->alive_interval_ns != 0) {
         due_ns = earlier(due_ns, agent->alive_ns);
     }
+    due_ns = earlier(due_ns, web_next_tick_ns(agent));
     int64_t now_ns = clock_boottime_ns();
+    if (agent->turn_ns != 0) {
+        histogram_add(&agent->turn, now_ns - agent->turn_ns);
+        agent->turn_ns = 0;
+    }
     due_ns = due_ns > now_ns ? due_ns : now_ns; /* what is late now is not late by a stall */
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
@@ -207,6 +214,7 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     if (agent->server != NULL) {
         socket_tick(agent->server, now_ns);
     }
+    web_tick(agent, now_ns);
     if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
         notify_alive();
         agent->alive_ns = now_ns + agent->alive_interval_ns;
@@ -406,6 +414,13 @@ int64_t agent_descriptors_wanted(const struct agent *agent)
            DESCRIPTORS_PER_CLIENT * ((int64_t)agent->config.limits.clients + SOCKET_GREETING_MAX);
 }
 
+/* Who asks by HTTP is told that it is not well yet. */
+static bool open_and_wait(struct agent *agent)
+{
+    web_open(agent);
+    return wait_until_safe(agent);
+}
+
 static bool begin_to_serve(struct agent *agent)
 {
     char error[SOCKET_ERROR_MAX];
@@ -468,10 +483,12 @@ void agent_close_loop(struct agent *agent)
     agent->loop_open = false;
     socket_shut(agent->server);
     agent->server = NULL;
+    web_shut(agent);
     clients_close(agent);
     uv_walk(&agent->loop, on_walk, NULL);
     uv_run(&agent->loop, UV_RUN_DEFAULT); /* nothing but close callbacks is left */
     HF_CHECK(uv_loop_close(&agent->loop) == 0);
+    web_close(agent);
 }
 
 bool agent_loop(void *arg)
@@ -503,10 +520,11 @@ static void serve(struct agent *agent)
 int agent_run(struct agent *agent)
 {
     agent->armed_ns = INT64_MAX;
+    agent->began_ns = clock_boottime_ns();
     if (!make_driver(agent) || !set_up_loop(agent) || !disk_open(agent) || !peers_start(agent)) {
         log_simple(LOG_LEVEL_ERROR, "failed", "cannot set up the event loop");
         agent->exit_code = AGENT_EXIT_UNAVAILABLE;
-    } else if (wait_until_safe(agent)) {
+    } else if (open_and_wait(agent)) {
         clients_sweep(agent);
         look_at_rate(agent);
         if (begin_to_serve(agent)) {

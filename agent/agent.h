@@ -13,6 +13,8 @@
  *   clients.c  the processes that are or were connected: pidfds and lifelines
  *   serve.c    packets to events, and the host core's actions to packets
  *   facts.c    what `holdfast doctor` wants to know
+ *   web.c      /metrics, /healthz, /: by HTTP, if [http] says so
+ *   metrics.c  the figures that are told there, as text
  *   agent.c    the event loop: timer, bells, signals; the end
  *
  * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. (If a
@@ -144,6 +146,11 @@ struct agent {
     int64_t stall_ns;       /* for how long */
     int64_t flush_begun_ns; /* of the batch that is on its way; 0: none is */
     struct recent flush;    /* batches to the disk */
+    /* For people. */
+    struct web *web; /* NULL: no [http] */
+    int64_t began_ns;
+    int64_t turn_ns; /* when the present turn began */
+    struct histogram turn;
     struct log_limit client_limit;
     struct log_limit rules_limit;
     struct log_limit cell_limit;

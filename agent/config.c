@@ -19,6 +19,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "io/http.h"
 #include "proto/wire.h"
 
 enum { SEEN_MAX = 1024, QUOTED_MAX = 80 };
@@ -40,7 +41,7 @@ struct reading {
     int listen_line;
     int advertise_line;
     int tls_line;
-    char later[CONFIG_ERROR_MAX]; /* something valid that this version cannot do */
+    int http_line;
 };
 
 /* ---- errors ---- */
@@ -259,9 +260,9 @@ static bool read_address(const char *value, void *out)
 
 static bool read_http(const char *value, void *out)
 {
-    static const char *const schemes[] = {"http://", NULL};
-    (void)out;
-    return is_address(value, schemes);
+    struct http_address address;
+    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", value);
+    return strlen(value) < MESSAGE_ADDRESS_MAX && http_address_read(value, &address);
 }
 
 static bool read_yes(const char *value, void *out)
@@ -284,72 +285,58 @@ struct key {
     bool (*read)(const char *value, void *out);
     size_t offset; /* in struct config, of what read() fills in */
     const char *expected;
-    const char *later; /* not NULL: valid, but not in this version */
 };
 
 static const char label_expected[] = "1 to 32 of a-z 0-9 _ -";
 static const char path_expected[] = "a path that begins with /";
 static const char reachable_expected[] = "an address that the other agents can connect to";
+static const char http_expected[] = "http://HOST:PORT, with an IP address as HOST";
 static const char address_expected[] = "tcp://HOST:PORT or tls+tcp://HOST:PORT";
 
 #define FIELD(field) offsetof(struct config, field)
 
 static const struct key keys[] = {
-    {"agent", "name", read_label, FIELD(agent), label_expected, NULL},
-    {"agent", "cell", read_label, FIELD(cell), label_expected, NULL},
-    {"agent", "role", read_role, FIELD(observer), "voter or observer", NULL},
-    {"agent", "state_dir", read_path, FIELD(state_dir), path_expected, NULL},
+    {"agent", "name", read_label, FIELD(agent), label_expected},
+    {"agent", "cell", read_label, FIELD(cell), label_expected},
+    {"agent", "role", read_role, FIELD(observer), "voter or observer"},
+    {"agent", "state_dir", read_path, FIELD(state_dir), path_expected},
     {"agent", "socket", read_socket, FIELD(socket),
-     "a path that begins with /, of at most 102 bytes", NULL},
-    {"agent", "seccomp", read_yes, FIELD(seccomp), "yes or no", NULL},
-    {"cell", "listen", read_address, FIELD(listen), address_expected, NULL},
-    {"cell", "insecure", read_yes, FIELD(insecure), "yes or no", NULL},
-    {"cell", "advertise", read_address, FIELD(advertise), address_expected, NULL},
+     "a path that begins with /, of at most 102 bytes"},
+    {"agent", "seccomp", read_yes, FIELD(seccomp), "yes or no"},
+    {"cell", "listen", read_address, FIELD(listen), address_expected},
+    {"cell", "insecure", read_yes, FIELD(insecure), "yes or no"},
+    {"cell", "advertise", read_address, FIELD(advertise), address_expected},
     {"cell", "session_ttl", read_ttl, FIELD(session_ttl_ns),
-     "a duration of 300ms to 1h (ms, s, m or h)", NULL},
-    {"cell", "grace_period", read_grace, FIELD(grace_ns), "a duration of 0s to 1h (ms, s, m or h)",
-     NULL},
-    {"cell", "max_drift", read_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%",
-     NULL},
-    {"cell", "protocol", read_protocol, FIELD(protocol), "3 or 4", NULL},
-    {"tls", "ca", read_path, FIELD(tls_ca), path_expected, NULL},
-    {"tls", "cert", read_path, FIELD(tls_cert), path_expected, NULL},
-    {"tls", "key", read_path, FIELD(tls_key), path_expected, NULL},
-    {"http", "listen", read_http, 0, "http://HOST:PORT", "[http]"},
-    {"limits", "locks", read_locks, FIELD(limits.locks), "a number of 1 to 4194304", NULL},
-    {"limits", "clients", read_clients, FIELD(limits.clients), "a number of 1 to 16383", NULL},
-    {"limits", "handles", read_handles, FIELD(limits.handles), "a number of 1 to 16777216", NULL},
-    {"limits", "blocks", read_blocks, FIELD(limits.blocks), "a number of 1 to 1048576", NULL},
-    {"limits", "watches", read_watches, FIELD(limits.watches), "a number of 1 to 1048576", NULL},
+     "a duration of 300ms to 1h (ms, s, m or h)"},
+    {"cell", "grace_period", read_grace, FIELD(grace_ns), "a duration of 0s to 1h (ms, s, m or h)"},
+    {"cell", "max_drift", read_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%"},
+    {"cell", "protocol", read_protocol, FIELD(protocol), "3 or 4"},
+    {"tls", "ca", read_path, FIELD(tls_ca), path_expected},
+    {"tls", "cert", read_path, FIELD(tls_cert), path_expected},
+    {"tls", "key", read_path, FIELD(tls_key), path_expected},
+    {"http", "listen", read_http, FIELD(http_listen), http_expected},
+    {"http", "public", read_yes, FIELD(http_public), "yes or no"},
+    {"limits", "locks", read_locks, FIELD(limits.locks), "a number of 1 to 4194304"},
+    {"limits", "clients", read_clients, FIELD(limits.clients), "a number of 1 to 16383"},
+    {"limits", "handles", read_handles, FIELD(limits.handles), "a number of 1 to 16777216"},
+    {"limits", "blocks", read_blocks, FIELD(limits.blocks), "a number of 1 to 1048576"},
+    {"limits", "watches", read_watches, FIELD(limits.watches), "a number of 1 to 1048576"},
 };
 
 enum { KEY_COUNT = sizeof(keys) / sizeof(keys[0]) };
-
-__attribute__((format(printf, 2, 3))) static void not_yet(struct reading *reading,
-                                                          const char *format, ...)
-{
-    if (reading->later[0] == '\0') {
-        int used = snprintf(reading->later, CONFIG_ERROR_MAX,
-                            "%s:%d: not in this version: ", reading->path, reading->line);
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(reading->later + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
-        va_end(arguments);
-    }
-}
 
 static bool take_key(struct reading *reading, const struct key *key, const char *value)
 {
     if (!key->read(value, (char *)reading->config + key->offset)) {
         return bad_value(reading, key->section, key->name, value, key->expected);
     }
-    if (key->later != NULL) {
-        not_yet(reading, "%s %s", key->later, key->name);
-    }
     if (strcmp(key->section, "tls") == 0) {
         reading->tls_line = reading->line;
     } else if (strcmp(key->name, "advertise") == 0) {
         reading->advertise_line = reading->line;
+    } else if (key->offset == FIELD(http_listen) || key->offset == FIELD(http_public)) {
+        bool listen = key->offset == FIELD(http_listen);
+        reading->http_line = listen || reading->http_line == 0 ? reading->line : reading->http_line;
     } else if (key->offset == FIELD(listen)) {
         reading->listen_line = reading->line;
     }
@@ -768,6 +755,23 @@ static bool check_exposed(struct reading *reading)
                      "insecure = yes in [cell]: without TLS whoever reaches it is believed");
 }
 
+/* What is told there is for whoever can connect. */
+static bool check_http(struct reading *reading)
+{
+    const struct config *config = reading->config;
+    struct http_address address;
+    reading->line = reading->http_line > 0 ? reading->http_line : reading->line;
+    if (config->http_listen[0] == '\0') {
+        return !config->http_public ||
+               wrong(reading, "[http] public: found it without listen, expected both");
+    }
+    return (http_address_read(config->http_listen, &address) && address.loopback) ||
+           config->http_public ||
+           bad_value(reading, "http", "listen", config->http_listen,
+                     "an address of loopback (127.0.0.1, [::1]), or public = yes beside it: "
+                     "whoever can connect there is answered");
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct config_voter *)a)->name, ((const struct config_voter *)b)->name);
@@ -793,11 +797,7 @@ static bool check_whole(struct reading *reading)
                      config->agent[0] == '\0' ? "name" : "cell", label_expected);
     }
     if (!check_voters(reading) || !check_addresses(reading) || !check_tls(reading) ||
-        !check_exposed(reading)) {
-        return false;
-    }
-    if (reading->later[0] != '\0') {
-        memcpy(reading->error, reading->later, CONFIG_ERROR_MAX);
+        !check_exposed(reading) || !check_http(reading)) {
         return false;
     }
     if (config->grace_ns < 0) {

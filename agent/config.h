@@ -59,6 +59,8 @@ struct config {
     char tls_ca[PATH_MAX];                          /* all three or none: "" */
     char tls_cert[PATH_MAX];
     char tls_key[PATH_MAX];
+    char http_listen[MESSAGE_ADDRESS_MAX]; /* "": nobody is answered by HTTP */
+    bool http_public;                      /* also on an address that others reach */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;

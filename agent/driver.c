@@ -288,6 +288,7 @@ void driver_take_actions(struct driver *driver)
     struct actions *actions = &driver->quorum_actions;
     for (uint32_t i = 0; i < actions->count && !has_failed(driver); i++) {
         struct action *action = &actions->items[i];
+        driver_count_action(driver, action);
         if (action->kind == ACTION_SEND) {
             take_send(driver, &action->as.send);
         } else if (action->kind == ACTION_LOG) {
@@ -440,6 +441,7 @@ static void land(struct driver *driver)
     driver->landed = false;
     driver->flying = NULL;
     driver->commits++;
+    histogram_add(&driver->counts.flush, driver_clock_ns(driver) - driver->flying_since_ns);
     if (driver->config.quorum != NULL) {
         quorum_set_commit(driver->config.quorum, driver->commit);
     }
@@ -500,6 +502,7 @@ void driver_flush(struct driver *driver)
         if (driver->config.quorum != NULL) {
             quorum_committing(driver->config.quorum);
         }
+        driver->flying_since_ns = driver_clock_ns(driver);
         driver->handing_over = true;
         operations->commit(operations->arg, driver->flying);
         driver->handing_over = false;

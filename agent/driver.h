@@ -150,6 +150,31 @@ uint64_t driver_commits(const struct driver *driver);
 /* Whether that voter's configuration is known to be another one than this agent's. */
 bool driver_rules_differ(const struct driver *driver, uint32_t voter);
 
+/* For people: what happened since the start, */
+struct driver_counts {
+    uint64_t promises; /* rows on their way to the disk, by what they are */
+    uint64_t accepts;
+    uint64_t marks;
+    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* told to hosts, by enum message_refusal */
+    struct histogram flush; /* from the handing over of a batch until it is durable and known so */
+};
+/* and what waits now. */
+struct driver_queues {
+    uint32_t inbox;   /* messages to the own cores */
+    uint32_t records; /* rows that collect, and those that are being written: */
+    uint32_t flying;
+    uint32_t waiting; /* what waits for either */
+    uint32_t later;   /* messages that are sent with others */
+};
+/* The voters, bit by index: who answers and is linked; who may not vote, or refuses this agent. */
+struct driver_voters {
+    uint32_t up;
+    uint32_t refused;
+};
+void driver_voters(const struct driver *driver, struct driver_voters *out);
+const struct driver_counts *driver_counts(const struct driver *driver);
+void driver_queues(const struct driver *driver, struct driver_queues *out);
+
 /* NULL, or why the process must end. */
 const char *driver_failed(const struct driver *driver);
 

@@ -4,6 +4,7 @@
  *   driver.c          messages, batches, events from outside
  *   driver_session.c  the session, and which voters are there
  *   driver_gossip.c   what gossip is told, and what it wants
+ *   driver_counts.c   counts and figures for people
  *
  * All of it is on the driver's thread. Once driver_failed() says something, nothing more is done.
  */
@@ -46,6 +47,8 @@ struct driver {
     int64_t open_since_ns; /* open was found with rows for which nothing waits; 0: it was not */
     uint64_t commit;       /* the last one's number */
     uint64_t commits;
+    int64_t flying_since_ns;
+    struct driver_counts counts;
     int64_t last_ns;
     /* What the host core was told of the session. */
     struct host_lease told;
@@ -102,6 +105,11 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
     }
     return voter;
 }
+
+/* ---- driver_counts.c ---- */
+
+/* The quorum core wants this done. */
+void driver_count_action(struct driver *driver, const struct action *action);
 
 /* ---- driver_session.c ---- */
 

@@ -12,6 +12,7 @@
 
 static int log_fd = STDERR_FILENO;
 static bool log_with_time;
+static struct log_missing missing;
 
 void log_open(int fd, bool with_time)
 {
@@ -55,6 +56,11 @@ static void put_key(struct log_line *line, const char *key)
     put_text(line, "=");
 }
 
+struct log_missing log_missing(void)
+{
+    return missing;
+}
+
 void log_begin(struct log_line *line, enum log_level level, const char *event)
 {
     static const char *const names[] = {"info", "warn", "error"};
@@ -91,6 +97,7 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
     if (limit->spent >= LOG_BURST) {
         line->silent = true;
         limit->left_out++;
+        missing.left_out++;
         return;
     }
     limit->spent++;
@@ -192,6 +199,7 @@ void log_end(struct log_line *line)
      * pipe that is writable has room for a whole line. */
     struct pollfd room = {.fd = log_fd, .events = POLLOUT};
     if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)) {
+        missing.lost++;
         return;
     }
     ssize_t wrote = write(log_fd, line->text, line->used);

@@ -44,6 +44,14 @@ void log_open(int fd, bool with_time);
 /* Standard error, with the time unless it is connected to the journal. */
 void log_open_stderr(void);
 
+/* For people: lines that were not written since the start, because a limit left them out, or
+ * because whoever reads them did not take them. */
+struct log_missing {
+    uint64_t left_out;
+    uint64_t lost;
+};
+struct log_missing log_missing(void);
+
 void log_begin(struct log_line *line, enum log_level level, const char *event);
 /* now_ns: BOOTTIME. */
 void log_begin_limited(struct log_line *line, enum log_level level, const char *event,

@@ -36,6 +36,9 @@ struct peer_agent {
     char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as it said last; "": not yet */
     int64_t up_ns;                     /* since when the connection is there, if it is */
     bool silent;                       /* for too long, and that was said */
+    uint64_t packets_sent;
+    uint64_t packets_dropped;
+    uint64_t packets_received;
 };
 
 /* Whose packets were refused lately. */
@@ -68,6 +71,8 @@ struct peers {
     /* For people: how many there were of each kind; 0: gossip. */
     uint64_t sent[MESSAGE_KIND_END];
     uint64_t received[MESSAGE_KIND_END];
+    uint64_t strangers; /* packets of agents that this one knows no address of */
+    uint64_t refusals[PEERS_REFUSAL_COUNT];
 };
 
 /* ---- by name ---- */
@@ -144,10 +149,13 @@ static void send_packet(struct peers *peers, struct peer_agent *peer)
 {
     size_t size = wire_end(&peer->writer);
     if (peer->writer.version > version_of(peers, peer)) {
+        peer->packets_dropped++;
         return; /* the link is another one by now: so the peer, which may know less */
     }
     /* Lost if the peer is gone or its queue full: the cores repeat what matters. */
-    (void)transport_send(peers->transport, peer->link, peer->buffer, size);
+    bool sent = transport_send(peers->transport, peer->link, peer->buffer, size);
+    peer->packets_sent += sent;
+    peer->packets_dropped += !sent;
 }
 
 /* A packet to that agent whose header says what the last message told. NULL: it cannot be
@@ -314,6 +322,7 @@ static void log_refused(struct peers *peers, const struct wire_reader *reader,
     const struct wire_header *header = &reader->header;
     struct log_line line;
     char text[256];
+    peers->refusals[PEERS_REFUSED_PACKET]++;
     if (error == WIRE_OTHER_CELL) {
         snprintf(text, sizeof(text), "it belongs to cell %.*s, this agent to %s",
                  (int)header->cell.length, header->cell.text, peers->agent->config.cell);
@@ -387,6 +396,8 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
         log_refused(peers, &reader, error, remote);
         return (struct transport_sender){.name = 0};
     }
+    struct peer_agent *from = find_peer(peers, &reader.header.from);
+    *(from != NULL ? &from->packets_received : &peers->strangers) += 1;
     while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
         peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
         if (kind == WIRE_MESSAGE) {
@@ -422,6 +433,19 @@ static void on_link(void *arg, uint32_t link, bool up)
     }
 }
 
+static void count_trouble(struct peers *peers, const char *event)
+{
+    static const char *const events[PEERS_REFUSAL_COUNT] = {
+        [PEERS_REFUSED_PACKET] = "", /* counted where it is read */
+        [PEERS_REFUSED_GREETING] = "greeting_refused",
+        [PEERS_REFUSED_TLS] = "tls_refused",
+        [PEERS_REFUSED_FULL] = "inbox_full",
+    };
+    for (uint32_t why = 0; why < PEERS_REFUSAL_COUNT; why++) {
+        peers->refusals[why] += strcmp(event, events[why]) == 0;
+    }
+}
+
 static void on_trouble(void *arg, const char *event, const char *address, const char *text)
 {
     struct peers *peers = ((struct agent *)arg)->peers;
@@ -429,6 +453,7 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
     if (strcmp(event, "tls_refused") == 0 || strcmp(event, "greeting_refused") == 0) {
         note_refused(peers, address != NULL ? address : "?", text);
     }
+    count_trouble(peers, event);
     if (strcmp(event, "greeting_refused") == 0 && !may_complain(peers, address)) {
         return; /* a scanner of ports, or what has taken an agent's port, comes again and again */
     }
@@ -486,6 +511,36 @@ struct peers_view peers_view(const struct agent *agent)
     return (struct peers_view){.deaf = transport_is_deaf(peers->transport),
                                .refused_ns = peers->refused_ns,
                                .refused_text = peers->refused_text};
+}
+
+static void add_figures(const struct peers *peers, const struct peer_agent *peer,
+                        struct peers_figures *out)
+{
+    out->agents++;
+    out->connected += transport_is_up(peers->transport, peer->link);
+    out->packets_sent += peer->packets_sent;
+    out->packets_dropped += peer->packets_dropped;
+    out->packets_received += peer->packets_received;
+    out->waiting_bytes += transport_waiting(peers->transport, peer->link);
+}
+
+void peers_figures(const struct agent *agent, struct peers_figures *voters,
+                   struct peers_figures *others)
+{
+    const struct peers *peers = agent->peers;
+    memset(voters, 0, MESSAGE_VOTERS_MAX * sizeof(*voters));
+    memset(others, 0, sizeof(*others));
+    for (uint32_t i = 0; peers != NULL && i < peers->count; i++) {
+        uint32_t voter = find_voter(agent, &peers->peers[i].name);
+        bool is_voter = voter < agent->host_config.voter_count;
+        add_figures(peers, &peers->peers[i], is_voter ? &voters[voter] : others);
+    }
+    others->packets_received += peers != NULL ? peers->strangers : 0;
+}
+
+uint64_t peers_refused(const struct agent *agent, enum peers_refusal why)
+{
+    return agent->peers != NULL ? agent->peers->refusals[why] : 0;
 }
 
 static void log_counts(const struct agent *agent, const char *event, const uint64_t *counts)

@@ -56,6 +56,29 @@ struct peers_view {
 /* For people: how the links stand. Only if there are peers. */
 struct peers_view peers_view(const struct agent *agent);
 
+/* For people: one other voter, or all agents together that are none. */
+struct peers_figures {
+    uint64_t agents;    /* of which the address is known */
+    uint64_t connected; /* of them, those whose link is there */
+    uint64_t packets_sent;
+    uint64_t packets_dropped; /* not sent: the link was not there, or too much waited */
+    uint64_t packets_received;
+    uint64_t waiting_bytes;
+};
+/* Why somebody was not listened to. */
+enum peers_refusal {
+    PEERS_REFUSED_PACKET = 0, /* of another cell or version, or nonsense */
+    PEERS_REFUSED_GREETING,
+    PEERS_REFUSED_TLS,
+    PEERS_REFUSED_FULL, /* there is no room for another connection */
+    PEERS_REFUSAL_COUNT,
+};
+/* voters: MESSAGE_VOTERS_MAX of them, by index; this agent's own stays empty. */
+void peers_figures(const struct agent *agent, struct peers_figures *voters,
+                   struct peers_figures *others);
+/* How often, all told; by enum peers_refusal. An agent that does not listen has 0. */
+uint64_t peers_refused(const struct agent *agent, enum peers_refusal why);
+
 /* For people: what went to other agents and came from them since the start, by kind. */
 void peers_log_traffic(struct agent *agent);
 

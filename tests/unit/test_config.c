@@ -175,6 +175,10 @@ static const struct {
     {"[voters]\na = tcp://x:1\n[cell]\nlisten = tcp://127.example.org:1\n",
      ":7: [cell] listen: found \"tcp://127.example.org:1\", expected tls+tcp:// with [tls], or"},
     {"[http]\nlisten = 80\n", ":5: [http] listen: found \"80\", expected http://HOST:PORT"},
+    {"[http]\nlisten = http://localhost.example:80\n", ":5: [http] listen: found"},
+    {"[http]\nlisten = http://[::1:80\n", ":5: [http] listen: found"},
+    {"[http]\nlisten = http://127.0.0.1:0\n", ":5: [http] listen: found"},
+    {"[http]\npublic = maybe\n", ":5: [http] public: found \"maybe\", expected yes or no"},
     {"[namespace.A]\n", ":4: [namespace.A]: found namespace \"A\", expected 1 to 32 of a-z"},
     {"[namespace.]\nusers = root\n", ":4: [namespace.]: found namespace \"\", expected"},
     {"[namespace.x]\nuser = root\n", ":5: [namespace.x] user: found an unknown key, expected "
@@ -211,8 +215,29 @@ static const struct {
      ":5: [cell] listen: found \"tcp://x:1\", expected tls+tcp:// everywhere"},
     {"[voters]\na = tcp://x:1\nb = tls+tcp://x:2\nc = tcp://x:3\n",
      ":6: [voters] b: found \"tls+tcp://x:2\", expected [tls] with"},
-    {"[http]\nlisten = http://127.0.0.1:7412\n", ":5: not in this version: [http] listen"},
+    {"[http]\npublic = yes\n", ":5: [http] public: found it without listen, expected both"},
+    {"[http]\nlisten = http://0.0.0.0:7412\n",
+     ":5: [http] listen: found \"http://0.0.0.0:7412\", expected an address of loopback"},
+    {"[http]\nlisten = http://[2001:db8::1]:7412\npublic = no\n",
+     ":5: [http] listen: found \"http://[2001:db8::1]:7412\", expected an address of loopback"},
 };
+
+START_TEST(http_is_answered_on_loopback_unless_it_is_public)
+{
+    static const char *const good[] = {
+        "[http]\nlisten = http://127.0.0.1:7412\n", "[http]\nlisten = http://localhost:1\n",
+        "[http]\nlisten = http://[::1]:7412\n", "[http]\nlisten = http://127.3.2.1:65535\n",
+        "[http]\nlisten = http://0.0.0.0:7412\npublic = yes\n"};
+    char text[256];
+    ck_assert_int_eq(read_text(minimal), CONFIG_OK);
+    ck_assert_str_eq(config.http_listen, "");
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        snprintf(text, sizeof(text), "%s%s", minimal, good[i]);
+        ck_assert_msg(read_text(text) == CONFIG_OK, "%s: %s", good[i], error);
+        ck_assert(strncmp(config.http_listen, "http://", 7) == 0);
+    }
+}
+END_TEST
 
 START_TEST(what_is_wrong_is_told_in_one_line)
 {
@@ -415,6 +440,7 @@ int main(void)
     tcase_add_checked_fixture(files, set_up, tear_down);
     tcase_add_test(files, defaults);
     tcase_add_test(files, every_key);
+    tcase_add_test(files, http_is_answered_on_loopback_unless_it_is_public);
     tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, where_it_may_listen);

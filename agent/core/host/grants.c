@@ -230,6 +230,7 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
     } else if (hfi_retract(actor, at.slot)) {
         uint64_t used = hfi_token(lock->token_last, atomic_load(lock_word(host, at)));
         used = used < lock->token_last ? used : lock->token_last; /* hostile bytes */
+        host->counts.handoffs += lock->recalled;
         give_back(host, at, lock_version(lock), used, actions);
     } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && lease_is_safe(host) &&
                hfi_share(actor, at.slot)) {
@@ -438,12 +439,14 @@ static void granted(struct host *host, const struct message_grant *grant,
     if (!message_order_before(lock_version(lock), grant->version)) {
         return; /* given back since; the request is answered with another one */
     }
+    histogram_add(&host->counts.acquire, host->now_ns - request->since_ns);
     request_end(host, request);
     if (!grant->fresh && lock_is_doubtful(host, lock)) {
         closing_hasten(host, at, grant);
         give_back(host, at, grant->version, TOKENS_ALL, actions);
         return;
     }
+    host->counts.grants++;
     if (lock->state == LOCK_ADOPTED) {
         grant_confirm(host, at, grant, actions);
     } else {
@@ -469,6 +472,7 @@ static void returned(struct host *host, struct request *request, struct host_act
 {
     struct place at = {request->space, request->slot};
     request_end(host, request);
+    host->counts.give_backs++;
     if (at.slot == NONE) {
         return;
     }
@@ -504,6 +508,7 @@ static void recalled(struct host *host, const struct message_version *recall,
         bool counted = lock->recalled || (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
         lock->recalled = 1;
         if (!counted) {
+            host->counts.recalls++;
             hfi_recall(lock_actor(host, at), at.slot,
                        lock->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
         }
@@ -522,6 +527,7 @@ static void refused(struct host *host, const struct message_refused *refused,
     if (request == NULL) {
         return;
     }
+    host->counts.refused[refused->reason <= MESSAGE_REFUSED_QUOTA ? refused->reason : 0]++;
     if (refused->reason == MESSAGE_REFUSED_NOT_OWNER) {
         request_redirect(host, request, &refused->owner, actions);
         return;

@@ -379,6 +379,7 @@ void pending_work(struct host *host, struct host_actions *actions)
         if (pending.error == 0) {
             reply_opened(host, pending.handle, pending.request, actions);
         } else {
+            host->counts.opens_refused++;
             reply_done(host, host->handles[pending.handle].client, pending.request, pending.error,
                        actions);
             handle_free(host, pending.handle);
@@ -435,6 +436,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     int64_t limit_ns = open->lease_ns;
     if (open->max_stall_ns > 0 && (limit_ns == 0 || open->max_stall_ns < limit_ns)) {
         limit_ns = open->max_stall_ns;
+        who->flags |= HANDLE_STALLS;
     }
     bool limited = limit_ns > 0;
     if (((open->flags & HFI_OPEN_SEAT) || limited) && who->seat == HFI_SEAT_NONE &&
@@ -472,7 +474,9 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
         made = lock_make(host, index, name, open->name.size, &at);
         error = made ? 0 : HF_EFULL;
     }
+    host->counts.opens++;
     if (error != 0) {
+        host->counts.opens_refused++;
         reply_done(host, client, frame->request, error, actions);
         return;
     }
@@ -486,6 +490,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     }
     error = handle == NONE ? HF_EFULL : handle_options(host, handle, open);
     if (error != 0) {
+        host->counts.opens_refused++;
         reply_done(host, client, frame->request, error, actions);
         if (handle != NONE) {
             handle_free(host, handle);
@@ -502,6 +507,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
         return;
     }
     if (!pending_add(host, handle, frame->request)) {
+        host->counts.opens_refused++;
         reply_done(host, client, frame->request, HF_EFULL, actions);
         handle_free(host, handle);
     } else if (lock_is_granted(lock)) {
@@ -611,11 +617,11 @@ void handle_bury(struct host *host, uint32_t handle, struct host_actions *action
     }
     uint64_t word = atomic_load(lock_word(host, at));
     if (hfi_word_holder(word) == holder) {
-        lock_evict(host, at, holder, word & HFI_W_TOKEN, who->lock_delay_ms, "lock_closed",
+        lock_evict(host, at, holder, word & HFI_W_TOKEN, who->lock_delay_ms, HOST_LOSS_DEATH,
                    actions);
     }
     if (who->seat != HFI_SEAT_NONE) {
-        lock_evict_reader(host, at, who->seat, 0, who->lock_delay_ms, "lock_closed", actions);
+        lock_evict_reader(host, at, who->seat, 0, who->lock_delay_ms, HOST_LOSS_DEATH, actions);
     }
     heal_lock(host, at);
     lock_attend(host, at, actions);
@@ -810,6 +816,11 @@ void limits_attend(struct host *host, struct place at)
     }
 }
 
+static enum host_loss loss_of_limit(const struct handle *who)
+{
+    return who->flags & HANDLE_STALLS ? HOST_LOSS_STALL : HOST_LOSS_LEASE;
+}
+
 void limits_check(struct host *host, struct host_actions *actions)
 {
     int64_t next_ns = INT64_MAX;
@@ -826,7 +837,7 @@ void limits_check(struct host *host, struct host_actions *actions)
         } else if (deadline_ns > 0 && !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
             due_ns = host->now_ns;
         } else if (deadline_ns > 0 && cell) {
-            lock_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, "lease_ended",
+            lock_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, loss_of_limit(who),
                               actions);
         } else if (deadline_ns > 0) {
             uint64_t word = atomic_load(lock_word(host, at));
@@ -834,7 +845,7 @@ void limits_check(struct host *host, struct host_actions *actions)
                 /* One that still waits (it was named while it stood still) loses its place too:
                  * else it would be served again and again before those who can run. */
                 hfi_bury_waiter(lock_actor(host, at), who->seat);
-                lock_evict(host, at, who->holder, token, who->lock_delay_ms, "lease_ended",
+                lock_evict(host, at, who->holder, token, who->lock_delay_ms, loss_of_limit(who),
                            actions);
             }
         }

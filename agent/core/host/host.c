@@ -441,6 +441,7 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
         host->lease = *lease;
         locks_revoke_all(host, actions);
         poke_all(host);
+        host->counts.sessions_lost++;
         emit_log(actions, "session_lost", lease->epoch);
         return;
     }

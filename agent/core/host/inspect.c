@@ -11,12 +11,6 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, text_size(text, 256)};
 }
 
-static int64_t since_to_elapsed(const struct host *host, uint32_t since)
-{
-    uint32_t now = (uint32_t)((uint64_t)host->now_ns >> HFI_LEASE_UNIT_SHIFT);
-    return (int64_t)((uint64_t)(now - since) << HFI_LEASE_UNIT_SHIFT);
-}
-
 static void fill_party(const struct host *host, struct place at, uint32_t holder, uint32_t seat,
                        struct hfi_party_frame *out)
 {
@@ -44,7 +38,7 @@ static void fill_party(const struct host *host, struct place at, uint32_t holder
         int64_t own_ns = (int64_t)(atomic_load(&shared->deadline_ns) - (uint64_t)host->now_ns);
         bool limited = handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED);
         out->remaining_ns = limited && own_ns < out->remaining_ns ? own_ns : out->remaining_ns;
-        out->elapsed_ns = since_to_elapsed(host, atomic_load(&shared->since));
+        out->elapsed_ns = since_to_elapsed(host->now_ns, atomic_load(&shared->since));
     }
     out->remaining_ns = out->remaining_ns > 0 ? out->remaining_ns : 0;
 }
@@ -92,7 +86,7 @@ void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *
         fill_party(host, at, holder, holder_seat, &parties[used]);
         parties[used].token = readers ? 0 : token;
         parties[used].elapsed_ns = since_to_elapsed(
-            host, atomic_load(&space->region.slots[at.slot].since));
+            host->now_ns, atomic_load(&space->region.slots[at.slot].since));
         used++;
         lock->holder_count += readers ? 0 : 1;
     }

@@ -208,8 +208,18 @@ uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder
                           : (uint32_t)lock_at(host, at)->lock_delay_ms;
 }
 
+static void log_loss(struct host *host, struct place at, enum host_loss why, uint64_t token,
+                     uint32_t delay_ms, struct host_actions *actions)
+{
+    const char *event = why == HOST_LOSS_DEATH   ? "lock_closed"
+                        : why == HOST_LOSS_BREAK ? "lock_broken"
+                                                 : "lease_ended";
+    host->counts.losses[why]++;
+    emit_lock_log(host, actions, event, at, token, delay_ms);
+}
+
 void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
-                uint32_t delay_ms, const char *why, struct host_actions *actions)
+                uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
     int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
@@ -219,7 +229,7 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
         opening_add(host, at, until_ns);
     }
     uint64_t top = lock_at(host, at)->token_last;
-    emit_lock_log(host, actions, why, at, hfi_token(top, token), delay_ms);
+    log_loss(host, at, why, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
     if (client != NONE) {
         poke(host, client);
@@ -228,7 +238,7 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
 }
 
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
-                       uint32_t delay_ms, const char *why, struct host_actions *actions)
+                       uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
     int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
     if (!hfi_evict_reader(lock_actor(host, at), at.slot, seat, cell, until_ns)) {
@@ -237,7 +247,7 @@ void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64
     if (delay_ms) {
         opening_add(host, at, until_ns);
     }
-    emit_lock_log(host, actions, why, at, 0, delay_ms);
+    log_loss(host, at, why, 0, delay_ms, actions);
     uint32_t client = client_of_id(host, host->spaces[at.space].seat_holder[seat]);
     if (client != NONE) {
         poke(host, client);
@@ -303,7 +313,7 @@ void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
         hfi_word_holder(atomic_load(lock_word(host, at))) == holder) {
         uint64_t word = atomic_load(lock_word(host, at));
         lock_evict(host, at, holder, word & HFI_W_TOKEN, (uint32_t)lock->lock_delay_ms,
-                   "lock_closed", actions);
+                   HOST_LOSS_DEATH, actions);
     }
 }
 
@@ -326,7 +336,7 @@ static void attend_holder(struct host *host, struct place at, struct host_action
         hfi_evict(lock_actor(host, at), at.slot, holder, word & HFI_W_TOKEN, 0);
     } else if (seat == HFI_SEAT_NONE || !hfi_pass_on(lock_actor(host, at), at.slot, holder, seat)) {
         lock_evict(host, at, holder, word & HFI_W_TOKEN, lock_delay_of(host, at, holder),
-                   "lock_closed", actions);
+                   HOST_LOSS_DEATH, actions);
     }
 }
 
@@ -476,6 +486,16 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
     }
 }
 
+/* By a process of this host. */
+static bool lock_is_held(const struct host *host, struct place at)
+{
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word);
+    return (holder != 0 && holder != HFI_HOLDER_AGENT) ||
+           ((word & HFI_W_CELLS) &&
+            hfi_has_readers(&host->spaces[at.space].region, at.slot, HFI_SEAT_NONE));
+}
+
 void locks_revoke_all(struct host *host, struct host_actions *actions)
 {
     (void)actions;
@@ -486,6 +506,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
             struct place at = {i, slot};
             struct lock *lock = lock_at(host, at);
             if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
+                host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
                 hfi_revoke(&space->actor, slot, HFI_GRANT_NONE);
                 /* What it was closed for is the quorum's to wait out now: a give-back in the next
                  * session does not. */
@@ -528,6 +549,7 @@ void locks_mark_wanted(struct host *host)
             if (!lock_is_named(lock)) {
                 continue;
             }
+            survey_ages(host, at);
             bool look = word_is_awaited(host, at) || lock->state == LOCK_ADOPTED;
             if (grant_is_idle(host, at, ages) && idle < IDLE_MAX && !handles_unknown(host)) {
                 hfi_recall(&space->actor, slot, 0);

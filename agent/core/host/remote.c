@@ -216,7 +216,7 @@ static int32_t break_here(struct host *host, struct place at, bool now,
     uint32_t holder = hfi_word_holder(word);
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
         lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
-                   "lock_broken", actions);
+                   HOST_LOSS_BREAK, actions);
     }
     uint32_t block = space->slot_blocks[at.slot];
     for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
@@ -228,7 +228,7 @@ static int32_t break_here(struct host *host, struct place at, bool now,
             }
             if (id != 0) {
                 lock_evict_reader(host, at, seat, 0, now ? 0 : lock_delay_of(host, at, id),
-                                  "lock_broken", actions);
+                                  HOST_LOSS_BREAK, actions);
             }
         }
         block = space->block_next[block - 1];

@@ -15,6 +15,7 @@
  *   merge.c    a lock as this host and others know it
  *   publish.c  telling other hosts of it
  *   notify.c   watches, CHANGED, POKE
+ *   survey.c   counts and figures for people
  *
  * All memory is one block, laid out by host_size(). Indexes into it are 32-bit; NONE is no index.
  * A step emits a bounded number of actions: what might be many (watchers to tell, handles of a
@@ -88,7 +89,8 @@ enum {
     HANDLE_ZOMBIE = 2,  /* closed or its client is gone, but its ids may still be named */
     HANDLE_LIMITED = 4, /* has a seat, stands in host.limited */
     HANDLE_BARGING = 8,
-    HANDLE_FOUND = 16, /* made for a survivor's limited hold; its client has not opened it yet */
+    HANDLE_STALLS = 32, /* LIMITED, and the limit is a max_stall */
+    HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */
 };
 
 struct handle {
@@ -264,6 +266,7 @@ struct host {
     bool ringing;            /* a lock is looked at because its bell rang */
     bool starved;            /* a request found no room */
     struct host_lease lease; /* epoch: of the grants */
+    struct host_counts counts;
     uint64_t last_request;
     uint32_t request_capacity;
     uint32_t requests_used; /* from here on never used */
@@ -461,9 +464,9 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
 bool handles_unknown(const struct host *host);
 /* Evicts whoever the word names, or one that is dead; closes for delay_ms (0: not). */
 void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
-                uint32_t delay_ms, const char *why, struct host_actions *actions);
+                uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
-                       uint32_t delay_ms, const char *why, struct host_actions *actions);
+                       uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
 /* Until when the lock is closed, or was last. */
 int64_t lock_closed_until_ns(const struct host *host, struct place at);
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
@@ -561,6 +564,13 @@ void questions_tick(struct host *host, struct host_actions *actions);
 /* ---- adopt.c ---- */
 
 void adopt_all(struct host *host, struct host_actions *actions);
+
+/* ---- survey.c ---- */
+
+/* What a word of a region that says since when (units of 2^20 ns) is long ago. */
+int64_t since_to_elapsed(int64_t now_ns, uint32_t since);
+/* Counts how old the hold and the first wait of that lock are, if there are any. */
+void survey_ages(struct host *host, struct place at);
 
 /* ---- inspect.c ---- */
 

@@ -68,6 +68,10 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     grant->token_first = value->token_first;
     grant->token_last = record_token_last(value);
     grant->fresh = request->kind == MESSAGE_ACQUIRE && request->fresh;
+    if (request->kind == MESSAGE_ACQUIRE && request->fresh && !request->again) {
+        quorum->counts.grants++;
+        histogram_add(&quorum->counts.wait, quorum->now_ns - request->arrived_ns);
+    }
     if (request->kind == MESSAGE_ACQUIRE) {
         answered_keep(quorum, request, grant);
     }

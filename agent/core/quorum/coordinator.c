@@ -113,6 +113,9 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     struct partition *partition = &quorum->partitions[p];
     quorum->preparing -= partition->state == PARTITION_PREPARING;
     quorum->incomplete -= partition->state == PARTITION_PREPARED && !partition->complete;
+    quorum->counts.left += partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED;
+    quorum->counts.taken_over += partition->state != PARTITION_PREPARED &&
+                                 state == PARTITION_PREPARED;
     partition->state = (uint8_t)state;
     partition->complete = false;
     partition->pulled = 0;

@@ -123,6 +123,7 @@ void death_marked(struct quorum *quorum, const struct message *message)
     agent->mask |= (uint8_t)(1u << voter);
     if (mask_is_majority(quorum, agent->mask)) {
         agent->dead = agent->target;
+        quorum->counts.deaths++;
         agent->dead_ns = quorum->now_ns;
         idle(quorum, agent);
         work_agent_dead(quorum, index);

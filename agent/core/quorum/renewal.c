@@ -192,6 +192,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
                &(struct pace_reading){.sent_ns = sent->sent_ns,
                                       .received_ns = now_ns,
                                       .there_ns = ack->echo.issued_ns});
+    histogram_add(&renewal->round_trip, now_ns - sent->sent_ns);
     if (renewal->asking) {
         if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
             return; /* after it there would soon be none: see bounds.c */

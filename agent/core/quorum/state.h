@@ -14,6 +14,7 @@
  *   checkpoint.c   deletion of idle registers
  *   bounds.c       numbers in messages that nothing could follow
  *   log.c          lines for people
+ *   survey.c       counts and figures for people
  *   quorum.c       memory, loading, events
  */
 #ifndef QUORUM_STATE_H
@@ -367,6 +368,7 @@ struct quorum {
     struct names *names;
     uint64_t commit;
     bool committing; /* another is on its way */
+    struct quorum_counts counts;
     bool started;
 
     /* Of the step. */

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/histogram.h"
 #include "core/names.h"
 #include "proto/frame.h"
 #include "proto/lockword.h"
@@ -257,6 +258,58 @@ bool host_asks_only(const struct host *host, const struct message_name *name);
 
 /* The namespace index of a lock name (0 is default), as the configuration decides it. */
 uint32_t host_namespace(const struct host_config *config, const char *name, size_t size);
+
+/* ---- for people: counts and figures ---- */
+
+/* Why a hold was taken away. */
+enum host_loss {
+    HOST_LOSS_DEATH = 0, /* its process is gone, or let go of it without a release */
+    HOST_LOSS_BREAK,     /* an administrator's */
+    HOST_LOSS_LEASE,     /* its fixed lease ended */
+    HOST_LOSS_STALL,     /* its max_stall did */
+    HOST_LOSS_LAPSE,     /* the session was lost; what several read counts once */
+    HOST_LOSS_COUNT,
+};
+
+/* What happened since this agent began. */
+struct host_counts {
+    uint64_t opens;         /* asked for by clients, also again after a restart */
+    uint64_t opens_refused; /* of them, those that were answered with an error */
+    uint64_t grants;        /* that came from the quorum and were put in force */
+    uint64_t recalls;       /* of grants that were here, once each */
+    uint64_t handoffs;      /* grants that went back since another host waits for the lock */
+    uint64_t give_backs;    /* that the quorum acknowledged, whyever they were made */
+    uint64_t sessions_lost;
+    uint64_t losses[HOST_LOSS_COUNT];
+    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* requests, by enum message_refusal; 0: unused */
+    struct histogram acquire; /* from the first request of a grant to the grant */
+    /* Looks at the locks that are held here, one at each renewal: for how long the present hold,
+     * and the first of those who wait, had been there. */
+    struct histogram hold_age;
+    struct histogram wait_age;
+};
+
+const struct host_counts *host_counts(const struct host *host);
+
+/* What there is now. */
+struct host_survey {
+    uint32_t clients;
+    uint32_t handles;
+    uint32_t watches;
+    uint32_t requests; /* asked of the quorum and not answered yet */
+    uint64_t locks;    /* that have a slot */
+    uint64_t granted;  /* of them, those whose grant is here */
+    uint64_t held;
+    uint64_t waiters;
+    uint64_t closed; /* a lock-delay runs */
+    uint64_t slots, slots_used;
+    uint64_t seats, seats_used; /* a block that is a lock's counts whole */
+    int64_t oldest_hold_ns;     /* 0: there is none */
+    int64_t oldest_wait_ns;
+};
+
+/* Looks at every lock. now_ns: not earlier than the last step's. */
+void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
 /* For tests and the simulator: HF_CHECK fails if the private state contradicts itself. */
 void host_check_invariants(const struct host *host);

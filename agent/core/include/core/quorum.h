@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/histogram.h"
 #include "core/names.h"
 #include "proto/message.h"
 
@@ -287,6 +288,29 @@ bool message_valid(const struct message *message) __attribute__((warn_unused_res
 /* Names a lock or an agent in a message. length is within their limits (a bug otherwise). */
 void message_name_set(struct message_name *name, const void *bytes, size_t length);
 void message_agent_set(struct message_agent *agent, const void *text, size_t length);
+
+/* For people: what this voter did since it began, */
+struct quorum_counts {
+    uint64_t taken_over;   /* partitions that it began to coordinate, each time counted */
+    uint64_t left;         /* that it ceased to */
+    uint64_t deaths;       /* sessions that it had marked as dead by a majority */
+    uint64_t grants;       /* that it made */
+    struct histogram wait; /* of them, from the arrival of the request here to the grant; what the
+                              host had waited elsewhere before is counted */
+};
+/* and what there is now. */
+struct quorum_survey {
+    uint32_t partitions; /* that it coordinates */
+    uint32_t incomplete; /* of them, those whose registers are not all here yet */
+    uint32_t registers;  /* lock names with a value, of the limit: */
+    uint32_t registers_max;
+    uint32_t agents;   /* names of agents that it knows */
+    uint32_t requests; /* of hosts, waiting or under way here */
+    bool votes;
+    bool majority; /* enough voters hear it, and are heard */
+};
+const struct quorum_counts *quorum_counts(const struct quorum *quorum);
+void quorum_survey(const struct quorum *quorum, struct quorum_survey *out);
 
 /* Walks the whole state; HF_CHECK fails if it contradicts itself. For tests and the simulator. */
 void quorum_check_invariants(const struct quorum *quorum);

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/histogram.h"
 #include "core/pace.h"
 #include "core/quorum.h"
 #include "proto/message.h"
@@ -74,6 +75,7 @@ struct renewal {
     uint64_t last_id;
     struct renewal_sent sent[RENEWAL_REMEMBERED];
     struct renewal_voter voters[MESSAGE_VOTERS_MAX];
+    struct histogram round_trip; /* for people: of each acknowledgement that came */
 };
 
 /* header: what quorum_header() gave (kind is ignored). */

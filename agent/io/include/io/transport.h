@@ -110,6 +110,8 @@ bool transport_is_up(const struct transport *transport, uint32_t peer);
 bool transport_is_deaf(const struct transport *transport);
 /* Which version is spoken with it, as its greeting told; 0: the link is not there. */
 uint32_t transport_version(const struct transport *transport, uint32_t peer);
+/* Bytes that wait to be sent to it. */
+size_t transport_waiting(const struct transport *transport, uint32_t peer);
 /* At least one byte; copied if need be. false: lost, the peer is absent or too much waits for it
  * (4 MiB). */
 bool transport_send(struct transport *transport, uint32_t peer, const void *bytes, size_t size);

@@ -1,0 +1,131 @@
+/*
+ * Counts and figures for people: what an operator's monitoring reads. Decides nothing.
+ *
+ * Most holds begin and end in shared memory, and the agent neither sees nor counts them: that is
+ * what makes them cheap. What it knows of them is what it finds when it looks at the words anyway,
+ * at each renewal (survey_ages()), or when somebody asks (host_survey()).
+ */
+#include "state.h"
+
+const struct host_counts *host_counts(const struct host *host)
+{
+    return &host->counts;
+}
+
+int64_t since_to_elapsed(int64_t now_ns, uint32_t since)
+{
+    uint32_t now = (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
+    return (int64_t)((uint64_t)(now - since) << HFI_LEASE_UNIT_SHIFT);
+}
+
+/* A time stamp in a region may be anything, also one of the future. */
+#define AGE_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
+
+static int64_t age(int64_t now_ns, uint32_t since)
+{
+    int64_t elapsed_ns = since_to_elapsed(now_ns, since);
+    return elapsed_ns <= AGE_MAX_NS ? elapsed_ns : 0;
+}
+
+/* What the word and the first of the queue of one lock tell. -1: there is no such. */
+struct ages {
+    uint64_t waiters;
+    int64_t hold_ns; /* of an exclusive hold */
+    int64_t wait_ns;
+};
+
+static struct ages look(const struct host *host, struct place at, int64_t now_ns)
+{
+    const struct hfi_region *region = &host->spaces[at.space].region;
+    struct ages ages = {.hold_ns = -1, .wait_ns = -1};
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word);
+    if (holder != 0 && holder != HFI_HOLDER_AGENT) {
+        ages.hold_ns = age(now_ns, atomic_load(&region->slots[at.slot].since));
+    }
+    if (word & (HFI_W_WAITERS | HFI_W_BARGERS)) {
+        uint32_t first = 0;
+        ages.waiters = hfi_queue(region, at.slot, &first, 1);
+        if (ages.waiters > 0) {
+            ages.wait_ns = age(now_ns, atomic_load(&hfi_seat(region, first)->since));
+        }
+    }
+    return ages;
+}
+
+void survey_ages(struct host *host, struct place at)
+{
+    struct ages ages = look(host, at, host->now_ns);
+    if (ages.hold_ns >= 0) {
+        histogram_add(&host->counts.hold_age, ages.hold_ns);
+    }
+    if (ages.wait_ns >= 0) {
+        histogram_add(&host->counts.wait_age, ages.wait_ns);
+    }
+}
+
+static void survey_lock(const struct host *host, struct place at, int64_t now_ns,
+                        struct host_survey *out)
+{
+    const struct hfi_region *region = &host->spaces[at.space].region;
+    uint64_t word = atomic_load(lock_word(host, at));
+    struct ages ages = look(host, at, now_ns);
+    bool read = (word & HFI_W_CELLS) && hfi_has_readers(region, at.slot, HFI_SEAT_NONE);
+    out->locks++;
+    out->granted += lock_is_granted(lock_at(host, at));
+    out->held += ages.hold_ns >= 0 || read;
+    out->waiters += ages.waiters;
+    out->closed += (word & HFI_W_CLOSED) != 0;
+    out->oldest_hold_ns = ages.hold_ns > out->oldest_hold_ns ? ages.hold_ns : out->oldest_hold_ns;
+    out->oldest_wait_ns = ages.wait_ns > out->oldest_wait_ns ? ages.wait_ns : out->oldest_wait_ns;
+}
+
+static uint64_t free_blocks(const struct space *space)
+{
+    uint64_t count = space->region.block_count - space->blocks_used;
+    uint32_t block = space->free_block;
+    for (uint32_t i = 0; block != 0 && i < space->blocks_used; i++) {
+        count++;
+        block = space->block_next[block - 1];
+    }
+    return count;
+}
+
+static void survey_space(const struct host *host, uint32_t index, int64_t now_ns,
+                         struct host_survey *out)
+{
+    const struct space *space = &host->spaces[index];
+    out->slots += space->region.slot_count;
+    out->slots_used += space->slots_used - space->free_slots;
+    out->seats += (uint64_t)space->region.block_count * HFI_BLOCK_SEATS;
+    out->seats_used += (space->region.block_count - free_blocks(space)) * HFI_BLOCK_SEATS;
+    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
+        struct place at = {index, slot};
+        if (lock_is_named(lock_at(host, at))) {
+            survey_lock(host, at, now_ns, out);
+        }
+    }
+}
+
+static uint32_t free_handles(const struct host *host)
+{
+    uint32_t count = 0;
+    for (uint32_t handle = host->free_handle; handle != NONE && count < host->handles_used;
+         handle = host->handles[handle].slot) {
+        count++;
+    }
+    return count;
+}
+
+void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out)
+{
+    *out = (struct host_survey){.clients = host->connected_count,
+                                .handles = host->handles_used - free_handles(host),
+                                .watches = host->watch_count,
+                                .requests = host->request_count};
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].used) {
+            survey_space(host, i, now_ns, out);
+        }
+    }
+}

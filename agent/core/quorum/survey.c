@@ -1,0 +1,23 @@
+/* Counts and figures for people: what an operator's monitoring reads. Decides nothing. */
+#include "state.h"
+
+const struct quorum_counts *quorum_counts(const struct quorum *quorum)
+{
+    return &quorum->counts;
+}
+
+void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
+{
+    *out = (struct quorum_survey){.incomplete = quorum->incomplete,
+                                  .registers = quorum->register_count,
+                                  .registers_max = quorum->config.limits.registers,
+                                  .agents = quorum->agent_count,
+                                  .votes = members_votes(quorum),
+                                  .majority = beat_majority(quorum)};
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        out->partitions += quorum->partitions[p].state == PARTITION_PREPARED;
+    }
+    for (uint32_t i = 0; i < quorum->agent_count; i++) {
+        out->requests += quorum->agents[i].acquires + quorum->agents[i].others;
+    }
+}

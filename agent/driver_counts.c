@@ -1,0 +1,37 @@
+/* What the driver counts for people: see driver.h. Decides nothing. */
+#include "driver_private.h"
+
+void driver_count_action(struct driver *driver, const struct action *action)
+{
+    struct driver_counts *counts = &driver->counts;
+    if (action->kind == ACTION_PERSIST_REGISTER) {
+        counts->accepts++;
+    } else if (action->kind == ACTION_PERSIST_PROMISE) {
+        counts->promises++;
+    } else if (action->kind == ACTION_PERSIST_MARK) {
+        counts->marks++;
+    } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED) {
+        counts->refused[action->as.send.message.as.refused.reason]++;
+    }
+}
+
+const struct driver_counts *driver_counts(const struct driver *driver)
+{
+    return &driver->counts;
+}
+
+void driver_queues(const struct driver *driver, struct driver_queues *out)
+{
+    const struct driver_batch *flying = driver->flying;
+    *out = (struct driver_queues){.inbox = driver->quorum_inbox.count + driver->host_inbox.count,
+                                  .records = driver->open->records.count,
+                                  .flying = flying != NULL ? flying->records.count : 0,
+                                  .waiting = driver->open->waiting.count +
+                                             (flying != NULL ? flying->waiting.count : 0),
+                                  .later = driver->later.waiting.count};
+}
+
+void driver_voters(const struct driver *driver, struct driver_voters *out)
+{
+    *out = (struct driver_voters){.up = driver->voters_up, .refused = driver->voters_refused};
+}

@@ -1,0 +1,402 @@
+/* Figures as text: see metrics.h. */
+#include "metrics.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/check.h"
+
+static const char *const session_names[] = {"safe", "jeopardy", "lost"};
+
+/* By enum message_refusal. */
+static const char *const refusal_names[] = {NULL,      "full",   "not_owner", "session",
+                                            "version", "tokens", "rules",     "quota"};
+enum { REFUSALS = sizeof(refusal_names) / sizeof(refusal_names[0]) };
+_Static_assert(REFUSALS == MESSAGE_REFUSED_QUOTA + 1, "each refusal has a name");
+
+static const char *const loss_names[HOST_LOSS_COUNT] = {
+    [HOST_LOSS_DEATH] = "death",     [HOST_LOSS_BREAK] = "break", [HOST_LOSS_LEASE] = "lease",
+    [HOST_LOSS_STALL] = "max_stall", [HOST_LOSS_LAPSE] = "lapse",
+};
+
+static const char *const stranger_names[PEERS_REFUSAL_COUNT] = {
+    [PEERS_REFUSED_PACKET] = "packet",
+    [PEERS_REFUSED_GREETING] = "greeting",
+    [PEERS_REFUSED_TLS] = "tls",
+    [PEERS_REFUSED_FULL] = "full",
+};
+
+/* ---- text ---- */
+
+struct text {
+    char *bytes;
+    size_t size;
+};
+
+/* The room is for more than there is: see METRICS_TEXT_MAX. */
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    size_t room = METRICS_TEXT_MAX - text->size;
+    va_start(arguments, format);
+    int size = vsnprintf(text->bytes + text->size, room, format, arguments);
+    va_end(arguments);
+    HF_CHECK(size >= 0 && (size_t)size < room);
+    text->size += (size_t)size;
+}
+
+/* ---- metrics ---- */
+
+static void family(struct text *text, const char *name, const char *type, const char *help)
+{
+    add(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void counter(struct text *text, const char *name, const char *help, uint64_t value)
+{
+    family(text, name, "counter", help);
+    add(text, "%s %" PRIu64 "\n", name, value);
+}
+
+static void gauge(struct text *text, const char *name, const char *help, int64_t value)
+{
+    family(text, name, "gauge", help);
+    add(text, "%s %" PRId64 "\n", name, value);
+}
+
+static void seconds(struct text *text, const char *name, const char *help, int64_t value_ns)
+{
+    family(text, name, "gauge", help);
+    add(text, "%s %.9g\n", name, (double)value_ns / 1e9);
+}
+
+static void histogram(struct text *text, const char *name, const char *help,
+                      const struct histogram *histogram)
+{
+    uint64_t below = 0;
+    family(text, name, "histogram", help);
+    for (uint32_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+        below += histogram->counts[i];
+        add(text, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)histogram_bound_ns(i) / 1e9,
+            below);
+    }
+    add(text, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, histogram->count);
+    add(text, "%s_sum %.9f\n%s_count %" PRIu64 "\n", name, (double)histogram->sum_ns / 1e9, name,
+        histogram->count);
+}
+
+/* One sample for each name; a name that is NULL has none. */
+static void labelled(struct text *text, const char *name, const char *label,
+                     const char *const *values, const uint64_t *samples, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i] != NULL) {
+            add(text, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, values[i], samples[i]);
+        }
+    }
+}
+
+static void tell_agent(struct text *text, const struct metrics *metrics)
+{
+    family(text, "holdfast_info", "gauge", "Which agent this is, always 1");
+    add(text, "holdfast_info{version=\"%s\",cell=\"%s\",agent=\"%s\",role=\"%s\"} 1\n",
+        metrics->version, metrics->cell, metrics->agent, metrics->role);
+    seconds(text, "holdfast_uptime_seconds", "Since the agent began", metrics->uptime_ns);
+    family(text, "holdfast_session_state", "gauge", "1 for the state that the session is in");
+    for (uint32_t i = 0; i < sizeof(session_names) / sizeof(session_names[0]); i++) {
+        add(text, "holdfast_session_state{state=\"%s\"} %d\n", session_names[i],
+            metrics->session == (enum renewal_state)i);
+    }
+    gauge(text, "holdfast_session_epoch", "The session's number", metrics->epoch);
+    seconds(text, "holdfast_lease_remaining_seconds",
+            "What is left of the lease; negative since it ran out", metrics->remaining_ns);
+    gauge(text, "holdfast_clock_astray", "1 while the clock's rate is beyond max_drift",
+          metrics->astray);
+    histogram(text, "holdfast_renewal_round_trip_seconds",
+              "From the sending of a renewal to each voter's acknowledgement", metrics->round_trip);
+    histogram(text, "holdfast_loop_turn_seconds", "How long the loop's turns took", metrics->turn);
+    counter(text, "holdfast_stalls_total", "How often this process found that it had stood still",
+            metrics->stalls);
+    family(text, "holdfast_log_lines_missing_total", "counter", "Lines of log not written");
+    add(text,
+        "holdfast_log_lines_missing_total{reason=\"limit\"} %" PRIu64
+        "\nholdfast_log_lines_missing_total{reason=\"reader\"} %" PRIu64 "\n",
+        metrics->log.left_out, metrics->log.lost);
+}
+
+static void tell_locks(struct text *text, const struct metrics *metrics)
+{
+    const struct host_survey *here = metrics->here;
+    gauge(text, "holdfast_clients", "Processes that are connected", here->clients);
+    gauge(text, "holdfast_handles", "Open handles", here->handles);
+    gauge(text, "holdfast_watches", "Watched prefixes", here->watches);
+    gauge(text, "holdfast_locks", "Locks that have a slot on this host", (int64_t)here->locks);
+    gauge(text, "holdfast_grants", "Locks whose grant is on this host", (int64_t)here->granted);
+    gauge(text, "holdfast_locks_held", "Locks that a process of this host holds",
+          (int64_t)here->held);
+    gauge(text, "holdfast_locks_closed", "Locks that a lock-delay keeps closed",
+          (int64_t)here->closed);
+    gauge(text, "holdfast_waiters", "Places in the queues of this host's locks",
+          (int64_t)here->waiters);
+    seconds(text, "holdfast_hold_oldest_seconds", "For how long the oldest exclusive hold lasts",
+            here->oldest_hold_ns);
+    seconds(text, "holdfast_wait_oldest_seconds",
+            "For how long the first waiter has waited where it is longest", here->oldest_wait_ns);
+    gauge(text, "holdfast_slots", "Slots of all regions", (int64_t)here->slots);
+    gauge(text, "holdfast_slots_used", "Slots in use", (int64_t)here->slots_used);
+    gauge(text, "holdfast_seats", "Seats of all regions", (int64_t)here->seats);
+    gauge(text, "holdfast_seats_used", "Seats in blocks that belong to a lock",
+          (int64_t)here->seats_used);
+    gauge(text, "holdfast_regions_given_up", "Namespaces that are not served: rubbish",
+          metrics->regions_given_up);
+}
+
+static void tell_host(struct text *text, const struct metrics *metrics)
+{
+    const struct host_counts *host = metrics->host;
+    histogram(text, "holdfast_acquire_seconds", "From asking the cell for a grant to having it",
+              &host->acquire);
+    histogram(text, "holdfast_hold_seconds",
+              "Age of the exclusive holds that were found, one look at each renewal",
+              &host->hold_age);
+    histogram(text, "holdfast_wait_seconds",
+              "Age of the first waits that were found, one look at each renewal", &host->wait_age);
+    counter(text, "holdfast_opens_total", "Handles that clients asked for", host->opens);
+    counter(text, "holdfast_opens_refused_total", "Of them, answered with an error",
+            host->opens_refused);
+    counter(text, "holdfast_grants_total", "Grants that came to this host", host->grants);
+    counter(text, "holdfast_recalls_total", "Grants of this host that were recalled",
+            host->recalls);
+    counter(text, "holdfast_handoffs_total", "Grants given back because another host waits",
+            host->handoffs);
+    counter(text, "holdfast_give_backs_total", "Grants given back, and that acknowledged",
+            host->give_backs);
+    counter(text, "holdfast_sessions_lost_total", "Sessions of this agent that ended",
+            host->sessions_lost);
+    family(text, "holdfast_holds_lost_total", "counter", "Holds that were taken away");
+    labelled(text, "holdfast_holds_lost_total", "cause", loss_names, host->losses, HOST_LOSS_COUNT);
+    family(text, "holdfast_requests_refused_total", "counter",
+           "Requests of this host that the cell refused");
+    labelled(text, "holdfast_requests_refused_total", "reason", refusal_names, host->refused,
+             REFUSALS);
+    gauge(text, "holdfast_requests", "Requests of this host that are not answered yet",
+          metrics->here->requests);
+}
+
+static void tell_driver(struct text *text, const struct metrics *metrics)
+{
+    const struct driver_counts *driver = metrics->driver;
+    const struct driver_queues *queues = &metrics->queues;
+    histogram(text, "holdfast_flush_seconds",
+              "From handing a batch over until it is known to be durable", &driver->flush);
+    counter(text, "holdfast_commits_total", "Batches made durable", metrics->commits);
+    gauge(text, "holdfast_inbox_messages", "Messages that wait for this agent's cores",
+          queues->inbox);
+    gauge(text, "holdfast_batch_rows", "Rows that collect for the next commit", queues->records);
+    gauge(text, "holdfast_batch_flying_rows", "Rows on their way to the disk", queues->flying);
+    gauge(text, "holdfast_batch_waiting", "Answers and messages that wait for the disk",
+          queues->waiting);
+    gauge(text, "holdfast_deferred_messages", "Messages that are sent with the next ones",
+          queues->later);
+}
+
+static void tell_quorum(struct text *text, const struct metrics *metrics)
+{
+    const struct quorum_counts *quorum = metrics->quorum;
+    const struct quorum_survey *voting = metrics->voting;
+    if (quorum == NULL) {
+        return;
+    }
+    histogram(text, "holdfast_coordinator_wait_seconds",
+              "From a request's arrival at this coordinator to its grant", &quorum->wait);
+    counter(text, "holdfast_coordinator_grants_total", "Grants that this coordinator made",
+            quorum->grants);
+    family(text, "holdfast_coordinator_refused_total", "counter",
+           "Requests that this voter refused");
+    labelled(text, "holdfast_coordinator_refused_total", "reason", refusal_names,
+             metrics->driver->refused, REFUSALS);
+    counter(text, "holdfast_partitions_taken_total", "Partitions that this voter took over",
+            quorum->taken_over);
+    counter(text, "holdfast_partitions_left_total", "Partitions that it ceased to coordinate",
+            quorum->left);
+    counter(text, "holdfast_sessions_ended_total", "Sessions that this coordinator found dead",
+            quorum->deaths);
+    counter(text, "holdfast_promises_total", "Promises of this voter's acceptor",
+            metrics->driver->promises);
+    counter(text, "holdfast_accepts_total", "Values that it accepted", metrics->driver->accepts);
+    gauge(text, "holdfast_partitions", "Partitions that this voter coordinates",
+          voting->partitions);
+    gauge(text, "holdfast_partitions_incomplete", "Of them, not complete yet", voting->incomplete);
+    gauge(text, "holdfast_registers", "Lock names that this voter's store has", voting->registers);
+    gauge(text, "holdfast_registers_max", "Lock names that it has room for", voting->registers_max);
+    gauge(text, "holdfast_agents_known", "Names of agents that it has heard of", voting->agents);
+    gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait here",
+          voting->requests);
+    gauge(text, "holdfast_voting", "1 if this voter's store counts", voting->votes);
+    gauge(text, "holdfast_majority", "1 if a majority of the voters hears this one",
+          voting->majority);
+}
+
+/* One value of each other voter, and of all other agents together. */
+static void each_link(struct text *text, const struct metrics *metrics, const char *name,
+                      const char *type, const char *help, size_t offset)
+{
+    family(text, name, type, help);
+    for (uint32_t i = 0; i < metrics->voter_count; i++) {
+        const struct metrics_voter *voter = &metrics->voters[i];
+        const unsigned char *link = (const unsigned char *)&voter->link;
+        if (!voter->self) {
+            add(text, "%s{peer=\"%s\"} %" PRIu64 "\n", name, voter->name,
+                *(const uint64_t *)(const void *)(link + offset));
+        }
+    }
+    const unsigned char *others = (const unsigned char *)&metrics->others;
+    add(text, "%s{peer=\"\"} %" PRIu64 "\n", name,
+        *(const uint64_t *)(const void *)(others + offset));
+}
+
+static void tell_peers(struct text *text, const struct metrics *metrics)
+{
+    family(text, "holdfast_voter_up", "gauge", "1 if that voter answers and its link is there");
+    for (uint32_t i = 0; i < metrics->voter_count; i++) {
+        add(text, "holdfast_voter_up{peer=\"%s\"} %d\n", metrics->voters[i].name,
+            metrics->voters[i].up);
+    }
+    family(text, "holdfast_voter_refused", "gauge", "1 if that voter may not vote or refuses us");
+    for (uint32_t i = 0; i < metrics->voter_count; i++) {
+        add(text, "holdfast_voter_refused{peer=\"%s\"} %d\n", metrics->voters[i].name,
+            metrics->voters[i].refused);
+    }
+    family(text, "holdfast_voter_answer_age_seconds", "gauge",
+           "Since that voter's last acknowledgement; absent: there was none");
+    for (uint32_t i = 0; i < metrics->voter_count; i++) {
+        if (metrics->voters[i].answer_age_ns >= 0) {
+            add(text, "holdfast_voter_answer_age_seconds{peer=\"%s\"} %.9g\n",
+                metrics->voters[i].name, (double)metrics->voters[i].answer_age_ns / 1e9);
+        }
+    }
+    each_link(text, metrics, "holdfast_peer_packets_sent_total", "counter", "Packets sent",
+              offsetof(struct peers_figures, packets_sent));
+    each_link(text, metrics, "holdfast_peer_packets_dropped_total", "counter",
+              "Packets not sent: no link, or too much waited",
+              offsetof(struct peers_figures, packets_dropped));
+    each_link(text, metrics, "holdfast_peer_packets_received_total", "counter", "Packets received",
+              offsetof(struct peers_figures, packets_received));
+    each_link(text, metrics, "holdfast_peer_waiting_bytes", "gauge", "Bytes that wait to be sent",
+              offsetof(struct peers_figures, waiting_bytes));
+    each_link(text, metrics, "holdfast_peer_connected", "gauge", "Links that are there",
+              offsetof(struct peers_figures, connected));
+    family(text, "holdfast_strangers_refused_total", "counter",
+           "Who was not listened to on the inbox, or by whom we dialled");
+    labelled(text, "holdfast_strangers_refused_total", "reason", stranger_names, metrics->strangers,
+             PEERS_REFUSAL_COUNT);
+}
+
+size_t metrics_text(const struct metrics *metrics, char *out)
+{
+    struct text text = {.bytes = out};
+    tell_agent(&text, metrics);
+    tell_locks(&text, metrics);
+    tell_host(&text, metrics);
+    tell_driver(&text, metrics);
+    tell_quorum(&text, metrics);
+    tell_peers(&text, metrics);
+    return text.size;
+}
+
+/* ---- health ---- */
+
+bool metrics_health(const struct metrics *metrics, char *out, size_t size)
+{
+    if (metrics->session == RENEWAL_SAFE) {
+        snprintf(out, size, "ok\n");
+        return true;
+    }
+    if (metrics->astray) {
+        snprintf(out, size, "the kernel adjusts the clock by more than max_drift\n");
+    } else if (metrics->session == RENEWAL_LOST) {
+        snprintf(out, size, "the session is lost; a new one begins when a majority answers\n");
+    } else if (!metrics->was_safe) {
+        snprintf(out, size, "no majority of the voters has answered since the start\n");
+    } else {
+        snprintf(out, size,
+                 "in jeopardy: no majority of the voters has renewed the lease, which ran out "
+                 "%.1f s ago\n",
+                 -(double)metrics->remaining_ns / 1e9);
+    }
+    return false;
+}
+
+/* ---- the page ---- */
+
+static void row(struct text *text, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void row(struct text *text, const char *name, const char *format, ...)
+{
+    char value[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof(value), format, arguments);
+    va_end(arguments);
+    add(text, "<tr><th>%s</th><td>%s</td></tr>\n", name, value);
+}
+
+static void page_voters(struct text *text, const struct metrics *metrics)
+{
+    add(text,
+        "<h2>Voters</h2>\n<table>\n<tr><th>name</th><th>state</th><th>last answer</th></tr>\n");
+    for (uint32_t i = 0; i < metrics->voter_count; i++) {
+        const struct metrics_voter *voter = &metrics->voters[i];
+        char age[32] = "never";
+        if (voter->answer_age_ns >= 0) {
+            snprintf(age, sizeof(age), "%.1f s ago", (double)voter->answer_age_ns / 1e9);
+        }
+        add(text, "<tr><td>%s%s</td><td>%s</td><td>%s</td></tr>\n", voter->name,
+            voter->self ? " (this agent)" : "",
+            voter->refused ? "refused"
+            : voter->up    ? "up"
+                           : "down",
+            age);
+    }
+    add(text, "</table>\n");
+}
+
+/* Names of cells, agents and roles are of a-z 0-9 _ -: nothing in them has to be escaped. */
+size_t metrics_page(const struct metrics *metrics, char *out)
+{
+    struct text text = {.bytes = out};
+    const struct host_survey *here = metrics->here;
+    char health[256];
+    bool well = metrics_health(metrics, health, sizeof(health));
+    add(&text,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+        "<title>holdfast: %s</title>\n<style>body{font-family:sans-serif;margin:2em}"
+        "th{text-align:left;padding-right:2em}</style></head><body>\n"
+        "<h1>%s, %s of cell %s</h1>\n<p><strong>%s</strong></p>\n<table>\n",
+        metrics->agent, metrics->agent, metrics->role, metrics->cell, well ? "well" : health);
+    row(&text, "version", "%s", metrics->version);
+    row(&text, "running for", "%.0f s", (double)metrics->uptime_ns / 1e9);
+    row(&text, "session", "%s, epoch %u, %.1f s left", session_names[metrics->session],
+        metrics->epoch, (double)metrics->remaining_ns / 1e9);
+    row(&text, "clients", "%u", here->clients);
+    row(&text, "locks held", "%" PRIu64, here->held);
+    row(&text, "waiters", "%" PRIu64, here->waiters);
+    row(&text, "grants here", "%" PRIu64, here->granted);
+    row(&text, "oldest hold", "%.1f s", (double)here->oldest_hold_ns / 1e9);
+    row(&text, "oldest wait", "%.1f s", (double)here->oldest_wait_ns / 1e9);
+    row(&text, "slots used", "%" PRIu64 " of %" PRIu64, here->slots_used, here->slots);
+    if (metrics->voting != NULL) {
+        row(&text, "coordinates", "%u of %d partitions", metrics->voting->partitions,
+            MESSAGE_PARTITIONS);
+        row(&text, "registers", "%u of %u", metrics->voting->registers,
+            metrics->voting->registers_max);
+    }
+    add(&text, "</table>\n");
+    page_voters(&text, metrics);
+    add(&text, "<p><a href=\"/metrics\">/metrics</a> <a href=\"/healthz\">/healthz</a></p>\n"
+               "</body></html>\n");
+    return text.size;
+}

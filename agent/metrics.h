@@ -1,0 +1,74 @@
+/*
+ * What the agent tells people's monitoring: figures as the text that Prometheus reads, a page for a
+ * person, one line for who only asks whether it is well. docs/METRICS.md lists every figure.
+ *
+ * Who knows the agent fills in struct metrics (web.c); here it only becomes text. No lock's name
+ * and no user stands in it: whoever is on this host may read it.
+ */
+#ifndef AGENT_METRICS_H
+#define AGENT_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/histogram.h"
+#include "core/host.h"
+#include "core/quorum.h"
+#include "core/renewal.h"
+#include "driver.h"
+#include "log.h"
+#include "peers.h"
+
+enum { METRICS_TEXT_MAX = 128 * 1024 };
+
+struct metrics_voter {
+    const char *name;
+    bool self;
+    bool up;
+    bool refused;
+    int64_t answer_age_ns; /* -1: it never answered */
+    struct peers_figures link;
+};
+
+/* All pointers are borrowed. */
+struct metrics {
+    const char *version;
+    const char *cell;
+    const char *agent;
+    const char *role;
+    int64_t uptime_ns;
+    enum renewal_state session;
+    bool was_safe; /* since the agent began */
+    uint32_t epoch;
+    int64_t remaining_ns; /* of the lease; negative: for so long it has not counted */
+    bool astray;          /* the clock runs at another rate than leases are counted with */
+    const struct host_counts *host;
+    const struct host_survey *here;
+    const struct quorum_counts *quorum; /* NULL: an observer; and: */
+    const struct quorum_survey *voting;
+    const struct driver_counts *driver;
+    struct driver_queues queues;
+    uint64_t commits;
+    const struct histogram *round_trip;
+    const struct histogram *turn;
+    uint64_t stalls;
+    uint32_t regions_given_up;
+    struct log_missing log;
+    uint32_t voter_count;
+    struct metrics_voter voters[MESSAGE_VOTERS_MAX];
+    struct peers_figures others;
+    uint64_t strangers[PEERS_REFUSAL_COUNT];
+};
+
+/* Prometheus' text format, version 0.0.4. out: METRICS_TEXT_MAX bytes. The size. */
+size_t metrics_text(const struct metrics *metrics, char *out);
+
+/* A page of HTML: no scripts, nothing from elsewhere. The same. */
+size_t metrics_page(const struct metrics *metrics, char *out);
+
+/* One line: "ok", or why this agent's holds do not count. true: they do. */
+bool metrics_health(const struct metrics *metrics, char *out, size_t size)
+    __attribute__((warn_unused_result));
+
+#endif

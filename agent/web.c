@@ -1,0 +1,173 @@
+/* What the agent answers by HTTP: see web.h. */
+#include "web.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "io/clock.h"
+#include "io/http.h"
+#include "metrics.h"
+
+/* Whoever asks more often sees the same: looking at every lock has its price. */
+static const int64_t survey_every_ns = 1000000000;
+
+struct web {
+    struct http_server *server; /* NULL: it does not listen */
+    int64_t surveyed_ns;        /* 0: never */
+    struct host_survey here;
+    struct quorum_survey voting;
+    struct metrics metrics;
+    char text[METRICS_TEXT_MAX];
+};
+
+static void collect_voters(const struct agent *agent, int64_t now_ns, struct metrics *metrics)
+{
+    const struct host_config *config = &agent->host_config;
+    struct peers_figures links[MESSAGE_VOTERS_MAX];
+    struct driver_voters voters;
+    peers_figures(agent, links, &metrics->others);
+    driver_voters(agent->driver, &voters);
+    metrics->voter_count = config->voter_count;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        int64_t answered_ns = renewal_answered_ns(&agent->renewal, i);
+        metrics->voters[i] = (struct metrics_voter){
+            .name = agent->config.voters[i].name,
+            .self = i == config->self,
+            .up = (voters.up >> i & 1) != 0,
+            .refused = (voters.refused >> i & 1) != 0,
+            .answer_age_ns = answered_ns != 0 ? now_ns - answered_ns : -1,
+            .link = links[i]};
+    }
+    for (uint32_t why = 0; why < PEERS_REFUSAL_COUNT; why++) {
+        metrics->strangers[why] = peers_refused(agent, (enum peers_refusal)why);
+    }
+}
+
+static void survey(struct web *web, const struct agent *agent, int64_t now_ns)
+{
+    if (web->surveyed_ns != 0 && now_ns - web->surveyed_ns < survey_every_ns) {
+        return;
+    }
+    host_survey(agent->host, now_ns, &web->here);
+    if (agent->quorum != NULL) {
+        quorum_survey(agent->quorum, &web->voting);
+    }
+    web->surveyed_ns = now_ns;
+}
+
+static void collect(struct agent *agent)
+{
+    struct web *web = agent->web;
+    int64_t now_ns = clock_boottime_ns();
+    int64_t deadline_ns = renewal_deadline_ns(&agent->renewal);
+    survey(web, agent, now_ns);
+    web->metrics = (struct metrics){
+        .version = HF_VERSION,
+        .cell = agent->config.cell,
+        .agent = agent->config.agent,
+        .role = agent->host_config.role,
+        .uptime_ns = now_ns - agent->began_ns,
+        .session = renewal_state(&agent->renewal, now_ns),
+        .was_safe = deadline_ns != 0,
+        .epoch = renewal_epoch(&agent->renewal),
+        .remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0,
+        .astray = agent->rate_ppm != 0,
+        .host = host_counts(agent->host),
+        .here = &web->here,
+        .quorum = agent->quorum != NULL ? quorum_counts(agent->quorum) : NULL,
+        .voting = agent->quorum != NULL ? &web->voting : NULL,
+        .driver = driver_counts(agent->driver),
+        .commits = driver_commits(agent->driver),
+        .round_trip = &agent->renewal.round_trip,
+        .turn = &agent->turn,
+        .stalls = agent->stalls,
+        .regions_given_up = (uint32_t)__builtin_popcountll(agent->rubbish),
+        .log = log_missing(),
+    };
+    driver_queues(agent->driver, &web->metrics.queues);
+    collect_voters(agent, now_ns, &web->metrics);
+}
+
+static void on_request(void *arg, const char *path, struct http_answer *out)
+{
+    struct agent *agent = arg;
+    struct web *web = agent->web;
+    out->body = web->text;
+    if (strcmp(path, "/metrics") == 0) {
+        collect(agent);
+        out->status = 200;
+        out->type = "text/plain; version=0.0.4; charset=utf-8";
+        out->size = metrics_text(&web->metrics, web->text);
+    } else if (strcmp(path, "/healthz") == 0) {
+        collect(agent);
+        out->status = metrics_health(&web->metrics, web->text, sizeof(web->text)) ? 200 : 503;
+        out->size = strlen(web->text);
+    } else if (strcmp(path, "/") == 0) {
+        collect(agent);
+        out->status = 200;
+        out->type = "text/html; charset=utf-8";
+        out->size = metrics_page(&web->metrics, web->text);
+    }
+}
+
+static void on_turn(void *arg)
+{
+    agent_turn(arg);
+}
+
+static void tell_failure(const struct agent *agent, const char *why)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_ERROR, "http_failed");
+    log_text(&line, "listen", agent->config.http_listen);
+    log_text(&line, "text", why);
+    log_end(&line);
+}
+
+void web_open(struct agent *agent)
+{
+    const struct http_handler handler = {.answer = on_request, .turn = on_turn, .arg = agent};
+    struct http_address address;
+    char error[HTTP_ERROR_MAX];
+    if (agent->config.http_listen[0] == '\0') {
+        return;
+    }
+    agent->web = calloc(1, sizeof(*agent->web));
+    if (agent->web == NULL || !http_address_read(agent->config.http_listen, &address)) {
+        tell_failure(agent, agent->web == NULL ? "out of memory" : "no such address");
+        return;
+    }
+    agent->web->server = http_open(&agent->loop, &address, &handler, error);
+    if (agent->web->server == NULL) {
+        tell_failure(agent, error);
+    }
+}
+
+void web_shut(struct agent *agent)
+{
+    if (agent->web != NULL) {
+        http_shut(agent->web->server);
+        agent->web->server = NULL;
+    }
+}
+
+void web_close(struct agent *agent)
+{
+    free(agent->web);
+    agent->web = NULL;
+}
+
+int64_t web_next_tick_ns(const struct agent *agent)
+{
+    bool listens = agent->web != NULL && agent->web->server != NULL;
+    return listens ? http_next_tick_ns(agent->web->server) : INT64_MAX;
+}
+
+void web_tick(struct agent *agent, int64_t now_ns)
+{
+    if (agent->web != NULL && agent->web->server != NULL) {
+        http_tick(agent->web->server, now_ns);
+    }
+}
