@@ -244,6 +244,10 @@ static void on_signal(uv_signal_t *handle, int number)
         peers_log_traffic(agent);
         return;
     }
+    if (number == SIGHUP && !agent->config.dev) {
+        peers_renew_certificates(agent);
+        return;
+    }
     log_begin(&line, LOG_LEVEL_INFO, "stopping");
     log_text(&line, "signal", strsignal(number));
     log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");

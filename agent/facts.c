@@ -195,6 +195,7 @@ static void tell_voter(const struct agent *agent, uint32_t voter, struct hfi_tol
     }
     if (!self) {
         tell(told, name, "connected", peers_connected(agent, name), NULL);
+        tell(told, name, "version", 0, peers_release(agent, name));
     }
     if (!self && pace->measured) {
         tell(told, name, "clock_low_ppm", pace->low_ppm, NULL);
@@ -224,6 +225,11 @@ static void tell_peers(const struct agent *agent, struct hfi_told_builder *told)
     }
     struct peers_view view = peers_view(agent);
     tell_number(told, "listener_deaf", view.deaf);
+    tell_number(told, "listens_local", config_is_local(agent->config.listen));
+    tell_number(told, "tls", view.tls_end_s != 0);
+    if (view.tls_end_s != 0) {
+        tell_number(told, "tls_end_s", view.tls_end_s);
+    }
     if (view.refused_ns != 0) {
         tell(told, NULL, "refused_age_ns", age_ns(view.refused_ns), view.refused_text);
     }

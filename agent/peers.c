@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -59,7 +60,9 @@ struct peers {
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* those with a buffer */
     unsigned char *kept[BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t commit; /* as the last message told */
+    uint64_t files_sum; /* of [tls]: see sum_of_files() */
+    int64_t files_ns;   /* when they were looked at */
+    uint64_t commit;    /* as the last message told */
     uint32_t membership;
     struct refused refused[REFUSED_MAX];
     int64_t refused_ns; /* when somebody was refused last; 0: never. For people, with the text: */
@@ -246,7 +249,10 @@ static uint32_t find_voter(const struct agent *agent, const struct message_agent
 static bool dial(struct peers *peers, const struct message_agent *name, const char *address)
 {
     struct peer_agent *peer = make_peer(peers, name);
-    uint32_t link = peer == NULL ? TRANSPORT_PEER_NONE : transport_peer(peers->transport, address);
+    char text[MESSAGE_AGENT_MAX + 1];
+    snprintf(text, sizeof(text), "%.*s", (int)name->length, name->text);
+    uint32_t link = peer == NULL ? TRANSPORT_PEER_NONE
+                                 : transport_peer(peers->transport, address, text);
     if (link == TRANSPORT_PEER_NONE) {
         return false;
     }
@@ -350,6 +356,24 @@ static void log_refused(struct peers *peers, const struct wire_reader *reader,
     log_end(&line);
 }
 
+static void log_impostor(struct peers *peers, const struct wire_header *header,
+                         const char *certified, const char *remote)
+{
+    struct log_line line;
+    char text[128];
+    snprintf(text, sizeof(text), "its certificate is that of %s", certified);
+    note_refused(peers, remote, text);
+    if (!may_complain(peers, remote)) {
+        return;
+    }
+    log_begin_limited(&line, LOG_LEVEL_WARN, "peer_refused", &peers->refused_limit,
+                      clock_boottime_ns());
+    log_text(&line, "remote", remote);
+    log_bytes(&line, "agent", header->from.text, header->from.length);
+    log_text(&line, "text", text);
+    log_end(&line);
+}
+
 static struct transport_sender sender_of(const struct agent *agent,
                                          const struct message_agent *from)
 {
@@ -379,8 +403,16 @@ static void hear_release(struct peers *peers, const struct message *message, uin
     log_end(&line);
 }
 
+/* Whether the certificate that its sender showed is that of the agent that it says it is from, as
+ * far as NNG tells. */
+static bool is_certified(const struct wire_header *header, const char *certified)
+{
+    return certified[0] == '\0' || (strlen(certified) == header->from.length &&
+                                    memcmp(certified, header->from.text, header->from.length) == 0);
+}
+
 static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
-                                         const char *remote)
+                                         const char *certified, const char *remote)
 {
     struct agent *agent = arg;
     struct peers *peers = agent->peers;
@@ -394,6 +426,10 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
     }
     if (error != WIRE_OK) {
         log_refused(peers, &reader, error, remote);
+        return (struct transport_sender){.name = 0};
+    }
+    if (!is_certified(&reader.header, certified)) {
+        log_impostor(peers, &reader.header, certified, remote);
         return (struct transport_sender){.name = 0};
     }
     struct peer_agent *from = find_peer(peers, &reader.header.from);
@@ -474,6 +510,58 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     transport_dispatch(agent->peers->transport);
 }
 
+/* When the three files were changed last, and which files they are: another sum, another content.
+ * 0: one of them cannot be looked at. */
+static uint64_t sum_of_files(const struct config *config)
+{
+    const char *const paths[] = {config->tls_ca, config->tls_cert, config->tls_key};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct stat status;
+        if (stat(paths[i], &status) != 0) {
+            return 0;
+        }
+        const int64_t parts[] = {(int64_t)sum, (int64_t)status.st_ino, status.st_size,
+                                 status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+        sum = hfi_name_hash((const char *)parts, sizeof(parts)) | 1;
+    }
+    return sum;
+}
+
+void peers_renew_certificates(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    char error[TRANSPORT_ERROR_MAX];
+    if (peers == NULL || agent->config.tls_ca[0] == '\0') {
+        log_simple(LOG_LEVEL_INFO, "tls_kept", "there is no [tls]: nothing is read again");
+        return;
+    }
+    peers->files_sum = sum_of_files(&agent->config);
+    peers->files_ns = clock_boottime_ns();
+    if (transport_tls_renew(peers->transport, error)) {
+        log_simple(LOG_LEVEL_INFO, "tls_renewed",
+                   "connections that are made from now on use the files as they are now");
+    } else {
+        log_simple(LOG_LEVEL_WARN, "tls_kept", error);
+    }
+}
+
+/* Now and then: whether the files of [tls] were replaced. A set that is half there is refused, and
+ * looked at again when the rest has come. */
+static void look_at_files(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    int64_t now_ns = clock_boottime_ns();
+    if (agent->config.tls_ca[0] == '\0' || now_ns - peers->files_ns < minute_ns) {
+        return;
+    }
+    uint64_t sum = sum_of_files(&agent->config);
+    peers->files_ns = now_ns;
+    if (sum != peers->files_sum) {
+        peers_renew_certificates(agent);
+    }
+}
+
 void peers_look(struct agent *agent)
 {
     struct peers *peers = agent->peers;
@@ -496,6 +584,9 @@ void peers_look(struct agent *agent)
         }
         peer->silent = silent;
     }
+    if (peers != NULL) {
+        look_at_files(agent);
+    }
 }
 
 bool peers_connected(const struct agent *agent, const struct message_agent *name)
@@ -505,10 +596,17 @@ bool peers_connected(const struct agent *agent, const struct message_agent *name
     return peer != NULL && transport_is_up(peers->transport, peer->link);
 }
 
+const char *peers_release(const struct agent *agent, const struct message_agent *name)
+{
+    const struct peer_agent *peer = agent->peers == NULL ? NULL : find_peer(agent->peers, name);
+    return peer == NULL ? "" : peer->release;
+}
+
 struct peers_view peers_view(const struct agent *agent)
 {
     const struct peers *peers = agent->peers;
     return (struct peers_view){.deaf = transport_is_deaf(peers->transport),
+                               .tls_end_s = transport_tls_end_s(peers->transport),
                                .refused_ns = peers->refused_ns,
                                .refused_text = peers->refused_text};
 }
@@ -591,7 +689,7 @@ bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
 {
     char wrong[TRANSPORT_ERROR_MAX];
     const struct transport_tls tls = tls_of(config);
-    if (tls.ca == NULL || transport_tls_check(&tls, wrong)) {
+    if (tls.ca == NULL || transport_tls_check(&tls, config->agent, wrong)) {
         return true;
     }
     snprintf(error, CONFIG_ERROR_MAX, "%s", wrong);
@@ -604,6 +702,7 @@ int peers_open(struct agent *agent)
     struct transport_config transport = {
         .listen = config->listen,
         .tls = tls_of(config),
+        .name = config->agent,
         .packet_max = WIRE_PACKET_MAX,
         .version = wire_greeting(config->protocol),
     };
@@ -619,6 +718,8 @@ int peers_open(struct agent *agent)
         return AGENT_EXIT_UNAVAILABLE;
     }
     agent->peers->agent = agent;
+    agent->peers->files_sum = sum_of_files(config);
+    agent->peers->files_ns = clock_boottime_ns();
     agent->peers->transport = transport_open(&transport, &handler, error);
     if (agent->peers->transport == NULL) {
         snprintf(agent->error, sizeof(agent->error), "%s", error);

@@ -40,19 +40,25 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
 
+/* Reads the files of [tls] again; logs what came of it. */
+void peers_renew_certificates(struct agent *agent);
+
 /* The end of a turn: sends what has collected. */
 void peers_flush(struct agent *agent);
 
-/* Now and then: tells of voters that are connected but do not answer. */
+/* Now and then: tells of voters that are connected but do not answer; takes new certificates. */
 void peers_look(struct agent *agent);
 
 /* For people: whether the connection to that agent is there. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
     bool deaf;          /* the inbox takes no connections */
+    int64_t tls_end_s;  /* when a certificate ends, seconds since 1970; 0: no TLS */
     int64_t refused_ns; /* when somebody was refused last; 0: never */
     const char *refused_text;
 };
+/* For people: the release of Holdfast that it runs; "": it has not told. */
+const char *peers_release(const struct agent *agent, const struct message_agent *name);
 /* For people: how the links stand. Only if there are peers. */
 struct peers_view peers_view(const struct agent *agent);
 

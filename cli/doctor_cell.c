@@ -4,10 +4,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "text.h"
 
-enum { PARTITIONS = 256, PPM_OF_PERCENT = 10000 };
+enum {
+    PARTITIONS = 256,
+    PPM_OF_PERCENT = 10000,
+    DAY_S = 86400,
+    TLS_SOON_DAYS = 30,
+    TLS_URGENT_DAYS = 3,
+};
+
+#define FOREVER_S INT64_C(9000000000) /* more is told as this */
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
 
@@ -83,6 +92,26 @@ static void look_at_voters(struct doctor *doctor)
     snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
     snprintf(finding->remedy, sizeof finding->remedy,
              "get as many of them back; until then no lock changes hands between hosts");
+}
+
+/* Agents of different releases work together, for as long as an upgrade takes. */
+static void look_at_versions(struct doctor *doctor)
+{
+    const struct fact *own = doctor_fact(doctor, NULL, "version");
+
+    for (size_t i = 0; own != NULL && i < doctor->voter_count; i++) {
+        const char *name = doctor->voters[i].name;
+        const struct fact *version = doctor_fact(doctor, name, "version");
+
+        if (version == NULL || version->text[0] == '\0' || strcmp(version->text, own->text) == 0) {
+            continue;
+        }
+        struct finding *finding = doctor_find(doctor, FINDING_WARN, "version", name,
+                                              "it runs %s, this agent %s", version->text,
+                                              own->text);
+        doctor_advise(finding, "the same version everywhere, but while the cell is upgraded",
+                      "go on with the upgrade: OPERATIONS.md, Restart and upgrade");
+    }
 }
 
 static void look_at_own_vote(struct doctor *doctor)
@@ -242,6 +271,43 @@ static void look_at_inbox(struct doctor *doctor)
     }
 }
 
+/* Between agents: who can listen in, and until when certificates are good. */
+static void look_at_tls(struct doctor *doctor)
+{
+    const struct fact *end = doctor_fact(doctor, NULL, "tls_end_s");
+    struct finding *finding;
+    char left[TEXT_DURATION_SIZE];
+
+    if (doctor_value(doctor, NULL, "tls", -1) == 0) {
+        if (doctor_value(doctor, NULL, "listens_local", 1) != 0) {
+            doctor_find(doctor, FINDING_OK, "tls", NULL, "none, the agent listens on the loopback");
+            return;
+        }
+        finding = doctor_find(doctor, FINDING_WARN, "tls", NULL,
+                              "none: whoever reaches this agent's port is believed");
+        doctor_advise(finding, "TLS, or a network that only the cell's hosts are on",
+                      "docs/TLS.md makes a CA and certificates in a minute");
+        return;
+    }
+    if (end == NULL) {
+        return;
+    }
+    int64_t left_s = end->value - (int64_t)time(NULL);
+    bool over = left_s <= 0;
+    enum finding_level level = left_s < TLS_URGENT_DAYS * DAY_S ? FINDING_ERROR
+                               : left_s < TLS_SOON_DAYS * DAY_S ? FINDING_WARN
+                                                                : FINDING_OK;
+    int64_t left_ns = (left_s < FOREVER_S ? left_s : FOREVER_S) * 1000000000;
+    finding = doctor_find(doctor, level, "tls", NULL, "%s%s",
+                          over ? "a certificate has ended" : "certificates are good for ",
+                          over ? "" : text_duration(left, left_ns));
+    if (level != FINDING_OK) {
+        doctor_advise(finding, "30 days at least",
+                      "issue a new certificate (docs/TLS.md), put it in place of the old one: the "
+                      "agent reads it within minutes, or at systemctl reload holdfastd");
+    }
+}
+
 static void look_at_agents(struct doctor *doctor)
 {
     int64_t known = doctor_value(doctor, NULL, "agents_known", 0);
@@ -270,6 +336,7 @@ void doctor_look_at_cell(struct doctor *doctor)
     if (!doctor->told) {
         return;
     }
+    look_at_versions(doctor);
     look_at_own_vote(doctor);
     look_at_coordinators(doctor);
     look_at_round_trips(doctor);
@@ -277,5 +344,6 @@ void doctor_look_at_cell(struct doctor *doctor)
         look_at_clock_of(doctor, doctor->voters[i].name);
     }
     look_at_inbox(doctor);
+    look_at_tls(doctor);
     look_at_agents(doctor);
 }

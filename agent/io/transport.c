@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <nng/nng.h>
-#include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +35,7 @@
 #include "transport_link.h"
 #include "transport_setup.h"
 #include "transport_threads.h"
+#include "transport_tls.h"
 #include "transport_work.h"
 
 enum {
@@ -69,6 +69,7 @@ struct peer {
     uint32_t ups;
     int64_t quiet_until_ns; /* why it refuses was told lately */
     char address[TRANSPORT_ADDRESS_SIZE];
+    char name[TRANSPORT_NAME_SIZE]; /* whose certificate it must show; "": anybody's */
 };
 
 struct transport {
@@ -76,9 +77,10 @@ struct transport {
     nng_stream_listener *listener;
     struct transport_work accept;
     bool accepting;
-    int64_t accept_at_ns;   /* again, if it failed */
-    nng_tls_config *server; /* NULL: no TLS, both */
-    nng_tls_config *client;
+    int64_t accept_at_ns; /* again, if it failed */
+    struct transport_tls tls;
+    struct transport_credentials *credentials; /* NULL: no TLS */
+    char name[TRANSPORT_NAME_SIZE];            /* of this agent; "": whoever */
     bool secure;
     uint32_t version; /* the newest that is spoken */
     char listen[TRANSPORT_ADDRESS_SIZE];
@@ -159,7 +161,8 @@ static void tell_broken(struct transport *transport, const struct transport_link
                may_tell(transport, quiet)) {
         if (peer != NULL) {
             snprintf(text, sizeof text,
-                     "its certificate is not of the cell's CA, or it refuses this agent's");
+                     "its certificate is not %s%s of the cell's CA, or it refuses this agent's",
+                     peer->name[0] != '\0' ? "that of " : "one", peer->name);
         } else {
             snprintf(text, sizeof text, "%s connected without a certificate of the cell's CA",
                      link->remote);
@@ -289,7 +292,8 @@ static void on_packet(void *arg, struct transport_link *link, const void *bytes,
 
     transport->counts.packets_received++;
     transport->counts.bytes_received += size;
-    sender = transport->handler.packet(transport->handler.arg, bytes, size, link->remote);
+    sender = transport->handler.packet(transport->handler.arg, bytes, size, link->certified,
+                                       link->remote);
     link->heard = link->heard || sender.name != 0;
     link->sender = link->sender.name == 0 ? sender : link->sender;
 }
@@ -416,8 +420,23 @@ static void peer_destroy(struct peer *peer)
     free(peer);
 }
 
+/* What it dials with from now on. false: no memory; it goes on with what it has. */
+static bool peer_secure(struct peer *peer, const struct transport_credentials *credentials)
+{
+    const char *name = peer->name[0] != '\0' ? peer->name : NULL;
+    nng_tls_config *config = transport_credentials_client(credentials, name);
+    bool set = config != NULL &&
+               nng_stream_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, config) == 0;
+
+    if (config != NULL) {
+        nng_tls_config_free(config); /* the dialer has its own hold on it */
+    }
+    return set;
+}
+
 /* It dials from now on; index: NONE for the agent itself. NULL: NNG would not. */
-static struct peer *peer_create(struct transport *transport, const char *address, uint32_t index)
+static struct peer *peer_create(struct transport *transport, const char *address, const char *name,
+                                uint32_t index)
 {
     struct peer *peer = calloc(1, sizeof *peer);
 
@@ -430,10 +449,10 @@ static struct peer *peer_create(struct transport *transport, const char *address
     peer->says = transport->version;
     peer->dial_at_ns = INT64_MAX;
     snprintf(peer->address, sizeof peer->address, "%s", address);
+    snprintf(peer->name, sizeof peer->name, "%s", name != NULL ? name : "");
     if (!transport_work_init(&peer->dial, &transport->works, TRANSPORT_WORK_DIAL, peer) ||
         nng_stream_dialer_alloc(&peer->dialer, address) != 0 ||
-        (transport_is_tls(address) &&
-         nng_stream_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, transport->client) != 0)) {
+        (transport_is_tls(address) && !peer_secure(peer, transport->credentials))) {
         peer_destroy(peer);
         return NULL;
     }
@@ -442,38 +461,26 @@ static struct peer *peer_create(struct transport *transport, const char *address
     return peer;
 }
 
-/* NNG's threads must not take the signals that the loop waits for: they are made with all blocked
- * and inherit that. */
-static void signals_block(sigset_t *before)
+uint32_t transport_peer(struct transport *transport, const char *address, const char *name)
 {
-    sigset_t all;
-
-    sigfillset(&all);
-    HF_CHECK(pthread_sigmask(SIG_SETMASK, &all, before) == 0);
-}
-
-static void signals_restore(const sigset_t *before)
-{
-    HF_CHECK(pthread_sigmask(SIG_SETMASK, before, NULL) == 0);
-}
-
-uint32_t transport_peer(struct transport *transport, const char *address)
-{
+    bool tls = transport_is_tls(address);
     sigset_t before;
     struct peer *peer;
 
     for (uint32_t i = 0; i < transport->peer_count; i++) {
-        if (strcmp(transport->peers[i]->address, address) == 0) {
+        peer = transport->peers[i];
+        if (strcmp(peer->address, address) == 0 &&
+            (!tls || strcmp(peer->name, name != NULL ? name : "") == 0)) {
             return i;
         }
     }
     if (transport->peer_count == TRANSPORT_PEERS_MAX || transport_address_error(address) != NULL ||
-        (transport_is_tls(address) && transport->client == NULL)) {
+        (tls && transport->credentials == NULL)) {
         return TRANSPORT_PEER_NONE;
     }
-    signals_block(&before);
-    peer = peer_create(transport, address, transport->peer_count);
-    signals_restore(&before);
+    transport_threads_deafen(&before);
+    peer = peer_create(transport, address, name, transport->peer_count);
+    transport_threads_restore(&before);
     if (peer == NULL) {
         return TRANSPORT_PEER_NONE;
     }
@@ -731,7 +738,7 @@ static bool listen_start(struct transport *transport, const char *listen, char *
 
     if (result == 0 && transport->secure) {
         result = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,
-                                             transport->server);
+                                             transport_credentials_server(transport->credentials));
     }
     if (result == 0) {
         result = nng_stream_listener_listen(transport->listener);
@@ -763,32 +770,41 @@ static bool links_init(struct transport *transport, const struct transport_confi
     if (nng_aio_alloc(&transport->links.now, NULL, NULL) != 0) {
         return failed(error, own, NNG_ENOMEM);
     }
-    transport->self = peer_create(transport, own, TRANSPORT_PEER_NONE);
+    transport->self = peer_create(transport, own, config->name, TRANSPORT_PEER_NONE);
     return transport->self != NULL || failed(error, own, NNG_ENOMEM);
 }
 
-static bool config_check(const struct transport_config *config, char *error)
+bool transport_tls_renew(struct transport *transport, char *error)
 {
-    const struct transport_tls *tls = &config->tls;
-    const char *wrong = transport_address_error(config->listen);
-    bool any = tls->ca != NULL || tls->cert != NULL || tls->key != NULL;
-    bool all = tls->ca != NULL && tls->cert != NULL && tls->key != NULL;
+    const char *name = transport->name[0] != '\0' ? transport->name : NULL;
+    struct transport_credentials *fresh;
+    bool good;
 
-    if (wrong != NULL) {
-        snprintf(error, TRANSPORT_ERROR_MAX, "%.*s: %s", TRANSPORT_ADDRESS_SIZE, config->listen,
-                 wrong);
+    if (transport->credentials == NULL) {
+        return true;
+    }
+    fresh = transport_credentials_load(&transport->tls, name, error);
+    if (fresh == NULL) {
         return false;
     }
-    if (any && !all) {
-        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: expected all of ca, cert and key");
-        return false;
+    good = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,
+                                       transport_credentials_server(fresh)) == 0 &&
+           peer_secure(transport->self, fresh);
+    for (uint32_t i = 0; good && i < transport->peer_count; i++) {
+        good = peer_secure(transport->peers[i], fresh);
     }
-    if (!any && transport_is_tls(config->listen)) {
-        snprintf(error, TRANSPORT_ERROR_MAX, "%s: expected ca, cert and key for TLS",
-                 config->listen);
-        return false;
+    if (!good) { /* some have the new ones: each is as good as the old ones were */
+        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: out of memory");
     }
-    return true;
+    transport_credentials_free(transport->credentials);
+    transport->credentials = fresh;
+    nng_aio_cancel(transport->accept.aio); /* it still has the old ones; it is begun anew */
+    return good;
+}
+
+int64_t transport_tls_end_s(const struct transport *transport)
+{
+    return transport->credentials == NULL ? 0 : transport_credentials_end_s(transport->credentials);
 }
 
 struct transport *transport_open(const struct transport_config *config,
@@ -798,7 +814,7 @@ struct transport *transport_open(const struct transport_config *config,
     sigset_t before;
     bool opened;
 
-    if (!config_check(config, error)) {
+    if (!transport_config_check(config, error)) {
         return NULL;
     }
     transport = calloc(1, sizeof *transport);
@@ -817,13 +833,16 @@ struct transport *transport_open(const struct transport_config *config,
     transport->check_at_ns = clock_boottime_ns() + transport->check_ns;
     transport->timer_ns = INT64_MAX;
     snprintf(transport->listen, sizeof transport->listen, "%s", config->listen);
-    signals_block(&before);
+    transport->tls = config->tls;
+    snprintf(transport->name, sizeof transport->name, "%s",
+             config->name != NULL ? config->name : "");
+    transport_threads_deafen(&before);
     opened = events_init(transport, error) &&
-             (config->tls.ca == NULL ||
-              transport_tls_load(&config->tls, &transport->server, &transport->client, error)) &&
+             (config->tls.ca == NULL || (transport->credentials = transport_credentials_load(
+                                             &config->tls, config->name, error)) != NULL) &&
              listen_start(transport, config->listen, error) && links_init(transport, config, error);
     transport_threads_hold();
-    signals_restore(&before);
+    transport_threads_restore(&before);
     if (!opened) {
         transport_close(transport);
         return NULL;
@@ -863,10 +882,7 @@ void transport_close(struct transport *transport)
         transport_link_destroy(transport->inbox.links[i]);
     }
     nng_aio_free(transport->links.now);
-    if (transport->server != NULL) {
-        nng_tls_config_free(transport->server);
-        nng_tls_config_free(transport->client);
-    }
+    transport_credentials_free(transport->credentials);
     transport_works_fini(&transport->works);
     if (transport->timer >= 0) {
         close(transport->timer);

@@ -7,6 +7,7 @@
 
 #include "proto/check.h"
 #include "transport_setup.h"
+#include "transport_tls.h"
 
 enum {
     HEAD_SIZE = 4, /* of a frame: the packet's size */
@@ -429,6 +430,9 @@ void transport_link_worked(struct transport_link *link, enum transport_work_kind
         return;
     }
     bool stranger = link->state == TRANSPORT_LINK_GREETING && !link->dialled;
+    if (stranger && link->secure) {
+        transport_certified(link->stream, link->certified); /* the handshake is over */
+    }
     take_in(link, nng_aio_count(work->aio));
     if (stranger && link->state == TRANSPORT_LINK_UP) {
         watch(link);

@@ -81,6 +81,7 @@ struct transport_link {
     size_t flown;
     struct transport_bytes waiting;
     char remote[TRANSPORT_REMOTE_MAX];
+    char certified[TRANSPORT_NAME_SIZE]; /* whose certificate it showed; "": not known */
 };
 
 /* How a connection begins. */

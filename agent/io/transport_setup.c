@@ -1,20 +1,15 @@
-/* Addresses and TLS for the transport: see transport_setup.h. */
+/* Addresses and descriptors for the transport: see transport_setup.h. */
 #include "transport_setup.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
-    PEM_SIZE_MAX = 1024 * 1024,
     PORT_MAX = 65535,
     UNANSWERED_MAX_MS = 3000, /* less than a session's usual ttl */
     KEEP_IDLE_S = 5,          /* then the kernel asks whether the other end is there */
@@ -73,6 +68,30 @@ const char *transport_address_error(const char *address)
         return "expected a host name or an address between // and the port";
     }
     return NULL;
+}
+
+bool transport_config_check(const struct transport_config *config, char *error)
+{
+    const struct transport_tls *tls = &config->tls;
+    const char *wrong = transport_address_error(config->listen);
+    bool any = tls->ca != NULL || tls->cert != NULL || tls->key != NULL;
+    bool all = tls->ca != NULL && tls->cert != NULL && tls->key != NULL;
+
+    if (wrong != NULL) {
+        snprintf(error, TRANSPORT_ERROR_MAX, "%.*s: %s", TRANSPORT_ADDRESS_SIZE, config->listen,
+                 wrong);
+        return false;
+    }
+    if (any && !all) {
+        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: expected all of ca, cert and key");
+        return false;
+    }
+    if (!any && transport_is_tls(config->listen)) {
+        snprintf(error, TRANSPORT_ERROR_MAX, "%s: expected ca, cert and key for TLS",
+                 config->listen);
+        return false;
+    }
+    return true;
 }
 
 void transport_own_address(const char *listen, char *out)
@@ -166,138 +185,4 @@ void transport_bound_waiting(int fd)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
                          sizeof options[i].value);
     }
-}
-
-/* ---- TLS ---- */
-
-/* The whole file as a string, to be freed; NULL: errno. */
-static char *read_text(const char *path, size_t *size)
-{
-    struct stat status;
-    char *text = NULL;
-    size_t used = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return NULL;
-    }
-    if (fstat(fd, &status) == 0 && (status.st_size > PEM_SIZE_MAX || !S_ISREG(status.st_mode))) {
-        errno = EFBIG;
-    } else {
-        text = calloc(1, (size_t)status.st_size + 1);
-    }
-    while (text != NULL && used < (size_t)status.st_size) {
-        ssize_t got = read(fd, text + used, (size_t)status.st_size - used);
-
-        if (got <= 0) {
-            break;
-        }
-        used += (size_t)got;
-    }
-    close(fd);
-    *size = used;
-    return text;
-}
-
-static void free_secret(char *text, size_t size)
-{
-    if (text != NULL) {
-        explicit_bzero(text, size);
-        free(text);
-    }
-}
-
-static void fail(char *error, const char *path, const char *what)
-{
-    snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: %s", path, what);
-}
-
-/* What is read from the three files. */
-struct pems {
-    char *ca, *cert, *key;
-    size_t ca_size, cert_size, key_size;
-};
-
-static bool configure(const struct transport_tls *tls, const struct pems *pems,
-                      enum nng_tls_mode mode, nng_tls_config **out, char *error)
-{
-    int result = nng_tls_config_alloc(out, mode);
-
-    if (result != 0) {
-        *out = NULL;
-        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: %s%s", nng_strerror(result),
-                 result == NNG_ENOTSUP ? ": this build of NNG has none" : "");
-        return false;
-    }
-    if (nng_tls_config_ca_chain(*out, pems->ca, NULL) != 0) {
-        fail(error, tls->ca, "expected certificates of the cell's CA in PEM");
-        return false;
-    }
-    if (nng_tls_config_own_cert(*out, pems->cert, pems->key, NULL) != 0) {
-        snprintf(error, TRANSPORT_ERROR_MAX,
-                 "%.200s, %.200s: expected a certificate and its key without a password, in PEM",
-                 tls->cert, tls->key);
-        return false;
-    }
-    result = nng_tls_config_auth_mode(*out, NNG_TLS_AUTH_MODE_REQUIRED);
-    if (result != 0) {
-        snprintf(error, TRANSPORT_ERROR_MAX, "TLS: %s", nng_strerror(result));
-        return false;
-    }
-    return true;
-}
-
-bool transport_tls_load(const struct transport_tls *tls, nng_tls_config **server,
-                        nng_tls_config **client, char *error)
-{
-    struct pems pems = {.ca = NULL};
-    bool loaded = false;
-
-    *server = NULL;
-    *client = NULL;
-    pems.ca = read_text(tls->ca, &pems.ca_size);
-    if (pems.ca == NULL) {
-        fail(error, tls->ca, strerror(errno));
-        goto out;
-    }
-    pems.cert = read_text(tls->cert, &pems.cert_size);
-    if (pems.cert == NULL) {
-        fail(error, tls->cert, strerror(errno));
-        goto out;
-    }
-    pems.key = read_text(tls->key, &pems.key_size);
-    if (pems.key == NULL) {
-        fail(error, tls->key, strerror(errno));
-        goto out;
-    }
-    loaded = configure(tls, &pems, NNG_TLS_MODE_SERVER, server, error) &&
-             configure(tls, &pems, NNG_TLS_MODE_CLIENT, client, error);
-out:
-    free(pems.ca);
-    free(pems.cert);
-    free_secret(pems.key, pems.key_size);
-    if (!loaded) {
-        if (*server != NULL) {
-            nng_tls_config_free(*server);
-        }
-        if (*client != NULL) {
-            nng_tls_config_free(*client);
-        }
-        *server = NULL;
-        *client = NULL;
-    }
-    return loaded;
-}
-
-bool transport_tls_check(const struct transport_tls *tls, char *error)
-{
-    nng_tls_config *server;
-    nng_tls_config *client;
-
-    if (!transport_tls_load(tls, &server, &client, error)) {
-        return false;
-    }
-    nng_tls_config_free(server);
-    nng_tls_config_free(client);
-    return true;
 }

@@ -1,9 +1,9 @@
-/* Addresses and TLS for the transport: what is settled before there is a link. Private to it. */
+/* Addresses and descriptors for the transport: what is settled before there is a link. Private to
+ * it. */
 #ifndef IO_TRANSPORT_SETUP_H
 #define IO_TRANSPORT_SETUP_H
 
 #include <nng/nng.h>
-#include <nng/supplemental/tls/tls.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,14 +13,13 @@ enum { TRANSPORT_ADDRESS_SIZE = 128 }; /* bytes of an address, its final zero in
 
 bool transport_is_tls(const char *address);
 
+/* false: error (TRANSPORT_ERROR_MAX bytes) says what is wrong with the address, or is missing. */
+bool transport_config_check(const struct transport_config *config, char *error)
+    __attribute__((warn_unused_result));
+
 /* Where an agent that listens there reaches itself: the same, or the loopback address if it listens
  * on all. out: TRANSPORT_ADDRESS_SIZE bytes. */
 void transport_own_address(const char *listen, char *out);
-
-/* The two ends' configurations, both with the certificate and asking for one of the CA. The caller
- * frees them. false: error (TRANSPORT_ERROR_MAX bytes) says which file and what of it. */
-bool transport_tls_load(const struct transport_tls *tls, nng_tls_config **server,
-                        nng_tls_config **client, char *error) __attribute__((warn_unused_result));
 
 /* The descriptor of a connection, which NNG does not tell: that of this process's sockets which has
  * its two addresses. It is NNG's and stays open until the stream is freed. -1: not found. */

@@ -111,3 +111,16 @@ void transport_threads_release(void)
         nng_aio_free(parking.places[i]); /* waits until it has left park() */
     }
 }
+
+void transport_threads_deafen(sigset_t *before)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    HF_CHECK(pthread_sigmask(SIG_SETMASK, &all, before) == 0);
+}
+
+void transport_threads_restore(const sigset_t *before)
+{
+    HF_CHECK(pthread_sigmask(SIG_SETMASK, before, NULL) == 0);
+}

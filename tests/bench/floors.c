@@ -119,9 +119,10 @@ struct link {
 };
 
 static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
-                                         const char *remote)
+                                         const char *certified, const char *remote)
 {
     struct link *link = arg;
+    (void)certified;
     (void)remote;
     link->received++;
     if (link->echoes) {
@@ -169,7 +170,7 @@ static bool link_open(struct link *link, unsigned own_port, unsigned other_port)
         complain("%s", error);
         return false;
     }
-    link->peer = transport_peer(link->transport, other);
+    link->peer = transport_peer(link->transport, other, NULL);
     link->poll.data = link;
     return uv_loop_init(&link->loop) == 0 &&
            uv_poll_init(&link->loop, &link->poll, transport_fd(link->transport)) == 0 &&

@@ -9,7 +9,7 @@ cd "$1"
 # configuration, the store and system calls; single words are events where a line is begun with them.
 in_code=$(
     {
-        find agent -name '*.c' ! -name 'config.c' ! -name 'store*.c' ! -name 'message.c' ! -name 'sandbox.c' ! -name 'facts.c' -print0 |
+        find agent -name '*.c' ! -name 'config.c' ! -name 'store*.c' ! -name 'message.c' ! -name 'sandbox.c' ! -name 'facts.c' ! -name 'metrics.c' -print0 |
             xargs -0 grep -hoE '(.{0,8})"[a-z]+(_[a-z]+)+"' |
             grep -vE '(line|text|"), "[a-z_]+"$' | grep -oE '[a-z]+(_[a-z]+)+"$' || true
         find agent -name '*.c' -print0 |

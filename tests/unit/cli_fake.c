@@ -17,6 +17,7 @@
  *   overflow        those events name no lock: anything may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   empty           nothing to list
+ *   a number may be @N: the time in N days, seconds since 1970
  *   log=PATH        every call is appended there, one a line
  */
 #include <errno.h>
@@ -82,6 +83,9 @@ static int64_t number(const char *key)
     char buffer[256];
     const char *text = setting(key, buffer, sizeof(buffer));
 
+    if (text != NULL && text[0] == '@') { /* in so many days */
+        return (int64_t)time(NULL) + 86400 * strtoll(text + 1, NULL, 10);
+    }
     return text == NULL ? 0 : strtoll(text, NULL, 10);
 }
 
@@ -473,6 +477,7 @@ static const struct {
     {"dev.partitions", 86, NULL},
     {"dev.round_trip_worst_ns", 1000000, NULL},
     {"b.connected", 1, NULL},
+    {"b.version", 0, "9.8.7"},
     {"b.partitions", 85, NULL},
     {"b.answered_age_ns", 1000000, NULL},
     {"b.round_trip_worst_ns", 2000000, NULL},
@@ -487,7 +492,9 @@ static const struct {
     {"agents_silent", 0, NULL},
     {"listener_deaf", 0, NULL},
     {"refused_age_ns", 3600000000000, "10.0.0.9: it belongs to another cell"},
-    {"tls_expires_s", 0, NULL},
+    {"listens_local", 1, NULL},
+    {"tls", 0, NULL},
+    {"tls_end_s", 0, NULL},
 };
 
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
@@ -495,11 +502,14 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     (void)client;
     for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]) && number("facts") == 0; i++) {
         char subject[64];
+        char text[64];
         const char *dot = strchr(facts[i].name, '.');
-        struct hf_fact fact = {.key = dot != NULL ? dot + 1 : facts[i].name,
-                               .value = is_set(facts[i].name) ? number(facts[i].name)
-                                                              : facts[i].value,
-                               .text = facts[i].text};
+        struct hf_fact fact = {
+            .key = dot != NULL ? dot + 1 : facts[i].name,
+            .value = is_set(facts[i].name) ? number(facts[i].name) : facts[i].value,
+            .text = strstr(facts[i].name, "version") != NULL && is_set(facts[i].name)
+                        ? setting(facts[i].name, text, sizeof(text))
+                        : facts[i].text};
 
         if (dot != NULL) {
             snprintf(subject, sizeof(subject), "%.*s", (int)(dot - facts[i].name), facts[i].name);

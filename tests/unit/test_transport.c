@@ -53,7 +53,7 @@ START_TEST(test_both_ways)
     ck_assert_uint_eq(transport_counts(a->transport).packets_lost, 0);
     ck_assert_uint_eq(transport_counts(b->transport).bytes_received,
                       transport_counts(a->transport).bytes_sent);
-    ck_assert_uint_eq(transport_peer(a->transport, b->address), to_b);
+    ck_assert_uint_eq(transport_peer(a->transport, b->address, NULL), to_b);
     ck_assert_uint_eq(a->trouble_count + b->trouble_count, 0);
     nodes_close();
 }
@@ -205,7 +205,7 @@ START_TEST(test_absent)
     uint32_t to_b;
 
     free_address("tcp://", address);
-    to_b = transport_peer(a->transport, address);
+    to_b = transport_peer(a->transport, address, NULL);
     ck_assert_uint_ne(to_b, TRANSPORT_PEER_NONE);
     pump_for(200);
     ck_assert(!transport_is_up(a->transport, to_b));
@@ -238,7 +238,7 @@ START_TEST(test_peer_killed)
     uint32_t to_b;
 
     free_address("tcp://", address);
-    to_b = transport_peer(a->transport, address);
+    to_b = transport_peer(a->transport, address, NULL);
     for (uint32_t i = 0; i < 5; i++) {
         pid_t pid = spawn_echo(address, a->address);
         uint64_t before = a->packets;
@@ -317,7 +317,7 @@ START_TEST(test_waiting_is_bounded)
         usleep(10000);
         close(filler); /* it stays in the queue */
     }
-    (void)transport_peer(a->transport, silent);
+    (void)transport_peer(a->transport, silent, NULL);
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &first) > 0);
     /* Given up, and begun anew. */
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &port) > 0 && port != first);
@@ -506,7 +506,7 @@ START_TEST(test_dialled_stranger_is_told)
     char address[ADDRESS_SIZE];
     char said[64];
     int listener = listen_raw(address);
-    uint32_t peer = transport_peer(a->transport, address);
+    uint32_t peer = transport_peer(a->transport, address, NULL);
     int fd = -1;
 
     for (int64_t until_ms = now_ms() + GUARD_MS; fd < 0; fd = accept(listener, NULL, NULL)) {
@@ -747,9 +747,10 @@ static struct transport *echoing;
 static uint32_t echo_peer;
 
 static struct transport_sender echo_packet(void *arg, const void *bytes, size_t size,
-                                           const char *remote)
+                                           const char *certified, const char *remote)
 {
     (void)arg;
+    (void)certified;
     (void)remote;
     (void)transport_send(echoing, echo_peer, bytes, size);
     return (struct transport_sender){.name = 1};
@@ -782,7 +783,7 @@ static int echo(const char *listen, const char *peer)
         fprintf(stderr, "echo: %s\n", error);
         return EXIT_FAILURE;
     }
-    echo_peer = transport_peer(echoing, peer);
+    echo_peer = transport_peer(echoing, peer, NULL);
     for (int64_t until_ms = now_ms() + GUARD_MS; !stopped && now_ms() < until_ms;) {
         struct pollfd fd = {.fd = transport_fd(echoing), .events = POLLIN};
 

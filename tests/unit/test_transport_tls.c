@@ -5,12 +5,14 @@
 #include "transport_rig.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
@@ -24,11 +26,11 @@ START_TEST(test_close)
         struct node *a = node_plain();
         struct node *b = node_plain();
         char nobody[ADDRESS_SIZE];
-        uint32_t to_b = transport_peer(a->transport, b->address);
+        uint32_t to_b = transport_peer(a->transport, b->address, NULL);
 
-        (void)transport_peer(b->transport, a->address);
+        (void)transport_peer(b->transport, a->address, NULL);
         free_address("tcp://", nobody);
-        (void)transport_peer(a->transport, nobody);
+        (void)transport_peer(a->transport, nobody, NULL);
         for (uint32_t j = 0; j < i; j++) {
             (void)send_number(a, to_b, j, 5000);
             pump(i % 3 == 0 ? 0 : 2);
@@ -88,8 +90,9 @@ START_TEST(test_refused_beside_another)
 
     ck_assert_ptr_null(open_at(&nodes[3], &config, error));
     ck_assert_ptr_nonnull(strstr(error, "another agent"));
-    ck_assert_uint_eq(transport_peer(a->transport, "tcp://x"), TRANSPORT_PEER_NONE);
-    ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1"), TRANSPORT_PEER_NONE);
+    ck_assert_uint_eq(transport_peer(a->transport, "tcp://x", NULL), TRANSPORT_PEER_NONE);
+    ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1", NULL),
+                      TRANSPORT_PEER_NONE);
     nodes_close();
 }
 END_TEST
@@ -138,17 +141,20 @@ END_TEST
 
 static char folder[] = "/tmp/holdfast-tls-XXXXXX";
 
-/* Two CAs, each with a certificate. */
+/* Two CAs, each with a certificate of host-a and one of host-b. */
 static void certificates_make(void)
 {
     static const char script[] =
         "cd %s && for ca in good other; do "
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
         "-keyout $ca-ca.key -out $ca-ca.pem -subj /CN=$ca-ca && "
+        "for host in host-a host-b; do "
         "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-        "-keyout $ca.key -out $ca.csr -subj /CN=host-a && "
+        "-keyout $ca-$host.key -out $ca.csr -subj /CN=$host && "
         "openssl x509 -req -in $ca.csr -CA $ca-ca.pem -CAkey $ca-ca.key -CAcreateserial -days 2 "
-        "-out $ca.pem || exit 1; done >openssl.log 2>&1";
+        "-out $ca-$host.pem || exit 1; done && "
+        "cp -p $ca-host-a.pem $ca.pem && cp -p $ca-host-a.key $ca.key || exit 1; "
+        "done >openssl.log 2>&1";
     char command[sizeof script + sizeof folder];
 
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -167,18 +173,20 @@ static void certificates_remove(void)
 /* A node with the certificate of `cert`, that trusts the CA `ca`. */
 static struct node *node_tls(const char *ca, const char *cert, const char *key)
 {
+    static char paths[NODES_MAX][3][64]; /* the transport reads the files again */
+    static unsigned used;
+    char(*own)[64] = paths[used++ % NODES_MAX];
     char address[ADDRESS_SIZE];
-    char paths[3][64];
     struct transport_config config = {
         .listen = address,
         .packet_max = PACKET_MAX,
         .check_ms = 300,
-        .tls = {.ca = paths[0], .cert = paths[1], .key = paths[2]},
+        .tls = {.ca = own[0], .cert = own[1], .key = own[2]},
     };
 
-    snprintf(paths[0], sizeof paths[0], "%s/%s-ca.pem", folder, ca);
-    snprintf(paths[1], sizeof paths[1], "%s/%s.pem", folder, cert);
-    snprintf(paths[2], sizeof paths[2], "%s/%s.key", folder, key);
+    snprintf(own[0], sizeof own[0], "%s/%s-ca.pem", folder, ca);
+    snprintf(own[1], sizeof own[1], "%s/%s.pem", folder, cert);
+    snprintf(own[2], sizeof own[2], "%s/%s.key", folder, key);
     free_address("tls+tcp://", address);
     return node_open(&config);
 }
@@ -219,11 +227,10 @@ static bool told(const struct node *node, const char *event, const char *address
     return false;
 }
 
-/* A stranger whose certificate another CA signed, and one that trusts the wrong CA: neither gets a
- * packet through, in neither direction, and both sides say so. */
+/* A stranger whose certificate another CA signed: it gets no packet through, in neither direction,
+ * and both sides say so. */
 START_TEST(test_tls_refused)
 {
-    static const char *const kinds[][2] = {{"good", "other"}, {"other", "good"}};
     struct node *a;
     struct node *b;
     uint32_t to_b;
@@ -231,9 +238,9 @@ START_TEST(test_tls_refused)
 
     certificates_make();
     a = node_tls("good", "good", "good");
-    b = node_tls(kinds[_i][0], kinds[_i][1], kinds[_i][1]);
-    to_b = transport_peer(a->transport, b->address);
-    to_a = transport_peer(b->transport, a->address);
+    b = node_tls("other", "other", "other");
+    to_b = transport_peer(a->transport, b->address, NULL);
+    to_a = transport_peer(b->transport, a->address, NULL);
     PUMP_UNTIL(told(a, "tls_refused", b->address) || told(a, "tls_refused", a->address));
     PUMP_UNTIL(told(b, "tls_refused", b->address) || told(b, "tls_refused", a->address));
     for (uint32_t i = 0; i < 50; i++) {
@@ -265,9 +272,9 @@ START_TEST(test_tls_and_plain)
     a = node_tls("good", "good", "good");
     b = node_plain();
     snprintf(address, sizeof address, "tcp://127.0.0.1:%s", strrchr(a->address, ':') + 1);
-    to_a = transport_peer(b->transport, address);
+    to_a = transport_peer(b->transport, address, NULL);
     snprintf(address, sizeof address, "tls+tcp://127.0.0.1:%s", strrchr(b->address, ':') + 1);
-    to_b = transport_peer(a->transport, address);
+    to_b = transport_peer(a->transport, address, NULL);
     fd = connect_raw(a->address);
     ck_assert_int_eq(send(fd, plain, sizeof plain - 1, MSG_NOSIGNAL), sizeof plain - 1);
     for (uint32_t i = 0; i < 100; i++) {
@@ -287,10 +294,127 @@ START_TEST(test_tls_and_plain)
 }
 END_TEST
 
+/* Who is dialled must show the certificate of the agent that it is dialled as. */
+START_TEST(test_tls_names)
+{
+    struct node *a;
+    struct node *b;
+    uint32_t to_b;
+    uint32_t to_another;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    b = node_tls("good", "good-host-b", "good-host-b");
+    to_another = transport_peer(a->transport, b->address, "host-c");
+    PUMP_UNTIL(told(a, "tls_refused", b->address));
+    ck_assert_ptr_nonnull(strstr(a->texts[0], "host-c"));
+    ck_assert(!transport_is_up(a->transport, to_another));
+    to_b = transport_peer(a->transport, b->address, "host-b");
+    ck_assert_uint_ne(to_b, to_another);
+    ck_assert_uint_eq(transport_peer(a->transport, b->address, "host-b"), to_b);
+    PUMP_UNTIL(transport_is_up(a->transport, to_b));
+    ck_assert(send_number(a, to_b, 0, 300));
+    PUMP_UNTIL(b->packets == 1);
+    /* Who connected is known by name where NNG tells it. */
+    ck_assert(b->certified[0] == '\0' || strcmp(b->certified, "host-a") == 0);
+    ck_assert(!transport_is_up(a->transport, to_another));
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
+static void copy(const char *from, const char *to)
+{
+    char command[160];
+
+    snprintf(command, sizeof command, "cp -p %s/%s %s/%s", folder, from, folder, to);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* New files are for new connections; bad ones are refused, and what was in use stays. */
+START_TEST(test_tls_renewed)
+{
+    char error[TRANSPORT_ERROR_MAX];
+    struct node *a;
+    struct node *b;
+    struct node *c;
+    uint32_t to_b;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    b = node_tls("good", "good-host-b", "good-host-b");
+    to_b = peer_up(a, b->address);
+    copy("other.pem", "good.pem"); /* a certificate without its key, of another CA */
+    ck_assert(!transport_tls_renew(a->transport, error));
+    ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
+    copy("other.key", "good.key");
+    copy("other-ca.pem", "good-ca.pem");
+    ck_assert_msg(transport_tls_renew(a->transport, error), "%s", error);
+    pump_for(300);                           /* the accept that was under way is over */
+    ck_assert(send_number(a, to_b, 0, 300)); /* by the connection that was there */
+    PUMP_UNTIL(b->packets == 1);
+    ck_assert_uint_eq(a->downs[to_b], 0);
+    c = node_tls("other", "other-host-b", "other-host-b");
+    ck_assert(send_number(c, peer_up(c, a->address), 0, 300));
+    PUMP_UNTIL(a->packets == 1);
+    ck_assert(send_number(a, peer_up(a, c->address), 0, 300));
+    PUMP_UNTIL(c->packets == 1);
+    (void)transport_peer(b->transport, a->address, NULL); /* it has the old ones still */
+    PUMP_UNTIL(told(b, "tls_refused", a->address));
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
+/* What `openssl s_client` of that version makes of a node; true: it shook hands. */
+static bool shakes_hands(const struct node *node, const char *version)
+{
+    char command[512];
+    char text[4096] = "";
+    size_t used = 0;
+    int64_t until_ms = now_ms() + GUARD_MS;
+    FILE *pipe;
+
+    snprintf(command, sizeof command,
+             "timeout 20 openssl s_client -%s -cipher ALL:@SECLEVEL=0 -brief -connect %s "
+             "-CAfile %s/good-ca.pem -cert %s/good.pem -key %s/good.key 2>&1 </dev/null",
+             version, strstr(node->address, "://") + 3, folder, folder, folder);
+    pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    ck_assert_int_eq(fcntl(fileno(pipe), F_SETFL, O_NONBLOCK), 0);
+    while (strstr(text, "CONNECTION ESTABLISHED") == NULL && now_ms() < until_ms) {
+        ssize_t got = read(fileno(pipe), text + used, sizeof text - 1 - used);
+
+        if (got == 0) {
+            break;
+        }
+        used += got > 0 ? (size_t)got : 0;
+        text[used] = '\0';
+        pump(20);
+    }
+    (void)pclose(pipe);
+    return strstr(text, "CONNECTION ESTABLISHED") != NULL;
+}
+
+START_TEST(test_tls_versions)
+{
+    struct node *a;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    ck_assert(shakes_hands(a, "tls1_2"));
+    ck_assert(!shakes_hands(a, "tls1_1"));
+    ck_assert(!shakes_hands(a, "tls1"));
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
 START_TEST(test_tls_files)
 {
     char address[ADDRESS_SIZE];
     char good[64];
+    char ca[64];
     char key[64];
     char error[TRANSPORT_ERROR_MAX];
     struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
@@ -305,6 +429,20 @@ START_TEST(test_tls_files)
     config.tls = (struct transport_tls){.ca = key, .cert = good, .key = key};
     ck_assert_ptr_null(open_at(&nodes[0], &config, error));
     ck_assert_ptr_nonnull(strstr(error, "good.key: expected certificates"));
+    snprintf(ca, sizeof ca, "%s/good-ca.pem", folder);
+    config.tls = (struct transport_tls){.ca = ca, .cert = good, .key = key};
+    config.name = "host-b";
+    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
+    ck_assert_ptr_nonnull(
+        strstr(error, "found a certificate of CN=host-a, expected one of CN=host-b"));
+    config.name = NULL;
+    ck_assert_int_eq(chmod(key, 0640), 0);
+    ck_assert_msg(transport_tls_check(&config.tls, "host-a", error), "%s", error);
+    ck_assert_int_eq(chmod(key, 0644), 0);
+    ck_assert_ptr_null(open_at(&nodes[0], &config, error));
+    ck_assert_ptr_nonnull(strstr(error, "good.key: found mode 0644, expected 0600"));
+    ck_assert_int_eq(chmod(key, 0600), 0);
+    ck_assert_int_eq(chmod(good, 0600), 0);
     config.tls = (struct transport_tls){.ca = good, .cert = key, .key = good};
     ck_assert_ptr_null(open_at(&nodes[0], &config, error));
     ck_assert_ptr_nonnull(strstr(error, "expected a certificate and its key"));
@@ -326,7 +464,10 @@ int main(void)
     tcase_add_test(tcase, test_refused_beside_another);
     tcase_add_test(tcase, test_signals);
     tcase_add_test(tcase, test_tls);
-    tcase_add_loop_test(tcase, test_tls_refused, 0, 2);
+    tcase_add_test(tcase, test_tls_refused);
+    tcase_add_test(tcase, test_tls_names);
+    tcase_add_test(tcase, test_tls_renewed);
+    tcase_add_test(tcase, test_tls_versions);
     tcase_add_test(tcase, test_tls_and_plain);
     tcase_add_test(tcase, test_tls_files);
     suite_add_tcase(suite, tcase);

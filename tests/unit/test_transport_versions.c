@@ -83,7 +83,7 @@ START_TEST(test_older_is_dialled_again)
     struct node *a = node_speaking(V4);
     char address[ADDRESS_SIZE];
     int listener = listen_raw(address);
-    uint32_t peer = transport_peer(a->transport, address);
+    uint32_t peer = transport_peer(a->transport, address, NULL);
     static const uint32_t dials[] = {V4, V1, V4};
     int fd = -1;
 
@@ -120,7 +120,7 @@ START_TEST(test_no_version_is_shared)
     ck_assert_str_eq(a->texts[0],
                      "it speaks another version of the protocol: 3, this agent at most 4");
     close(fd);
-    (void)transport_peer(a->transport, address);
+    (void)transport_peer(a->transport, address, NULL);
     fd = accept_dial(listener);
     ck_assert_uint_eq(greeting_of(fd, 1), V4);
     ck_assert_int_eq(send(fd, "holdfast\0\0\0\2\0\0\0\7", 16, MSG_NOSIGNAL), 16);

@@ -44,7 +44,7 @@ static struct transport_sender sender_of(const char *bytes, size_t size, const c
 }
 
 static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
-                                         const char *remote)
+                                         const char *certified, const char *remote)
 {
     struct node *node = arg;
     uint64_t number = 0;
@@ -54,6 +54,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
     ck_assert_uint_le(size, sizeof node->last);
     memcpy(node->last, bytes, size);
     snprintf(node->remote, sizeof node->remote, "%s", remote);
+    snprintf(node->certified, sizeof node->certified, "%s", certified);
     memcpy(&number, bytes, size < sizeof number ? size : sizeof number);
     node->disorder = node->disorder || number != node->next;
     node->next = number + 1;
@@ -184,7 +185,7 @@ void pump_for(int64_t duration_ms)
 
 uint32_t peer_up(struct node *node, const char *address)
 {
-    uint32_t peer = transport_peer(node->transport, address);
+    uint32_t peer = transport_peer(node->transport, address, NULL);
 
     ck_assert_uint_ne(peer, TRANSPORT_PEER_NONE);
     PUMP_UNTIL(transport_is_up(node->transport, peer));

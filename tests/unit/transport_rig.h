@@ -30,6 +30,7 @@ struct node {
     size_t last_size;
     unsigned char last[PACKET_MAX];
     char remote[TRANSPORT_REMOTE_MAX];
+    char certified[TRANSPORT_NAME_SIZE];
     uint32_t ups[8];
     uint32_t downs[8];
     uint32_t trouble_count;

@@ -19,9 +19,10 @@
  * before, if there is no room for a newcomer (transport_inbox.h).
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: whoever has no certificate of the cell's
- * CA is refused by the handshake. Names in certificates are not compared with anything: NNG 1.5
- * does not tell whose certificate it was. So the CA must be the cell's own, and whoever has a
- * certificate of it is trusted to be any agent of the cell.
+ * CA is refused by the handshake. Who is dialled must show the certificate of the agent that it is
+ * dialled as. Whose certificate somebody showed who connected is told with his packets where NNG
+ * tells it (1.10, not 1.5): see docs/TLS.md. The files may be replaced while the transport is open:
+ * transport_tls_renew().
  *
  * The agent is its own peer too, out of sight: every check_ms it dials its own inbox anew, so that
  * a listener that no longer accepts is found, and reported, although all links that are there still
@@ -48,6 +49,7 @@ enum { TRANSPORT_VERSION_FIRST = 1, TRANSPORT_VERSION_SECOND = 4 };
 enum {
     TRANSPORT_ERROR_MAX = 512,
     TRANSPORT_PEERS_MAX = 2048,
+    TRANSPORT_NAME_SIZE = 65,  /* bytes of a name in a certificate, its zero included */
     TRANSPORT_REMOTE_MAX = 64, /* bytes of "[2001:db8::1]:41234", its zero included */
 };
 
@@ -58,13 +60,14 @@ struct transport_tls {
 };
 
 struct transport_config {
-    const char *listen; /* borrowed for transport_open */
-    struct transport_tls tls;
-    size_t packet_max;    /* larger ones are refused while they arrive: their link is closed */
-    uint32_t check_ms;    /* how often the listener is tried; 0: the default, 10 s */
-    uint32_t inbound_max; /* connections to the listener at once; 0: the default, 4096 */
-    uint32_t guest_ms;    /* who greeted and then sent nothing of use; 0: the default, 60 s */
-    uint32_t version;     /* the newest that is spoken; 0: TRANSPORT_VERSION_FIRST */
+    const char *listen;       /* borrowed for transport_open */
+    struct transport_tls tls; /* its paths are borrowed until transport_close() */
+    const char *name;         /* of this agent, as certificates must have it; NULL: whoever */
+    size_t packet_max;        /* larger ones are refused while they arrive: their link is closed */
+    uint32_t check_ms;        /* how often the listener is tried; 0: the default, 10 s */
+    uint32_t inbound_max;     /* connections to the listener at once; 0: the default, 4096 */
+    uint32_t guest_ms;        /* who greeted and then sent nothing of use; 0: the default, 60 s */
+    uint32_t version;         /* the newest that is spoken; 0: TRANSPORT_VERSION_FIRST */
 };
 
 /* Who sent a packet, by what it says. */
@@ -77,10 +80,11 @@ struct transport_sender {
  * transport_peer(). */
 struct transport_handler {
     void *arg;
-    /* A packet arrived; bytes are the transport's, until this returns. remote: "10.0.0.2:41234",
-     * for the log. The answer decides who keeps his place if there are many. */
+    /* A packet arrived; bytes are the transport's, until this returns. certified: whose certificate
+     * its sender showed, or "": not known. remote: "10.0.0.2:41234", for the log. The answer
+     * decides who keeps his place if there are many. */
     struct transport_sender (*packet)(void *arg, const void *bytes, size_t size,
-                                      const char *remote);
+                                      const char *certified, const char *remote);
     /* The link to a peer is there, or gone: what is sent to it now is lost. */
     void (*link)(void *arg, uint32_t peer, bool up);
     /* Something a person should know: who was refused, by TLS (of the listener and each peer once
@@ -102,8 +106,9 @@ int transport_fd(const struct transport *transport);
 void transport_dispatch(struct transport *transport);
 
 /* The peer of that address; its dialer is made if there is none yet, and dials until the end, with
- * growing pauses of at most a second. TRANSPORT_PEER_NONE: too many, or no address. */
-uint32_t transport_peer(struct transport *transport, const char *address);
+ * growing pauses of at most a second. With TLS it must show the certificate of agent `name` (NULL:
+ * whoever), and another name is another peer. TRANSPORT_PEER_NONE: too many, or no address. */
+uint32_t transport_peer(struct transport *transport, const char *address, const char *name);
 /* Whether what is sent to it now has a chance. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
 /* Whether its own inbox was found to take no connections (listener_deaf). */
@@ -122,8 +127,14 @@ struct transport_counts {
 };
 struct transport_counts transport_counts(const struct transport *transport);
 
-/* Whether the three files (not NULL) can be used; else error says what is wrong with which. */
-bool transport_tls_check(const struct transport_tls *tls, char *error)
+/* Reads the files again: connections that are made from now on use them, those that are there stay.
+ * false: error says what is wrong with which; what was in use still is. true if there is no TLS. */
+bool transport_tls_renew(struct transport *transport, char *error)
+    __attribute__((warn_unused_result));
+/* When the certificate or its CA ends; seconds since 1970. 0: there is no TLS. */
+int64_t transport_tls_end_s(const struct transport *transport);
+/* Whether the three files (not NULL) can be used by agent `name`; else error says what is wrong. */
+bool transport_tls_check(const struct transport_tls *tls, const char *name, char *error)
     __attribute__((warn_unused_result));
 
 /* NULL, or what is wrong with an address of the configuration (static): which schemes there are. */

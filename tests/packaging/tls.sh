@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The recipe of docs/TLS.md, as it stands there: what it makes is what agents take.
+#
+# Usage: tls.sh SOURCE_DIR BIN_DIR
+set -euo pipefail
+page=$1/docs/TLS.md
+bin=$2
+dir=$(mktemp -d)
+agents=()
+cleanup() {
+    for agent in "${agents[@]}"; do kill "$agent" 2>/dev/null || true; done
+    wait
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+# The first block of commands on the page.
+awk '/^```sh$/ { on = 1; next } /^```$/ { if (on) exit } on' "$page" >"$dir/recipe.sh"
+grep -q 'openssl x509' "$dir/recipe.sh" || fail "no recipe in $page"
+(cd "$dir" && bash -e recipe.sh) >"$dir/openssl.log" 2>&1 || fail "$(cat "$dir/openssl.log")"
+for key in ca host-a host-b host-c; do
+    [[ $(stat -c %a "$dir/$key.key") == 600 ]] || fail "$key.key is not 0600"
+done
+
+# configure NAME KEY: a file that listens on ports of the loopback.
+first_port=$((20000 + $$ % 10000))
+configure() {
+    printf '[agent]\nname = %s\ncell = prod\nstate_dir = %s/%s\nsocket = %s/%s.sock\n' \
+        "$1" "$dir" "$1" "$dir" "$1"
+    printf '[voters]\n'
+    for i in 0 1 2; do
+        printf 'host-%s = tls+tcp://127.0.0.1:%d\n' "$(tr 012 abc <<<$i)" $((first_port + i))
+    done
+    printf '[tls]\nca = %s/ca.pem\ncert = %s/%s.pem\nkey = %s/%s.key\n' "$dir" "$dir" "$2" "$dir" "$2"
+}
+for host in host-a host-b host-c; do
+    configure $host $host >"$dir/$host.ini"
+    "$bin/holdfastd" --config "$dir/$host.ini" --check-config >/dev/null
+done
+# Another host's certificate, and a key that all may read, are refused.
+configure host-a host-b >"$dir/wrong.ini"
+if "$bin/holdfastd" --config "$dir/wrong.ini" --check-config 2>"$dir/err"; then
+    fail "host-b's certificate is good for host-a"
+fi
+grep -q 'expected one of CN=host-a' "$dir/err" || fail "$(cat "$dir/err")"
+chmod 0644 "$dir/host-a.key"
+if "$bin/holdfastd" --config "$dir/host-a.ini" --check-config 2>"$dir/err"; then
+    fail "a key that everybody can read is taken"
+fi
+grep -q 'host-a.key: found mode 0644' "$dir/err" || fail "$(cat "$dir/err")"
+chmod 0600 "$dir/host-a.key"
+
+await() { # FILE TEXT
+    for _ in $(seq 600); do
+        grep -q "$2" "$1" && return
+        sleep 0.1
+    done
+    fail "not in $1: $2
+$(cat "$1")"
+}
+for host in host-a host-b host-c; do
+    "$bin/holdfastd" --config "$dir/$host.ini" 2>"$dir/$host.log" &
+    agents+=($!)
+done
+await "$dir/host-a.log" 'state=safe'
+[[ $("$bin/holdfast" -s "$dir/host-a.sock" lock x -- echo held) == held ]] || fail "no lock"
+# Nothing of a key is to be seen.
+if grep -l 'PRIVATE KEY' "$dir"/*.log; then fail "a key is in a log"; fi
+
+# New files: taken on SIGHUP if they are good, refused if not. The agent goes on in both cases.
+cp "$dir/host-b.pem" "$dir/host-a.pem"
+kill -HUP "${agents[0]}"
+await "$dir/host-a.log" 'event=tls_kept'
+(
+    cd "$dir"
+    umask 077
+    openssl x509 -req -in host-a.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 5 -out host-a.pem
+) 2>/dev/null
+kill -HUP "${agents[0]}"
+await "$dir/host-a.log" 'event=tls_renewed'
+"$bin/holdfast" -s "$dir/host-a.sock" doctor >"$dir/doctor" || true
+grep -q 'warn   tls .* [45] d' "$dir/doctor" || fail "$(cat "$dir/doctor")"
+[[ $("$bin/holdfast" -s "$dir/host-b.sock" lock x -- echo held) == held ]] || fail "no lock"
+echo "the recipe works"
