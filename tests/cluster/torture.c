@@ -59,6 +59,14 @@ struct session {
     int64_t start_ns;
 };
 
+static volatile sig_atomic_t interrupted; /* the table comes at once */
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
     (void)status;
@@ -129,15 +137,15 @@ static void read_options(int argc, char **argv, struct command_line *line)
     line->round_s = line->round_s < line->seconds ? line->round_s : line->seconds;
 }
 
-/* Waits for a round's end; its status, or -1 if it hangs. */
+/* Waits for a round's end; its status, or -1 if it hangs. Who is interrupted ends it. */
 static int await_round(pid_t pid, unsigned round_s)
 {
     int64_t end_ns = boottime_now() + (int64_t)(round_s + ROUND_GUARD_S) * 1000 * MS;
     int status = 0;
     while (waitpid(pid, &status, WNOHANG) != pid) {
-        if (boottime_now() > end_ns) {
+        if (interrupted || boottime_now() > end_ns) {
             kill_process(pid);
-            return -1;
+            return interrupted ? 0 : -1;
         }
         sleep_ms(STEP_MS);
     }
@@ -171,6 +179,8 @@ static void play(struct session *session)
     printf("round %u, seed %llu\n", session->rounds + 1, (unsigned long long)plan.seed);
     pid_t pid = fork_tied();
     if (pid == 0) {
+        signal(SIGINT, SIG_IGN); /* its parent ends it */
+        signal(SIGTERM, SIG_DFL);
         int file = open(story, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         dup2(file, 1);
         dup2(file, 2);
@@ -240,11 +250,13 @@ int main(int argc, char **argv)
     REQUIRE(session.totals != MAP_FAILED, "no memory");
     setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("HOLDFAST_TEST_KEEP", "1", 1);
+    signal(SIGINT, on_interrupt);
+    signal(SIGTERM, on_interrupt);
     session.start_ns = boottime_now();
     int64_t end_ns = session.start_ns + (int64_t)session.line.seconds * 1000 * MS;
     do {
         play(&session);
-    } while (boottime_now() < end_ns &&
+    } while (!interrupted && boottime_now() < end_ns &&
              (session.line.rounds == 0 || session.rounds < session.line.rounds));
     print_table(&session);
     rmdir(session.folder); /* if nothing is left in it */
