@@ -7,25 +7,52 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_MAX = 2048, PORT = 7411 };
+enum { CONFIG_MAX = 4096, PORT = 7411 };
 
-struct cell_times cell_times = {.ttl_ms = CELL_TTL_MS, .grace_ms = CELL_GRACE_MS};
+struct cell_options cell_options = {.ttl_ms = CELL_TTL_MS, .grace_ms = CELL_GRACE_MS};
 
 static void describe(const struct cell *cell, unsigned host, char *text, size_t size)
 {
+    const char *tls = cell_options.tls;
+    const char *scheme = tls ? "tls+tcp" : "tcp";
     int used = snprintf(text, size,
                         "[agent]\nname = host-%c\ncell = faults\nstate_dir = %%D/state\n"
                         "socket = %%D/agent.sock\nrole = %s\n"
                         "[cell]\nsession_ttl = %ums\ngrace_period = %ums\n"
-                        "insecure = yes\nlisten = tcp://%s:%d\n[voters]\n",
+                        "%slisten = %s://%s:%d\n[voters]\n",
                         'a' + (int)host, host < cell->voters ? "voter" : "observer",
-                        cell_times.ttl_ms, cell_times.grace_ms, network_address(host), PORT);
+                        cell_options.ttl_ms, cell_options.grace_ms, tls ? "" : "insecure = yes\n",
+                        scheme, network_address(host), PORT);
     for (unsigned i = 0; i < cell->voters; i++) {
-        used += snprintf(text + used, size - (size_t)used, "host-%c = tcp://%s:%d\n", 'a' + (int)i,
-                         network_address(i), PORT);
+        used += snprintf(text + used, size - (size_t)used, "host-%c = %s://%s:%d\n", 'a' + (int)i,
+                         scheme, network_address(i), PORT);
     }
+    if (tls) {
+        snprintf(text + used, size - (size_t)used,
+                 "[tls]\nca = %s/ca.pem\ncert = %s/%c.pem\nkey = %s/%c.key\n", tls, tls,
+                 'a' + (int)host, tls, 'a' + (int)host);
+    }
+}
+
+void cell_certify(const char *folder)
+{
+    char command[1024];
+    snprintf(command, sizeof(command),
+             "cd %s && exec >openssl.log 2>&1\n"
+             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+             " -subj /CN=cell -keyout ca.key -out ca.pem || exit 1\n"
+             "for host in a b c d e f g h; do\n"
+             "echo subjectAltName=DNS:host-$host >names\n"
+             "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=host-$host"
+             " -keyout $host.key -out $host.csr && openssl x509 -req -in $host.csr -CA ca.pem"
+             " -CAkey ca.key -CAcreateserial -days 2 -extfile names -out $host.pem || exit 1\n"
+             "done; chmod 600 *.key",
+             folder);
+    int status = system(command);
+    REQUIRE(status == 0, "no certificates (%x): %s/openssl.log", (unsigned)status, folder);
 }
 
 void cell_make(struct cell *cell, unsigned voters, unsigned observers)

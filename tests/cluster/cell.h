@@ -1,6 +1,6 @@
 /*
  * A cell of real agents, each on a host of its own (network.h): host 0 is host-a, host 1 host-b.
- * session_ttl and grace_period are one second, unless cell_times says otherwise. What goes wrong
+ * session_ttl and grace_period are one second, unless cell_options says otherwise. What goes wrong
  * here ends the caller (require.h).
  */
 #ifndef TESTS_CLUSTER_CELL_H
@@ -14,11 +14,15 @@
 enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
 
 /* What agents are configured with; to be changed before cell_make(). */
-struct cell_times {
+struct cell_options {
     unsigned ttl_ms;
     unsigned grace_ms;
+    const char *tls; /* the folder of cell_certify(); NULL: without TLS */
 };
-extern struct cell_times cell_times;
+extern struct cell_options cell_options;
+
+/* Makes a CA in that folder, and a certificate for each host that there may be. */
+void cell_certify(const char *folder);
 
 struct cell {
     struct network network;

@@ -8,8 +8,9 @@
  *
  * A frame is damaged by the change of one bit behind its Ethernet header. A checksum that the
  * kernel has still to compute is first given up: then it is wrong, and the receiver drops the
- * segment. (What a checksum does not find is not played here: without TLS an agent believes what
- * TCP gives it.) A frame of several segments, whose checksums nobody has computed, is lost instead.
+ * segment. A frame of several segments, whose checksums nobody has computed, is lost instead. What
+ * is altered has its checksum computed afterwards: the receiver's TCP takes it. That is for agents
+ * with TLS; without it they believe what TCP gives them.
  */
 #include "relay.h"
 
@@ -38,6 +39,7 @@ enum {
     DOUBLE_US_MAX = 1000,
     LATE_US_MIN = 1000,
     LATE_US_MAX = 20000,
+    TCP_LENGTH_AT = 12, /* in its header */
     HEADERS = sizeof(struct virtio_net_hdr),
     IP_AT = HEADERS + sizeof(struct ether_header),
 };
@@ -179,6 +181,18 @@ static bool corrupt(struct relay *relay, unsigned char *bytes, size_t size)
     return false;
 }
 
+/* One bit behind the TCP header. */
+static void alter(struct relay *relay, unsigned char *bytes, size_t size, size_t tcp)
+{
+    struct virtio_net_hdr header;
+    size_t data = tcp + (size_t)(bytes[tcp + TCP_LENGTH_AT] >> 4) * 4;
+    memcpy(&header, bytes, sizeof(header));
+    if (size > data && (header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) != 0) {
+        bytes[data + draw(relay, size - data)] ^= (unsigned char)(1U << draw(relay, 8));
+        atomic_fetch_add(&relay->plan.counts->altered, 1);
+    }
+}
+
 /* Its checksum is still to be computed, so it will be right. */
 static void make_reset(unsigned char *bytes, size_t tcp)
 {
@@ -205,6 +219,9 @@ static void carry(struct relay *relay, unsigned from, unsigned to, const unsigne
         (tcp != 0 && happens(relay, link->corrupted, &counts->corrupted) &&
          corrupt(relay, bytes, size))) {
         return;
+    }
+    if (tcp != 0 && happens(relay, link->altered, NULL)) {
+        alter(relay, bytes, size, tcp);
     }
     if (tcp != 0 && happens(relay, link->reset, &counts->reset)) {
         make_reset(bytes, tcp);

@@ -16,6 +16,7 @@ struct relay_link {
     uint16_t doubled;   /* the second one comes up to a millisecond later */
     uint16_t late;      /* some ms later than those behind it */
     uint16_t corrupted; /* a bit is another; the checksum stays as it was */
+    uint16_t altered;   /* a bit of what TCP carries is another, and the checksum fits */
     uint16_t reset;     /* a TCP segment that ends its connection, wherever its stream stands */
 };
 
@@ -26,6 +27,7 @@ struct relay_counts {
     _Atomic uint64_t doubled;
     _Atomic uint64_t late;
     _Atomic uint64_t corrupted;
+    _Atomic uint64_t altered;
     _Atomic uint64_t reset;
 };
 

@@ -21,6 +21,7 @@ enum torture_fault {
     TORTURE_LOSE,        /* many of them */
     TORTURE_SLOW_LINKS,  /* all packets are late, by different times */
     TORTURE_ROUGH_LINKS, /* lost, doubled, overtaken, damaged packets, connections reset */
+    TORTURE_ALTER,       /* bits change that TCP does not miss; in cells with TLS */
     TORTURE_STALL_DISK,  /* flushes do not end */
     TORTURE_SLOW_DISK,   /* or take long, and writes too */
     TORTURE_FLUSH_ERROR, /* EIO */
@@ -74,6 +75,7 @@ struct torture {
     bool limited[NETWORK_HOSTS_MAX];    /* its resources are */
     bool cut_off[NETWORK_HOSTS_MAX];
     bool worker_stopped[CROWD_WORKERS_MAX];
+    bool tls;          /* between agents */
     bool flawed_links; /* some of them are */
     unsigned count;    /* faults so far */
 };

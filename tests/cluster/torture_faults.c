@@ -40,6 +40,7 @@ static const char *const names[TORTURE_FAULTS] = {
     [TORTURE_LOSE] = "a link that loses 10 to 50 % one way",
     [TORTURE_SLOW_LINKS] = "all links slow and uneven",
     [TORTURE_ROUGH_LINKS] = "links that lose, double, reorder, damage, reset",
+    [TORTURE_ALTER] = "links that alter what TCP carries (TLS)",
     [TORTURE_STALL_DISK] = "a disk whose flushes stall",
     [TORTURE_SLOW_DISK] = "a slow disk",
     [TORTURE_FLUSH_ERROR] = "a flush that fails (EIO)",
@@ -354,11 +355,14 @@ static void hurt_host(struct torture *torture, enum torture_fault fault, unsigne
 
 /* ---- faults of links and workers ---- */
 
-static struct relay_link draw_link(struct torture *torture, bool rough)
+static struct relay_link draw_link(struct torture *torture, enum torture_fault fault)
 {
     struct relay_link link = {.delay_us = torture_draw(torture, 30000),
                               .jitter_us = torture_draw(torture, 20000)};
-    if (rough) {
+    if (fault == TORTURE_ALTER) {
+        return (struct relay_link){.altered = (uint16_t)(1 + torture_draw(torture, 100))};
+    }
+    if (fault == TORTURE_ROUGH_LINKS) {
         link.delay_us /= 8;
         link.jitter_us /= 8;
         link.lost = (uint16_t)torture_draw(torture, 300);
@@ -375,7 +379,7 @@ static void hurt_links(struct torture *torture, enum torture_fault fault, unsign
     struct network *network = &torture->cell.network;
     unsigned other = (host + 1 + torture_draw(torture, torture->cell.hosts - 1)) %
                      torture->cell.hosts;
-    struct relay_link link = draw_link(torture, fault == TORTURE_ROUGH_LINKS);
+    struct relay_link link = draw_link(torture, fault);
     torture->flawed_links = true;
     switch (fault) {
     case TORTURE_ONE_WAY:
@@ -384,6 +388,7 @@ static void hurt_links(struct torture *torture, enum torture_fault fault, unsign
     case TORTURE_LOSE:
         network_lose(network, host, other, (uint8_t)(10 + torture_draw(torture, 40)));
         break;
+    case TORTURE_ALTER:
     case TORTURE_ROUGH_LINKS:
         if (torture_draw(torture, 2)) {
             network_roughen(network, host, other, &link);
@@ -471,7 +476,7 @@ static bool is_of_worker(enum torture_fault fault)
 static bool is_of_links(enum torture_fault fault)
 {
     return fault == TORTURE_ONE_WAY || fault == TORTURE_LOSE || fault == TORTURE_SLOW_LINKS ||
-           fault == TORTURE_ROUGH_LINKS;
+           fault == TORTURE_ROUGH_LINKS || fault == TORTURE_ALTER;
 }
 
 void torture_disturb(struct torture *torture)

@@ -22,14 +22,15 @@ static void choose_weights(struct torture *torture)
         [TORTURE_KILL] = 8,        [TORTURE_TERMINATE] = 4,   [TORTURE_STOP] = 6,
         [TORTURE_KILL_WORKER] = 8, [TORTURE_STOP_WORKER] = 6, [TORTURE_ISOLATE] = 5,
         [TORTURE_ONE_WAY] = 4,     [TORTURE_LOSE] = 3,        [TORTURE_SLOW_LINKS] = 3,
-        [TORTURE_ROUGH_LINKS] = 4, [TORTURE_STALL_DISK] = 5,  [TORTURE_SLOW_DISK] = 3,
-        [TORTURE_FLUSH_ERROR] = 3, [TORTURE_WRITE_ERROR] = 2, [TORTURE_FULL_DISK] = 2,
-        [TORTURE_NO_MEMORY] = 3,   [TORTURE_NO_FILES] = 3,    [TORTURE_KILL_ALL] = 2,
-        [TORTURE_ROLL] = 1,        [TORTURE_UPGRADE] = 1,
+        [TORTURE_ROUGH_LINKS] = 4, [TORTURE_ALTER] = 4,       [TORTURE_STALL_DISK] = 5,
+        [TORTURE_SLOW_DISK] = 3,   [TORTURE_FLUSH_ERROR] = 3, [TORTURE_WRITE_ERROR] = 2,
+        [TORTURE_FULL_DISK] = 2,   [TORTURE_NO_MEMORY] = 3,   [TORTURE_NO_FILES] = 3,
+        [TORTURE_KILL_ALL] = 2,    [TORTURE_ROLL] = 1,        [TORTURE_UPGRADE] = 1,
     };
     for (unsigned i = 0; i < TORTURE_FAULTS; i++) {
         torture->weights[i] = torture_draw(torture, 4) == 0 ? 0 : usual[i];
     }
+    torture->weights[TORTURE_ALTER] = torture->tls ? usual[TORTURE_ALTER] : 0;
     torture->weights[TORTURE_KILL_WORKER] = usual[TORTURE_KILL_WORKER]; /* so that some remains */
     unsigned minority = (torture->cell.voters - 1) / 2;
     torture->hurt_max = torture_draw(torture, 3) == 0 ? torture->cell.hosts : minority;
@@ -51,6 +52,17 @@ static void choose_clocks(struct torture *torture)
     }
 }
 
+/* In a third of the rounds. */
+static void choose_tls(struct torture *torture)
+{
+    torture->tls = torture_draw(torture, 3) == 0;
+    if (torture->tls) {
+        cell_certify(torture->plan->folder);
+        cell_options.tls = torture->plan->folder;
+        torture_tell(torture, "TLS between agents");
+    }
+}
+
 static void begin(struct torture *torture)
 {
     static char history_path[96];
@@ -64,7 +76,8 @@ static void begin(struct torture *torture)
     torture->faults = faults_create(faults_path);
     REQUIRE(torture->faults, "%s", faults_path);
     torture_install(torture);
-    cell_times = (struct cell_times){.ttl_ms = TTL_MS, .grace_ms = GRACE_MS};
+    cell_options = (struct cell_options){.ttl_ms = TTL_MS, .grace_ms = GRACE_MS};
+    choose_tls(torture);
     cell_make(&torture->cell, voters, observers);
     choose_weights(torture);
     choose_clocks(torture);
@@ -85,7 +98,7 @@ static void begin(struct torture *torture)
                                      .shared_percent = 25,
                                      .lock_delay_ms = 20 + torture_draw(torture, 200),
                                      .hold_ms = 30,
-                                     .long_ms = 2500,
+                                     .long_ms = 4000, /* longer than a lease */
                                      .seed = plan->seed,
                                      .faults = torture->faults,
                                      .history_path = history_path,
@@ -147,6 +160,7 @@ static void add_up(struct torture *torture)
     atomic_fetch_add(&totals->packets.doubled, atomic_load(&counts->doubled));
     atomic_fetch_add(&totals->packets.late, atomic_load(&counts->late));
     atomic_fetch_add(&totals->packets.corrupted, atomic_load(&counts->corrupted));
+    atomic_fetch_add(&totals->packets.altered, atomic_load(&counts->altered));
     atomic_fetch_add(&totals->packets.reset, atomic_load(&counts->reset));
 }
 
