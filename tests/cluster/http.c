@@ -1,0 +1,263 @@
+/*
+ * What agents tell by HTTP: counters that move when locks do, health that goes with the majority;
+ * and that whoever may connect can neither stop that nor cost the agent its descriptors.
+ */
+#include "../suite_main.h"
+#include "actor.h"
+#include "require.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HOSTS = 3, OUTPUT = 65536, SILENT = 200, CONNECTIONS_MAX = 32, LOCK_DELAY_MS = 10 };
+
+static struct agent_process agents[HOSTS];
+static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP */
+
+static void start(unsigned hosts)
+{
+    char text[512];
+    char voters[256] = "";
+    agent_free_ports(ports, 2 * HOSTS);
+    for (unsigned i = 0; i < hosts && hosts > 1; i++) {
+        size_t used = strlen(voters);
+        snprintf(voters + used, sizeof(voters) - used, "%shost-%c = tcp://127.0.0.1:%u\n",
+                 i == 0 ? "[voters]\n" : "", 'a' + i, ports[i]);
+    }
+    for (unsigned i = 0; i < hosts; i++) {
+        snprintf(text, sizeof(text),
+                 "[agent]\nname = host-%c\ncell = http\nstate_dir = %%D/state\n"
+                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 2s\n%s"
+                 "[http]\nlisten = http://127.0.0.1:%u\n",
+                 'a' + i, voters, ports[HOSTS + i]);
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (unsigned i = 0; i < hosts; i++) {
+        agent_await_socket(&agents[i]);
+    }
+}
+
+static void stop(unsigned hosts)
+{
+    for (unsigned i = hosts; i > 0; i--) { /* each janitor holds the pipes of those before it */
+        agent_destroy(&agents[i - 1]);
+    }
+}
+
+static int dial(unsigned host)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((in_port_t)ports[HOSTS + host]),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval patience = {.tv_sec = GUARD_MS / 1000};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(fd >= 0, "socket");
+    REQUIRE(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0, "timeout");
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* All that is answered to these bytes; "" if the agent does not run. Static buffer. */
+static const char *exchange(unsigned host, const char *request, size_t size)
+{
+    static char output[OUTPUT];
+    size_t used = 0;
+    int fd = dial(host);
+    output[0] = '\0';
+    if (fd < 0) {
+        return output;
+    }
+    (void)!send(fd, request, size, MSG_NOSIGNAL);
+    for (ssize_t got = 1; got > 0 && used<sizeof(output) - 1; used += got> 0 ? (size_t)got : 0) {
+        got = recv(fd, output + used, sizeof(output) - 1 - used, 0);
+    }
+    output[used] = '\0';
+    close(fd);
+    return output;
+}
+
+static const char *get(unsigned host, const char *path)
+{
+    char request[128];
+    int size = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    return exchange(host, request, (size_t)size);
+}
+
+/* A sample's value; -1: there is none. */
+static double metric(unsigned host, const char *sample)
+{
+    char line[160];
+    const char *text = get(host, "/metrics");
+    snprintf(line, sizeof(line), "\n%s ", sample);
+    const char *at = strstr(text, line);
+    return at != NULL ? strtod(at + strlen(line), NULL) : -1;
+}
+
+static void await_metric(unsigned host, const char *sample, double least)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (double value = -1; value < least;) {
+        value = metric(host, sample);
+        REQUIRE(boottime_now() < end_ns || value >= least, "%s is %g, expected %g", sample, value,
+                least);
+        sleep_ms(20);
+    }
+}
+
+static void await_health(unsigned host, const char *status, const char *text)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (;;) {
+        const char *answer = get(host, "/healthz");
+        if (strncmp(answer, status, strlen(status)) == 0 && strstr(answer, text) != NULL) {
+            return;
+        }
+        REQUIRE(boottime_now() < end_ns, "expected %s %s, found %s", status, text, answer);
+        sleep_ms(20);
+    }
+}
+
+START_TEST(counters_move_with_a_lock_from_host_to_host)
+{
+    struct actor one;
+    struct actor other;
+    struct actor_reply reply;
+    struct hf_hold hold;
+    start(HOSTS);
+    actor_ready(&one, agents[0].socket);
+    actor_ready(&other, agents[1].socket);
+    ck_assert_int_eq(actor_open(&one, 0, "job/1", LOCK_DELAY_MS), 0);
+    ck_assert_int_eq(actor_open(&other, 0, "job/1", LOCK_DELAY_MS), 0);
+    ck_assert_int_eq(actor_acquire(&one, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    await_metric(0, "holdfast_locks_held", 1);
+    double handoffs = metric(0, "holdfast_handoffs_total");
+    actor_wait(&other, 0, HF_EXCLUSIVE);
+    await_metric(0, "holdfast_recalls_total", 1);
+    await_metric(1, "holdfast_waiters", 1);
+    ck_assert_int_eq(actor_release(&one, 0), 0);
+    ck_assert(actor_receive(&other, &reply, GUARD_MS));
+    await_metric(0, "holdfast_handoffs_total", handoffs + 1);
+    await_metric(0, "holdfast_give_backs_total", 1);
+    await_metric(1, "holdfast_grants_total", 1);
+    await_metric(1, "holdfast_acquire_seconds_count", 1);
+    ck_assert(metric(1, "holdfast_holds_lost_total{cause=\"death\"}") == 0);
+    actor_kill(&other);
+    await_metric(1, "holdfast_holds_lost_total{cause=\"death\"}", 1);
+    double coordinated = 0;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        ck_assert(metric(i, "holdfast_flush_seconds_count") > 0);
+        ck_assert(metric(i, "holdfast_renewal_round_trip_seconds_count") > 0);
+        ck_assert(metric(i, "holdfast_peer_packets_sent_total{peer=\"host-a\"}") != 0);
+        coordinated += metric(i, "holdfast_partitions");
+    }
+    ck_assert(coordinated > 0);
+    actor_end(&one);
+    stop(HOSTS);
+}
+END_TEST
+
+START_TEST(health_goes_and_comes_with_the_majority)
+{
+    start(HOSTS);
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    agent_kill(&agents[1]);
+    await_metric(0, "holdfast_voter_up{peer=\"host-c\"}", 1);
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    agent_kill(&agents[2]);
+    await_health(0, "HTTP/1.1 503 ", "no majority");
+    agent_launch(&agents[1]);
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    stop(HOSTS);
+}
+END_TEST
+
+static unsigned descriptors(const struct agent_process *agent)
+{
+    char path[64];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)agent->pid);
+    DIR *folder = opendir(path);
+    REQUIRE(folder != NULL, "%s", path);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+START_TEST(what_is_no_request_for_a_page_is_refused)
+{
+    static char large[3 * 4096];
+    static const struct {
+        const char *request;
+        const char *status;
+    } cases[] = {
+        {"GET /nothing HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "},
+        {"GET /metrics/ HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "},
+        {"GET /healthz?x=1 HTTP/1.0\r\n\r\n", "HTTP/1.1 200 "},
+        {"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 405 "},
+        {"HEAD / HTTP/1.1\r\n\r\n", "HTTP/1.1 200 "},
+        {"GET / HTTP/2\r\n\r\n", "HTTP/1.1 400 "},
+        {"GET metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
+        {"rubbish\n\n", "HTTP/1.1 400 "},
+        {"\n\n", "HTTP/1.1 400 "},
+    };
+    start(1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *answer = exchange(0, cases[i].request, strlen(cases[i].request));
+        ck_assert_msg(strncmp(answer, cases[i].status, strlen(cases[i].status)) == 0, "%s: %s",
+                      cases[i].request, answer);
+    }
+    ck_assert_ptr_nonnull(strstr(get(0, "/"), "<h1>host-a, voter of cell http</h1>"));
+    memset(large, 'a', sizeof(large));
+    memcpy(large, "GET /", 5);
+    ck_assert(strncmp(exchange(0, large, sizeof(large)), "HTTP/1.1 431 ", 13) == 0);
+    ck_assert(strncmp(exchange(0, "GET /\0 HTTP/1.1\r\n\r\n", 19), "HTTP/1.1 400 ", 13) == 0);
+    stop(1);
+}
+END_TEST
+
+START_TEST(silent_connections_cost_little_and_stop_nobody)
+{
+    int silent[SILENT];
+    start(1);
+    await_health(0, "HTTP/1.1 200 ", "ok");
+    unsigned before = descriptors(&agents[0]);
+    for (unsigned i = 0; i < SILENT; i++) {
+        silent[i] = dial(0);
+        REQUIRE(silent[i] >= 0, "dial");
+        (void)!send(silent[i], "GET /metrics HTT", 16, MSG_NOSIGNAL);
+    }
+    await_health(0, "HTTP/1.1 200 ", "ok");
+    ck_assert_uint_le(descriptors(&agents[0]), before + CONNECTIONS_MAX);
+    for (unsigned i = 0; i < SILENT; i++) {
+        char byte;
+        ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* closed, by and by */
+        close(silent[i]);
+    }
+    await_health(0, "HTTP/1.1 200 ", "ok");
+    ck_assert_uint_le(descriptors(&agents[0]), before + 1);
+    stop(1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("http");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, counters_move_with_a_lock_from_host_to_host);
+    tcase_add_test(tests, health_goes_and_comes_with_the_majority);
+    tcase_add_test(tests, what_is_no_request_for_a_page_is_refused);
+    tcase_add_test(tests, silent_connections_cost_little_and_stop_nobody);
+    return suite_main("http", tests);
+}
