@@ -20,30 +20,6 @@ enum { HOSTS = 3, OUTPUT = 65536, SILENT = 200, CONNECTIONS_MAX = 32, LOCK_DELAY
 static struct agent_process agents[HOSTS];
 static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP */
 
-static void start(unsigned hosts)
-{
-    char text[512];
-    char voters[256] = "";
-    agent_free_ports(ports, 2 * HOSTS);
-    for (unsigned i = 0; i < hosts && hosts > 1; i++) {
-        size_t used = strlen(voters);
-        snprintf(voters + used, sizeof(voters) - used, "%shost-%c = tcp://127.0.0.1:%u\n",
-                 i == 0 ? "[voters]\n" : "", 'a' + i, ports[i]);
-    }
-    for (unsigned i = 0; i < hosts; i++) {
-        snprintf(text, sizeof(text),
-                 "[agent]\nname = host-%c\ncell = http\nstate_dir = %%D/state\n"
-                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 2s\n%s"
-                 "[http]\nlisten = http://127.0.0.1:%u\n",
-                 'a' + i, voters, ports[HOSTS + i]);
-        agent_create(&agents[i], text);
-        agent_launch(&agents[i]);
-    }
-    for (unsigned i = 0; i < hosts; i++) {
-        agent_await_socket(&agents[i]);
-    }
-}
-
 static void stop(unsigned hosts)
 {
     for (unsigned i = hosts; i > 0; i--) { /* each janitor holds the pipes of those before it */
@@ -124,6 +100,31 @@ static void await_health(unsigned host, const char *status, const char *text)
         }
         REQUIRE(boottime_now() < end_ns, "expected %s %s, found %s", status, text, answer);
         sleep_ms(20);
+    }
+}
+
+static void start(unsigned hosts)
+{
+    char text[512];
+    char voters[256] = "";
+    agent_free_ports(ports, 2 * HOSTS);
+    for (unsigned i = 0; i < hosts && hosts > 1; i++) {
+        size_t used = strlen(voters);
+        snprintf(voters + used, sizeof(voters) - used, "%shost-%c = tcp://127.0.0.1:%u\n",
+                 i == 0 ? "[voters]\n" : "", 'a' + i, ports[i]);
+    }
+    for (unsigned i = 0; i < hosts; i++) {
+        snprintf(text, sizeof(text),
+                 "[agent]\nname = host-%c\ncell = http\nstate_dir = %%D/state\n"
+                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 2s\n%s"
+                 "[http]\nlisten = http://127.0.0.1:%u\n",
+                 'a' + i, voters, ports[HOSTS + i]);
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (unsigned i = 0; i < hosts; i++) {
+        agent_await_socket(&agents[i]);
+        await_health(i, "HTTP/1.1 200 ", "\r\n\r\nok\n");
     }
 }
 
