@@ -1,15 +1,35 @@
 #!/usr/bin/env bash
-# docs/LOG.md names every event that the agent can log, and none that it cannot.
+# docs/LOG.md names every event that the agent can log, every error of the library with its text,
+# and every exit status, each with what to do, and none that there is not.
 #
 # Usage: log.sh SOURCE_DIR
 set -euo pipefail
 cd "$1"
+page=docs/LOG.md
+
+# compare WHAT IN_CODE IN_PAGE
+compare() {
+    local wrong
+    wrong=$(comm -3 <(sort -u <<<"$2") <(sort -u <<<"$3") |
+        sed -e "s/^\t/$1, the page only: /" -e "/^$1/!s/^/$1, the code only: /")
+    if [[ -n $wrong ]]; then
+        printf '%s\n' "$wrong" >&2
+        exit 1
+    fi
+}
+# section TITLE: its rows, without the tables' heads.
+section() {
+    awk -v title="## $1" '/^## / { on = $0 == title } on && /^\| / && !/^\| (---|event|error|status|what)/' \
+        "$page"
+}
 
 # Names of two words and more are events, but for the keys of log lines, and for what belongs to the
-# configuration, the store and system calls; single words are events where a line is begun with them.
+# configuration, the store, facts and metrics, and system calls; single words are events where a
+# line is begun with them.
 in_code=$(
     {
-        find agent -name '*.c' ! -name 'config.c' ! -name 'store*.c' ! -name 'message.c' ! -name 'sandbox.c' ! -name 'facts.c' ! -name 'metrics.c' -print0 |
+        find agent -name '*.c' ! -name 'config.c' ! -name 'store*.c' ! -name 'message.c' \
+            ! -name 'sandbox.c' ! -name 'facts.c' ! -name 'metrics.c' -print0 |
             xargs -0 grep -hoE '(.{0,8})"[a-z]+(_[a-z]+)+"' |
             grep -vE '(line|text|"), "[a-z_]+"$' | grep -oE '[a-z]+(_[a-z]+)+"$' || true
         find agent -name '*.c' -print0 |
@@ -17,17 +37,43 @@ in_code=$(
             grep -oE '[a-z]+"$' || true
     } | tr -d '"' | sort -u
 )
-in_page=$(grep -E '^\| `' docs/LOG.md | cut -d'|' -f2 | grep -oE '[a-z_]+' | sort -u)
-
-wrong=$(comm -3 <(printf '%s\n' "$in_code") <(printf '%s\n' "$in_page") |
-    sed -e 's/^\t/docs LOG.md only: /' -e '/^docs/!s/^/the code only: /')
+in_page=$(section "The agent's log" | cut -d'|' -f2 | grep -oE '[a-z_]+')
 count=$(wc -l <<<"$in_page")
 if [[ $count -lt 40 ]]; then
-    echo "found $count events in docs/LOG.md, expected its table" >&2
+    echo "found $count events in $page, expected its table" >&2
     exit 1
 fi
-if [[ -n $wrong ]]; then
-    printf '%s\n' "$wrong" >&2
-    exit 1
-fi
-echo "$count events"
+compare event "$in_code" "$in_page"
+
+# "HF_EBUSY -1 the lock cannot be had now"
+errors_in_code=$(
+    grep -oE 'HF_E[A-Z]+ = -[0-9]+' include/holdfast/holdfast.h | sed 's/ = / /' | sort |
+        join - <(sed -n 's/^ *{\(HF_E[A-Z]*\), "\(.*\)"},$/\1 \2/p' libclient/error.c | sort)
+)
+# shellcheck disable=SC2016 # backquotes of the page
+errors_in_page=$(section 'Errors of the library' |
+    sed -E 's/^\| `(HF_E[A-Z]+)` (-[0-9]+) \| ([^|]*) \|.*/\1 \2 \3/')
+compare error "$errors_in_code" "$errors_in_page"
+[[ $(wc -l <<<"$errors_in_code") -ge 18 ]] || { echo "found too few errors" >&2; exit 1; }
+
+# The numbers of both programs together.
+status_in_code=$(
+    {
+        sed -n '/CLI_OK = 0/,/};/p' cli/cli.h | grep -oE '= [0-9]+'
+        sed -n '/AGENT_EXIT_OK = 0/,/};/p' agent/agent.h | grep -oE '= [0-9]+'
+    } | tr -d '= '
+)
+status_in_page=$(section 'Exit statuses' | sed -E 's/^\| ([0-9]+) \|.*/\1/')
+compare status "$status_in_code" "$status_in_page"
+
+# Each row says something in each column; the last one is what to do.
+for title in "The agent's log:5" 'Errors of the library:5' 'Exit statuses:3' 'The configuration:3'; do
+    bad=$(section "${title%:*}" | awk -F' [|] ' -v want="${title#*:}" \
+        '{ sub(/ \|$/, ""); sub(/^\| /, "") } NF != want { print; next } { for (i = 1; i <= NF; i++) if ($i ~ /^ *$/) { print; break } }')
+    if [[ -n $bad ]]; then
+        printf 'found a row without as many columns as there are, or with an empty one, in "%s":\n%s\n' \
+            "${title%:*}" "$bad" >&2
+        exit 1
+    fi
+done
+echo "$count events, $(wc -l <<<"$errors_in_code") errors"
