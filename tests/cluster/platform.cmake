@@ -1,4 +1,7 @@
-# What an agent does to the machine it runs on, and what other agents' builds do to it.
+# What an agent does to the machine it runs on, and agents of two builds in one cell.
 if(TARGET holdfastd)
     add_cluster_test(idle_disk)
+    # Needs another build's agent: tests/platform/trixie.sh runs it.
+    add_cluster_test(cell_both)
+    set_tests_properties(cluster_cell_both PROPERTIES SKIP_RETURN_CODE 77)
 endif()

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# ./dev test --on trixie: the build and the tests inside a tree of Debian 13, and a cell of agents of
+# both Debians. Needs root. The arguments are those of ./dev test.
+#
+#   trixie.sh [ARGUMENT...]      everything
+#   trixie.sh --both             the cell of both only, with what is built already
+#   trixie.sh --shell [COMMAND]  a command, or a shell, inside the tree
+#
+# The tree is made once by debootstrap, in $XDG_CACHE_HOME/holdfast/trixie (else ~/.cache); remove it
+# to have it made anew. HOLDFAST_MIRROR is where from. Inside, this source is /src, and /src/build is
+# build/trixie of this source. All mounts are in a mount namespace and all processes in a pid
+# namespace of their own: both are gone with the command, however it ends.
+set -euo pipefail
+
+ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
+TREE=$CACHE/trixie
+MIRROR=${HOLDFAST_MIRROR:-http://deb.debian.org/debian}
+MULTIARCH=$(gcc -print-multiarch)
+
+die() { printf 'trixie: %s\n' "$*" >&2; exit 1; }
+
+# Only a tree that is complete has the name that is looked for.
+tree_make() {
+    local log=$CACHE/trixie.log made
+    [[ ! -d $TREE ]] || return 0
+    command -v debootstrap >/dev/null || die "needs debootstrap"
+    mkdir -p "$CACHE"
+    made=$(mktemp -d "$CACHE/trixie.XXXXXX")
+    chmod 755 "$made"
+    printf 'making a tree of Debian 13 in %s ... ' "$TREE"
+    if ! debootstrap --variant=minbase --include=ca-certificates trixie "$made" "$MIRROR" \
+        >"$log" 2>&1; then
+        rm -rf --one-file-system -- "$made"
+        tail -n 5 "$log" >&2
+        die "debootstrap failed; its log: $log"
+    fi
+    mkdir -p "$made/src"
+    mv -T -- "$made" "$TREE"
+    echo "done"
+}
+
+# Runs in namespaces of its own: puts the source, the machine's devices and a /dev/shm of its own
+# into the tree, then changes into it.
+# shellcheck disable=SC2016 # expanded by the inner shell
+ENTER='
+    set -e
+    tree=$1; root=$2
+    shift 2
+    mount --rbind /dev "$tree/dev"
+    mount -t tmpfs -o mode=1777 shm "$tree/dev/shm"
+    mount --rbind /sys "$tree/sys"
+    mount -t proc proc "$tree/proc"
+    mount --bind "$root" "$tree/src"
+    mount --bind "$root/build/trixie" "$tree/src/build"
+    exec chroot "$tree" "$@"'
+
+# Runs a command inside the tree.
+tree_run() {
+    mkdir -p "$ROOT/build/trixie" "$TREE/src"
+    cp -L /etc/resolv.conf /etc/hosts "$TREE/etc/"
+    apt-config dump | grep -i '^Acquire::.*proxy' >"$TREE/etc/apt/apt.conf.d/90host" || true
+    unshare --mount --propagation private --pid --fork --kill-child \
+        bash -c "$ENTER" trixie "$TREE" "$ROOT" \
+        env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+        HOLDFAST_JOBS="${HOLDFAST_JOBS:-$(nproc)}" "$@"
+}
+
+# Writes a program holdfastd that starts the tree's agent here, with the tree's own libraries.
+both_program() {
+    local folder=$ROOT/build/trixie/both
+    mkdir -p "$folder"
+    cat >"$folder/holdfastd" <<PROGRAM
+#!/bin/sh
+exec '$TREE/lib64/ld-linux-x86-64.so.2' --library-path \
+'$TREE/usr/lib/$MULTIARCH:$TREE/lib/$MULTIARCH' '$ROOT/build/trixie/bin/holdfastd' "\$@"
+PROGRAM
+    chmod 755 "$folder/holdfastd"
+    "$folder/holdfastd" --version
+}
+
+# The cell of both: hosts with this Debian's agent and hosts with the tree's.
+both_run() {
+    printf '\n== a cell of both\n'
+    both_program
+    (cd -- "$ROOT" && cmake --preset release >/dev/null &&
+        cmake --build build --target holdfastd holdfast_cli test_cluster_cell_both) >/dev/null ||
+        die "this Debian's build failed: ./dev build"
+    HOLDFAST_BIN_DIR=$ROOT/build/bin HOLDFAST_OTHER_AGENT=$ROOT/build/trixie/both/holdfastd \
+        "$ROOT/build/tests/test_cluster_cell_both"
+}
+
+main() {
+    local status=0
+    [[ $(id -u) == 0 ]] || die "needs root: a tree of another Debian is entered by chroot"
+    [[ $(uname -m) == x86_64 ]] || die "needs an x86-64 host"
+    tree_make
+    case ${1:-} in
+    --shell) shift; tree_run "${@:-bash}"; return ;;
+    --both) both_run; return ;;
+    esac
+    tree_run /src/dev test "$@" || status=$?
+    both_run || status=1
+    return "$status"
+}
+
+main "$@"
