@@ -1,0 +1,292 @@
+/*
+ * What strangers and bad links do to the port that agents talk to each other on: scans, connections
+ * by the thousand that say nothing or half a greeting, peers that are killed while they greet, links
+ * that come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards no agent has fallen,
+ * is deaf, or keeps a descriptor or memory for what is over.
+ *
+ * HOLDFAST_TEST_MINUTES=N does that for so long; with the asan build's agents what leaks is found as well
+ * when they end.
+ */
+#include "../suite_main.h"
+#include "crowd.h"
+#include "require.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    VOTERS = 3,
+    PORT = 7411, /* as cell.c has it */
+    HALF_OPEN = 1500,
+    ABUSE_MS = 6000,
+    RSS_SLACK_KB = 8192,
+    DESCRIPTORS_SLACK = 24,
+};
+
+static const struct crowd_plan plan = {.workers_per_host = 2,
+                                       .locks = 6,
+                                       .shared_percent = 25,
+                                       .lock_delay_ms = 20,
+                                       .hold_ms = 20,
+                                       .long_ms = 300,
+                                       .seed = 1};
+static struct cell cell;
+static struct crowd crowd;
+
+struct counts {
+    _Atomic uint64_t scans;
+    _Atomic uint64_t half_open;
+    _Atomic uint64_t greetings;
+};
+static struct counts *counts; /* shared with the abusers */
+
+static void start(void)
+{
+    counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(counts != MAP_FAILED, "mmap: %s", strerror(errno));
+    cell_start(&cell, VOTERS, 0);
+    crowd_start(&crowd, &cell, &plan);
+}
+
+static void stop(void)
+{
+    cell_stop(&cell);
+}
+
+/* ---- abusers, each a process on a host, against the next host's agent ---- */
+
+static int dial(unsigned host, int flags)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    inet_pton(AF_INET, network_address(host), &address.sin_addr);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
+        errno != EINPROGRESS) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* With a reset, not with an end. */
+static void slam(int fd)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    close(fd);
+}
+
+static void scan(unsigned host, uint64_t *draws)
+{
+    for (;;) {
+        int fd = dial(host, 0);
+        if (fd >= 0) {
+            atomic_fetch_add(&counts->scans, 1);
+            if (crowd_draw(draws, 2) == 0) {
+                slam(fd);
+            } else {
+                close(fd);
+            }
+        }
+        sleep_ms(1);
+    }
+}
+
+static void stay_half_open(unsigned host, uint64_t *draws)
+{
+    static int fds[HALF_OPEN];
+    struct rlimit limit = {.rlim_cur = HALF_OPEN + 64, .rlim_max = HALF_OPEN + 64};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    memset(fds, -1, sizeof(fds));
+    for (unsigned i = 0;; i = (i + 1) % HALF_OPEN) {
+        char byte;
+        if (fds[i] >= 0 && recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0) {
+            close(fds[i]); /* the agent had enough of it */
+            fds[i] = -1;
+        }
+        if (fds[i] < 0) {
+            fds[i] = dial(host, SOCK_NONBLOCK);
+            atomic_fetch_add(&counts->half_open, fds[i] >= 0);
+        } else if (crowd_draw(draws, 4) == 0) {
+            send(fds[i], "holdfast", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+        if (i % 64 == 0) {
+            sleep_ms(5);
+        }
+    }
+}
+
+/* A greeting up to some byte, or with a wrong bit, or a good one and a frame that does not come; then
+ * it is gone. */
+static void greet_badly(unsigned host, uint64_t *draws)
+{
+    static const char greeting[] = "holdfast\0\0\0\1\0\0\0\4\0\0\1\0frame";
+    for (;;) {
+        char bytes[sizeof(greeting) - 1];
+        int fd = dial(host, 0);
+        size_t size = 1 + (size_t)crowd_draw(draws, sizeof(bytes));
+        memcpy(bytes, greeting, sizeof(bytes));
+        bytes[crowd_draw(draws, size)] ^= (char)(crowd_draw(draws, 3) == 0);
+        if (fd >= 0) {
+            send(fd, bytes, size, MSG_NOSIGNAL);
+            sleep_ms((int64_t)crowd_draw(draws, 4));
+            atomic_fetch_add(&counts->greetings, 1);
+            slam(fd);
+        }
+    }
+}
+
+static pid_t abuse(unsigned from, unsigned to, void (*how)(unsigned, uint64_t *))
+{
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        uint64_t draws = from * 7 + to + 1;
+        network_enter(cell.network.keepers[from]);
+        how(to, &draws);
+        _exit(0);
+    }
+    return pid;
+}
+
+/* ---- what an agent has ---- */
+
+static unsigned descriptors(unsigned host)
+{
+    char path[64];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)cell.agents[host].pid);
+    DIR *folder = opendir(path);
+    while (folder && readdir(folder) != NULL) {
+        count++;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return count;
+}
+
+static unsigned long resident_kb(unsigned host)
+{
+    char path[64];
+    unsigned long total = 0;
+    unsigned long pages = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)cell.agents[host].pid);
+    FILE *file = fopen(path, "re");
+    REQUIRE(file && fscanf(file, "%lu %lu", &total, &pages) == 2, "%s", path);
+    fclose(file);
+    return pages * ((unsigned long)sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void is_as_before(unsigned host, unsigned descriptors_before, unsigned long kb_before)
+{
+    int64_t end_ns = boottime_now() + 2 * GUARD_MS * MS;
+    int status;
+    REQUIRE(waitpid(cell.agents[host].pid, &status, WNOHANG) == 0, "agent %u has fallen", host);
+    while (descriptors(host) > descriptors_before + DESCRIPTORS_SLACK) {
+        REQUIRE(boottime_now() < end_ns, "agent %u keeps %u descriptors, %u before", host,
+                descriptors(host), descriptors_before);
+        sleep_ms(50);
+    }
+    printf("host %u: %u descriptors, %u before; %lu KiB, %lu before\n", host, descriptors(host),
+           descriptors_before, resident_kb(host), kb_before);
+#ifndef HF_SANITIZED /* whose allocator keeps what is freed */
+    REQUIRE(resident_kb(host) <= kb_before + RSS_SLACK_KB, "agent %u has grown", host);
+#endif
+}
+
+/* ---- the test ---- */
+
+static int64_t how_long_ms(void)
+{
+    const char *minutes = getenv("HOLDFAST_TEST_MINUTES");
+    return minutes ? (int64_t)strtol(minutes, NULL, 10) * 60000 : ABUSE_MS;
+}
+
+/* Links of host 1 come and go; host 2's agent is killed while it greets. */
+static unsigned flap(int64_t until_ns)
+{
+    uint64_t draws = 5;
+    unsigned rounds = 0;
+    while (boottime_now() < until_ns) {
+        network_isolate(&cell.network, 1);
+        sleep_ms((int64_t)crowd_draw(&draws, 200));
+        network_heal(&cell.network);
+        if (rounds++ % 4 == 0) {
+            agent_kill(&cell.agents[2]);
+            for (unsigned i = 0; i < 3; i++) {
+                agent_launch(&cell.agents[2]);
+                sleep_ms((int64_t)crowd_draw(&draws, 120));
+                agent_kill(&cell.agents[2]);
+            }
+            agent_start(&cell.agents[2]);
+        }
+        sleep_ms(300 + (int64_t)crowd_draw(&draws, 300));
+    }
+    return rounds;
+}
+
+/* All of it at once, for so long. */
+static void abuse_all(int64_t duration_ms)
+{
+    pid_t abusers[4];
+    abusers[0] = abuse(1, 0, scan);
+    abusers[1] = abuse(2, 0, stay_half_open);
+    abusers[2] = abuse(2, 1, greet_badly);
+    abusers[3] = abuse(0, 1, stay_half_open);
+    unsigned rounds = flap(boottime_now() + duration_ms * MS);
+    for (unsigned i = 0; i < 4; i++) {
+        kill_process(abusers[i]);
+    }
+    printf("%llu scans, %llu half-open, %llu bad greetings, %u times cut off, %u times a peer "
+           "killed four times\n",
+           (unsigned long long)counts->scans, (unsigned long long)counts->half_open,
+           (unsigned long long)counts->greetings, rounds, (rounds + 3) / 4);
+    crowd_await_all(&crowd, 30);
+}
+
+START_TEST(strangers_and_bad_links)
+{
+    unsigned descriptors_before[2];
+    unsigned long kb_before[2];
+    for (unsigned i = 0; i < 2; i++) {
+        descriptors_before[i] = descriptors(i);
+    }
+    abuse_all(how_long_ms() / 3);
+    for (unsigned i = 0; i < 2; i++) { /* what memory it takes once is no leak */
+        is_as_before(i, descriptors_before[i], resident_kb(i));
+        kb_before[i] = resident_kb(i);
+    }
+    abuse_all(how_long_ms() * 2 / 3);
+    ck_assert_uint_gt(counts->scans, 20);
+    ck_assert_uint_gt(counts->half_open, 500);
+    ck_assert_uint_gt(counts->greetings, 20);
+    for (unsigned i = 0; i < 2; i++) {
+        is_as_before(i, descriptors_before[i], kb_before[i]);
+    }
+    cell_restart(&cell, 2); /* whoever is deaf does not hear it come back */
+    crowd_await_all(&crowd, 30);
+    crowd_finish(&crowd, "strangers and bad links");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("abuse");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, strangers_and_bad_links);
+    network_need();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    tcase_set_timeout(tests, 300 + (double)how_long_ms() / 500);
+    return suite_main("cell_abuse", tests);
+}
