@@ -1,8 +1,9 @@
 /*
- * A cell of agents of two builds, under load: this build's, and $HOLDFAST_OTHER_AGENT, which may be
- * of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). They vote together, a
- * store that one of them wrote is the other's after a restart, and nobody who holds or waits notices
- * more than a restart. (tests/cluster/crowd.h says what is recorded and checked.)
+ * A cell of agents of two builds, under load: this build's, and $HOLDFAST_OTHER_AGENT, which may
+ * be of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). They vote
+ * together, a store that one of them wrote is the other's after a restart, and nobody who holds
+ * or waits notices more than a restart. (tests/cluster/crowd.h says what is recorded and
+ * checked.)
  */
 #include "actor.h"
 #include "crowd.h"

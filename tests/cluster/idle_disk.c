@@ -1,14 +1,14 @@
 /*
- * An agent that nobody asks anything writes nothing to its disk: embedded hosts live on flash. With
- * locks that are held and at rest, in a cell of one host and in one of three, sessions being renewed
- * meanwhile.
+ * An agent that nobody asks anything writes nothing to its disk: embedded hosts live on flash.
+ * With locks that are held and at rest, in a cell of one host and in one of three, sessions
+ * being renewed meanwhile.
  *
- * Counted is what the kernel charges the agent for (write_bytes in /proc/PID/io: also a page of a
- * mapped file that was clean) and what changed in the state folder. A busy machine may have a cell
- * do something now and then that is rightly written (a host that stood still, a coordinator that
- * was taken for dead), so one window of time without a write is looked for; what an idle agent would
- * write with its renewals is in every window. With HOLDFAST_TEST_MINUTES=N all writes of N minutes
- * are counted and printed, of a thousand locks held.
+ * Counted is what the kernel charges the agent for (write_bytes in /proc/PID/io: also a page of
+ * a mapped file that was clean) and what changed in the state folder. A busy machine may have a
+ * cell do something now and then that is rightly written (a host that stood still, a coordinator
+ * that was taken for dead), so one window of time without a write is looked for; what an idle
+ * agent would write with its renewals is in every window. With HOLDFAST_TEST_MINUTES=N all
+ * writes of N minutes are counted and printed, of a thousand locks held.
  */
 #include "../suite_main.h"
 #include "agent_process.h"

@@ -1,6 +1,6 @@
 /*
- * A litmus test: a few threads of a few atomic operations each, and an outcome that the memory model
- * must forbid; and the same with an order weakened, where it must not.
+ * A litmus test: a few threads of a few atomic operations each, and an outcome that the memory
+ * model must forbid; and the same with an order weakened, where it must not.
  */
 #ifndef TESTS_MODEL_WEAK_H
 #define TESTS_MODEL_WEAK_H

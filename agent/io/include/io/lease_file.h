@@ -1,12 +1,12 @@
 /*
  * The lease record: until when the session of this agent may have been promised to clients.
  *
- * It must survive a killed agent, not a reboot, after which no client is left to have been promised
- * anything (the boot id tells). So it is a page of shared memory beside the regions, written before
- * each promise: a mapped file would have the kernel write that page to the disk twice a minute,
- * also when nobody wants anything. The file `lease` in state_dir is written once a session: which
- * epoch it was is still known there when store or shared memory are lost. A write that a kill tore apart
- * reads as "no session".
+ * It must survive a killed agent, not a reboot, after which no client is left to have been
+ * promised anything (the boot id tells). So it is a page of shared memory beside the regions,
+ * written before each promise: a mapped file would have the kernel write that page to the disk
+ * twice a minute, also when nobody wants anything. The file `lease` in state_dir is written once
+ * a session: which epoch it was is still known there when store or shared memory are lost. A
+ * write that a kill tore apart reads as "no session".
  */
 #ifndef IO_LEASE_FILE_H
 #define IO_LEASE_FILE_H
@@ -33,9 +33,9 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     __attribute__((warn_unused_result));
 
 /*
- * Opens or makes the page of shared memory of that name, and makes *found what was promised last:
- * what stands there, if it is of the epoch and the boot that *found, from the file, has. false: errno;
- * EPERM: an object of that name is another user's, or open to others.
+ * Opens or makes the page of shared memory of that name, and makes *found what was promised
+ * last: what stands there, if it is of the epoch and the boot that *found, from the file, has.
+ * false: errno; EPERM: an object of that name is another user's, or open to others.
  */
 bool lease_file_share(struct lease_file *file, const char *shm_name, struct lease_record *found)
     __attribute__((warn_unused_result));
