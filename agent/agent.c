@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/notify.h"
 #include "proto/check.h"
+#include "proto/probe.h"
 #include "web.h"
 
 enum {
@@ -277,6 +278,13 @@ static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
     static const char *const names[] = {"safe", "jeopardy", "lost"};
     struct log_line line;
     (void)arg;
+    if (state == RENEWAL_SAFE) {
+        HF_PROBE1(session_safe, epoch);
+    } else if (state == RENEWAL_JEOPARDY) {
+        HF_PROBE1(session_jeopardy, epoch);
+    } else {
+        HF_PROBE1(session_lost, epoch);
+    }
     log_begin(&line, state == RENEWAL_SAFE ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "session_state");
     log_text(&line, "state", names[state]);
     log_unsigned(&line, "epoch", epoch);

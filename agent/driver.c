@@ -9,6 +9,7 @@
 
 #include "driver_private.h"
 #include "proto/check.h"
+#include "proto/probe.h"
 
 enum {
     QUORUM_ROOM = 2 * QUORUM_STEP_ACTIONS,
@@ -438,6 +439,7 @@ static void send_late(struct driver *driver)
 static void land(struct driver *driver)
 {
     struct driver_batch *batch = driver->flying;
+    HF_PROBE2(commit_end, driver->commit, batch->records.count);
     driver->landed = false;
     driver->flying = NULL;
     driver->commits++;
@@ -503,6 +505,7 @@ void driver_flush(struct driver *driver)
             quorum_committing(driver->config.quorum);
         }
         driver->flying_since_ns = driver_clock_ns(driver);
+        HF_PROBE1(commit_begin, driver->flying->records.count);
         driver->handing_over = true;
         operations->commit(operations->arg, driver->flying);
         driver->handing_over = false;

@@ -64,5 +64,9 @@ endif()
 pkg_search_module(SYSTEMD QUIET IMPORTED_TARGET libsystemd)
 set(HF_HAVE_SYSTEMD ${SYSTEMD_FOUND})
 
+# Probes for tracers (proto/probe.h); without the header there are none.
+include(CheckIncludeFile)
+check_include_file(sys/sdt.h HF_HAVE_SDT)
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

@@ -15,6 +15,9 @@ target_compile_options(hf_flags_common INTERFACE
     -Wformat=2 -Wno-format-nonliteral
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>
     -fvisibility=hidden -fno-common)
+if(HF_HAVE_SDT)
+    target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_SDT=1)
+endif()
 if(HF_HAVE_SYSTEMD)
     target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_SYSTEMD=1)
 endif()

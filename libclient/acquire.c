@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "proto/probe.h"
 #define SLICE_NS (20 * NS_PER_MS) /* a try looks this often whether another took the lock */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
 #define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next goes on with the same greeting */
@@ -470,8 +471,10 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     struct patience patience = {.deadline_ns = deadline_after(timeout_ns),
                                 .try_only = timeout_ns == 0,
                                 .cancel_seen = atomic_load(&lock->cancel)};
+    HF_PROBE3(acquire_slow, lock->name, mode, timeout_ns);
     int claim = claim_take(lock, &patience);
     if (claim < 0) {
+        HF_PROBE3(acquire_done, lock->name, claim, 0);
         return claim;
     }
     struct take take = {.lock = lock, .mode = mode, .patience = &patience};
@@ -502,6 +505,7 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     if (result == 0 && take.waited) {
         events_granted(lock, take.held.token);
     }
+    HF_PROBE3(acquire_done, lock->name, result, take.held.token);
     return result;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "client.h"
 
+#include "proto/probe.h"
 #define FAST static inline __attribute__((always_inline))
 #define COLD __attribute__((noinline, cold))
 
@@ -184,6 +185,7 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
         if (place != NULL && place == atomic_load_explicit(&lock->place, memory_order_relaxed) &&
             (mode == HF_EXCLUSIVE ? fast_exclusive(lock, lane, place, claims, out)
                                   : fast_shared(lock, lane, place, claims, out))) {
+            HF_PROBE2(acquire_fast, lock->name, mode);
             return 0;
         }
     }
@@ -252,5 +254,6 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
     if (__builtin_expect(!freed, 0)) {
         return release_slow(lock, view.number);
     }
+    HF_PROBE2(release_fast, lock->name, view.held.token);
     return counts ? 0 : HF_ELOST;
 }

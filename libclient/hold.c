@@ -10,6 +10,7 @@
  */
 #include "client.h"
 
+#include "proto/probe.h"
 void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const struct hfi_held *held,
                 bool same_hold)
 {
@@ -47,6 +48,7 @@ static bool hold_changing(const struct hf_lock *lock, uint64_t number)
 
 void hold_mark_lost(struct hf_lock *lock, uint64_t number)
 {
+    HF_PROBE2(hold_marked_lost, lock->name, number);
     /* release: pairs with the acquire in hold_marked_lost() */
     atomic_store_explicit(&lock->hold.lost, number, memory_order_release);
 }
@@ -191,6 +193,7 @@ int release_slow(hf_lock *lock, uint64_t number)
         result = release_claimed(lock);
     }
     claim_give(lock);
+    HF_PROBE2(release_slow, lock->name, result);
     return result;
 }
 

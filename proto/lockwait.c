@@ -119,7 +119,9 @@ static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, 
     /* seq_cst: pairs with the fetch_add in wake_seat(): it sees our bit or we see its count */
     uint32_t before = atomic_fetch_or(&seat->wake, 1);
     if (before >> 1 == seen >> 1) {
+        HF_PROBE3(park, seat, actor->holder, timeout_ns);
         actor->kernel->sleep(actor->kernel->arg, &seat->wake, before | 1, timeout_ns);
+        HF_PROBE2(wake, seat, actor->holder);
     }
     atomic_fetch_and(&seat->wake, ~UINT32_C(1));
 }

@@ -301,6 +301,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
             result = HANDED;
             atomic_store_explicit(&region->slots[slot].since, since_now(now_ns),
                                   memory_order_relaxed); /* shown only */
+            HF_PROBE4(hand_over, slot, actor->holder, target, *next & HFI_W_TOKEN);
             if (pass_claimed(wait)) {
                 result = HANDED_TO_NOBODY;
             } else {

@@ -3,6 +3,7 @@
 #define LOCKWORD_PRIVATE_H
 
 #include "proto/locktake.h"
+#include "proto/probe.h"
 
 /* A waiter that a scan of the queue found. */
 struct pick {

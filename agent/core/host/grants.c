@@ -447,6 +447,7 @@ static void granted(struct host *host, const struct message_grant *grant,
         return;
     }
     host->counts.grants++;
+    HF_PROBE3(granted, grant->name.bytes, grant->name.length, grant->token_first);
     if (lock->state == LOCK_ADOPTED) {
         grant_confirm(host, at, grant, actions);
     } else {
@@ -509,6 +510,7 @@ static void recalled(struct host *host, const struct message_version *recall,
         lock->recalled = 1;
         if (!counted) {
             host->counts.recalls++;
+            HF_PROBE2(recalled, recall->name.bytes, recall->name.length);
             hfi_recall(lock_actor(host, at), at.slot,
                        lock->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
         }

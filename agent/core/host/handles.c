@@ -466,6 +466,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     int32_t error = rights_check(host, client, index, HOST_MAY_USE);
     struct place at = {0};
     bool made = false;
+    HF_PROBE3(client_open, name, open->name.size, host->clients[client].id);
     if (error == 0 && !host->spaces[index].used) {
         error = HF_EFULL; /* its region could not be made */
     }

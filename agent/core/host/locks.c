@@ -215,6 +215,7 @@ static void log_loss(struct host *host, struct place at, enum host_loss why, uin
                         : why == HOST_LOSS_BREAK ? "lock_broken"
                                                  : "lease_ended";
     host->counts.losses[why]++;
+    HF_PROBE4(hold_taken_away, at.space, at.slot, why, token);
     emit_lock_log(host, actions, event, at, token, delay_ms);
 }
 

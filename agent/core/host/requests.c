@@ -250,6 +250,11 @@ static void fill(const struct host *host, const struct request *request, struct 
     const uint8_t *bytes = names_bytes(host->names, request->name, &size);
     name->length = (uint8_t)size;
     memcpy(name->bytes, bytes, size);
+    if (request->kind == MESSAGE_ACQUIRE) {
+        HF_PROBE4(grant_asked, bytes, size, request->mode, request->tries);
+    } else if (request->kind == MESSAGE_GIVE_BACK) {
+        HF_PROBE4(given_back, bytes, size, request->token, request->tries);
+    }
 }
 
 void request_send(struct host *host, struct request *request, struct host_actions *actions)

@@ -32,6 +32,7 @@
 #include "core/quorum.h"
 #include "holdfast/holdfast.h"
 #include "proto/check.h"
+#include "proto/probe.h"
 
 #define NONE UINT32_MAX
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/probe.h"
 #include "state.h"
 
 struct record *acceptor_find(const struct quorum *quorum, uint32_t name)
@@ -206,6 +207,7 @@ static void promise(struct quorum *quorum, const struct message_partitions *part
             quorum->partitions[p].promised = ballot;
         }
     }
+    HF_PROBE1(promise, ballot);
     struct action *action = quorum_emit(quorum, ACTION_PERSIST_PROMISE);
     action->as.promise.partitions = *partitions;
     action->as.promise.ballot = ballot;
@@ -310,6 +312,8 @@ static bool accept_value(struct quorum *quorum, const struct message_accept *acc
     reg->name = accept->name;
     reg->accepted = accept->order;
     message_value_copy(&reg->value, &accept->value);
+    HF_PROBE4(accept, accept->name.bytes, accept->name.length, accept->order.ballot,
+              accept->order.sequence);
     return true;
 }
 

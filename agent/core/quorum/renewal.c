@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/probe.h"
 
 enum { EPOCHS_FREE = 1 << 20 }; /* so far ahead a voter may know this agent's epoch to be */
 
@@ -74,6 +75,7 @@ static void send_round(struct renewal *renewal, int64_t now_ns, struct actions *
         send_to(renewal, voter, id, actions);
     }
     renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / 3;
+    HF_PROBE2(session_renew, renewal->epoch, id);
 }
 
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
