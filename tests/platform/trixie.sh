@@ -47,6 +47,7 @@ ENTER='
     set -e
     tree=$1; root=$2
     shift 2
+    mount --bind "$tree" "$tree" # a root that is a mount of its own: tests make namespaces of it
     mount --rbind /dev "$tree/dev"
     mount -t tmpfs -o mode=1777 shm "$tree/dev/shm"
     mount --rbind /sys "$tree/sys"

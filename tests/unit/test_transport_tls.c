@@ -181,6 +181,7 @@ static struct node *node_tls(const char *ca, const char *cert, const char *key)
         .listen = address,
         .packet_max = PACKET_MAX,
         .check_ms = 300,
+        .name = strstr(cert, "host-b") ? "host-b" : "host-a",
         .tls = {.ca = own[0], .cert = own[1], .key = own[2]},
     };
 
@@ -239,8 +240,8 @@ START_TEST(test_tls_refused)
     certificates_make();
     a = node_tls("good", "good", "good");
     b = node_tls("other", "other", "other");
-    to_b = transport_peer(a->transport, b->address, NULL);
-    to_a = transport_peer(b->transport, a->address, NULL);
+    to_b = transport_peer(a->transport, b->address, "host-a");
+    to_a = transport_peer(b->transport, a->address, "host-a");
     PUMP_UNTIL(told(a, "tls_refused", b->address) || told(a, "tls_refused", a->address));
     PUMP_UNTIL(told(b, "tls_refused", b->address) || told(b, "tls_refused", a->address));
     for (uint32_t i = 0; i < 50; i++) {
@@ -359,7 +360,7 @@ START_TEST(test_tls_renewed)
     PUMP_UNTIL(a->packets == 1);
     ck_assert(send_number(a, peer_up(a, c->address), 0, 300));
     PUMP_UNTIL(c->packets == 1);
-    (void)transport_peer(b->transport, a->address, NULL); /* it has the old ones still */
+    (void)transport_peer(b->transport, a->address, "host-a"); /* it has the old ones still */
     PUMP_UNTIL(told(b, "tls_refused", a->address));
     nodes_close();
     certificates_remove();

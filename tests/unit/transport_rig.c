@@ -127,6 +127,7 @@ struct node *node_open(const struct transport_config *config)
     ck_assert_uint_le(node_count, NODES_MAX);
     memset(node, 0, sizeof *node);
     snprintf(node->address, sizeof node->address, "%s", config->listen);
+    node->name = config->name;
     node->transport = open_at(node, config, error);
     ck_assert_msg(node->transport != NULL, "%s", error);
     return node;
@@ -185,7 +186,11 @@ void pump_for(int64_t duration_ms)
 
 uint32_t peer_up(struct node *node, const char *address)
 {
-    uint32_t peer = transport_peer(node->transport, address, NULL);
+    const char *name = NULL; /* newer versions of mbedTLS dial nobody without one */
+    for (uint32_t i = 0; i < node_count; i++) {
+        name = strcmp(nodes[i].address, address) == 0 ? nodes[i].name : name;
+    }
+    uint32_t peer = transport_peer(node->transport, address, name);
 
     ck_assert_uint_ne(peer, TRANSPORT_PEER_NONE);
     PUMP_UNTIL(transport_is_up(node->transport, peer));

@@ -24,6 +24,7 @@ enum {
 struct node {
     struct transport *transport;
     char address[ADDRESS_SIZE];
+    const char *name; /* of its certificate; NULL: without TLS */
     uint64_t packets;
     uint64_t next; /* the number that the next packet must begin with; see send_number() */
     bool disorder;
