@@ -360,7 +360,7 @@ static struct relay_link draw_link(struct torture *torture, enum torture_fault f
     struct relay_link link = {.delay_us = torture_draw(torture, 30000),
                               .jitter_us = torture_draw(torture, 20000)};
     if (fault == TORTURE_ALTER) {
-        return (struct relay_link){.altered = (uint16_t)(1 + torture_draw(torture, 100))};
+        return (struct relay_link){.altered = (uint16_t)(1 + torture_draw(torture, 300))};
     }
     if (fault == TORTURE_ROUGH_LINKS) {
         link.delay_us /= 8;

@@ -22,7 +22,7 @@ static void choose_weights(struct torture *torture)
         [TORTURE_KILL] = 8,        [TORTURE_TERMINATE] = 4,   [TORTURE_STOP] = 6,
         [TORTURE_KILL_WORKER] = 8, [TORTURE_STOP_WORKER] = 6, [TORTURE_ISOLATE] = 5,
         [TORTURE_ONE_WAY] = 4,     [TORTURE_LOSE] = 3,        [TORTURE_SLOW_LINKS] = 3,
-        [TORTURE_ROUGH_LINKS] = 4, [TORTURE_ALTER] = 4,       [TORTURE_STALL_DISK] = 5,
+        [TORTURE_ROUGH_LINKS] = 4, [TORTURE_ALTER] = 6,       [TORTURE_STALL_DISK] = 5,
         [TORTURE_SLOW_DISK] = 3,   [TORTURE_FLUSH_ERROR] = 3, [TORTURE_WRITE_ERROR] = 2,
         [TORTURE_FULL_DISK] = 2,   [TORTURE_NO_MEMORY] = 3,   [TORTURE_NO_FILES] = 3,
         [TORTURE_KILL_ALL] = 2,    [TORTURE_ROLL] = 1,        [TORTURE_UPGRADE] = 1,
