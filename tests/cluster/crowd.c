@@ -289,12 +289,51 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds)
     crowd_await_others(crowd, crowd->cell->hosts, holds);
 }
 
+/* What the kernel knows of each that has not ended, for who asks why. */
+static void tell_stuck(const struct crowd *crowd)
+{
+    for (unsigned i = 0; i < crowd->count; i++) {
+        char path[64];
+        char line[128];
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)crowd->workers[i].pid);
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof(line), file)) {
+            if (strncmp(line, "State:", 6) == 0) {
+                fprintf(stderr, "worker %u (%d) on host %u: %s", i, (int)crowd->workers[i].pid,
+                        crowd->workers[i].host, line);
+            }
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+}
+
+/* Until all have ended, or the guard says that somebody never will. */
+static void await_ends(const struct crowd *crowd)
+{
+    int64_t end_ns = boottime_now() + 2 * (int64_t)crowd->plan.guard_ms * MS;
+    for (unsigned i = 0; i < crowd->count; i++) {
+        siginfo_t ended = {.si_pid = 0};
+        while (ended.si_pid == 0 && boottime_now() < end_ns) {
+            int found = waitid(P_PID, (id_t)crowd->workers[i].pid, &ended,
+                               WEXITED | WNOWAIT | WNOHANG);
+            REQUIRE(found == 0, "waitid: %s", strerror(errno));
+            sleep_ms(ended.si_pid == 0 ? 5 : 0);
+        }
+    }
+    if (boottime_now() >= end_ns) {
+        tell_stuck(crowd);
+    }
+}
+
 void crowd_finish(struct crowd *crowd, const char *what)
 {
     struct history_report report;
     atomic_store(&crowd->shared->last_round, 1);
+    await_ends(crowd);
     for (unsigned i = 0; i < crowd->count; i++) {
-        int status = wait_for_long(crowd->workers[i].pid, 2 * crowd->plan.guard_ms);
+        int status = wait_for_long(crowd->workers[i].pid, 1);
         REQUIRE(status == 0, "worker %u on host %u ended with %x", i, crowd->workers[i].host,
                 (unsigned)status);
     }

@@ -473,6 +473,11 @@ static bool is_of_worker(enum torture_fault fault)
     return fault == TORTURE_KILL_WORKER || fault == TORTURE_STOP_WORKER;
 }
 
+static bool is_of_resources(enum torture_fault fault)
+{
+    return fault == TORTURE_NO_MEMORY || fault == TORTURE_NO_FILES;
+}
+
 static bool is_of_links(enum torture_fault fault)
 {
     return fault == TORTURE_ONE_WAY || fault == TORTURE_LOSE || fault == TORTURE_SLOW_LINKS ||
@@ -494,6 +499,9 @@ void torture_disturb(struct torture *torture)
         return;
     }
     enum torture_fault fault = choose(torture);
+    if (is_of_resources(fault) && !agent_takes_connections(&torture->cell.agents[host])) {
+        fault = TORTURE_KILL; /* an agent that starts tells what it cannot read, not why */
+    }
     if (is_of_worker(fault)) {
         torture_tell(torture, "%s", names[fault]);
         hurt_worker(torture, fault);
