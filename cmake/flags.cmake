@@ -54,3 +54,9 @@ endif()
 if(HF_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# What ./dev coverage counts: each line and branch that runs, in all threads.
+if(HF_COVERAGE)
+    add_compile_options(--coverage -fprofile-update=atomic)
+    add_link_options(--coverage)
+endif()

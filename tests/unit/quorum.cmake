@@ -12,8 +12,9 @@ foreach(part names message acceptor session quorum shares queue takeover sweep r
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan")
 endforeach()
 
-# The core calls nothing but mem* and the assertion hook. Sanitizers insert calls of their own.
-if(NOT HF_SANITIZE AND NOT HF_FUZZ)
+# The core calls nothing but mem* and the assertion hook. Sanitizers and counters insert calls of
+# their own.
+if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
     add_test(NAME core_is_pure
         COMMAND ${quorum_tests}/core_is_pure.sh ${CMAKE_NM} $<TARGET_FILE:hf_core>
             $<TARGET_FILE:hf_proto>)
