@@ -251,7 +251,7 @@ bool pass_claimed(_Atomic uint64_t *wait)
  */
 static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t target)
 {
-    if (actor->holder >= actor->region->holder_count || target == 0) {
+    if (actor->holder >= actor->region->holder_count) {
         return NULL;
     }
     struct hfi_holder *holder = &actor->region->holders[actor->holder];
@@ -277,8 +277,11 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
     uint32_t target = seat_holder(region, pick->seat);
     struct hfi_seat *seat = hfi_seat(region, pick->seat);
     _Atomic uint64_t *wait = hfi_seat_wait(region, pick->seat);
+    if (target == 0 || target > HFI_HOLDER_MAX) { /* a seat that somebody wrote over */
+        return NOT_HANDED;
+    }
     _Atomic uint32_t *record = record_claim(actor, target);
-    if (target == 0 || (!record && actor->holder != HFI_HOLDER_AGENT)) {
+    if (!record && actor->holder != HFI_HOLDER_AGENT) {
         return NOT_HANDED;
     }
     enum handing result = NOT_HANDED;

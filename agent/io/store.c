@@ -419,7 +419,7 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     meta->foreign = !own && !store->damaged;
     if (!own || !meta_store_id(store, meta->store_id) ||
         !meta_number(store, "membership", UINT32_MAX, &membership) ||
-        !meta_number(store, "session_epoch", UINT32_MAX, &epoch) ||
+        !meta_number(store, "session_epoch", MESSAGE_EPOCH_LIMIT - 1, &epoch) ||
         !meta_number(store, "round", UINT32_MAX, &round) ||
         !meta_number(store, "rejoin", 1, &rejoin) || !find_commit(store)) {
         return false;

@@ -14,7 +14,7 @@
 #include "proto/check.h"
 #include "proto/lockword.h"
 
-enum { WORD_BYTES_MAX = 1024, CALLS_MAX = 300, STRIKES = 8, SLOTS = 3, HOLDERS = 6, BLOCKS = 3 };
+enum { WORD_BYTES_MAX = 1024, CALLS_MAX = 100, STRIKES = 8, SLOTS = 3, HOLDERS = 6, BLOCKS = 3 };
 enum { SEATS = BLOCKS * HFI_BLOCK_SEATS, SLEEPS_MAX = 2000, MS = 1000000 };
 
 void sim_point(void);
