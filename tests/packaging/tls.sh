@@ -6,11 +6,12 @@ set -euo pipefail
 page=$1/docs/TLS.md
 bin=$2
 dir=$(mktemp -d)
+cell=tls$$ # of its own: what its agents leave in /dev/shm bears this name
 agents=()
 cleanup() {
     for agent in "${agents[@]}"; do kill "$agent" 2>/dev/null || true; done
     wait
-    rm -rf "$dir"
+    rm -rf "$dir" /dev/shm/holdfast."$cell".*
 }
 trap cleanup EXIT
 fail() {
@@ -29,8 +30,8 @@ done
 # configure NAME KEY: a file that listens on ports of the loopback.
 first_port=$((20000 + $$ % 10000))
 configure() {
-    printf '[agent]\nname = %s\ncell = prod\nstate_dir = %s/%s\nsocket = %s/%s.sock\n' \
-        "$1" "$dir" "$1" "$dir" "$1"
+    printf '[agent]\nname = %s\ncell = %s\nstate_dir = %s/%s\nsocket = %s/%s.sock\n' \
+        "$1" "$cell" "$dir" "$1" "$dir" "$1"
     printf '[voters]\n'
     for i in 0 1 2; do
         printf 'host-%s = tls+tcp://127.0.0.1:%d\n' "$(tr 012 abc <<<$i)" $((first_port + i))
