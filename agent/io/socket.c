@@ -569,7 +569,7 @@ static bool listen_at(struct socket_server *server, char *error)
     memcpy(server->path, address.sun_path, sizeof(server->path));
     server->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(server->path);
-    /* Linux binds with the descriptor's mode: nothing is changed by its name afterwards, which might
+    /* Linux binds with the descriptor's mode: nothing is changed afterwards by its name, which may
      * be another file's by then. */
     const mode_t mode = server->config.for_all ? 0666 : 0600;
     mode_t mask = umask(0777 & ~mode);

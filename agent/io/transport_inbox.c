@@ -1,11 +1,14 @@
 /* Who may have a place in the inbox: see transport_inbox.h. */
 #include "transport_inbox.h"
 
+#include <string.h>
+
 #include "proto/check.h"
 
 enum {
-    PER_NAME = 2,
-    GUESTS_PART = 16, /* agents that are no voters leave one of so many places free */
+    PER_NAME = 2,      /* from one host, and */
+    PER_NAME_ALL = 16, /* from all: who takes another's name elsewhere does not end his links */
+    GUESTS_PART = 16,  /* agents that are no voters leave one of so many places free */
 };
 
 static const int64_t silent_ns = 10000000000;
@@ -55,13 +58,24 @@ struct transport_link *transport_inbox_victim(const struct transport_inbox *inbo
     return first != NULL ? first : silent;
 }
 
+/* Whether they come from one address; its port stands behind the last colon. */
+static bool same_host(const struct transport_link *one, const struct transport_link *other)
+{
+    const char *colon = strrchr(one->remote, ':');
+    size_t size = colon != NULL ? (size_t)(colon - one->remote) + 1 : sizeof(one->remote);
+
+    return strncmp(one->remote, other->remote, size) == 0;
+}
+
 struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox,
                                              struct transport_link *link, int64_t now_ns)
 {
     uint32_t known_max = inbox->max - inbox->max / GUESTS_PART - 1;
     uint32_t known = 0;
     uint32_t namesakes = 0;
+    uint32_t neighbours = 0;
     struct transport_link *namesake = NULL;
+    struct transport_link *neighbour = NULL; /* a namesake from the same host */
     struct transport_link *silent = NULL;
 
     for (uint32_t i = 0; i < inbox->count; i++) {
@@ -71,12 +85,19 @@ struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox
         if (other != link && other->sender.name == link->sender.name) {
             namesakes++;
             namesake = earlier(namesake, other);
+            if (same_host(link, other)) {
+                neighbours++;
+                neighbour = earlier(neighbour, other);
+            }
         }
         if (is_known(other) && !other->sender.voter && now_ns - other->heard_ns >= silent_ns) {
             silent = earlier(silent, other);
         }
     }
-    if (namesakes >= PER_NAME) {
+    if (neighbours >= PER_NAME) {
+        return neighbour;
+    }
+    if (namesakes >= PER_NAME_ALL) {
         return namesake;
     }
     return link->sender.voter || known <= known_max ? NULL : silent != NULL ? silent : link;

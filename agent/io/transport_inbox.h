@@ -9,7 +9,8 @@
  *   of who was silent for longest, 10 s at least;
  *   agents that are no voters leave some places free, so there is always a guest's place from which
  *   a voter becomes known; and a voter that is known keeps its place;
- *   of one name two connections have a place: an agent that came back may be there twice.
+ *   of one name two connections from one host have a place: an agent that came back may be there
+ *   twice; and sixteen in all: who takes another's name elsewhere does not end that agent's links.
  *
  * What a packet says of its sender is believed (see docs/TLS.md), so without TLS who knows the
  * cell's name can still have places, but the voters' are not among them.

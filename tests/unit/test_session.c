@@ -236,7 +236,8 @@ START_TEST(start_and_stall_renew_everybody)
 END_TEST
 
 /* As renew(), by another agent of the same name. NULL: no answer. */
-static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch)
+static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch,
+                                           struct message_echo echo)
 {
     struct message message;
     struct message_rules rules;
@@ -245,6 +246,7 @@ static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch)
     message.store_id[0] = 99;
     message.as.renew.agent = message.from;
     message.as.renew.epoch = epoch;
+    message.as.renew.echo = echo;
     message.as.renew.renewal_id = 1;
     quorum_rules(&cell->config, &rules);
     message.as.renew.rules = message_rules_digest(&rules);
@@ -259,10 +261,31 @@ START_TEST(two_agents_of_one_name_do_not_share_a_session)
     struct cell *cell = start();
     const struct message_echo none = {0};
     struct message_echo echo = renew(cell, 6, 1, none)->echo;
-    ck_assert_ptr_null(renew_as_twin(cell, 6));
+    struct message_echo other = renew_as_twin(cell, 6, none)->as.renew_ack.echo;
     ck_assert(renew(cell, 6, 2, echo)->extended);
-    ck_assert_ptr_nonnull(renew_as_twin(cell, 7));
+    ck_assert_ptr_null(renew_as_twin(cell, 6, other));
+    other = renew_as_twin(cell, 7, none)->as.renew_ack.echo;
+    ck_assert(renew_as_twin(cell, 7, other)->as.renew_ack.extended);
     ck_assert(!renew(cell, 6, 3, echo)->extended);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Who speaks in the name of an agent and does not hear the voter ends no session of it, whatever
+ * epoch he tells, and does not keep it out of its next one. */
+START_TEST(a_blind_liar_ends_no_session)
+{
+    struct cell *cell = start();
+    const struct message_echo none = {0};
+    const struct message_echo guessed = {.incarnation = 12345, .issued_ns = cell->now_ns};
+    struct message_echo echo = renew(cell, 6, 1, none)->echo;
+    echo = renew(cell, 6, 2, echo)->echo;
+    ck_assert(!renew_as_twin(cell, 7, none)->as.renew_ack.extended);
+    ck_assert(!renew_as_twin(cell, 7, guessed)->as.renew_ack.extended);
+    struct message_echo next = renew(cell, 6, 3, echo)->echo;
+    ck_assert(renew(cell, 6, 4, next)->extended);
+    echo = renew(cell, 7, 5, none)->echo;
+    ck_assert(renew(cell, 7, 6, echo)->extended);
     cell_destroy(cell);
 }
 END_TEST
@@ -299,6 +322,7 @@ int main(void)
     tcase_add_test(tests, a_clock_that_is_astray_marks_nobody);
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
     tcase_add_test(tests, two_agents_of_one_name_do_not_share_a_session);
+    tcase_add_test(tests, a_blind_liar_ends_no_session);
     tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);
     return suite_main("session", tests);
 }

@@ -6,6 +6,9 @@
  * renewals are not durable: a voter that (re)started, or stood still, takes every session, known
  * or not, for just renewed. Marks are durable, and hold for every epoch up to theirs.
  *
+ * A newer epoch begins with a renewal that would extend it, too: who does not hear this voter cannot
+ * end an agent's session by speaking of the next one in its name.
+ *
  * The voter counts the ttl long by max_drift; the holder counts it short.
  */
 #include "proto/check.h"
@@ -120,11 +123,14 @@ void session_renew(struct quorum *quorum, const struct message *message)
     bool dead = renew->epoch <= agent->marked;
     bool extended = false;
     if (!dead && renew->epoch != 0) {
-        follow_epoch(agent, renew->epoch, message->store_id);
+        bool fresh = echo_is_fresh(quorum, agent, &renew->echo);
+        if (fresh) {
+            follow_epoch(agent, renew->epoch, message->store_id);
+        }
         if (is_twin(quorum, agent, message)) {
             return;
         }
-        extended = renew->epoch == agent->epoch && echo_is_fresh(quorum, agent, &renew->echo);
+        extended = fresh && renew->epoch == agent->epoch;
     }
     if (extended) {
         agent->heard_ns = quorum->now_ns;

@@ -1,0 +1,5 @@
+# A peer that lies to real agents; it writes packets as they do.
+if(TARGET holdfastd)
+    add_cluster_test(liar)
+    target_link_libraries(test_cluster_liar PRIVATE hf_core hf_proto)
+endif()
