@@ -59,16 +59,6 @@ void agent_raise_limits(void)
     }
 }
 
-/* If the store is gone, the lease file may still tell which epoch was the last one. What it does
- * not tell a majority of the voters does (renewal_config.asks_epoch). */
-void agent_store_identity(const struct agent *agent, struct store_identity *identity)
-{
-    memset(identity, 0, sizeof(*identity));
-    identity->epoch = agent->left.epoch;
-    message_agent_set(&identity->cell, agent->config.cell, strlen(agent->config.cell));
-    message_agent_set(&identity->agent, agent->config.agent, strlen(agent->config.agent));
-}
-
 /* The deadline's page is named as a region is; no namespace's name has capitals. */
 static int open_lease_page(struct agent *agent)
 {
@@ -82,29 +72,6 @@ static int open_lease_page(struct agent *agent)
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,
                     strerror(errno));
-    }
-    return AGENT_EXIT_OK;
-}
-
-static int open_store(struct agent *agent)
-{
-    char path[PATH_MAX + 32];
-    char error[STORE_ERROR_MAX];
-    struct store_identity identity = {.cell = {.length = 0}};
-    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
-                    strerror(errno));
-    }
-    agent_store_identity(agent, &identity);
-    snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
-    agent->store = store_open(path, &identity, &agent->meta, error);
-    if (agent->store == NULL) {
-        return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",
-                    error);
-    }
-    if (!clock_boot_id(agent->boot_id)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/proc/sys/kernel/random/boot_id: cannot be read");
     }
     return AGENT_EXIT_OK;
 }
@@ -744,7 +711,7 @@ int agent_prepare(struct agent *agent)
     }
     int code = folders_open(agent);
     if (code == AGENT_EXIT_OK) {
-        code = open_store(agent);
+        code = agent_open_store(agent);
     }
     if (code == AGENT_EXIT_OK) {
         fill_host_config(agent);

@@ -57,6 +57,14 @@ static void read_record(struct lease_file_content *content, struct lease_record 
     found->epoch = found->deadline_ns > 0 ? atomic_load(&content->epoch) : 0;
 }
 
+static void unmap_record(struct lease_file_content **content)
+{
+    if (*content != NULL) {
+        munmap(*content, sizeof(**content));
+        *content = NULL;
+    }
+}
+
 static bool same_session(const struct lease_record *a, const struct lease_record *b)
 {
     return a->epoch == b->epoch && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
@@ -78,6 +86,7 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
 bool lease_file_share(struct lease_file *file, const char *shm_name, struct lease_record *found)
 {
     struct lease_record shared;
+    unmap_record(&file->shared);
     int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     file->shared = fd < 0 ? NULL : map_record(fd);
     if (file->shared == NULL) {
@@ -88,14 +97,6 @@ bool lease_file_share(struct lease_file *file, const char *shm_name, struct leas
         found->deadline_ns = shared.deadline_ns;
     }
     return true;
-}
-
-static void unmap_record(struct lease_file_content **content)
-{
-    if (*content != NULL) {
-        munmap(*content, sizeof(**content));
-        *content = NULL;
-    }
 }
 
 void lease_file_close(struct lease_file *file)

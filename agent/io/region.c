@@ -284,6 +284,23 @@ failed:
     return false;
 }
 
+uint32_t region_file_layout(const char *shm_name)
+{
+    struct {
+        uint64_t magic;
+        uint32_t version; /* as in every layout's header */
+    } seen = {.magic = 0};
+    struct stat status;
+    int fd = shm_open(shm_name, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) {
+        return 0;
+    }
+    bool read_whole = fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+                      pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen);
+    close(fd);
+    return read_whole && seen.magic == HFI_REGION_MAGIC ? seen.version : 0;
+}
+
 void region_file_abandon(const char *shm_name)
 {
     struct stat status;
@@ -291,8 +308,10 @@ void region_file_abandon(const char *shm_name)
     if (fd < 0) {
         return;
     }
+    /* Of another layout nothing is known, so nothing is written: its processes learn of the end of
+     * their session by their own timers. */
     if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
-        status.st_size >= HFI_HEADER_SIZE) {
+        status.st_size >= HFI_HEADER_SIZE && region_file_layout(shm_name) == HFI_REGION_VERSION) {
         struct region_file file;
         region_file_init(&file);
         file.fd = fd;

@@ -65,33 +65,6 @@ static const char *const STATEMENT_TEXT[STATEMENTS] = {
     [DEL_SLOT] = "DELETE FROM slot WHERE namespace = ?1 AND slot = ?2",
 };
 
-static const char SCHEMA[] =
-    "CREATE TABLE meta(key TEXT PRIMARY KEY, value, in_commit INTEGER) WITHOUT ROWID;"
-    "CREATE TABLE promise(partition INTEGER PRIMARY KEY, ballot INTEGER NOT NULL,"
-    " in_commit INTEGER);"
-    "CREATE TABLE register(name TEXT PRIMARY KEY, mode TEXT NOT NULL, owner TEXT,"
-    " epoch INTEGER NOT NULL, token_first INTEGER NOT NULL, token_last INTEGER NOT NULL,"
-    " lock_delay_ms INTEGER NOT NULL, permits INTEGER NOT NULL, successor TEXT,"
-    " closing INTEGER NOT NULL, version_ballot INTEGER NOT NULL,"
-    " version_sequence INTEGER NOT NULL, ballot INTEGER NOT NULL, sequence INTEGER NOT NULL,"
-    " in_commit INTEGER) WITHOUT ROWID;"
-    "CREATE TABLE mark(agent TEXT PRIMARY KEY, epoch INTEGER NOT NULL, in_commit INTEGER)"
-    " WITHOUT ROWID;"
-    "CREATE TABLE region(namespace TEXT PRIMARY KEY, shm_name TEXT NOT NULL, in_commit INTEGER)"
-    " WITHOUT ROWID;"
-    "CREATE TABLE slot(namespace TEXT, slot INTEGER, name TEXT NOT NULL, in_commit INTEGER,"
-    " PRIMARY KEY(namespace, slot)) WITHOUT ROWID;";
-
-/* Format 1, of cells of one host, knew nothing of other voters. */
-static const char UPGRADE[] =
-    "ALTER TABLE register ADD COLUMN shares TEXT;"
-    "CREATE TABLE checkpoint(partition INTEGER PRIMARY KEY, ballot INTEGER NOT NULL,"
-    " sequence INTEGER NOT NULL, floor INTEGER NOT NULL, in_commit INTEGER);"
-    "CREATE TABLE member(voter TEXT PRIMARY KEY, store_id TEXT NOT NULL,"
-    " generation INTEGER NOT NULL, in_commit INTEGER) WITHOUT ROWID;"
-    "CREATE TABLE seen(voter TEXT PRIMARY KEY, store_id TEXT NOT NULL,"
-    " last_commit INTEGER NOT NULL, in_commit INTEGER) WITHOUT ROWID;";
-
 bool store_fail(struct store *store, const char *format, ...)
 {
     va_list arguments;
@@ -120,7 +93,7 @@ bool store_fail_sqlite(struct store *store, const char *what)
                       system != 0 ? ": " : "", system != 0 ? strerror(system) : "");
 }
 
-static bool run(struct store *store, const char *sql, const char *what)
+bool store_run(struct store *store, const char *sql, const char *what)
 {
     return sqlite3_exec(store->database, sql, NULL, NULL, NULL) == SQLITE_OK ||
            store_fail_sqlite(store, what);
@@ -212,13 +185,14 @@ static bool open_database(struct store *store)
     }
     sqlite3_extended_result_codes(store->database, 0);
     bool opened =
-        run(store, "PRAGMA page_size=2048; PRAGMA locking_mode=EXCLUSIVE;", "cannot be opened") &&
+        store_run(store, "PRAGMA page_size=2048; PRAGMA locking_mode=EXCLUSIVE;",
+                  "cannot be opened") &&
         query_is(store, "PRAGMA journal_mode=WAL", "wal") &&
-        run(store,
-            "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-256;"
-            "PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=-1; PRAGMA mmap_size=0;"
-            "BEGIN EXCLUSIVE; COMMIT;",
-            "cannot be locked");
+        store_run(store,
+                  "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-256;"
+                  "PRAGMA temp_store=MEMORY; PRAGMA journal_size_limit=-1; PRAGMA mmap_size=0;"
+                  "BEGIN EXCLUSIVE; COMMIT;",
+                  "cannot be locked");
     if (opened) {
         sqlite3_wal_hook(store->database, on_commit, store);
     }
@@ -279,39 +253,26 @@ static bool create(struct store *store, const struct store_identity *identity)
 {
     uint64_t id[2];
     char text[STORE_ID_TEXT];
-    char versions[96];
+    char application[48];
     if (getrandom(id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
         return store_fail(store, "no random number for the store id: %s", strerror(errno));
     }
     store_id_to_text(id, text);
-    snprintf(versions, sizeof(versions), "PRAGMA application_id=%d; PRAGMA user_version=%d;",
-             (int)APPLICATION_ID, (int)STORE_FORMAT);
+    snprintf(application, sizeof(application), "PRAGMA application_id=%d;", (int)APPLICATION_ID);
     store->commit = 1;
-    return run(store, "BEGIN EXCLUSIVE", "cannot be made") &&
-           run(store, SCHEMA, "cannot be made") && run(store, UPGRADE, "cannot be made") &&
-           run(store, versions, "cannot be made") && prepare(store) &&
+    return store_run(store, "BEGIN EXCLUSIVE", "cannot be made") && store_make_tables(store) &&
+           store_run(store, application, "cannot be made") && prepare(store) &&
            put_meta_text(store, "store_id", text, STORE_ID_TEXT - 1) &&
            put_meta_text(store, "cell", identity->cell.text, identity->cell.length) &&
            put_meta_text(store, "agent", identity->agent.text, identity->agent.length) &&
            put_meta_number(store, "membership", 1) &&
            put_meta_number(store, "session_epoch", identity->epoch) &&
            put_meta_number(store, "rejoin", identity->rejoin) &&
+           put_meta_text(store, "written_by", HF_VERSION, strlen(HF_VERSION)) &&
            put_meta_number(store, "round", 0) && put_meta_number(store, "commit", 1) &&
-           run(store, "COMMIT", "cannot be made") &&
+           store_run(store, "COMMIT", "cannot be made") &&
            (store_sync_folder(store->path) ||
             store_fail(store, "its folder cannot be made durable: %s", strerror(errno)));
-}
-
-/* From the format before, in one transaction. */
-static bool upgrade(struct store *store)
-{
-    char version[48];
-    snprintf(version, sizeof(version), "PRAGMA user_version=%d;", (int)STORE_FORMAT);
-    return run(store, "BEGIN EXCLUSIVE", "cannot be upgraded") &&
-           run(store, UPGRADE, "cannot be upgraded") &&
-           run(store, "INSERT INTO meta(key, value, in_commit) VALUES('rejoin', 0, 0);",
-               "cannot be upgraded") &&
-           run(store, version, "cannot be upgraded") && run(store, "COMMIT", "cannot be upgraded");
 }
 
 /* The value of a key in meta as text; NULL: it is not there. Belongs to *statement. */
@@ -432,6 +393,62 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     return true;
 }
 
+/* Which release last had the store, as far as it says so: format 2 and later do. */
+static void written_by(struct store *store, char *text, size_t size)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *found = meta_text(store, "written_by", &statement);
+    store->damaged =
+        false; /* it is of a format that this program does not know, or was never said */
+    snprintf(text, size, "%.64s", found != NULL ? found : "");
+    sqlite3_finalize(statement);
+}
+
+static bool fail_format(struct store *store, sqlite3_int64 format)
+{
+    char release[80];
+    written_by(store, release, sizeof(release));
+    return store_fail(store,
+                      "has format %lld, expected at most %d: it was written by Holdfast %s, this "
+                      "is %s; start that one again, or see docs/OPERATIONS.md, going back",
+                      (long long)format, (int)STORE_FORMAT,
+                      release[0] != '\0' ? release : "of a version that it does not tell",
+                      HF_VERSION);
+}
+
+/* An older store is changed only if it is this agent's, is whole, and nobody needs it as it is. */
+static bool may_migrate(struct store *store, const struct store_identity *identity,
+                        struct store_meta *meta)
+{
+    bool own = meta_is(store, "cell", &identity->cell) && meta_is(store, "agent", &identity->agent);
+    meta->foreign = !own && !store->damaged;
+    if (!own || !query_is(store, "PRAGMA quick_check(1)", "ok")) {
+        return false;
+    }
+    struct store_reader reader = {.arg = identity->arg, .region = identity->may_migrate};
+    if (identity->may_migrate != NULL && !store_load(store, &reader)) {
+        meta->held = true;
+        return store_fail(store, "is of an older format, and is left as it is: processes hold "
+                                 "locks in regions of another layout");
+    }
+    return true;
+}
+
+/* Says in the store which release has it, for one that is older and does not know its format. */
+static bool sign(struct store *store)
+{
+    char release[80];
+    written_by(store, release, sizeof(release));
+    sqlite3_stmt *statement = store->statements[PUT_META];
+    if (strcmp(release, HF_VERSION) == 0) {
+        return true;
+    }
+    store_bind_text(statement, 1, "written_by", strlen("written_by"));
+    store_bind_text(statement, 2, HF_VERSION, strlen(HF_VERSION));
+    store_bind_number(statement, 3, 0); /* no commit of the core's: nothing rests on it */
+    return store_finish(store, PUT_META);
+}
+
 static bool open_all(struct store *store, const struct store_identity *identity,
                      struct store_meta *meta)
 {
@@ -452,16 +469,17 @@ static bool open_all(struct store *store, const struct store_identity *identity,
         return store_fail(store, "is no Holdfast store: application_id %lld, expected %d",
                           (long long)application, (int)APPLICATION_ID);
     }
-    if (format == STORE_FORMAT_UPGRADED && upgrade(store)) {
-        format = STORE_FORMAT;
+    if (format < 1 || format > STORE_FORMAT) {
+        return fail_format(store, format);
     }
-    if (format != STORE_FORMAT && format != STORE_FORMAT_UPGRADED) {
-        return store_fail(store, "has format %lld, expected %d: it was written by %s Holdfast",
-                          (long long)format, (int)STORE_FORMAT,
-                          format > STORE_FORMAT ? "a newer" : "another");
+    if (format < STORE_FORMAT) {
+        if (!may_migrate(store, identity, meta) || !store_migrate(store, (int)format)) {
+            return false;
+        }
+        meta->migrated_from = (uint32_t)format;
     }
-    return format == STORE_FORMAT && query_is(store, "PRAGMA quick_check(1)", "ok") &&
-           prepare(store) && read_meta(store, identity, meta);
+    return query_is(store, "PRAGMA quick_check(1)", "ok") && prepare(store) &&
+           read_meta(store, identity, meta) && sign(store);
 }
 
 struct store *store_open_checked(const char *path, const struct store_identity *identity,

@@ -4,6 +4,7 @@
  *   store.c          opening, meta, batches
  *   store_rows.c     the rows: reading them back, putting and deleting them
  *   store_replace.c  starting over
+ *   store_migrate.c  formats, and how a store of an older one is brought up to date
  *   store_log.c      how SQLite's log is written
  *   store_renew.c    what is done with the log of an agent that ended
  */
@@ -18,8 +19,7 @@
 #include "io/store.h"
 
 enum {
-    STORE_FORMAT_UPGRADED = 1, /* the format that is brought up to date at opening */
-    STORE_ID_TEXT = 33,        /* bytes of a store id as text, its final zero included */
+    STORE_ID_TEXT = 33, /* bytes of a store id as text, its final zero included */
 };
 
 enum statement {
@@ -54,6 +54,16 @@ struct store {
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];
 };
+
+/* Runs SQL without results; what it is about, for the error: "cannot be made". */
+bool store_run(struct store *store, const char *sql, const char *what)
+    __attribute__((warn_unused_result));
+
+/* The tables of the present format, within a transaction. */
+bool store_make_tables(struct store *store) __attribute__((warn_unused_result));
+
+/* From that older format to the present one, a copy first. false: it is as it was. */
+bool store_migrate(struct store *store, int format) __attribute__((warn_unused_result));
 
 /* store_open(); *damaged: it failed because the database cannot be read. */
 struct store *store_open_checked(const char *path, const struct store_identity *identity,

@@ -50,6 +50,10 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
+/* Which layout (HFI_REGION_VERSION) an object of this user's has, as its first bytes say; 0: it is
+ * not there, or no region. */
+uint32_t region_file_layout(const char *shm_name);
+
 /*
  * Opens the region that was left under that identity's name, if it is the one that belongs to it:
  * owner, mode, size, and everything in identity but the incarnation. false: error says why not.

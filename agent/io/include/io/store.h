@@ -33,6 +33,10 @@ struct store_identity {
      * before (a store that was lost): an epoch is never used twice; 0: it had none. */
     uint32_t epoch;
     bool rejoin;
+    /* Is asked for each region of a store of an older format before that is migrated; false: it is
+     * left as it is, and not opened. NULL: it may be. */
+    void *arg;
+    bool (*may_migrate)(void *arg, const char *space, const char *shm_name);
 };
 
 struct store_meta {
@@ -44,6 +48,8 @@ struct store_meta {
     uint64_t commit;        /* number of the last commit; every store_commit adds 1 */
     bool rejoin;            /* it was told to start over, and is not done with it */
     bool created;           /* this open made it */
+    uint32_t migrated_from; /* the format that it had before; 0: this one */
+    bool held;              /* store_open failed: may_migrate said no */
 };
 
 struct store_slot {
@@ -73,6 +79,9 @@ struct store_reader {
  * Opens or makes the database at path (made 0600; its folder exists) and locks it. NULL: error (of
  * STORE_ERROR_MAX bytes) says why: in use by another agent, another cell's or agent's, of a newer
  * format, damaged, or what the system said. The result is the caller's, for store_close.
+ *
+ * A store of an older format is migrated in one transaction, after a copy of it was made durable as
+ * PATH.vN.bak (N: the old format). If that fails, or is killed, it is as it was.
  */
 struct store *store_open(const char *path, const struct store_identity *identity,
                          struct store_meta *meta, char *error) __attribute__((warn_unused_result));

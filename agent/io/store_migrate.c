@@ -1,0 +1,156 @@
+/*
+ * Formats of the store: what each one added, and how a store of an older one is brought up to date.
+ *
+ * A new store goes through the same steps as an old one, so there is one description of what a
+ * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps in
+ * one transaction. The copy is written under another name, flushed, and renamed: whoever finds the
+ * name finds it whole, and whoever is killed, or finds no room, at any point leaves a store of the
+ * old format, or one of the new, never anything in between. What an attempt that was killed left
+ * under the other name goes at the next one.
+ *
+ * The copy is for the case that the new release is no good and nothing was done with it. It is no
+ * way back for a voter that has run: see docs/OPERATIONS.md.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store_private.h"
+
+enum { BACKUP_PAGES = 1024 }; /* copied in one step */
+
+/* The first format: cells of one host. */
+static const char FIRST[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value, in_commit INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE promise(partition INTEGER PRIMARY KEY, ballot INTEGER NOT NULL,"
+    " in_commit INTEGER);"
+    "CREATE TABLE register(name TEXT PRIMARY KEY, mode TEXT NOT NULL, owner TEXT,"
+    " epoch INTEGER NOT NULL, token_first INTEGER NOT NULL, token_last INTEGER NOT NULL,"
+    " lock_delay_ms INTEGER NOT NULL, permits INTEGER NOT NULL, successor TEXT,"
+    " closing INTEGER NOT NULL, version_ballot INTEGER NOT NULL,"
+    " version_sequence INTEGER NOT NULL, ballot INTEGER NOT NULL, sequence INTEGER NOT NULL,"
+    " in_commit INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE mark(agent TEXT PRIMARY KEY, epoch INTEGER NOT NULL, in_commit INTEGER)"
+    " WITHOUT ROWID;"
+    "CREATE TABLE region(namespace TEXT PRIMARY KEY, shm_name TEXT NOT NULL, in_commit INTEGER)"
+    " WITHOUT ROWID;"
+    "CREATE TABLE slot(namespace TEXT, slot INTEGER, name TEXT NOT NULL, in_commit INTEGER,"
+    " PRIMARY KEY(namespace, slot)) WITHOUT ROWID;";
+
+/* [n]: from format n + 1 to n + 2. 2: other voters. */
+static const char *const STEPS[] = {
+    "ALTER TABLE register ADD COLUMN shares TEXT;"
+    "CREATE TABLE checkpoint(partition INTEGER PRIMARY KEY, ballot INTEGER NOT NULL,"
+    " sequence INTEGER NOT NULL, floor INTEGER NOT NULL, in_commit INTEGER);"
+    "CREATE TABLE member(voter TEXT PRIMARY KEY, store_id TEXT NOT NULL,"
+    " generation INTEGER NOT NULL, in_commit INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE seen(voter TEXT PRIMARY KEY, store_id TEXT NOT NULL,"
+    " last_commit INTEGER NOT NULL, in_commit INTEGER) WITHOUT ROWID;"
+    "INSERT INTO meta(key, value, in_commit) VALUES('rejoin', 0, 0);",
+};
+_Static_assert(sizeof(STEPS) / sizeof(STEPS[0]) == STORE_FORMAT - 1, "a step to each format");
+
+static bool take_steps(struct store *store, int from, const char *what)
+{
+    char version[48];
+    snprintf(version, sizeof(version), "PRAGMA user_version=%d;", (int)STORE_FORMAT);
+    for (int format = from; format < STORE_FORMAT; format++) {
+        if (!store_run(store, STEPS[format - 1], what)) {
+            return false;
+        }
+    }
+    return store_run(store, version, what);
+}
+
+bool store_make_tables(struct store *store)
+{
+    return store_run(store, FIRST, "cannot be made") && take_steps(store, 1, "cannot be made");
+}
+
+/* ---- the copy ---- */
+
+static bool fail_backup(struct store *store, const char *name, const char *what)
+{
+    return store_fail(store, "cannot be migrated: its copy %s %s", name, what);
+}
+
+/* Copies the database as the connection sees it, its log included. */
+static bool copy_pages(struct store *store, sqlite3 *copy, const char *name)
+{
+    sqlite3_backup *backup = sqlite3_backup_init(copy, "main", store->database, "main");
+    int result = SQLITE_OK;
+    while (backup != NULL && result == SQLITE_OK) { /* ends: each step copies pages */
+        result = sqlite3_backup_step(backup, BACKUP_PAGES);
+    }
+    sqlite3_backup_finish(backup);
+    return (backup != NULL && result == SQLITE_DONE) ||
+           fail_backup(store, name, sqlite3_errmsg(copy));
+}
+
+static bool flush_file(const char *name)
+{
+    int file = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool done = file >= 0 && fsync(file) == 0;
+    int error = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    errno = error;
+    return done;
+}
+
+/* SQLite's own names beside the copy's, should it have made them. */
+static void remove_copy(const char *name)
+{
+    static const char *const SUFFIX[] = {"", "-journal", "-wal", "-shm"};
+    char path[PATH_MAX + 32];
+    for (size_t i = 0; i < sizeof(SUFFIX) / sizeof(SUFFIX[0]); i++) {
+        snprintf(path, sizeof(path), "%s%s", name, SUFFIX[i]);
+        (void)unlink(path);
+    }
+}
+
+/* The copy under its passing name, whole and flushed. */
+static bool write_copy(struct store *store, const char *name)
+{
+    sqlite3 *copy = NULL;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
+    int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) {
+        return fail_backup(store, name, strerror(errno));
+    }
+    close(file);
+    bool done = sqlite3_open_v2(name, &copy, flags, NULL) == SQLITE_OK ||
+                fail_backup(store, name, copy == NULL ? "no memory" : sqlite3_errmsg(copy));
+    done = done && copy_pages(store, copy, name);
+    if (sqlite3_close(copy) != SQLITE_OK && done) {
+        done = fail_backup(store, name, "cannot be closed");
+    }
+    return done && (flush_file(name) || fail_backup(store, name, strerror(errno)));
+}
+
+static bool back_up(struct store *store, int format)
+{
+    char made[PATH_MAX + 24];
+    char kept[PATH_MAX + 24];
+    snprintf(kept, sizeof(kept), "%s.v%d.bak", store->path, format);
+    snprintf(made, sizeof(made), "%s.v%d.new", store->path, format);
+    remove_copy(made);
+    if (!write_copy(store, made)) {
+        remove_copy(made);
+        return false;
+    }
+    if (rename(made, kept) != 0 || !store_sync_folder(store->path)) {
+        return fail_backup(store, kept, strerror(errno));
+    }
+    return true;
+}
+
+bool store_migrate(struct store *store, int format)
+{
+    static const char what[] = "cannot be migrated";
+    return back_up(store, format) && store_run(store, "BEGIN EXCLUSIVE", what) &&
+           take_steps(store, format, what) && store_run(store, "COMMIT", what);
+}

@@ -1,0 +1,168 @@
+/*
+ * Bringing the agent up: its store; and what forbids to go on, regions of another layout.
+ *
+ * A process of before goes on in the layout that its agent gave it, so a region cannot be brought
+ * into another one under it. If an agent that does not know the layout began a new session, whoever
+ * holds a lock there would lose it. So it does not start (exit 78), and changes nothing (the store
+ * is not migrated either), as long as the session may go on and a process of it lives: the agent
+ * that made the regions can be started again, and nobody has lost anything.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent.h"
+#include "io/clock.h"
+#include "io/lifeline.h"
+#include "io/region.h"
+
+__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+/* ---- regions of another layout ---- */
+
+struct living {
+    const struct agent *agent;
+    uint32_t count;
+    uint32_t first; /* a process id, as it said itself; 0: not known */
+};
+
+static void look_at(void *arg, uint32_t client)
+{
+    struct living *living = arg;
+    struct lifeline lifeline;
+    pid_t pid;
+    if (lifeline_look(living->agent->clients_fd, client, &pid) != LIFELINE_LOCKED) {
+        return;
+    }
+    living->count++;
+    if (living->first == 0 && lifeline_read(living->agent->clients_fd, client, &lifeline)) {
+        living->first = (uint32_t)lifeline.pid;
+        lifeline_free(&lifeline);
+    }
+}
+
+/* The last deadline of before stands in a page beside its regions: see open_lease_page(). */
+static bool read_deadline(struct agent *agent, const char *shm_name)
+{
+    char page[REGION_NAME_MAX];
+    const char *dot = strrchr(shm_name, '.');
+    snprintf(page, sizeof(page), "%.*s.LEASE", dot != NULL ? (int)(dot - shm_name) : 0, shm_name);
+    return lease_file_share(&agent->lease_file, page, &agent->left);
+}
+
+/* Whether what was held under the agent of before can still count, or count again. */
+static bool session_may_go_on(const struct agent *agent)
+{
+    return agent->left.epoch != 0 &&
+           memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) == 0 &&
+           clock_boottime_ns() <= agent->left.deadline_ns + agent->config.grace_ns;
+}
+
+static bool layout_allows(void *arg, const char *space, const char *shm_name)
+{
+    struct agent *agent = arg;
+    struct living living = {.agent = agent};
+    (void)space;
+    uint32_t layout = region_file_layout(shm_name);
+    if (layout == 0 || layout == HFI_REGION_VERSION) {
+        return true;
+    }
+    if (read_deadline(agent, shm_name) && !session_may_go_on(agent)) {
+        return true;
+    }
+    if (!lifeline_each(agent->clients_fd, look_at, &living)) {
+        living.count = 1; /* who lives cannot be told */
+    }
+    if (living.count == 0) {
+        return true;
+    }
+    int64_t left_ns = agent->left.deadline_ns + agent->config.grace_ns - clock_boottime_ns();
+    snprintf(agent->error, sizeof(agent->error),
+             "%s: found layout %" PRIu32 ", expected %d, and %" PRIu32
+             " living processes (one is %" PRIu32 ") that may hold locks there: nothing was "
+             "changed; they keep them if the release that made it is started again within %" PRId64
+             " ms",
+             shm_name, layout, (int)HFI_REGION_VERSION, living.count, living.first,
+             left_ns / 1000000);
+    return false;
+}
+
+/* ---- the store ---- */
+
+/* If the store is gone, the lease file may still tell which epoch was the last one. What it does
+ * not tell a majority of the voters does (renewal_config.asks_epoch). */
+void agent_store_identity(const struct agent *agent, struct store_identity *identity)
+{
+    memset(identity, 0, sizeof(*identity));
+    identity->epoch = agent->left.epoch;
+    message_agent_set(&identity->cell, agent->config.cell, strlen(agent->config.cell));
+    message_agent_set(&identity->agent, agent->config.agent, strlen(agent->config.agent));
+}
+
+static void log_migrated(const struct agent *agent, const char *path)
+{
+    char kept[PATH_MAX + 64];
+    struct log_line line;
+    if (agent->meta.migrated_from == 0) {
+        return;
+    }
+    snprintf(kept, sizeof(kept), "%s.v%u.bak", path, agent->meta.migrated_from);
+    log_begin(&line, LOG_LEVEL_INFO, "store_migrated");
+    log_unsigned(&line, "from", agent->meta.migrated_from);
+    log_unsigned(&line, "to", STORE_FORMAT);
+    log_text(&line, "copy", kept);
+    log_end(&line);
+}
+
+/* The same of a store that needed no migration. */
+static int check_layouts(struct agent *agent)
+{
+    struct store_reader reader = {.arg = agent, .region = layout_allows};
+    agent->error[0] = '\0';
+    if (store_load(agent->store, &reader)) {
+        return AGENT_EXIT_OK;
+    }
+    return agent->error[0] != '\0'
+               ? AGENT_EXIT_CONFIG
+               : fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+}
+
+int agent_open_store(struct agent *agent)
+{
+    char path[PATH_MAX + 32];
+    char error[STORE_ERROR_MAX];
+    struct store_identity identity = {.cell = {.length = 0}};
+    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+                    strerror(errno));
+    }
+    if (!clock_boot_id(agent->boot_id)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/proc/sys/kernel/random/boot_id: cannot be read");
+    }
+    agent_store_identity(agent, &identity);
+    identity.arg = agent;
+    identity.may_migrate = layout_allows;
+    snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
+    agent->store = store_open(path, &identity, &agent->meta, error);
+    if (agent->store == NULL && agent->meta.held) {
+        return AGENT_EXIT_CONFIG; /* layout_allows() has said why */
+    }
+    if (agent->store == NULL) {
+        return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",
+                    error);
+    }
+    log_migrated(agent, path);
+    return check_layouts(agent);
+}
