@@ -7,4 +7,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
     # They look at the agent's memory and timing, which ThreadSanitizer changes.
     set_tests_properties(cluster_hostile cluster_daemon PROPERTIES LABELS "cluster;asan")
+    # A whole cell, agent by agent; and an agent that finds another layout.
+    add_cluster_test(upgrade)
+    target_link_libraries(test_cluster_upgrade PRIVATE hf_proto)
 endif()

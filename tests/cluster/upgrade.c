@@ -1,0 +1,370 @@
+/*
+ * A cell of three voters and an observer on this machine's loopback, upgraded and taken back agent
+ * by agent while its locks are in use: no hold is lost, no waiter is forgotten or passed by one of
+ * its own host, and the two versions of the messages work side by side on the way. And an agent
+ * that finds a region of another layout: it does not start while somebody may hold a lock there.
+ */
+#include "actor.h"
+#include "require.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "proto/region.h"
+
+enum { VOTERS = 3, HOSTS = 4, WAITERS = 3, TTL_MS = 10000, LONG_MS = 100000, COPY_SIZE = 1 << 16 };
+
+static struct agent_process agents[HOSTS];
+static struct actor holders[HOSTS];          /* each holds a lock of its own throughout */
+static struct actor waiters[HOSTS][WAITERS]; /* of one lock, which host 0's first holder has */
+static struct actor owner;
+static unsigned ports[HOSTS];
+
+/* What the load's processes share. */
+struct load {
+    _Atomic uint32_t inside; /* how many hold the one lock that all want */
+    _Atomic uint32_t wrong;  /* how often somebody was not alone, or lost its hold */
+    _Atomic uint64_t holds[HOSTS];
+    _Atomic bool end;
+};
+static struct load *load;
+static pid_t loaders[HOSTS];
+
+static void describe(unsigned host, unsigned protocol, char *text, size_t size)
+{
+    snprintf(text, size,
+             "[agent]\nname = host-%c\ncell = upgrade\nrole = %s\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n"
+             "[cell]\nlisten = tcp://127.0.0.1:%u\nsession_ttl = %ums\nprotocol = %u\n"
+             "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
+             "host-c = tcp://127.0.0.1:%u\n",
+             'a' + (int)host, host < VOTERS ? "voter" : "observer", ports[host], (unsigned)TTL_MS,
+             protocol, ports[0], ports[1], ports[2]);
+}
+
+static void start(void)
+{
+    char text[640];
+    agent_free_ports(ports, HOSTS);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        describe(i, 3, text, sizeof(text));
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (unsigned i = 0; i < HOSTS; i++) {
+        agent_await_socket(&agents[i]);
+    }
+}
+
+static void stop(void)
+{
+    for (unsigned i = HOSTS; i-- > 0;) { /* each janitor holds the pipes of those before it */
+        agent_destroy(&agents[i]);
+    }
+}
+
+/* ---- the load ---- */
+
+static void load_run(unsigned host)
+{
+    hf_client *client = NULL;
+    hf_lock *lock = NULL;
+    const struct hf_options options = {.size = sizeof(options), .socket = agents[host].socket};
+    REQUIRE(hf_connect(&options, &client) == 0, "host %u: connect", host);
+    REQUIRE(hf_open(client, "load", NULL, &lock) == 0, "host %u: open", host);
+    while (!atomic_load(&load->end)) {
+        int result = hf_acquire(lock, HF_EXCLUSIVE, LONG_MS * MS, NULL);
+        REQUIRE(result == 0, "host %u: no lock under load: %s", host, hf_strerror(result));
+        bool alone = atomic_fetch_add(&load->inside, 1) == 0;
+        sleep_ms(1);
+        atomic_fetch_sub(&load->inside, 1);
+        bool kept = hf_release(lock) == 0;
+        atomic_fetch_add(&load->wrong, !alone || !kept);
+        atomic_fetch_add(&load->holds[host], 1);
+        sleep_ms(5);
+    }
+    hf_disconnect(client);
+}
+
+static void load_start(void)
+{
+    load = mmap(NULL, sizeof(*load), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(load != MAP_FAILED, "mmap");
+    for (unsigned i = 0; i < HOSTS; i++) {
+        loaders[i] = fork_tied();
+        if (loaders[i] == 0) {
+            load_run(i);
+            _exit(0);
+        }
+    }
+}
+
+/* Every host has had the lock so many times more. */
+static void load_await(uint64_t more)
+{
+    for (unsigned i = 0; i < HOSTS; i++) {
+        uint64_t goal = atomic_load(&load->holds[i]) + more;
+        int64_t end_ns = boottime_now() + LONG_MS * MS;
+        while (atomic_load(&load->holds[i]) < goal) {
+            REQUIRE(boottime_now() < end_ns, "host %u gets no lock any more", i);
+            sleep_ms(5);
+        }
+    }
+}
+
+static void load_stop(void)
+{
+    atomic_store(&load->end, true);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(wait_for_long(loaders[i], 4 * GUARD_MS), 0);
+    }
+    ck_assert_uint_eq(atomic_load(&load->wrong), 0);
+    munmap(load, sizeof(*load));
+}
+
+/* ---- who holds and waits throughout ---- */
+
+static void hold_and_wait(void)
+{
+    char name[32];
+    for (unsigned i = 0; i < HOSTS; i++) {
+        snprintf(name, sizeof(name), "held/%u", i);
+        actor_ready(&holders[i], agents[i].socket);
+        ck_assert_int_eq(
+            actor_do(&holders[i], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
+        ck_assert_int_eq(actor_open(&holders[i], 0, name, 100), 0);
+        ck_assert_int_eq(actor_acquire(&holders[i], 0, HF_EXCLUSIVE, LONG_MS, NULL), 0);
+    }
+    actor_ready(&owner, agents[0].socket);
+    ck_assert_int_eq(actor_open(&owner, 0, "queue", 100), 0);
+    ck_assert_int_eq(actor_acquire(&owner, 0, HF_EXCLUSIVE, LONG_MS, NULL), 0);
+    for (unsigned at = 0; at < WAITERS; at++) {
+        for (unsigned i = 0; i < HOSTS; i++) {
+            actor_ready(&waiters[i][at], agents[i].socket);
+            ck_assert_int_eq(actor_open(&waiters[i][at], 0, "queue", 100), 0);
+            actor_wait(&waiters[i][at], 0, HF_EXCLUSIVE);
+            actor_await_waiters(&owner, "queue", (size_t)at * HOSTS + i + 1);
+        }
+    }
+}
+
+static void check_all_hold(void)
+{
+    for (unsigned i = 0; i < HOSTS; i++) {
+        const struct actor_request look = {.kind = ACTOR_EVENT};
+        struct actor_reply reply = actor_do(&holders[i], &look);
+        for (unsigned events = 0; reply.result == 1 && events < 100; events++) {
+            REQUIRE(reply.event.kind != HF_EVENT_LOST, "host %u: told LOST", i);
+            reply = actor_do(&holders[i], &look);
+        }
+        REQUIRE(actor_remaining(&holders[i], 0) > 0, "host %u holds no more", i);
+        for (unsigned at = 0; at < WAITERS; at++) {
+            REQUIRE(!actor_receive(&waiters[i][at], &reply, 0), "host %u: waiter %u: %s", i, at,
+                    hf_strerror(reply.result));
+        }
+    }
+    REQUIRE(actor_remaining(&owner, 0) > 0, "the owner of the queue's lock holds it no more");
+}
+
+/* Which waiter has been served: host * WAITERS + place. */
+static unsigned await_served(void)
+{
+    for (int64_t end_ns = boottime_now() + LONG_MS * MS;;) {
+        for (unsigned i = 0; i < HOSTS * WAITERS; i++) {
+            struct actor *waiter = &waiters[i / WAITERS][i % WAITERS];
+            struct actor_reply reply;
+            if (waiter->pid != 0 && actor_receive(waiter, &reply, 0)) {
+                REQUIRE(reply.result == 0, "waiter %u: %s", i, hf_strerror(reply.result));
+                return i;
+            }
+        }
+        REQUIRE(boottime_now() < end_ns, "nobody is served any more");
+        sleep_ms(2);
+    }
+}
+
+/* All are served, those of a host in the order in which they came. */
+static void serve_all(void)
+{
+    unsigned served[HOSTS] = {0};
+    ck_assert_int_eq(actor_release(&owner, 0), 0);
+    for (unsigned count = 0; count < HOSTS * WAITERS; count++) {
+        unsigned who = await_served();
+        struct actor *waiter = &waiters[who / WAITERS][who % WAITERS];
+        REQUIRE(who % WAITERS == served[who / WAITERS], "host %u: waiter %u before waiter %u",
+                who / WAITERS, who % WAITERS, served[who / WAITERS]);
+        served[who / WAITERS]++;
+        ck_assert_int_eq(actor_release(waiter, 0), 0);
+        actor_end(waiter);
+        waiter->pid = 0;
+    }
+}
+
+/* ---- rolling ---- */
+
+/* What `holdfast status` on a host says has that text; waits for it. */
+static void await_status(unsigned host, const char *has, const char *has_not)
+{
+    char command[256];
+    char text[4096];
+    snprintf(command, sizeof(command), "%s -s %s --json status", binary_path("holdfast"),
+             agents[host].socket);
+    for (int64_t end_ns = boottime_now() + LONG_MS * MS;; sleep_ms(20)) {
+        FILE *said = popen(command, "r");
+        REQUIRE(said != NULL, "popen");
+        size_t size = fread(text, 1, sizeof(text) - 1, said);
+        text[size] = '\0';
+        (void)pclose(said);
+        if (strstr(text, has) != NULL && strstr(text, has_not) == NULL) {
+            return;
+        }
+        REQUIRE(boottime_now() < end_ns, "host %u: %s", host, text);
+    }
+}
+
+enum how { BY_TERM, BY_KILL };
+
+/* One agent after the other comes up again, in that version; the cell is whole before the next. */
+static void roll(unsigned protocol, enum how how, const char *program)
+{
+    char text[640];
+    for (unsigned i = 0; i < HOSTS; i++) {
+        if (how == BY_TERM) {
+            ck_assert_int_eq(agent_stop(&agents[i]), 0);
+        } else {
+            agent_kill(&agents[i]);
+        }
+        describe(i, protocol, text, sizeof(text));
+        agent_configure(&agents[i], text);
+        agents[i].program = program;
+        agent_start(&agents[i]);
+        for (unsigned other = 0; other < HOSTS; other++) {
+            await_status(other, "\"safe\"", "\"down\"");
+        }
+        load_await(2);
+        check_all_hold();
+        ck_assert(!agent_logged(&agents[i], "event=peer_refused"));
+        ck_assert(!agent_logged(&agents[i], "event=greeting_refused"));
+        ck_assert(!agent_logged(&agents[i], "event=voter_refused"));
+    }
+}
+
+/* Another copy of the program. Static buffer. */
+static const char *copy_program(void)
+{
+    static char path[160];
+    static char bytes[COPY_SIZE];
+    snprintf(path, sizeof(path), "%s/holdfastd-other", agents[0].folder);
+    int from = open(binary_path("holdfastd"), O_RDONLY | O_CLOEXEC);
+    int to = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    ck_assert(from >= 0 && to >= 0);
+    for (ssize_t size = 1; size > 0;) {
+        size = read(from, bytes, sizeof(bytes));
+        ck_assert(size >= 0 && write(to, bytes, (size_t)size) == size);
+    }
+    ck_assert(close(from) == 0 && close(to) == 0);
+    return path;
+}
+
+START_TEST(a_cell_is_upgraded_and_taken_back)
+{
+    hold_and_wait();
+    load_start();
+    load_await(3);
+    ck_assert(!agent_logged(&agents[0], "protocol=4"));
+    roll(4, BY_TERM, copy_program());
+    for (unsigned i = 0; i < HOSTS; i++) {
+        ck_assert(agent_logged(&agents[i], "protocol=4"));
+        ck_assert(agent_logged(&agents[i], "event=peer_release"));
+    }
+    roll(3, BY_KILL, NULL);
+    roll(4, BY_KILL, NULL);
+    load_stop();
+    serve_all();
+    for (unsigned i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_release(&holders[i], 0), 0);
+        ck_assert(!agent_logged(&agents[i], "event=session_new epoch=2")); /* one for all */
+        actor_end(&holders[i]);
+    }
+    actor_end(&owner);
+    unlink(copy_program());
+}
+END_TEST
+
+/* ---- another layout ---- */
+
+static void set_layout(const char *path, uint32_t version)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    REQUIRE(fd >= 0, "%s", path);
+    ck_assert_int_eq(pwrite(fd, &version, sizeof(version), offsetof(struct hfi_header, version)),
+                     sizeof(version));
+    ck_assert_int_eq(close(fd), 0);
+}
+
+START_TEST(another_layout_is_refused_while_somebody_holds)
+{
+    struct agent_process agent;
+    struct actor holder;
+    struct hf_hold hold;
+    struct hf_hold later;
+    char region[256];
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    agent_region_path(&agent, "default", region, sizeof(region));
+    actor_ready(&holder, agent.socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "job", 100), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    agent_kill(&agent);
+    set_layout(region, HFI_REGION_VERSION + 1);
+    agent_launch(&agent);
+    int status = wait_for(agent.pid);
+    agent.pid = 0;
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 78);
+    ck_assert(agent_logged(&agent, "found layout 2, expected 1, and 1 living processes"));
+    /* The one that knows the layout is started again: nobody has lost anything. */
+    set_layout(region, HFI_REGION_VERSION);
+    agent_start(&agent);
+    if (agent_logged(&agent, "session_continued")) { /* else this machine was too slow */
+        ck_assert_int_gt(actor_remaining(&holder, 0), 0);
+        ck_assert_int_eq(actor_release(&holder, 0), 0);
+    }
+    /* Nobody lives who could hold anything: it begins anew, and tokens go on. */
+    actor_kill(&holder);
+    actor_end(&holder);
+    agent_kill(&agent);
+    set_layout(region, HFI_REGION_VERSION + 1);
+    agent_start(&agent);
+    ck_assert(agent_logged(&agent, "another layout version"));
+    actor_ready(&holder, agent.socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "job", 100), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &later), 0);
+    ck_assert_uint_gt(later.token, hold.token);
+    actor_end(&holder);
+    agent_destroy(&agent);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("upgrade");
+    TCase *cell = tcase_create("cell");
+    TCase *host = tcase_create("host");
+
+    tcase_set_timeout(cell, 280);
+    tcase_add_checked_fixture(cell, start, stop);
+    tcase_add_test(cell, a_cell_is_upgraded_and_taken_back);
+    suite_add_tcase(suite, cell);
+    tcase_set_timeout(host, 120);
+    tcase_add_test(host, another_layout_is_refused_while_somebody_holds);
+    suite_add_tcase(suite, host);
+    return suite_run(suite);
+}
