@@ -2,8 +2,8 @@
  * Formats of the store: what each one added, and how a store of an older one is brought up to date.
  *
  * A new store goes through the same steps as an old one, so there is one description of what a
- * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps in
- * one transaction. The copy is written under another name, flushed, and renamed: whoever finds the
+ * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps
+ * in one transaction. The copy is written under another name, flushed, and renamed: whoever finds the
  * name finds it whole, and whoever is killed, or finds no room, at any point leaves a store of the
  * old format, or one of the new, never anything in between. What an attempt that was killed left
  * under the other name goes at the next one.

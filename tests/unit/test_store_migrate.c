@@ -356,7 +356,7 @@ int main(void)
     Suite *suite = suite_create("store_migrate");
     TCase *tests = tcase_create("store_migrate");
 
-    tcase_set_timeout(tests, 120);
+    tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, begin, teardown);
     tcase_add_test(tests, a_copy_is_made_first);
     tcase_add_test(tests, the_copy_is_of_what_is_migrated);
