@@ -31,7 +31,7 @@ static struct faults_host *disk;
 
 static void start(void)
 {
-    /* The victim is silent while its disk stands still, and so is a busy machine: not for so long. */
+    /* The victim is silent while its disk stands still. So is a busy machine, but not so long. */
     cell_options = (struct cell_options){.ttl_ms = 3000, .grace_ms = 2000};
     cell_make(&cell, 3, 0);
     struct agent_process *agent = &cell.agents[VICTIM];

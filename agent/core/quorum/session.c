@@ -6,8 +6,8 @@
  * renewals are not durable: a voter that (re)started, or stood still, takes every session, known
  * or not, for just renewed. Marks are durable, and hold for every epoch up to theirs.
  *
- * A newer epoch begins with a renewal that would extend it, too: who does not hear this voter cannot
- * end an agent's session by speaking of the next one in its name.
+ * A newer epoch begins with a renewal that would extend it, too: who does not hear this voter
+ * cannot end an agent's session by speaking of the next one in its name.
  *
  * The voter counts the ttl long by max_drift; the holder counts it short.
  */
