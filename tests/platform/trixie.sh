@@ -41,20 +41,23 @@ tree_make() {
 }
 
 # Runs in namespaces of its own: puts the source, the machine's devices and a /dev/shm of its own
-# into the tree, then changes into it.
+# into the tree, then makes it the root.
 # shellcheck disable=SC2016 # expanded by the inner shell
 ENTER='
     set -e
     tree=$1; root=$2
     shift 2
-    mount --bind "$tree" "$tree" # a root that is a mount of its own: tests make namespaces of it
+    mount --bind "$tree" "$tree"
     mount --rbind /dev "$tree/dev"
     mount -t tmpfs -o mode=1777 shm "$tree/dev/shm"
     mount --rbind /sys "$tree/sys"
     mount -t proc proc "$tree/proc"
     mount --bind "$root" "$tree/src"
     mount --bind "$root/build/trixie" "$tree/src/build"
-    exec chroot "$tree" "$@"'
+    # Not only chroot: who enters a mount namespace, as tests do, finds itself in its root.
+    cd "$tree"
+    pivot_root . mnt
+    exec chroot . sh -c "umount -l /mnt && exec \"\$@\"" sh "$@"'
 
 # Runs a command inside the tree.
 tree_run() {
