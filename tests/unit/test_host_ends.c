@@ -209,6 +209,36 @@ START_TEST(a_break_closes_and_a_break_now_does_not)
 }
 END_TEST
 
+/* What the lock was closed for before, and is not any more, keeps nobody waiting. */
+START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0); /* for 500 ms */
+    frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened short_one = rig_open_granted(rig, third, "a", 100 * RIG_MS);
+    (void)rig_take(rig, &short_one);
+    rig_die(rig, third);
+    assert_closed_for(100 * RIG_MS);
+}
+END_TEST
+
+/* Nor does what it was closed for in a session that is over. */
+START_TEST(a_lock_of_a_new_session_opens_in_time)
+{
+    rig_die(rig, client);
+    rig_lease(rig, 1, rig->now_ns, true);
+    rig_lease(rig, 2, rig->now_ns + 100000 * RIG_MS, false);
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened short_one = rig_open_granted(rig, third, "a", 100 * RIG_MS);
+    (void)rig_take(rig, &short_one);
+    rig_die(rig, third);
+    assert_closed_for(100 * RIG_MS);
+}
+END_TEST
+
 START_TEST(a_limit_ends_the_hold_in_time)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
@@ -382,6 +412,8 @@ int main(void)
     tcase_add_test(tests, a_recall_waits_for_the_holder);
     tcase_add_test(tests, a_closed_lock_is_given_back_after_its_delay);
     tcase_add_test(tests, a_break_closes_and_a_break_now_does_not);
+    tcase_add_test(tests, a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before);
+    tcase_add_test(tests, a_lock_of_a_new_session_opens_in_time);
     tcase_add_test(tests, a_limit_ends_the_hold_in_time);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
     tcase_add_test(tests, a_survivor_keeps_its_hold);

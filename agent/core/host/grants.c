@@ -396,7 +396,7 @@ static void closing_hasten(struct host *host, struct place at, const struct mess
     uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)grant->lock_delay_ms * MS;
     if ((word & HFI_W_CLOSED) && atomic_load(until) > latest_ns) {
         atomic_store(until, latest_ns);
-        opening_hasten(host, at, (int64_t)latest_ns);
+        opening_add(host, at, (int64_t)latest_ns);
     }
 }
 

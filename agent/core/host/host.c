@@ -203,37 +203,48 @@ void emit_lock_log(struct host *host, struct host_actions *actions, const char *
 
 /* ---- the heap of closed locks, by time ---- */
 
+static void opening_put(struct host *host, uint32_t i, struct opening opening)
+{
+    while (i > 0 && host->openings[(i - 1) / 2].due_ns > opening.due_ns) {
+        host->openings[i] = host->openings[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    host->openings[i] = opening;
+}
+
 void opening_add(struct host *host, struct place at, int64_t due_ns)
 {
     struct lock *lock = lock_at(host, at);
+    uint32_t i = host->opening_count;
     if (lock->opening) {
-        return; /* it is looked at no later than its present entry says, and put back */
+        /* Its entry may be of a closing that ended before its time: this one may be over sooner.
+         * Looked at too early it is put back. */
+        for (i = 0; host->openings[i].slot != at.slot || host->openings[i].space != at.space;) {
+            i++;
+            HF_CHECK(i < host->opening_count);
+        }
+        if (host->openings[i].due_ns <= due_ns) {
+            return;
+        }
+    } else {
+        lock->opening = 1;
+        host->opening_count++;
     }
-    lock->opening = 1;
-    uint32_t i = host->opening_count++;
-    while (i > 0 && host->openings[(i - 1) / 2].due_ns > due_ns) {
-        host->openings[i] = host->openings[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    host->openings[i] = (struct opening){due_ns, at.slot, at.space};
+    opening_put(host, i, (struct opening){due_ns, at.slot, at.space});
 }
 
-void opening_hasten(struct host *host, struct place at, int64_t due_ns)
+void openings_forget(struct host *host)
 {
-    uint32_t i = 0;
-    while (i < host->opening_count &&
-           (host->openings[i].slot != at.slot || host->openings[i].space != at.space)) {
-        i++;
+    uint32_t count = host->opening_count;
+    host->opening_count = 0;
+    for (uint32_t i = 0; i < count; i++) { /* what stays is put before what is looked at next */
+        struct opening opening = host->openings[i];
+        struct place at = {opening.space, opening.slot};
+        lock_at(host, at)->opening = 0;
+        if (atomic_load(lock_word(host, at)) & HFI_W_CLOSED) {
+            opening_add(host, at, opening.due_ns);
+        }
     }
-    if (i == host->opening_count || host->openings[i].due_ns <= due_ns) {
-        opening_add(host, at, due_ns);
-        return;
-    }
-    while (i > 0 && host->openings[(i - 1) / 2].due_ns > due_ns) {
-        host->openings[i] = host->openings[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    host->openings[i] = (struct opening){due_ns, at.slot, at.space};
 }
 
 static struct place opening_take(struct host *host)

@@ -521,6 +521,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
             }
         }
     }
+    openings_forget(host);
 }
 
 /* A grant that nobody has had open for long goes back, so that its register can be deleted. */

@@ -368,10 +368,10 @@ void reply_done(struct host *host, uint32_t client, uint64_t request, int32_t er
 void emit_log(struct host_actions *actions, const char *event, int64_t number);
 void emit_lock_log(struct host *host, struct host_actions *actions, const char *event,
                    struct place at, uint64_t token, int64_t number);
-/* Remembers that a closed lock is to be looked at. */
+/* Remembers that a closed lock is to be looked at, no later than that. */
 void opening_add(struct host *host, struct place at, int64_t due_ns);
-/* The same, and no later than that. */
-void opening_hasten(struct host *host, struct place at, int64_t due_ns);
+/* No lock is waited for any more that is not closed. */
+void openings_forget(struct host *host);
 void busy_set(struct host *host, struct client *client, uint32_t flag);
 void busy_clear(struct host *host, struct client *client, uint32_t flag);
 
