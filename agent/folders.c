@@ -5,8 +5,9 @@
  * between any two of its calls. So the state's folder and the socket's must be the agent's own (or
  * root's), writable by nobody else; and on the way to them nobody else may exchange a folder
  * either. What is in them is then opened without following links, and looked at after it was
- * opened, never before. A folder with the sticky bit (/tmp, /dev/shm) will do for a socket: what
- * others put there is found by its owner and refused. docs/SECURITY.md has the table.
+ * opened, never before. A folder of root's with the sticky bit (/tmp, /dev/shm) will do for a
+ * socket: what others put there is found by its owner and refused. Whose folder it is may exchange
+ * everything in it, sticky or not. docs/SECURITY.md has the table.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +37,13 @@ static bool is_own(const struct agent *agent, uid_t owner)
     return owner == agent->own || owner == 0;
 }
 
+/* Where root is not known by its number (a namespace of users), it owns the root folder. */
+static bool is_trusted(const struct agent *agent, uid_t owner)
+{
+    struct stat top;
+    return is_own(agent, owner) || (stat("/", &top) == 0 && owner == top.st_uid);
+}
+
 /* Whether somebody else could put another folder in the place of one in this. */
 static bool is_open(const struct stat *status)
 {
@@ -44,8 +52,8 @@ static bool is_open(const struct stat *status)
 
 /*
  * Looks at each folder on the way to path, and at the links: nobody but root and the agent's user
- * may have laid a link where others can write, nor may a folder be anybody's to write to. false:
- * agent->error.
+ * may have laid a link where others can write, nor may a folder be theirs or anybody's to write to.
+ * false: agent->error.
  */
 static bool check_way(struct agent *agent, const char *path)
 {
@@ -74,6 +82,11 @@ static bool check_way(struct agent *agent, const char *path)
                  "%s: found a folder that everybody may write to (mode %04o), expected "
                  "another one, or the sticky bit",
                  upto, (unsigned)(status.st_mode & 07777));
+            return false;
+        }
+        if (S_ISDIR(status.st_mode) && !is_trusted(agent, status.st_uid)) {
+            fail(agent, 0, "%s: expected a folder of this agent's user or root, found user %u's",
+                 upto, (unsigned)status.st_uid);
             return false;
         }
         shared = (status.st_mode & 0002) != 0;
@@ -158,7 +171,7 @@ static bool make_socket_folder(struct agent *agent)
         return false;
     }
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode) ||
-        (!is_own(agent, status.st_uid) && (status.st_mode & S_ISVTX) == 0)) {
+        !is_trusted(agent, status.st_uid)) {
         fail(agent, 0, "%s: expected a folder of this agent's user or root", folder);
         return false;
     }

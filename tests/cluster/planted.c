@@ -204,6 +204,10 @@ START_TEST(a_folder_for_the_state)
     make_folder("everybodys", 0, 0777);
     configure("everybodys/state", "own/run/agent.sock");
     refuses(69, "everybodys: found a folder that everybody may write to");
+    make_folder("others", OTHER_USER, 0755); /* who may put another one in its place */
+    make_folder("others/state", AGENT_USER, 0700);
+    configure("others/state", "own/run/agent.sock");
+    refuses(69, "others: expected a folder of this agent's user or root");
 }
 END_TEST
 
@@ -270,6 +274,9 @@ START_TEST(a_folder_for_the_socket)
     make_folder("others", OTHER_USER, 0755);
     configure("own/state", "others/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
+    make_folder("sticky", OTHER_USER, 01777); /* its owner may remove what is in it all the same */
+    configure("own/state", "sticky/agent.sock");
+    refuses(69, "sticky: expected a folder of this agent's user or root");
     make_folder("everybodys", 0, 0777);
     configure("own/state", "everybodys/agent.sock");
     refuses(69, "everybodys: found a folder that everybody may write to");
