@@ -4,9 +4,14 @@
  * cell, a host or a voter for good; whoever may speak for a voter could say one by mistake or will.
  *
  * So each may be at most so far above what this voter knew when it started: far more than a
- * healthy cell gets through between two restarts of a voter, plus so much for each second since.
- * Each is used up only after hundreds of such jumps, each with a restart in between. What is beyond
- * is not read, and told. Nothing is unsafe by that: a message may always be lost.
+ * healthy cell gets through between two restarts of a voter. Each is used up only after hundreds of
+ * such jumps, each with a restart in between. What is beyond is not read, and told. Nothing is
+ * unsafe by that: a message may always be lost.
+ *
+ * One voter may have been driven to its bound where another one's is a little lower, which then
+ * does not hear it. So for each second in which such messages come the bound rises somewhat, until
+ * they are read. It does not rise by itself: voters that started at different times would allow
+ * different numbers, and who names one in between would part them for as long as that.
  *
  * A voter that starts over knows nothing, and is told rounds by the others: half of all there are,
  * until it votes.
@@ -15,11 +20,12 @@
 #include "state.h"
 
 enum {
-    ROUNDS_FREE = 1 << 24, /* of 2^32 */
-    ROUNDS_A_SECOND = 64,
-    EPOCHS_FREE = 1 << 20,      /* of 2^24; and one for each second */
+    ROUNDS_FREE = 1 << 24,      /* of 2^32 */
+    ROUNDS_A_SECOND = 64,       /* in which there were some beyond */
+    EPOCHS_FREE = 1 << 20,      /* of 2^24; and one for each such second */
     GENERATIONS_FREE = 1 << 16, /* of 2^31: how often an operator had a store start over */
     TELL_MS = 60000,
+    AGAIN_MS = 30000, /* between two messages that come one after the other */
 };
 
 static uint32_t round_of(uint64_t ballot)
@@ -35,12 +41,13 @@ void bounds_rounds(struct quorum *quorum)
         uint32_t promised = round_of(quorum->partitions[p].promised);
         bounds->round = promised > bounds->round ? promised : bounds->round;
     }
-    bounds->since_ns = quorum->now_ns;
+    bounds->pressed_ns = 0;
 }
 
 void bounds_start(struct quorum *quorum)
 {
     quorum->bounds.told_ns = INT64_MIN;
+    quorum->bounds.refused_ns = INT64_MIN;
     bounds_rounds(quorum);
     for (uint32_t i = 0; i < quorum->agent_count; i++) {
         struct agent_record *agent = &quorum->agents[i];
@@ -53,7 +60,17 @@ void bounds_start(struct quorum *quorum)
 
 static uint64_t seconds(const struct quorum *quorum)
 {
-    return (uint64_t)(quorum->now_ns - quorum->bounds.since_ns) / (1000 * (uint64_t)MS_NS);
+    return (uint64_t)quorum->bounds.pressed_ns / (1000 * (uint64_t)MS_NS);
+}
+
+/* A message is beyond. Honest agents repeat what is not answered, far more often than this. */
+static void press(struct quorum *quorum)
+{
+    struct bounds *bounds = &quorum->bounds;
+    bool again = bounds->refused_ns != INT64_MIN &&
+                 quorum->now_ns - bounds->refused_ns < AGAIN_MS * MS_NS;
+    bounds->pressed_ns += again ? quorum->now_ns - bounds->refused_ns : 0;
+    bounds->refused_ns = quorum->now_ns;
 }
 
 static uint64_t higher(uint64_t a, uint64_t b)
@@ -210,5 +227,6 @@ bool bounds_allow(struct quorum *quorum, const struct message *message)
     } else {
         return true;
     }
+    press(quorum);
     return false;
 }

@@ -359,8 +359,9 @@ struct checkpoints {
 struct bounds {
     uint32_t round;
     uint32_t generations[MESSAGE_VOTERS_MAX];
-    int64_t since_ns;
-    int64_t told_ns; /* when somebody was told last; INT64_MIN: never */
+    int64_t pressed_ns; /* for how long messages beyond came, one after the other */
+    int64_t refused_ns; /* when the last of them came; INT64_MIN: none did */
+    int64_t told_ns;    /* when somebody was told last; INT64_MIN: never */
 };
 
 struct quorum {
