@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mbedtls/pk.h>
+#include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -146,6 +149,40 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     return true;
 }
 
+#if MBEDTLS_VERSION_MAJOR >= 3
+static int draw(void *arg, unsigned char *out, size_t size)
+{
+    (void)arg;
+    for (size_t at = 0; at < size;) {
+        ssize_t got = getrandom(out + at, size - at, 0);
+        if (got <= 0) {
+            return -1;
+        }
+        at += (size_t)got;
+    }
+    return 0;
+}
+#endif
+
+/* NNG takes any key with any certificate, and then no handshake succeeds. */
+static bool is_key_of(const mbedtls_x509_crt *cert, const struct pem *key)
+{
+    const unsigned char *text = (const unsigned char *)key->text;
+    mbedtls_pk_context pk;
+    bool good;
+
+    mbedtls_pk_init(&pk);
+#if MBEDTLS_VERSION_MAJOR >= 3
+    good = mbedtls_pk_parse_key(&pk, text, key->size + 1, NULL, 0, draw, NULL) == 0 &&
+           mbedtls_pk_check_pair(&cert->pk, &pk, draw, NULL) == 0;
+#else
+    good = mbedtls_pk_parse_key(&pk, text, key->size + 1, NULL, 0) == 0 &&
+           mbedtls_pk_check_pair(&cert->pk, &pk) == 0;
+#endif
+    mbedtls_pk_free(&pk);
+    return good;
+}
+
 static bool look_at(struct transport_credentials *credentials, const struct transport_tls *tls,
                     const char *name, char *error)
 {
@@ -165,8 +202,13 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
         snprintf(error, TRANSPORT_ERROR_MAX,
                  "%.200s, %.200s: expected a certificate and its key without a password, in PEM",
                  tls->cert, tls->key);
-    } else {
-        good = verify(tls, name, &ca, &cert, error);
+    } else if (verify(tls, name, &ca, &cert, error)) {
+        good = is_key_of(&cert, &credentials->key);
+        if (!good) {
+            snprintf(error, TRANSPORT_ERROR_MAX,
+                     "%.200s: expected the key of the certificate in %.200s, without a password",
+                     tls->key, tls->cert);
+        }
     }
     for (const mbedtls_x509_crt *each = &ca; good && each != NULL; each = each->next) {
         ca_end_s = end_of(each) > ca_end_s ? end_of(each) : ca_end_s;

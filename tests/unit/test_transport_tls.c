@@ -345,9 +345,15 @@ START_TEST(test_tls_renewed)
     a = node_tls("good", "good", "good");
     b = node_tls("good", "good-host-b", "good-host-b");
     to_b = peer_up(a, b->address);
+    copy("good.pem", "kept.pem");
     copy("other.pem", "good.pem"); /* a certificate without its key, of another CA */
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
+    copy("good-host-b.key", "good.key"); /* only the key is new yet */
+    copy("kept.pem", "good.pem");
+    ck_assert(!transport_tls_renew(a->transport, error));
+    ck_assert_ptr_nonnull(strstr(error, "good.key: expected the key of the certificate in"));
+    copy("other.pem", "good.pem");
     copy("other.key", "good.key");
     copy("other-ca.pem", "good-ca.pem");
     ck_assert_msg(transport_tls_renew(a->transport, error), "%s", error);
