@@ -167,14 +167,16 @@ static void tell_store(const struct agent *agent, struct hfi_told_builder *told)
          standing < sizeof(standings) / sizeof(standings[0]) ? standings[standing] : NULL);
 }
 
-/* How many partitions each voter coordinates, by what is told of it. */
+/* How many partitions each voter coordinates, by what is told of it. Nobody tells of an only voter:
+ * there is nobody else. */
 static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_VOTERS_MAX])
 {
     const struct host_config *config = &agent->host_config;
     memset(counts, 0, MESSAGE_VOTERS_MAX * sizeof(counts[0]));
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS; i++) {
         struct message_agent owner = config->voters[0];
-        bool known = agent->gossip == NULL || gossip_owner(agent->gossip, i, &owner);
+        bool known = agent->gossip == NULL || config->voter_count == 1 ||
+                     gossip_owner(agent->gossip, i, &owner);
         for (uint32_t voter = 0; known && voter < config->voter_count; voter++) {
             counts[voter] += memcmp(&config->voters[voter], &owner, sizeof(owner)) == 0;
         }

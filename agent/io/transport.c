@@ -505,10 +505,9 @@ uint32_t transport_version(const struct transport *transport, uint32_t peer)
 
 size_t transport_waiting(const struct transport *transport, uint32_t peer)
 {
-    const struct transport_link *link = transport_is_up(transport, peer)
-                                            ? transport->peers[peer]->link
-                                            : NULL;
-    return link == NULL ? 0 : link->waiting.size + link->flying.size - link->flown;
+    struct transport_link *link = transport_is_up(transport, peer) ? transport->peers[peer]->link
+                                                                   : NULL;
+    return link == NULL ? 0 : transport_link_waiting(link);
 }
 
 bool transport_send(struct transport *transport, uint32_t index, const void *bytes, size_t size)

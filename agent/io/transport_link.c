@@ -212,6 +212,18 @@ bool transport_link_send(struct transport_link *link, const void *bytes, size_t 
     return send_parts(link, &(struct parts){head, sizeof head, bytes, size});
 }
 
+size_t transport_link_waiting(struct transport_link *link)
+{
+    size_t waiting = link->waiting.size + link->flying.size - link->flown;
+
+    /* With TLS the last one may have ended, and been quiet about it. */
+    if (link->flying.size > 0 && !transport_work_running(&link->send) &&
+        nng_aio_result(link->send.aio) == 0) {
+        waiting -= nng_aio_count(link->send.aio);
+    }
+    return waiting;
+}
+
 static void send_greeting(struct transport_link *link, uint32_t version)
 {
     unsigned char greeting[GREETING_SIZE];

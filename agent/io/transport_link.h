@@ -109,5 +109,7 @@ void transport_link_break(struct transport_link *link, int error, const char *re
 /* A packet of 1 to packet_max bytes, copied if need be. false: it is lost, since too much waits or
  * the link is broken (by this, maybe). */
 bool transport_link_send(struct transport_link *link, const void *bytes, size_t size);
+/* Bytes that were to be sent and have not gone. */
+size_t transport_link_waiting(struct transport_link *link);
 
 #endif

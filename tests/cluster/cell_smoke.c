@@ -290,11 +290,10 @@ START_TEST(all_are_killed_and_come_back)
 END_TEST
 
 /* What `holdfast doctor` says on a host; its exit status. */
-static int ask_doctor(int host, char *out, size_t size)
+static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
 {
     char command[256];
-    snprintf(command, sizeof(command), "%s doctor -s %s", binary_path("holdfast"),
-             agents[host].socket);
+    snprintf(command, sizeof(command), "%s doctor -s %s", binary_path("holdfast"), agent->socket);
     FILE *pipe = popen(command, "r");
     REQUIRE(pipe != NULL, "popen");
     size_t used = fread(out, 1, size - 1, pipe);
@@ -303,30 +302,46 @@ static int ask_doctor(int host, char *out, size_t size)
 }
 
 /* Until it says so: what it tells follows within seconds. */
-static int await_diagnosis(int host, const char *said)
+static int await_diagnosis(const struct agent_process *agent, const char *said)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     char text[8192];
-    int status = ask_doctor(host, text, sizeof(text));
+    int status = ask_doctor(agent, text, sizeof(text));
     while (strstr(text, said) == NULL) {
-        REQUIRE(boottime_now() < end_ns, "host %d: %s not in\n%s", host, said, text);
+        REQUIRE(boottime_now() < end_ns, "%s not in\n%s", said, text);
         sleep_ms(200);
-        status = ask_doctor(host, text, sizeof(text));
+        status = ask_doctor(agent, text, sizeof(text));
     }
     return status;
 }
 
 START_TEST(the_doctor_sees_who_is_missing)
 {
-    (void)await_diagnosis(1, "3 of 3 answer"); /* a slow disk may be a warning here */
-    (void)await_diagnosis(1, "host-a: its clock against this one");
+    (void)await_diagnosis(&agents[1], "3 of 3 answer"); /* a slow disk may be a warning here */
+    (void)await_diagnosis(&agents[1], "host-a: its clock against this one");
     agent_kill(&agents[0]);
-    ck_assert_int_ge(await_diagnosis(1, "host-a: it cannot be reached"), 1);
-    (void)await_diagnosis(1, "2 of 3 answer");
+    ck_assert_int_ge(await_diagnosis(&agents[1], "host-a: it cannot be reached"), 1);
+    (void)await_diagnosis(&agents[1], "2 of 3 answer");
     agent_kill(&agents[2]);
-    ck_assert_int_eq(await_diagnosis(1, "1 of 3 answer"), 2);
+    ck_assert_int_eq(await_diagnosis(&agents[1], "1 of 3 answer"), 2);
     agent_kill(&agents[1]);
-    ck_assert_int_eq(await_diagnosis(1, "remedy"), 69);
+    ck_assert_int_eq(await_diagnosis(&agents[1], "remedy"), 69);
+}
+END_TEST
+
+/* Nobody tells an only voter who coordinates: it does. */
+START_TEST(the_doctor_finds_an_only_voter_well)
+{
+    struct agent_process alone;
+    char text[256];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = alone\ncell = alone\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n[cell]\nlisten = tcp://127.0.0.1:%u\n",
+             ports[HOSTS]);
+    agent_create(&alone, text);
+    agent_start(&alone);
+    (void)await_diagnosis(&alone, "ok     coordinators of 256 partitions: alone 256");
+    agent_destroy(&alone);
 }
 END_TEST
 
@@ -358,6 +373,7 @@ int main(void)
     tcase_add_test(tests, a_voter_dies_and_comes_back);
     tcase_add_test(tests, all_are_killed_and_come_back);
     tcase_add_test(tests, the_doctor_sees_who_is_missing);
+    tcase_add_test(tests, the_doctor_finds_an_only_voter_well);
     tcase_add_test(tests, another_configuration_is_refused);
     return suite_main("cell_smoke", tests);
 }

@@ -213,6 +213,7 @@ START_TEST(test_tls)
     ck_assert(!a->disorder && !b->disorder);
     pump_for(6000); /* the listener's own check, over TLS */
     ck_assert_uint_eq(a->trouble_count + b->trouble_count, 0);
+    ck_assert_uint_eq(transport_waiting(a->transport, to_b), 0); /* though quiet about its end */
     nodes_close();
     certificates_remove();
 }
