@@ -475,7 +475,7 @@ uint32_t transport_peer(struct transport *transport, const char *address, const 
         }
     }
     if (transport->peer_count == TRANSPORT_PEERS_MAX || transport_address_error(address) != NULL ||
-        (tls && transport->credentials == NULL)) {
+        tls != (transport->credentials != NULL)) {
         return TRANSPORT_PEER_NONE;
     }
     transport_threads_deafen(&before);

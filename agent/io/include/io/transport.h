@@ -108,7 +108,7 @@ void transport_dispatch(struct transport *transport);
 /* The peer of that address; its dialer is made if there is none yet, and dials until the end, with
  * growing pauses of at most a second. With TLS it must show the certificate of agent `name`, and
  * another name is another peer (NULL: whoever; newer mbedTLS refuses that). TRANSPORT_PEER_NONE:
- * too many, or no address. */
+ * too many, no address, or one with TLS where there is none, or without where there is. */
 uint32_t transport_peer(struct transport *transport, const char *address, const char *name);
 /* Whether what is sent to it now has a chance. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
