@@ -180,10 +180,10 @@ static bool add_rules(scmp_filter_ctx filter)
 {
     const struct scmp_arg_cmp thread = SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD);
     const struct scmp_arg_cmp process = SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0);
-    const struct scmp_arg_cmp itself = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid());
-    const struct scmp_arg_cmp other = SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid());
-    const struct scmp_arg_cmp own = SCMP_A0(SCMP_CMP_EQ, 0);
-    const struct scmp_arg_cmp only_look = SCMP_A2(SCMP_CMP_EQ, 0);
+    const struct scmp_arg_cmp itself = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0);
+    const struct scmp_arg_cmp other = SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid(), 0);
+    const struct scmp_arg_cmp own = SCMP_A0(SCMP_CMP_EQ, 0, 0);
+    const struct scmp_arg_cmp only_look = SCMP_A2(SCMP_CMP_EQ, 0, 0);
     const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
     bool good = add_all(filter, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(allowed[0])) &&
                 add_all(filter, SCMP_ACT_KILL_PROCESS, fatal, sizeof(fatal) / sizeof(fatal[0])) &&
@@ -196,7 +196,7 @@ static bool add_rules(scmp_filter_ctx filter)
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, own, only_look) ==
                     0;
     for (size_t i = 0; good && i < sizeof(families) / sizeof(families[0]); i++) {
-        const struct scmp_arg_cmp family = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]);
+        const struct scmp_arg_cmp family = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i], 0);
         good = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, family) == 0 &&
                (families[i] != AF_UNIX ||
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1, family) == 0);
