@@ -18,7 +18,9 @@ set -euo pipefail
 ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 TREE=$CACHE/arm64
-MIRROR=${HOLDFAST_MIRROR:-http://deb.debian.org/debian}
+# Where this machine has its own release from.
+MIRROR=${HOLDFAST_MIRROR:-$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
+    awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
 BUILD=$ROOT/build/arm64
 EMULATOR=$(command -v qemu-aarch64-static || true)
 BINFMT=/proc/sys/fs/binfmt_misc

@@ -15,7 +15,9 @@ set -euo pipefail
 ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 TREE=$CACHE/trixie
-MIRROR=${HOLDFAST_MIRROR:-http://deb.debian.org/debian}
+# Where this machine has its own release from.
+MIRROR=${HOLDFAST_MIRROR:-$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
+    awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
 MULTIARCH=$(gcc -print-multiarch)
 
 die() { printf 'trixie: %s\n' "$*" >&2; exit 1; }
