@@ -183,6 +183,24 @@ HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void
     return error;
 }
 
+/* What is told in one packet: asks for it, and decodes it into *frame, whose texts lie in the page.
+ * *out is the caller's to free, with an error too. */
+static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_frame *frame,
+                    struct hfi_listed_cursor *cursor, struct page **out)
+{
+    struct hfi_frame_error frame_error;
+    size_t size;
+    *out = calloc(1, sizeof(**out));
+    if (*out == NULL) {
+        return HF_ENOMEM;
+    }
+    int error = packet_fetch(client, frame, answer, (*out)->packet, &size);
+    if (error == 0 && hfi_frame_decode((*out)->packet, size, frame, cursor, &frame_error) != 0) {
+        error = HF_EPROTO;
+    }
+    return error;
+}
+
 HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
 {
     int error = client_check(client);
@@ -192,18 +210,10 @@ HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
     if (fn == NULL) {
         return HF_EINVAL;
     }
-    struct page *page = calloc(1, sizeof(*page));
-    if (page == NULL) {
-        return HF_ENOMEM;
-    }
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS};
-    struct hfi_frame_error frame_error;
     struct hf_voter_info voters[HFI_FRAME_VOTERS_MAX];
-    size_t size;
-    error = packet_fetch(client, &frame, HFI_FRAME_STATED, page->packet, &size);
-    if (error == 0 && hfi_frame_decode(page->packet, size, &frame, NULL, &frame_error) != 0) {
-        error = HF_EPROTO;
-    }
+    struct page *page;
+    error = page_ask(client, HFI_FRAME_STATED, &frame, NULL, &page);
     if (error == 0) {
         const struct hfi_stated *stated = &frame.stated;
         struct hf_status status = {
@@ -242,19 +252,11 @@ HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     if (fn == NULL) {
         return HF_EINVAL;
     }
-    struct page *page = calloc(1, sizeof(*page));
-    if (page == NULL) {
-        return HF_ENOMEM;
-    }
     struct hfi_frame frame = {.kind = HFI_FRAME_FACTS};
-    struct hfi_frame_error frame_error;
     struct hfi_listed_cursor cursor;
     struct hfi_fact_frame told;
-    size_t size;
-    error = packet_fetch(client, &frame, HFI_FRAME_TOLD, page->packet, &size);
-    if (error == 0 && hfi_frame_decode(page->packet, size, &frame, &cursor, &frame_error) != 0) {
-        error = HF_EPROTO;
-    }
+    struct page *page;
+    error = page_ask(client, HFI_FRAME_TOLD, &frame, &cursor, &page);
     while (error == 0 && hfi_told_next(&cursor, &told)) {
         page->strings_used = 0;
         struct hf_fact fact = {
