@@ -108,6 +108,14 @@ static int page_tell(struct page *page, size_t size, hf_list_fn *fn, void *arg)
     return result;
 }
 
+/* Whether the page ended behind that name: the agent lists in byte order. */
+static bool page_went_on(const struct page *page, const char *after, uint32_t after_size)
+{
+    uint32_t common = after_size < page->last_name_size ? after_size : page->last_name_size;
+    int order = memcmp(page->last_name, after, common);
+    return order > 0 || (order == 0 && page->last_name_size > after_size);
+}
+
 static int client_check(const hf_client *client)
 {
     if (client == NULL) {
@@ -131,7 +139,7 @@ HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, vo
     if (page == NULL) {
         return HF_ENOMEM;
     }
-    do { /* ends: every page begins after the last name of the one before */
+    do { /* ends: every page ends behind the last name of the one before */
         char after[HFI_NAME_MAX + 1];
         uint32_t after_size = page->last_name_size;
         memcpy(after, page->last_name, after_size);
@@ -143,9 +151,8 @@ HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, vo
         if (error == 0) {
             error = page_tell(page, size, fn, arg);
         }
-        if (error == 0 && page->more && page->last_name_size == after_size &&
-            memcmp(page->last_name, after, after_size) == 0) {
-            error = HF_EPROTO; /* more, but nothing new: it would never end */
+        if (error == 0 && page->more && !page_went_on(page, after, after_size)) {
+            error = HF_EPROTO; /* it would never end */
         }
     } while (error == 0 && page->more);
     free(page);

@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include "proto/check.h"
+#include "proto/region.h"
 
 #include <string.h>
 
@@ -56,6 +57,29 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
     HF_CHECK(hfi_listed_finish(&builder, frame->listed.more) > 0);
 }
 
+/* The same with facts. */
+static void check_facts(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
+                        const uint8_t *bytes, size_t size)
+{
+    static uint8_t again[HFI_FRAME_MAX];
+    struct hfi_told_builder builder;
+    struct hfi_fact_frame fact;
+    uint32_t facts = 0;
+
+    hfi_told_begin(&builder, again, sizeof again, frame->request);
+    while (hfi_told_next(cursor, &fact)) {
+        HF_CHECK(fact.subject.size <= HFI_LABEL_MAX && fact.key.size > 0);
+        HF_CHECK(fact.text.size <= HFI_FRAME_COMMAND_MAX);
+        check_inside(fact.subject, bytes, size);
+        check_inside(fact.key, bytes, size);
+        check_inside(fact.text, bytes, size);
+        HF_CHECK(hfi_told_add(&builder, &fact) || size > HFI_FRAME_MAX - 4);
+        facts++;
+    }
+    HF_CHECK(facts == frame->fact_count && facts <= HFI_FRAME_FACTS_MAX);
+    HF_CHECK(hfi_told_finish(&builder) > 0);
+}
+
 static void frame_entry(const uint8_t *bytes, size_t size)
 {
     static uint8_t first[HFI_FRAME_MAX];
@@ -75,13 +99,7 @@ static void frame_entry(const uint8_t *bytes, size_t size)
         return;
     }
     if (frame.kind == HFI_FRAME_TOLD) {
-        struct hfi_fact_frame fact;
-        uint32_t facts = 0;
-
-        while (hfi_told_next(&cursor, &fact)) {
-            facts++;
-        }
-        HF_CHECK(facts == frame.fact_count);
+        check_facts(&cursor, &frame, bytes, size);
         return;
     }
     if ((frame.kind == HFI_FRAME_HELLO && frame.hello.version != HFI_PROTOCOL_VERSION) ||

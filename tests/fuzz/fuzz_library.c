@@ -349,7 +349,7 @@ static void say_page(uint64_t request)
 {
     struct packet *packet = add_packet();
     struct hfi_listed_builder builder;
-    struct hfi_party_frame party = {.pid = 1, .uid = 2, .token = 3, .agent = text("a")};
+    struct hfi_party_frame parties[5] = {{.pid = 1, .uid = 2, .token = 3, .agent = text("a")}};
     struct hfi_lock_frame lock = {
         .name = text("n/1"), .state = HF_STATE_EXCLUSIVE, .holder_count = 1};
     uint8_t what = draw_byte(&world.draw);
@@ -357,11 +357,38 @@ static void say_page(uint64_t request)
         return;
     }
     lock.coordinator = text(what & 1 ? "a" : "");
+    lock.waiter_count = what & 32 ? 4 : 0;
+    for (uint32_t i = 1; i <= lock.waiter_count; i++) {
+        parties[i] = (struct hfi_party_frame){.mode = HF_SHARED, .command = text("sleep 60")};
+    }
     hfi_listed_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
     for (uint32_t i = 0; i < what % 4u; i++) {
-        (void)!hfi_listed_add(&builder, &lock, &party);
+        (void)!hfi_listed_add(&builder, &lock, parties);
     }
     packet->size = hfi_listed_finish(&builder, what >= 128);
+    if (what & 64) {
+        packet->bytes[draw_byte(&world.draw) % packet->size] = draw_byte(&world.draw);
+    }
+}
+
+static void say_facts(uint64_t request)
+{
+    static const char *const keys[] = {"round_trip_ns", "up", "address"};
+    struct packet *packet = add_packet();
+    struct hfi_told_builder builder;
+    uint8_t what = draw_byte(&world.draw);
+    if (packet == NULL) {
+        return;
+    }
+    hfi_told_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
+    for (uint32_t i = 0; i < what % 8u * 40; i++) { /* also more than a packet has room for */
+        struct hfi_fact_frame fact = {.subject = text(i % 2 != 0 ? "host-b" : ""),
+                                      .key = text(keys[i % 3]),
+                                      .value = (int64_t)((uint64_t)i << what % 64),
+                                      .text = text(what & 8 ? "tcp://10.0.0.1:7411" : "")};
+        (void)!hfi_told_add(&builder, &fact);
+    }
+    packet->size = hfi_told_finish(&builder);
     if (what & 64) {
         packet->bytes[draw_byte(&world.draw) % packet->size] = draw_byte(&world.draw);
     }
@@ -399,6 +426,9 @@ static void answer(const struct hfi_frame *asked)
             .agent = text("a"), .cell = text("c"), .role = text("voter"), .version = text("1")};
         frame.stated.session_remaining_ns = (int64_t)draw_number(&world.draw);
         say(&frame, -1, -1);
+        break;
+    case HFI_FRAME_FACTS:
+        say_facts(asked->request);
         break;
     case HFI_FRAME_MAP:
         say_region(asked->request);
@@ -469,6 +499,15 @@ static void on_status(const struct hf_status *status, void *arg)
     HF_CHECK(strlen(status->agent) <= 32 && status->voter_count <= HFI_FRAME_VOTERS_MAX);
 }
 
+static int on_fact(const struct hf_fact *fact, void *arg)
+{
+    (void)arg;
+    HF_CHECK(fact->subject == NULL || strlen(fact->subject) <= HFI_LABEL_MAX);
+    HF_CHECK(fact->key != NULL && strlen(fact->key) <= 64);
+    HF_CHECK(fact->text == NULL || strlen(fact->text) <= HFI_FRAME_COMMAND_MAX);
+    return 0;
+}
+
 static void open_lock(struct program *program, uint32_t at, uint8_t more)
 {
     static const char *const names[] = {"n/1", "a", "a", "", "\xc3\xa4", "\xff"};
@@ -530,7 +569,7 @@ static void use_client(struct program *program, uint8_t more)
                                              "rubbish", ""};
     struct hf_event event;
     hf_client *client = program->client;
-    switch (more % 10) {
+    switch (more % 11) {
     case 0:
         (void)hf_event_fd(client);
         break;
@@ -556,8 +595,11 @@ static void use_client(struct program *program, uint8_t more)
     case 8:
         check_code(hf_check_sequencer_local(client, sequencers[more / 64]));
         break;
-    default:
+    case 9:
         check_code(hf_break(client, "n/1", more / 64 % 2));
+        break;
+    default:
+        check_code(hf_facts(client, on_fact, NULL));
     }
 }
 

@@ -321,6 +321,19 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
     send_packet(agent->connections[at], packet, hfi_listed_finish(&builder, more), NULL, 0);
 }
 
+/* One lock a page, and more of them for ever: a, b, a, b ... */
+static void answer_in_circles(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    struct hfi_listed_builder builder;
+    struct hfi_text after = frame->list.after;
+    bool last_was_a = after.size == 1 && after.bytes[0] == 'a';
+    struct hfi_lock_frame lock = {.name = text(last_was_a ? "b" : "a"), .state = HF_STATE_FREE};
+    hfi_listed_begin(&builder, packet, sizeof(packet), frame->request);
+    ck_assert(hfi_listed_add(&builder, &lock, NULL));
+    send_packet(agent->connections[at], packet, hfi_listed_finish(&builder, true), NULL, 0);
+}
+
 static void answer_status(struct agent *agent, int at, uint64_t request)
 {
     struct hfi_frame stated = {
@@ -407,6 +420,9 @@ static void answer(struct agent *agent, int at, const struct hfi_frame *frame)
         send_done(fd, frame->request + 1, 0);
         break;
     case MOOD_SILENT:
+        break;
+    case MOOD_IN_CIRCLES:
+        answer_in_circles(agent, at, frame);
         break;
     default:
         answer_good(agent, at, frame);

@@ -26,6 +26,7 @@ enum agent_mood {
     MOOD_CLOCK,        /* WELCOME with a clock an hour away */
     MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
     MOOD_REFUSES,      /* OPEN is HF_EACCES */
+    MOOD_IN_CIRCLES,   /* LIST is answered with pages that come again and never end */
 };
 
 struct agent_handle {

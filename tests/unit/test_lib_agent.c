@@ -85,6 +85,18 @@ START_TEST(a_bad_answer_is_an_error_and_the_next_is_good)
 }
 END_TEST
 
+START_TEST(a_listing_that_never_ends_is_an_error)
+{
+    int count = 0;
+    ck_assert_int_eq(try_connect(), 0);
+    atomic_store(&agent.mood, MOOD_IN_CIRCLES);
+    ck_assert_int_eq(hf_list(client, "", count_lock, &count), HF_EPROTO);
+    ck_assert_int_eq(count, 3); /* a and b, and a again */
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_list(client, "", count_lock, &count), 0);
+}
+END_TEST
+
 START_TEST(a_region_or_slot_that_is_none_is_refused)
 {
     hf_lock *lock = NULL;
@@ -144,6 +156,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, a_bad_greeting_is_refused, 0, 6);
     tcase_add_loop_test(tests, a_bad_answer_is_an_error_and_the_next_is_good, 0, 3);
+    tcase_add_test(tests, a_listing_that_never_ends_is_an_error);
     tcase_add_loop_test(tests, a_region_or_slot_that_is_none_is_refused, 0, 2);
     tcase_add_test(tests, a_silent_agent_is_given_up);
     tcase_add_test(tests, words_out_of_turn_end_the_connection_only);
