@@ -256,14 +256,14 @@ static void answer(struct connection *connection, const struct http_answer *answ
     write_on(connection);
 }
 
-static void refuse(struct connection *connection, int status)
+static void refuse(struct connection *connection, int status, bool head_only)
 {
     const char *text = status_text(status);
     char body[64];
     int size = snprintf(body, sizeof(body), "%s\n", text);
     const struct http_answer out = {
         .status = status, .type = "text/plain; charset=utf-8", .body = body, .size = (size_t)size};
-    answer(connection, &out, false);
+    answer(connection, &out, head_only);
 }
 
 /* The head of a request is whole: METHOD PATH HTTP/1.x, and lines that say nothing to us. */
@@ -275,7 +275,7 @@ static void serve(struct connection *connection)
     char *path = strchr(line, ' ');
     char *version = path != NULL ? strchr(path + 1, ' ') : NULL;
     if (version == NULL || path[1] != '/' || strncmp(version + 1, "HTTP/1.", 7) != 0) {
-        refuse(connection, 400);
+        refuse(connection, 400, false);
         return;
     }
     *path++ = '\0';
@@ -283,13 +283,13 @@ static void serve(struct connection *connection)
     path[strcspn(path, "?")] = '\0';
     bool head_only = strcmp(line, "HEAD") == 0;
     if (!head_only && strcmp(line, "GET") != 0) {
-        refuse(connection, 405);
+        refuse(connection, 405, false);
         return;
     }
     struct http_answer out = {.status = 404, .type = "text/plain; charset=utf-8"};
     handler->answer(handler->arg, path, &out);
     if (out.status == 404) {
-        refuse(connection, 404);
+        refuse(connection, 404, head_only);
     } else {
         answer(connection, &out, head_only);
     }
@@ -315,11 +315,11 @@ static void read_on(struct connection *connection)
     connection->used += (size_t)size;
     connection->request[connection->used] = '\0';
     if (memchr(connection->request, '\0', connection->used) != NULL) {
-        refuse(connection, 400);
+        refuse(connection, 400, false);
     } else if (is_whole(connection)) {
         serve(connection);
     } else if (connection->used == HTTP_REQUEST_MAX) {
-        refuse(connection, 431);
+        refuse(connection, 431, false);
     }
 }
 

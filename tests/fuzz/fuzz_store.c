@@ -3,8 +3,9 @@
  * It is refused with a line of text, or what is read of it is what this program may have written,
  * and the cores take it.
  *
- * An input is a byte that says which, then changes: of bytes (three for the place, one the value),
- * or of rows (table and column, what kind of value, the value).
+ * An input is a byte that says which, and of which format the store was before, then changes: of
+ * bytes (three for the place, one the value), or of rows (table and column, what kind of value, the
+ * value). One of the first format is migrated when it is opened.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -26,8 +27,10 @@ enum { STORE_BYTES_MAX = 400, CHANGES_MAX = 40, FILE_MAX = 1 << 18 };
 static char folder[64];
 static char path[96];
 static struct store_identity identity;
-static uint8_t whole[FILE_MAX];
-static size_t whole_size;
+static struct whole {
+    uint8_t bytes[FILE_MAX];
+    size_t size;
+} whole, first; /* first: of the first format */
 static void *quorum_memory;
 static void *names_memory;
 static struct quorum *quorum;
@@ -36,9 +39,9 @@ enum { NAMES = 200 };
 
 static void remove_files(void)
 {
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", ".v1.bak", ".v1.new"};
     char name[128];
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
         snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
         unlink(name);
     }
@@ -131,11 +134,31 @@ static void put_all(struct store *store)
     HF_CHECK(store_put_slot(store, &slot) && store_commit(store, &commit));
 }
 
+static void read_file(struct whole *into)
+{
+    FILE *file = fopen(path, "rb");
+    HF_CHECK(file != NULL);
+    into->size = fread(into->bytes, 1, sizeof(into->bytes), file);
+    HF_CHECK(fclose(file) == 0 && into->size > 0 && into->size < sizeof(into->bytes));
+}
+
+/* What the second format added goes again. */
+static void take_back(void)
+{
+    static const char steps[] = "ALTER TABLE register DROP COLUMN shares; DROP TABLE checkpoint;"
+                                "DROP TABLE member; DROP TABLE seen;"
+                                "DELETE FROM meta WHERE key = 'rejoin'; PRAGMA user_version = 1;";
+    sqlite3 *database = NULL;
+    HF_CHECK(sqlite3_open(path, &database) == SQLITE_OK);
+    HF_CHECK(sqlite3_exec(database, steps, NULL, NULL, NULL) == SQLITE_OK);
+    HF_CHECK(sqlite3_close(database) == SQLITE_OK);
+}
+
 static void make_whole(void)
 {
     char error[STORE_ERROR_MAX];
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    if (whole_size > 0) {
+    if (whole.size > 0) {
         return;
     }
     snprintf(folder, sizeof(folder), "%s/holdfast-fuzz.XXXXXX", base);
@@ -147,10 +170,12 @@ static void make_whole(void)
     HF_CHECK(store != NULL);
     put_all(store);
     store_close(store);
-    FILE *file = fopen(path, "rb");
-    HF_CHECK(file != NULL);
-    whole_size = fread(whole, 1, sizeof(whole), file);
-    HF_CHECK(fclose(file) == 0 && whole_size > 0 && whole_size < sizeof(whole));
+    read_file(&whole);
+    take_back();
+    read_file(&first);
+    store = open_store(error); /* and it is one that is migrated, not refused */
+    HF_CHECK(store != NULL);
+    store_close(store);
     quorum_memory = calloc(1, quorum_size(&limits));
     names_memory = calloc(1, names_size(NAMES));
     HF_CHECK(quorum_memory != NULL && names_memory != NULL);
@@ -159,14 +184,14 @@ static void make_whole(void)
 static size_t store_seed(size_t index, uint8_t *bytes, size_t size)
 {
     uint64_t state = 77 + index;
-    if (index >= 16 || size < 64) {
+    if (index >= 18 || size < 64) {
         return 0;
     }
     for (size_t i = 0; i < 8 + 3 * index; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    bytes[0] = (uint8_t)index;
+    bytes[0] = (uint8_t)(index < 12 ? index : 190 + index);
     return 8 + 3 * index;
 }
 
@@ -420,9 +445,11 @@ static void store_entry(const uint8_t *bytes, size_t size)
     struct draw draw = {bytes, size};
     make_whole();
     remove_files();
-    bool rows = (draw_byte(&draw) & 1) != 0;
-    size_t length = whole_size;
-    memcpy(file, whole, length);
+    uint8_t what = draw_byte(&draw);
+    bool rows = (what & 1) != 0;
+    const struct whole *from = what >= 192 ? &first : &whole;
+    size_t length = from->size;
+    memcpy(file, from->bytes, length);
     if (!rows) {
         change_bytes(&draw, file, &length);
     }

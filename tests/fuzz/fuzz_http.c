@@ -1,0 +1,670 @@
+/*
+ * The HTTP server between hostile clients and a hostile kernel: agent/io/http.c with sockets, a
+ * clock, memory and a libuv of this file's. Each answer has to be the one that a second, simpler
+ * reading of the request gives, however it was cut and however little of the answer the kernel took
+ * at a time; nobody outstays his time, no more are connected than may be, nothing is left open.
+ *
+ * An input is a row of events: somebody connects, says something, goes, reads nothing, time passes.
+ */
+#include "http_calls.h"
+#undef malloc /* the real ones, for this file */
+#undef calloc
+#undef free
+
+#include "draw.h"
+#include "fuzz.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+#include "io/http.h"
+#include "proto/check.h"
+
+enum { INPUT_MAX = 1024, EVENTS_MAX = 300, CLIENTS = 96, LISTENER = 1000, FIRST_FD = 2000 };
+enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_MAX = 4096 };
+#define MS INT64_C(1000000)
+
+/* One who connected; its descriptor is FIRST_FD and its number. */
+struct client {
+    bool open; /* at the server */
+    bool gone; /* it will send nothing more */
+    bool reset;
+    bool answered;
+    bool shut; /* by the server, for writing */
+    int64_t accepted_ns;
+    uint32_t window; /* bytes that the kernel takes of an answer */
+    uv_poll_t *poll;
+    uv_poll_cb callback;
+    int events; /* 0: stopped */
+    size_t pending_size;
+    size_t pending_read;
+    size_t said_size; /* what the server read until it answered */
+    size_t answer_size;
+    size_t body_size; /* of the answer, if it is the handler's */
+    uint8_t pending[PENDING_MAX];
+    char said[SAID_MAX + 1];
+    char answer[ANSWER_MAX];
+};
+
+static struct {
+    struct draw draw;
+    int64_t now_ns;
+    struct http_server *server;
+    uv_poll_t *listener;
+    uv_poll_cb on_connect;
+    bool listens; /* the listener's handle is polled */
+    bool listener_open;
+    bool turned; /* the handler was told of this turn */
+    bool memory_fails;
+    int accept_error;
+    uint32_t waiting;  /* to be accepted */
+    uint32_t accepted; /* so far */
+    uint32_t connected;
+    uint32_t blocks; /* of memory in use */
+    uint32_t closing_count;
+    struct {
+        uv_handle_t *handle;
+        uv_close_cb callback;
+    } closing[CLIENTS + 1];
+    size_t body_size;
+    char body[BODY_MAX];
+    struct client clients[CLIENTS];
+} world;
+
+static struct client *client_of(int fd)
+{
+    HF_CHECK(fd >= FIRST_FD && fd < FIRST_FD + CLIENTS);
+    struct client *client = &world.clients[fd - FIRST_FD];
+    HF_CHECK(client->open);
+    return client;
+}
+
+/* ---- memory, time ---- */
+
+void *fuzz_malloc(size_t size)
+{
+    bool fails = world.memory_fails;
+    world.memory_fails = false;
+    world.blocks += fails ? 0 : 1;
+    return fails ? NULL : malloc(size);
+}
+
+void *fuzz_calloc(size_t count, size_t size)
+{
+    void *memory = fuzz_malloc(count * size);
+    return memory != NULL ? memset(memory, 0, count * size) : NULL;
+}
+
+void fuzz_free(void *memory)
+{
+    world.blocks -= memory != NULL ? 1 : 0;
+    free(memory);
+}
+
+int64_t fuzz_clock(void)
+{
+    return world.now_ns;
+}
+
+/* ---- sockets ---- */
+
+static int fails_now(void)
+{
+    errno = EADDRINUSE;
+    return draw_byte(&world.draw) == 255 ? -1 : 0;
+}
+
+int fuzz_socket(int family, int type, int protocol)
+{
+    HF_CHECK(family == AF_INET && (type & SOCK_NONBLOCK) != 0 && protocol == 0);
+    if (fails_now() != 0) {
+        return -1;
+    }
+    world.listener_open = true;
+    return LISTENER;
+}
+
+int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    (void)level;
+    (void)name;
+    HF_CHECK(fd == LISTENER && value != NULL && size == sizeof(int));
+    return fails_now();
+}
+
+int fuzz_bind(int fd, const struct sockaddr *address, socklen_t size)
+{
+    HF_CHECK(fd == LISTENER && address->sa_family == AF_INET && size == sizeof(struct sockaddr_in));
+    return fails_now();
+}
+
+int fuzz_listen(int fd, int backlog)
+{
+    HF_CHECK(fd == LISTENER && backlog > 0);
+    return fails_now();
+}
+
+int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    HF_CHECK(fd == LISTENER && address == NULL && size == NULL && (flags & SOCK_NONBLOCK) != 0);
+    HF_CHECK(world.turned);
+    if (world.accept_error != 0) {
+        errno = world.accept_error;
+        world.accept_error = 0;
+        return -1;
+    }
+    if (world.waiting == 0 || world.accepted == CLIENTS) {
+        errno = EAGAIN;
+        return -1;
+    }
+    struct client *client = &world.clients[world.accepted];
+    world.waiting--;
+    world.connected++;
+    memset(client, 0, offsetof(struct client, pending));
+    client->open = true;
+    client->accepted_ns = world.now_ns;
+    client->window = UINT32_MAX;
+    return FIRST_FD + (int)world.accepted++;
+}
+
+ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
+{
+    struct client *client = client_of(fd);
+    HF_CHECK(world.turned && size > 0 && (flags & MSG_DONTWAIT) != 0);
+    if (client->reset) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    size_t left = client->pending_size - client->pending_read;
+    if (left == 0) {
+        errno = EAGAIN;
+        return client->gone ? 0 : -1;
+    }
+    uint8_t most = draw_byte(&world.draw);
+    size = left < size ? left : size;
+    size = most > 0 && most < size ? most : size;
+    memcpy(buffer, client->pending + client->pending_read, size);
+    if (!client->answered) {
+        HF_CHECK(client->said_size + size <= SAID_MAX);
+        memcpy(client->said + client->said_size, buffer, size);
+        client->said_size += size;
+    }
+    client->pending_read += size;
+    return (ssize_t)size;
+}
+
+static void check_answer(const struct client *client, bool whole);
+
+ssize_t fuzz_send(int fd, const void *buffer, size_t size, int flags)
+{
+    struct client *client = client_of(fd);
+    HF_CHECK(world.turned && size > 0 && (flags & MSG_NOSIGNAL) != 0 && !client->shut);
+    client->body_size = client->answered ? client->body_size : world.body_size;
+    client->answered = true;
+    if (client->reset) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (client->window == 0) {
+        errno = draw_byte(&world.draw) == 255 ? EINTR : EAGAIN;
+        return -1;
+    }
+    size = size < client->window ? size : client->window;
+    client->window -= client->window != UINT32_MAX ? (uint32_t)size : 0;
+    HF_CHECK(client->answer_size + size <= sizeof(client->answer));
+    memcpy(client->answer + client->answer_size, buffer, size);
+    client->answer_size += size;
+    check_answer(client, false);
+    return (ssize_t)size;
+}
+
+int fuzz_shutdown(int fd, int how)
+{
+    struct client *client = client_of(fd);
+    HF_CHECK(how == SHUT_WR && !client->shut && client->answer_size > 0);
+    check_answer(client, true);
+    client->shut = true;
+    return 0;
+}
+
+int fuzz_close(int fd)
+{
+    if (fd == LISTENER) {
+        HF_CHECK(world.listener_open && !world.listens);
+        world.listener_open = false;
+        return 0;
+    }
+    struct client *client = client_of(fd);
+    HF_CHECK(client->events == 0); /* libuv's rule */
+    client->open = false;
+    world.connected--;
+    return 0;
+}
+
+/* ---- libuv ---- */
+
+static int fd_of(const uv_poll_t *poll)
+{
+    return poll->io_watcher.fd;
+}
+
+int fuzz_uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
+{
+    if (fails_now() != 0) {
+        return UV_ENOMEM;
+    }
+    poll->loop = loop;
+    poll->io_watcher.fd = fd;
+    if (fd == LISTENER) {
+        world.listener = poll;
+    } else {
+        client_of(fd)->poll = poll;
+    }
+    return 0;
+}
+
+int fuzz_uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback)
+{
+    HF_CHECK(events != 0);
+    if (poll == world.listener) {
+        HF_CHECK(world.listener_open);
+        world.listens = true;
+        world.on_connect = callback;
+        return 0;
+    }
+    struct client *client = client_of(fd_of(poll));
+    HF_CHECK(client->poll == poll);
+    client->events = events;
+    client->callback = callback;
+    return 0;
+}
+
+int fuzz_uv_poll_stop(uv_poll_t *poll)
+{
+    if (poll == world.listener) {
+        world.listens = false;
+    } else {
+        client_of(fd_of(poll))->events = 0;
+    }
+    return 0;
+}
+
+void fuzz_uv_close(uv_handle_t *handle, uv_close_cb callback)
+{
+    uv_poll_t *poll = (uv_poll_t *)handle;
+    for (uint32_t i = 0; i < world.closing_count; i++) {
+        HF_CHECK(world.closing[i].handle != handle);
+    }
+    if (poll == world.listener) {
+        world.listener = NULL;
+        world.listens = false;
+    } else {
+        client_of(fd_of(poll))->events = 0;
+        client_of(fd_of(poll))->poll = NULL;
+    }
+    HF_CHECK(world.closing_count <= CLIENTS);
+    world.closing[world.closing_count].handle = handle;
+    world.closing[world.closing_count++].callback = callback;
+}
+
+static void finish_closing(void)
+{
+    for (uint32_t i = 0; i < world.closing_count; i++) {
+        world.closing[i].callback(world.closing[i].handle);
+    }
+    world.closing_count = 0;
+}
+
+/* ---- what the answer has to be ---- */
+
+static bool has(const char *bytes, size_t size, const char *what)
+{
+    return memmem(bytes, size, what, strlen(what)) != NULL;
+}
+
+static int status_of_path(const char *path, size_t size)
+{
+    if (size == 8 && memcmp(path, "/metrics", 8) == 0) {
+        return 200;
+    }
+    return size == 8 && memcmp(path, "/healthz", 8) == 0 ? 503 : 404;
+}
+
+/* METHOD PATH HTTP/1.x; 0: none yet. */
+static int expected_status(const struct client *client, bool *head)
+{
+    const char *at = client->said;
+    const char *end = at + client->said_size;
+    *head = false;
+    if (memchr(at, 0, client->said_size) != NULL) {
+        return 400;
+    }
+    if (!has(at, client->said_size, "\r\n\r\n") && !has(at, client->said_size, "\n\n")) {
+        return client->said_size == HTTP_REQUEST_MAX ? 431 : 0;
+    }
+    const char *line = at;
+    while (line < end && *line != '\r' && *line != '\n') {
+        line++;
+    }
+    const char *path = memchr(at, ' ', (size_t)(line - at));
+    const char *version = path != NULL ? memchr(path + 1, ' ', (size_t)(line - path - 1)) : NULL;
+    if (version == NULL || path[1] != '/' || line - version < 8 ||
+        memcmp(version, " HTTP/1.", 8) != 0) {
+        return 400;
+    }
+    *head = path - at == 4 && memcmp(at, "HEAD", 4) == 0;
+    if (!*head && (path - at != 3 || memcmp(at, "GET", 3) != 0)) {
+        return 405;
+    }
+    const char *query = memchr(path + 1, '?', (size_t)(version - path - 1));
+    return status_of_path(path + 1, (size_t)((query != NULL ? query : version) - path - 1));
+}
+
+/* The answer so far, or all of it. */
+static void check_answer(const struct client *client, bool whole)
+{
+    char first[32];
+    bool head;
+    int status = expected_status(client, &head);
+    HF_CHECK(status != 0);
+    size_t size = (size_t)snprintf(first, sizeof(first), "HTTP/1.1 %d ", status);
+    HF_CHECK(memcmp(client->answer, first,
+                    size < client->answer_size ? size : client->answer_size) == 0);
+    if (!whole) {
+        return;
+    }
+    const char *end = memmem(client->answer, client->answer_size, "\r\n\r\n", 4);
+    const char *length = memmem(client->answer, client->answer_size, "\r\nContent-Length: ", 18);
+    HF_CHECK(end != NULL && length != NULL && length < end);
+    HF_CHECK(has(client->answer, client->answer_size, "\r\nConnection: close\r\n"));
+    size_t body = (size_t)(client->answer + client->answer_size - end - 4);
+    size_t told = strtoul(length + 18, NULL, 10);
+    HF_CHECK(body == (head ? 0 : told));
+    bool ours = status == 200 || status == 503;
+    HF_CHECK(!ours || (told == client->body_size && memcmp(end + 4, world.body, body) == 0));
+}
+
+static void on_request(void *arg, const char *path, struct http_answer *out)
+{
+    int status = status_of_path(path, strlen(path));
+    HF_CHECK(arg == &world && path[0] == '/' && strpbrk(path, " ?\r\n") == NULL);
+    HF_CHECK(out->status == 404);
+    if (status == 404) {
+        return;
+    }
+    out->status = status;
+    out->type = "text/plain";
+    out->body = world.body;
+    out->size = world.body_size;
+}
+
+static void on_turn(void *arg)
+{
+    HF_CHECK(arg == &world);
+    world.turned = true;
+}
+
+/* ---- events ---- */
+
+static struct client *draw_client(void)
+{
+    if (world.accepted == 0) {
+        return NULL;
+    }
+    struct client *client = &world.clients[draw_byte(&world.draw) % world.accepted];
+    return client->open ? client : NULL;
+}
+
+static void add(struct client *client, const void *bytes, size_t size)
+{
+    size_t room = PENDING_MAX - client->pending_size;
+    size = size < room ? size : room;
+    memcpy(client->pending + client->pending_size, bytes, size);
+    client->pending_size += size;
+}
+
+static void say(struct client *client)
+{
+    static const char *const pieces[] = {"GET ",
+                                         "HEAD ",
+                                         "POST ",
+                                         "/",
+                                         "/metrics",
+                                         "/healthz",
+                                         "?a=1 b",
+                                         " ",
+                                         " HTTP/1.1",
+                                         " HTTP/1.",
+                                         "\r\n",
+                                         "\n",
+                                         "\r",
+                                         "\r\n\r\n",
+                                         "Host: x",
+                                         "GET / HTTP/1.0\n\n",
+                                         "GET /metrics HTTP/1.1\r\n\r\n"};
+    static const uint8_t zero = 0;
+    char run[1500];
+    uint8_t what = draw_byte(&world.draw);
+    if (what < 200) {
+        const char *piece = pieces[what % (sizeof(pieces) / sizeof(pieces[0]))];
+        add(client, piece, strlen(piece));
+    } else if (what < 210) {
+        add(client, &zero, 1);
+    } else if (what < 230) {
+        memset(run, 'a', sizeof(run));
+        add(client, run, what < 220 ? sizeof(run) : draw_byte(&world.draw));
+    } else {
+        for (uint8_t left = what % 16; left > 0 && world.draw.left > 0; left--) {
+            uint8_t byte = draw_byte(&world.draw);
+            add(client, &byte, 1);
+        }
+    }
+}
+
+/* What libuv would call, if there is a reason. */
+static void call(struct client *client, int status)
+{
+    bool readable = client->gone || client->reset || client->pending_read < client->pending_size;
+    bool writable = client->window > 0 || client->reset;
+    int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
+    if (client->events == 0 || ((events & client->events) == 0 && status == 0)) {
+        return;
+    }
+    client->callback(client->poll, status, events & client->events);
+}
+
+static void change(struct client *client, uint8_t what)
+{
+    switch (what % 8) {
+    case 0:
+        client->gone = true;
+        break;
+    case 1:
+        client->reset = true;
+        break;
+    case 2:
+        client->window = 0;
+        break;
+    case 3:
+        client->window = draw_byte(&world.draw);
+        break;
+    case 4:
+        client->window = UINT32_MAX;
+        break;
+    case 5:
+        call(client, what > 128 ? UV_EBADF : 0);
+        break;
+    default:
+        call(client, 0);
+    }
+}
+
+static void accept_some(uint8_t what)
+{
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EINTR, ECONNABORTED, EAGAIN, ENOBUFS, 0};
+    world.waiting += what % 16 == 15 ? 40 : 1;
+    world.accept_error = what >= 192 ? errors[what / 16 % 8] : 0;
+    if (world.listens) {
+        world.on_connect(world.listener, 0, UV_READABLE);
+    }
+}
+
+static void pass(uint8_t what)
+{
+    static const int64_t spans_ms[] = {1, 20, 101, 400, 1000, 1001, 4999, HTTP_PATIENCE_MS};
+    world.now_ns += spans_ms[what % 8] * MS;
+    if (http_next_tick_ns(world.server) > world.now_ns) {
+        return;
+    }
+    http_tick(world.server, world.now_ns);
+    HF_CHECK(http_next_tick_ns(world.server) > world.now_ns);
+    for (uint32_t i = 0; i < world.accepted; i++) {
+        const struct client *client = &world.clients[i];
+        HF_CHECK(!client->open || client->accepted_ns + HTTP_PATIENCE_MS * MS > world.now_ns);
+    }
+}
+
+static void play_event(void)
+{
+    uint8_t what = draw_byte(&world.draw);
+    struct client *client = NULL;
+    world.turned = false;
+    switch (what % 8) {
+    case 0:
+        accept_some(draw_byte(&world.draw));
+        break;
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+        client = draw_client();
+        if (client != NULL) {
+            say(client);
+            if (what >= 64) {
+                call(client, 0);
+            }
+        }
+        break;
+    case 5:
+    case 6:
+        client = draw_client();
+        if (client != NULL) {
+            change(client, draw_byte(&world.draw));
+        }
+        break;
+    default:
+        if (what > 240) {
+            world.memory_fails = true;
+        } else if (what > 200) {
+            world.body_size = draw_below(&world.draw, BODY_MAX + 1);
+        } else {
+            pass(what / 8);
+        }
+    }
+    if (what & 32) {
+        finish_closing();
+    }
+    HF_CHECK(world.connected <= HTTP_CONNECTIONS_MAX);
+}
+
+/* ---- addresses ---- */
+
+static void read_address(const uint8_t *bytes, size_t size)
+{
+    struct http_address address;
+    char text[128] = "http://";
+    size_t start = strlen(text);
+    size = size < sizeof(text) - start - 1 ? size : sizeof(text) - start - 1;
+    memcpy(text + start, bytes, size);
+    text[start + size] = '\0';
+    if (!http_address_read(text, &address)) {
+        return;
+    }
+    char again[128];
+    char host[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&address.address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address.address;
+    bool is_four = four->sin_family == AF_INET;
+    HF_CHECK(address.size == (is_four ? sizeof(*four) : sizeof(*six)));
+    HF_CHECK(inet_ntop(four->sin_family, is_four ? (const void *)&four->sin_addr : &six->sin6_addr,
+                       host, sizeof(host)) != NULL);
+    snprintf(again, sizeof(again), is_four ? "http://%s:%u" : "http://[%s]:%u", host,
+             ntohs(four->sin_port));
+    struct http_address second;
+    HF_CHECK(http_address_read(again, &second) && second.loopback == address.loopback);
+    HF_CHECK(memcmp(&second.address, &address.address, address.size) == 0);
+}
+
+/* ---- one input ---- */
+
+/* Somebody connects and says those of say()'s pieces; the last one makes it whole. */
+static size_t request_seed(const uint8_t *pieces, size_t count, uint8_t *bytes)
+{
+    size_t used = 9; /* the body's size; the server listens; one is accepted */
+    memset(bytes, 0, used);
+    for (size_t i = 0; i < count; i++) {
+        bytes[used++] = i + 1 < count ? 1 : 65;
+        bytes[used++] = 0;
+        bytes[used++] = pieces[i];
+    }
+    return used;
+}
+
+static size_t http_seed(size_t index, uint8_t *bytes, size_t size)
+{
+    static const char *const addresses[] = {"127.0.0.1:7412", "localhost:1", "[::1]:65535",
+                                            "[fe80::1]:80",   "0.0.0.0:0",   "[::1:99999"};
+    static const uint8_t requests[][4] = {{0, 4, 8, 13}, {1, 5, 8, 13}, {0, 3, 8, 13},
+                                          {1, 3, 8, 13}, {2, 3, 8, 13}, {0, 6, 8, 13}};
+    uint64_t state = 31 + index;
+    size_t used = 30 + 20 * index;
+    if (index < 6) {
+        bytes[0] = 255;
+        memcpy(bytes + 1, addresses[index], strlen(addresses[index]));
+        return 1 + strlen(addresses[index]);
+    }
+    if (index < 12) {
+        return request_seed(requests[index - 6], 4, bytes);
+    }
+    if (index >= 30 || used > size) {
+        return 0;
+    }
+    for (size_t i = 0; i < used; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        bytes[i] = (uint8_t)(state >> 56);
+    }
+    memset(bytes, 0, 8); /* it listens */
+    return used;
+}
+
+static void http_entry(const uint8_t *bytes, size_t size)
+{
+    const struct http_handler handler = {on_request, on_turn, &world};
+    struct http_address address;
+    char error[HTTP_ERROR_MAX] = "";
+    if (size > 0 && bytes[0] == 255) {
+        read_address(bytes + 1, size - 1);
+        return;
+    }
+    memset(&world, 0, offsetof(__typeof__(world), clients));
+    world.draw = (struct draw){bytes, size};
+    world.now_ns = 1000000 * MS;
+    world.body_size = draw_byte(&world.draw);
+    memset(world.body, 'b', sizeof(world.body));
+    HF_CHECK(http_address_read("http://127.0.0.1:7412", &address));
+    world.server = http_open(NULL, &address, &handler, error);
+    if (world.server == NULL) {
+        HF_CHECK(error[0] != '\0' && !world.listener_open && world.blocks == 0);
+        return;
+    }
+    for (uint32_t i = 0; i < EVENTS_MAX && world.draw.left > 0; i++) {
+        play_event();
+    }
+    http_shut(world.server);
+    finish_closing();
+    HF_CHECK(world.connected == 0 && !world.listener_open && world.blocks == 0);
+}
+
+const struct fuzz_target fuzz_target = {"http", http_entry, http_seed, INPUT_MAX};
