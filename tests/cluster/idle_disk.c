@@ -23,13 +23,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HOSTS = 3, LOCKS = 50, LOCKS_LONG = 1000, WINDOW_MS = 3500, WINDOWS = 40, TTL_MS = 4000 };
+enum {
+    HOSTS = 3,
+    FILES = 16 * HOSTS,
+    LOCKS = 50,
+    LOCKS_LONG = 1000,
+    WINDOW_MS = 3500,
+    WINDOWS = 40,
+    LOOK_MS = 5000,
+    TTL_MS = 4000
+};
+
+/* A file in an agent's state folder. */
+struct file {
+    unsigned host;
+    char name[256];
+    ino_t inode;
+    off_t size;
+    int64_t changed_ns; /* by the wall clock */
+};
 
 struct written {
-    uint64_t bytes;     /* charged to the agents */
-    int64_t changed_ns; /* when a file of theirs was last changed, by the wall clock */
-    char changed[300];  /* that one */
-    uint64_t sizes;
+    uint64_t bytes[HOSTS]; /* charged to the agents */
+    unsigned count;
+    struct file files[FILES];
 };
 
 static struct agent_process agents[HOSTS];
@@ -99,35 +116,91 @@ static uint64_t charged(const struct agent_process *agent)
 }
 
 /* Adds the state folder's files. What lies in folders below changes with clients only. */
-static void look_at_files(const struct agent_process *agent, struct written *written)
+static void look_at_files(unsigned host, struct written *written)
 {
     char path[96];
     struct dirent *entry;
-    snprintf(path, sizeof(path), "%s/state", agent->folder);
+    snprintf(path, sizeof(path), "%s/state", agents[host].folder);
     DIR *folder = opendir(path);
     REQUIRE(folder, "%s: %s", path, strerror(errno));
     while ((entry = readdir(folder)) != NULL) {
         struct stat status;
         if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(status.st_mode)) {
-            int64_t changed_ns = (int64_t)status.st_mtim.tv_sec * 1000 * MS +
-                                 status.st_mtim.tv_nsec;
-            written->changed_ns = changed_ns > written->changed_ns ? changed_ns
-                                                                   : written->changed_ns;
-            written->sizes += (uint64_t)status.st_size;
+            REQUIRE(written->count < FILES, "too many files in %s", path);
+            struct file *file = &written->files[written->count++];
+            file->host = host;
+            snprintf(file->name, sizeof(file->name), "%s", entry->d_name);
+            file->inode = status.st_ino;
+            file->size = status.st_size;
+            file->changed_ns = (int64_t)status.st_mtim.tv_sec * 1000 * MS + status.st_mtim.tv_nsec;
         }
     }
     closedir(folder);
 }
 
-static struct written look(void)
+static void look(struct written *written)
 {
-    struct written written = {.bytes = 0};
+    memset(written, 0, sizeof(*written));
     for (unsigned i = 0; i < hosts; i++) {
-        written.bytes += charged(&agents[i]);
-        look_at_files(&agents[i], &written);
+        written->bytes[i] = charged(&agents[i]);
+        look_at_files(i, written);
     }
-    return written;
+}
+
+static const struct file *find(const struct written *written, const struct file *wanted)
+{
+    for (unsigned i = 0; i < written->count; i++) {
+        const struct file *file = &written->files[i];
+        if (file->host == wanted->host && strcmp(file->name, wanted->name) == 0) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* Whether that file is as it was; says what became of it if not. */
+static bool same_file(const struct file *before, const struct file *after)
+{
+    if (after == NULL) {
+        printf("host %u: %s is gone\n", before->host, before->name);
+        return false;
+    }
+    if (before->inode == after->inode && before->size == after->size &&
+        before->changed_ns == after->changed_ns) {
+        return true;
+    }
+    printf("host %u: %s: %lld bytes, %lld before; %s, changed %.3f s after its change before\n",
+           after->host, after->name, (long long)after->size, (long long)before->size,
+           before->inode == after->inode ? "the same file" : "another file",
+           (double)(after->changed_ns - before->changed_ns) / 1e9);
+    return false;
+}
+
+/* Whether nothing was written in between; says what was if something was. */
+static bool same(const struct written *before, const struct written *after)
+{
+    bool is_same = true;
+    for (unsigned i = 0; i < hosts; i++) {
+        if (before->bytes[i] != after->bytes[i]) {
+            printf("host %u: %llu bytes written\n", i,
+                   (unsigned long long)(after->bytes[i] - before->bytes[i]));
+            is_same = false;
+        }
+    }
+    for (unsigned i = 0; i < before->count; i++) {
+        const struct file *file = &before->files[i];
+        is_same = same_file(file, find(after, file)) && is_same;
+    }
+    for (unsigned i = 0; i < after->count; i++) {
+        const struct file *file = &after->files[i];
+        if (find(before, file) == NULL) {
+            printf("host %u: %s is new, %lld bytes\n", file->host, file->name,
+                   (long long)file->size);
+            is_same = false;
+        }
+    }
+    return is_same;
 }
 
 /* A page of a mapped file is charged, and its file's time changed, when it is written the first
@@ -139,33 +212,37 @@ static void clean_pages(void)
     close(fd);
 }
 
-static bool same(const struct written *a, const struct written *b)
-{
-    return a->bytes == b->bytes && a->changed_ns == b->changed_ns && a->sizes == b->sizes;
-}
-
+/* Looks again and again, so that what is written can be found in the agents' logs by its time. */
 static void count_long(unsigned how_long)
 {
-    struct written first;
-    struct written last;
+    static struct written looks[2];
+    unsigned changes = 0;
+    unsigned long long bytes = 0;
     clean_pages();
-    first = look();
-    for (unsigned i = 0; i < how_long; i++) {
-        sleep_ms(60000);
+    look(&looks[0]);
+    for (unsigned i = 0; i < how_long * (60000 / LOOK_MS); i++) {
+        struct written *before = &looks[i % 2];
+        struct written *after = &looks[1 - i % 2];
+        sleep_ms(LOOK_MS);
+        look(after);
+        for (unsigned host = 0; host < hosts; host++) {
+            bytes += after->bytes[host] - before->bytes[host];
+        }
+        if (!same(before, after)) {
+            changes++;
+            printf("  at %.3f s of CLOCK_BOOTTIME, after %u s\n", (double)boottime_now() / 1e9,
+                   (i + 1) * (LOOK_MS / 1000));
+            fflush(stdout);
+        }
     }
-    last = look();
-    printf("%u agents idle for %u minutes: %llu bytes written\n", hosts, how_long,
-           (unsigned long long)(last.bytes - first.bytes));
-    if (last.changed_ns != first.changed_ns) {
-        printf("%s was changed\n", last.changed);
-    }
-    ck_assert(same(&first, &last));
+    printf("%u agents idle for %u minutes: %llu bytes written\n", hosts, how_long, bytes);
+    ck_assert_msg(changes == 0, "something was written: see above");
 }
 
 static void nothing_is_written(void)
 {
-    struct written before;
-    struct written after;
+    static struct written before;
+    static struct written after;
     unsigned windows = 0;
     if (minutes() > 0) {
         sleep_ms(10000); /* what a start has left to do */
@@ -174,10 +251,10 @@ static void nothing_is_written(void)
     }
     do {
         REQUIRE(windows++ < WINDOWS, "idle agents write to their disks all the time");
-        before = look(); /* before the pages are clean: nothing is written unseen in between */
+        look(&before); /* before the pages are clean: nothing is written unseen in between */
         clean_pages();
         sleep_ms(WINDOW_MS); /* at least two renewals */
-        after = look();
+        look(&after);
     } while (!same(&before, &after));
     printf("%u agents idle: nothing written in window %u\n", hosts, windows);
 }

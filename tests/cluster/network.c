@@ -98,6 +98,9 @@ static void enter_one(pid_t keeper, const char *kind, int flag)
 
 void network_enter(pid_t keeper)
 {
+    /* Who shares its root and working folder with another thread may not enter a mount namespace;
+     * there is one of the emulator's where this is emulated. */
+    REQUIRE(unshare(CLONE_FS) == 0, "unshare: %s", strerror(errno));
     enter_one(keeper, "net", CLONE_NEWNET);
     enter_one(keeper, "mnt", CLONE_NEWNS);
 }
