@@ -2,6 +2,7 @@
  * The traps of docs/ARCHITECTURE.md that can be met on one host, each a test of its name: what went
  * wrong elsewhere, and does not here. (Those of several hosts are the simulator's.)
  */
+#include "../emulation.h"
 #include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
@@ -330,7 +331,9 @@ int main(void)
     TCase *tests = tcase_create("traps");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, trap_fork_child_unlocks_parent);
+    if (fork_is_wiped("trap_fork_child_unlocks_parent")) {
+        tcase_add_test(tests, trap_fork_child_unlocks_parent);
+    }
     tcase_add_test(tests, trap_heartbeat_keeps_hung_holder_alive);
     tcase_add_test(tests, trap_lost_wakeup_owner_dies);
     tcase_add_test(tests, trap_dead_waiters_fill_slots);

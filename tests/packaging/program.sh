@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # The README's C program compiles without a warning and links, found through pkg-config: in the
 # build folder, and installed under a prefix that was chosen late; shared and static. The header
-# compiles as C++. Arguments: source folder, build folder, C compiler, C++ compiler.
+# compiles as C++. Arguments: source folder, build folder, C compiler, C++ compiler, and an option
+# for both (a cross compiler's --sysroot).
 set -euo pipefail
 source=$1 build=$2 cc=$3 cxx=$4
+options=("${@:5}")
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 
@@ -29,7 +31,7 @@ link() {
     shift 3
     flags=$(PKG_CONFIG_PATH=$dir pkg-config "$@" --cflags --libs holdfast)
     # shellcheck disable=SC2086 # several words, by design
-    "$cc" -std=gnu11 -Wall -Wextra -Werror "$program" $flags -o "$output"
+    "$cc" "${options[@]}" -std=gnu11 -Wall -Wextra -Werror "$program" $flags -o "$output"
 }
 
 link "$build/lib/pkgconfig" "$work/readme" "$work/readme.c"
@@ -50,6 +52,6 @@ grep -q "^ExecStart=$work/prefix/bin/holdfastd " "$work/prefix/lib/systemd/syste
 
 printf '#include <holdfast/holdfast.h>\nint main()\n{\n    return hf_version() == nullptr;\n}\n' \
     >"$work/version.cpp"
-"$cxx" -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$source/include" -c "$work/version.cpp" \
+"$cxx" "${options[@]}" -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$source/include" -c "$work/version.cpp" \
     -o "$work/version.o"
 echo "as C++: good"

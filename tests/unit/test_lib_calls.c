@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 
 static void setup(void)
@@ -727,7 +728,9 @@ int main(void)
     tcase_add_test(tests, cancel_ends_every_wait_on_the_handle);
     tcase_add_test(tests, second_waiter_of_a_handle_finds_it_held);
     tcase_add_loop_test(tests, threads_share_a_handle, 0, 2);
-    tcase_add_test(tests, fork_child_owns_nothing);
+    if (fork_is_wiped("fork_child_owns_nothing")) {
+        tcase_add_test(tests, fork_child_owns_nothing);
+    }
     tcase_add_loop_test(tests, eviction_is_told_as_loss, 0, 2);
     tcase_add_test(tests, closed_lock_is_busy_until_opened);
     tcase_add_loop_test(tests, fixed_lease_ends_by_itself, 0, 2);

@@ -1,0 +1,86 @@
+/*
+ * What qemu's user mode does unlike any kernel, so that what rests on it cannot be tried there.
+ * Each is found out by trying it, and a test that leaves something out for it says so
+ * (tests/platform/arm64.sh has the list).
+ */
+#ifndef TESTS_EMULATION_H
+#define TESTS_EMULATION_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Whether the child of a fork finds wiped what is marked so (libclient/fork.c). qemu takes the mark
+ * and does nothing. what: the test that asks. */
+static inline bool fork_is_wiped(const char *what)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    int status = 0;
+    volatile char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                               0);
+    if (page == MAP_FAILED || madvise((void *)page, size, MADV_WIPEONFORK) != 0) {
+        return true; /* no emulation's doing: let the test fail */
+    }
+    page[0] = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(page[0]);
+    }
+    bool left = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+                WEXITSTATUS(status) == 1;
+    munmap((void *)page, size);
+    if (left) {
+        printf("left out: %s: MADV_WIPEONFORK does nothing here\n", what);
+    }
+    return !left;
+}
+
+/* Whether descriptors that come over a socket, and for which the reader has no room, are closed.
+ * qemu gives the kernel more room than the reader has, and keeps what came into it. what: the test
+ * that asks. Leaves such descriptors open. */
+static inline bool surplus_descriptors_are_closed(const char *what)
+{
+    enum { SENT = 4 };
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(SENT * sizeof(int))];
+    } control;
+    int pair[2];
+    int sent[SENT];
+    char byte = 0;
+    struct iovec vector = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof(control.space)};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0) {
+        return true;
+    }
+    int first_free = dup(pair[0]);
+    close(first_free);
+    for (int i = 0; i < SENT; i++) {
+        sent[i] = pair[0];
+    }
+    memset(&control, 0, sizeof(control));
+    control.align = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(sent))};
+    memcpy(CMSG_DATA(&control.align), sent, sizeof(sent));
+    bool passed = sendmsg(pair[0], &message, 0) == 1;
+    message.msg_controllen = CMSG_SPACE(sizeof(int)); /* room for two, with the padding */
+    passed = passed && recvmsg(pair[1], &message, 0) == 1;
+    int after = dup(pair[0]);
+    close(after);
+    close(pair[0]);
+    close(pair[1]);
+    if (passed && after - first_free > 2) {
+        printf("left out: %s: descriptors that find no room stay open here\n", what);
+        return false;
+    }
+    return true;
+}
+
+#endif
