@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "io/http.h"
+#include "io/transport.h"
 #include "proto/wire.h"
 
 enum { SEEN_MAX = 1024, QUOTED_MAX = 80 };
@@ -290,6 +291,7 @@ struct key {
 static const char label_expected[] = "1 to 32 of a-z 0-9 _ -";
 static const char path_expected[] = "a path that begins with /";
 static const char reachable_expected[] = "an address that the other agents can connect to";
+static const char number_expected[] = "an IP address as HOST: names are looked up for voters only";
 static const char http_expected[] = "http://HOST:PORT, with an IP address as HOST";
 static const char address_expected[] = "tcp://HOST:PORT or tls+tcp://HOST:PORT";
 
@@ -706,6 +708,9 @@ static bool check_addresses(struct reading *reading)
     }
     if (config_is_anywhere(config->advertise)) {
         return bad_value(reading, "cell", "advertise", config->advertise, reachable_expected);
+    }
+    if (config->observer && !transport_address_is_number(config->advertise)) {
+        return bad_value(reading, "cell", "advertise", config->advertise, number_expected);
     }
     return !voter || strcmp(config->advertise, config->voters[self].address) == 0 ||
            wrong(reading, "[cell] advertise: found \"%s\", expected \"%s\" as in [voters]",

@@ -134,6 +134,8 @@ void driver_received_gossip(struct driver *driver, const struct message_agent *f
                             const void *bytes, size_t size);
 /* The connection to an agent is there, or broken. */
 void driver_link(struct driver *driver, const struct message_agent *agent, bool up);
+/* It is not dialled any more: nobody answered where it was said to be. */
+void driver_unreachable(struct driver *driver, const struct message_agent *agent);
 
 /* The batch is durable, as commit number `commit`; or error (not NULL): it is not. */
 void driver_committed(struct driver *driver, uint64_t commit, const char *error);

@@ -34,6 +34,14 @@ void driver_gossip_peer(struct driver *driver, const struct message_agent *agent
     driver_gossip_step(driver, &event);
 }
 
+void driver_unreachable(struct driver *driver, const struct message_agent *agent)
+{
+    struct gossip_event event = {.kind = GOSSIP_UNREACHABLE, .agent = *agent};
+    if (driver->started) {
+        driver_gossip_step(driver, &event);
+    }
+}
+
 void driver_gossip_session(struct driver *driver, const struct message_agent *agent, uint32_t epoch,
                            enum gossip_session state)
 {

@@ -10,108 +10,16 @@
 
 #include "agent.h"
 #include "io/clock.h"
-#include "io/transport.h"
+#include "peers_private.h"
 #include "proto/check.h"
 #include "proto/region.h"
-#include "proto/wire.h"
 
 enum {
-    BUCKETS = 2 * TRANSPORT_PEERS_MAX, /* a power of two */
     BUFFER_SIZE = 64 * 1024,
-    BUFFERS_KEPT = 64, /* more than so many at once are freed again */
-    REMOTE_MAX = 64,
-    REFUSED_MAX = 64,
     CLOSE_SECONDS = 1,
 };
 
 static const int64_t minute_ns = 60000000000;
-
-struct peer_agent {
-    struct message_agent name;
-    char address[MESSAGE_ADDRESS_MAX];
-    uint32_t link;         /* the transport's number of it */
-    unsigned char *buffer; /* NULL: nothing is on its way */
-    struct wire_writer writer;
-    uint64_t commit; /* as the packet's header says */
-    uint32_t membership;
-    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as it said last; "": not yet */
-    int64_t up_ns;                     /* since when the connection is there, if it is */
-    bool silent;                       /* for too long, and that was said */
-    uint64_t packets_sent;
-    uint64_t packets_dropped;
-    uint64_t packets_received;
-};
-
-/* Whose packets were refused lately. */
-struct refused {
-    uint64_t remote; /* a hash; 0: nobody */
-    int64_t told_ns;
-};
-
-struct peers {
-    struct agent *agent;
-    struct transport *transport;
-    uv_poll_t poll;
-    bool started;
-    uint32_t count;
-    struct peer_agent peers[TRANSPORT_PEERS_MAX];
-    uint16_t buckets[BUCKETS]; /* index + 1, by the name's hash; 0: none */
-    uint32_t dirty_count;
-    uint16_t dirty[TRANSPORT_PEERS_MAX]; /* those with a buffer */
-    unsigned char *kept[BUFFERS_KEPT];
-    uint32_t kept_count;
-    uint64_t files_sum; /* of [tls]: see sum_of_files() */
-    int64_t files_ns;   /* when they were looked at */
-    uint64_t commit;    /* as the last message told */
-    uint32_t membership;
-    struct refused refused[REFUSED_MAX];
-    int64_t refused_ns; /* when somebody was refused last; 0: never. For people, with the text: */
-    char refused_text[REMOTE_MAX + 256];
-    struct log_limit link_limit;
-    struct log_limit refused_limit;
-    struct log_limit trouble_limit;
-    struct message message; /* while it is read */
-    /* For people: how many there were of each kind; 0: gossip. */
-    uint64_t sent[MESSAGE_KIND_END];
-    uint64_t received[MESSAGE_KIND_END];
-    uint64_t strangers; /* packets of agents that this one knows no address of */
-    uint64_t refusals[PEERS_REFUSAL_COUNT];
-};
-
-/* ---- by name ---- */
-
-static uint16_t *find_bucket(struct peers *peers, const struct message_agent *name)
-{
-    uint64_t hash = hfi_name_hash(name->text, name->length);
-    uint32_t at = (uint32_t)(hash & (BUCKETS - 1));
-    while (peers->buckets[at] != 0 &&
-           memcmp(&peers->peers[peers->buckets[at] - 1].name, name, sizeof(*name)) != 0) {
-        at = (at + 1) & (BUCKETS - 1); /* ends: it is never more than half full */
-    }
-    return &peers->buckets[at];
-}
-
-static struct peer_agent *find_peer(struct peers *peers, const struct message_agent *name)
-{
-    uint16_t bucket = *find_bucket(peers, name);
-    return bucket == 0 ? NULL : &peers->peers[bucket - 1];
-}
-
-/* NULL: there are too many. */
-static struct peer_agent *make_peer(struct peers *peers, const struct message_agent *name)
-{
-    uint16_t *bucket = find_bucket(peers, name);
-    if (*bucket == 0) {
-        if (peers->count == TRANSPORT_PEERS_MAX) {
-            return NULL;
-        }
-        struct peer_agent *peer = &peers->peers[peers->count++];
-        peer->name = *name;
-        peer->link = TRANSPORT_PEER_NONE;
-        *bucket = (uint16_t)peers->count;
-    }
-    return &peers->peers[*bucket - 1];
-}
 
 /* ---- what goes out ---- */
 
@@ -122,7 +30,7 @@ static unsigned char *take_buffer(struct peers *peers)
 
 static void leave_buffer(struct peers *peers, unsigned char *buffer)
 {
-    if (peers->kept_count < BUFFERS_KEPT) {
+    if (peers->kept_count < PEERS_BUFFERS_KEPT) {
         peers->kept[peers->kept_count++] = buffer;
     } else {
         free(buffer);
@@ -130,7 +38,7 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
 }
 
 /* Which version the peer reads; the oldest while its link is not there. */
-static uint32_t version_of(const struct peers *peers, const struct peer_agent *peer)
+uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer)
 {
     return wire_greeted_version(transport_version(peers->transport, peer->link));
 }
@@ -145,13 +53,13 @@ static void begin_packet(struct peers *peers, struct peer_agent *peer)
                                  .commit = peers->commit};
     peer->commit = peers->commit;
     peer->membership = peers->membership;
-    wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header, version_of(peers, peer));
+    wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header, peers_version_of(peers, peer));
 }
 
 static void send_packet(struct peers *peers, struct peer_agent *peer)
 {
     size_t size = wire_end(&peer->writer);
-    if (peer->writer.version > version_of(peers, peer)) {
+    if (peer->writer.version > peers_version_of(peers, peer)) {
         peer->packets_dropped++;
         return; /* the link is another one by now: so the peer, which may know less */
     }
@@ -161,11 +69,23 @@ static void send_packet(struct peers *peers, struct peer_agent *peer)
     peer->packets_dropped += !sent;
 }
 
+void peers_drop_buffer(struct peers *peers, struct peer_agent *peer)
+{
+    uint16_t index = (uint16_t)(peer - peers->peers);
+    for (uint32_t i = 0; peer->buffer != NULL && i < peers->dirty_count; i++) {
+        if (peers->dirty[i] == index) {
+            peers->dirty[i] = peers->dirty[--peers->dirty_count];
+            leave_buffer(peers, peer->buffer);
+            peer->buffer = NULL;
+        }
+    }
+}
+
 /* A packet to that agent whose header says what the last message told. NULL: it cannot be
  * reached. */
 static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
-    struct peer_agent *peer = find_peer(peers, to);
+    struct peer_agent *peer = peers_find(peers, to);
     if (peer == NULL || peer->link == TRANSPORT_PEER_NONE) {
         return NULL;
     }
@@ -232,59 +152,6 @@ void peers_flush(struct agent *agent)
     }
 }
 
-/* ---- where they are ---- */
-
-/* Which voter an agent is; voter_count: none. */
-static uint32_t find_voter(const struct agent *agent, const struct message_agent *name)
-{
-    const struct host_config *config = &agent->host_config;
-    uint32_t voter = 0;
-    while (voter < config->voter_count &&
-           memcmp(&config->voters[voter], name, sizeof(*name)) != 0) {
-        voter++;
-    }
-    return voter;
-}
-
-static bool dial(struct peers *peers, const struct message_agent *name, const char *address)
-{
-    struct peer_agent *peer = make_peer(peers, name);
-    char text[MESSAGE_AGENT_MAX + 1];
-    snprintf(text, sizeof(text), "%.*s", (int)name->length, name->text);
-    uint32_t link = peer == NULL ? TRANSPORT_PEER_NONE
-                                 : transport_peer(peers->transport, address, text);
-    if (link == TRANSPORT_PEER_NONE) {
-        return false;
-    }
-    peer->link = link;
-    snprintf(peer->address, sizeof(peer->address), "%s", address);
-    return true;
-}
-
-void peers_address(void *arg, const struct message_agent *name, const char *address)
-{
-    struct agent *agent = arg;
-    struct peers *peers = agent->peers;
-    if (peers == NULL || memcmp(name, &agent->host_config.agent, sizeof(*name)) == 0 ||
-        find_voter(agent, name) < agent->host_config.voter_count) {
-        return;
-    }
-    const struct peer_agent *peer = find_peer(peers, name);
-    if ((peer != NULL && strcmp(peer->address, address) == 0) ||
-        transport_address_error(address) != NULL) {
-        return;
-    }
-    if (!dial(peers, name, address)) {
-        struct log_line line;
-        log_begin_limited(&line, LOG_LEVEL_WARN, "peer_not_added", &peers->trouble_limit,
-                          clock_boottime_ns());
-        log_bytes(&line, "agent", name->text, name->length);
-        log_text(&line, "address", address);
-        log_text(&line, "text", "too many agents, or no such address: it gets no answers");
-        log_end(&line);
-    }
-}
-
 /* ---- what comes in ---- */
 
 static uint64_t hash_host(const char *remote)
@@ -300,9 +167,9 @@ static bool may_complain(struct peers *peers, const char *remote)
 {
     uint64_t hash = hash_host(remote);
     int64_t now_ns = clock_boottime_ns();
-    struct refused *place = &peers->refused[0];
-    for (uint32_t i = 0; i < REFUSED_MAX; i++) {
-        struct refused *refused = &peers->refused[i];
+    struct peers_refused_host *place = &peers->refused[0];
+    for (uint32_t i = 0; i < PEERS_REFUSED_MAX; i++) {
+        struct peers_refused_host *refused = &peers->refused[i];
         if (refused->remote == hash) {
             place = refused;
             break;
@@ -312,7 +179,7 @@ static bool may_complain(struct peers *peers, const char *remote)
     if (place->remote == hash && now_ns - place->told_ns < minute_ns) {
         return false;
     }
-    *place = (struct refused){.remote = hash, .told_ns = now_ns};
+    *place = (struct peers_refused_host){.remote = hash, .told_ns = now_ns};
     return true;
 }
 
@@ -379,7 +246,7 @@ static struct transport_sender sender_of(const struct agent *agent,
 {
     return (struct transport_sender){
         .name = hfi_name_hash(from->text, from->length) | 1,
-        .voter = find_voter(agent, from) < agent->host_config.voter_count,
+        .voter = peers_find_voter(agent, from) < agent->host_config.voter_count,
     };
 }
 
@@ -389,7 +256,7 @@ static void hear_release(struct peers *peers, const struct message *message, uin
     const char *release = message->kind == MESSAGE_RENEW       ? message->as.renew.release
                           : message->kind == MESSAGE_RENEW_ACK ? message->as.renew_ack.release
                                                                : "";
-    struct peer_agent *peer = release[0] != '\0' ? find_peer(peers, &message->from) : NULL;
+    struct peer_agent *peer = release[0] != '\0' ? peers_find(peers, &message->from) : NULL;
     if (peer == NULL || strcmp(peer->release, release) == 0) {
         return;
     }
@@ -432,8 +299,9 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
         log_impostor(peers, &reader.header, certified, remote);
         return (struct transport_sender){.name = 0};
     }
-    struct peer_agent *from = find_peer(peers, &reader.header.from);
+    struct peer_agent *from = peers_find(peers, &reader.header.from);
     *(from != NULL ? &from->packets_received : &peers->strangers) += 1;
+    peers->host = hash_host(remote);
     while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
         peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
         if (kind == WIRE_MESSAGE) {
@@ -443,30 +311,8 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
             driver_received_gossip(agent->driver, &reader.header.from, gossip, gossip_size);
         }
     }
+    peers->host = 0;
     return sender_of(agent, &reader.header.from);
-}
-
-static void on_link(void *arg, uint32_t link, bool up)
-{
-    struct agent *agent = arg;
-    struct peers *peers = agent->peers;
-    for (uint32_t i = 0; i < peers->count; i++) {
-        struct peer_agent *peer = &peers->peers[i];
-        if (peer->link != link) {
-            continue;
-        }
-        peer->up_ns = clock_boottime_ns();
-        struct log_line line;
-        log_begin_limited(&line, LOG_LEVEL_INFO, up ? "peer_connected" : "peer_disconnected",
-                          &peers->link_limit, clock_boottime_ns());
-        log_bytes(&line, "agent", peer->name.text, peer->name.length);
-        log_text(&line, "address", peer->address);
-        if (up) {
-            log_unsigned(&line, "protocol", version_of(peers, peer));
-        }
-        log_end(&line);
-        driver_link(agent->driver, &peer->name, up);
-    }
 }
 
 static void count_trouble(struct peers *peers, const char *event)
@@ -508,6 +354,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     (void)events;
     agent_turn(agent);
     transport_dispatch(agent->peers->transport);
+    peers_places_look(agent->peers);
 }
 
 /* When the three files were changed last, and which files they are: another sum, another content.
@@ -567,7 +414,7 @@ void peers_look(struct agent *agent)
     struct peers *peers = agent->peers;
     int64_t now_ns = clock_boottime_ns();
     for (uint32_t i = 0; peers != NULL && i < agent->host_config.voter_count; i++) {
-        struct peer_agent *peer = find_peer(peers, &agent->host_config.voters[i]);
+        struct peer_agent *peer = peers_find(peers, &agent->host_config.voters[i]);
         if (peer == NULL) {
             continue; /* this agent itself */
         }
@@ -592,13 +439,13 @@ void peers_look(struct agent *agent)
 bool peers_connected(const struct agent *agent, const struct message_agent *name)
 {
     struct peers *peers = agent->peers;
-    const struct peer_agent *peer = peers == NULL ? NULL : find_peer(peers, name);
+    const struct peer_agent *peer = peers == NULL ? NULL : peers_find(peers, name);
     return peer != NULL && transport_is_up(peers->transport, peer->link);
 }
 
 const char *peers_release(const struct agent *agent, const struct message_agent *name)
 {
-    const struct peer_agent *peer = agent->peers == NULL ? NULL : find_peer(agent->peers, name);
+    const struct peer_agent *peer = agent->peers == NULL ? NULL : peers_find(agent->peers, name);
     return peer == NULL ? "" : peer->release;
 }
 
@@ -629,7 +476,7 @@ void peers_figures(const struct agent *agent, struct peers_figures *voters,
     memset(voters, 0, MESSAGE_VOTERS_MAX * sizeof(*voters));
     memset(others, 0, sizeof(*others));
     for (uint32_t i = 0; peers != NULL && i < peers->count; i++) {
-        uint32_t voter = find_voter(agent, &peers->peers[i].name);
+        uint32_t voter = peers_find_voter(agent, &peers->peers[i].name);
         bool is_voter = voter < agent->host_config.voter_count;
         add_figures(peers, &peers->peers[i], is_voter ? &voters[voter] : others);
     }
@@ -707,7 +554,7 @@ int peers_open(struct agent *agent)
         .version = wire_greeting(config->protocol),
     };
     const struct transport_handler handler = {
-        .arg = agent, .packet = on_packet, .link = on_link, .trouble = on_trouble};
+        .arg = agent, .packet = on_packet, .link = peers_link, .trouble = on_trouble};
     char error[TRANSPORT_ERROR_MAX];
     if (config->listen[0] == '\0') {
         return AGENT_EXIT_OK;
@@ -718,6 +565,7 @@ int peers_open(struct agent *agent)
         return AGENT_EXIT_UNAVAILABLE;
     }
     agent->peers->agent = agent;
+    peers_places_init(agent->peers);
     agent->peers->files_sum = sum_of_files(config);
     agent->peers->files_ns = clock_boottime_ns();
     agent->peers->transport = transport_open(&transport, &handler, error);
@@ -738,7 +586,7 @@ bool peers_start(struct agent *agent)
         return true;
     }
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        if (i != config->self && !dial(peers, &config->voters[i], config->addresses[i])) {
+        if (i != config->self && !peers_dial(peers, &config->voters[i], config->addresses[i])) {
             return false;
         }
     }

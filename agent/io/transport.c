@@ -29,14 +29,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "io/clock.h"
 #include "proto/check.h"
-#include "transport_inbox.h"
-#include "transport_link.h"
-#include "transport_setup.h"
+#include "transport_private.h"
 #include "transport_threads.h"
-#include "transport_tls.h"
-#include "transport_work.h"
 
 enum {
     EVENTS_MAX = 64, /* taken from epoll at once */
@@ -47,75 +42,11 @@ enum {
 };
 
 static const int64_t ms_ns = 1000000;
-static const int64_t redial_min_ns = 20000000;
 static const int64_t redial_max_ns = 1000000000;
-static const int64_t dial_ns = 3000000000;
 static const int64_t greet_ns = 5000000000;
 static const int64_t accept_again_ns = 100000000;
 static const int64_t check_grace_ns = 5000000000; /* for the agent to reach its own inbox */
 static const int64_t check_late_ns = 1000000000;  /* so late the process stood still itself */
-
-struct peer {
-    struct transport *transport;
-    uint32_t index;
-    nng_stream_dialer *dialer;
-    struct transport_work dial;
-    bool dialling;
-    int64_t dial_at_ns; /* INT64_MAX: it is dialling, or there is a link */
-    int64_t pause_ns;
-    uint32_t says;               /* the next greeting */
-    struct transport_link *link; /* NULL: none */
-    bool up;                     /* it has greeted, and that was told */
-    uint32_t ups;
-    int64_t quiet_until_ns; /* why it refuses was told lately */
-    char address[TRANSPORT_ADDRESS_SIZE];
-    char name[TRANSPORT_NAME_SIZE]; /* whose certificate it must show; "": anybody's */
-};
-
-struct transport {
-    struct transport_handler handler;
-    nng_stream_listener *listener;
-    struct transport_work accept;
-    bool accepting;
-    int64_t accept_at_ns; /* again, if it failed */
-    struct transport_tls tls;
-    struct transport_credentials *credentials; /* NULL: no TLS */
-    char name[TRANSPORT_NAME_SIZE];            /* of this agent; "": whoever */
-    bool secure;
-    uint32_t version; /* the newest that is spoken */
-    char listen[TRANSPORT_ADDRESS_SIZE];
-
-    int epoll;
-    int timer;
-    int64_t timer_ns; /* when it fires; INT64_MAX: never */
-    struct transport_works works;
-    struct transport_links links;
-    struct transport_link *graves; /* broken ones, until the end of the dispatch */
-
-    struct peer *self; /* of the listener's check */
-    int64_t check_ns;  /* how often */
-    int64_t check_at_ns;
-    uint32_t checked_ups; /* of self, when its link was closed to be made anew */
-    bool checking;
-    bool deaf; /* the listener, as reported */
-
-    int64_t guest_ns;
-    bool full; /* the inbox, as reported */
-    int64_t quiet_until_ns;
-    struct transport_inbox inbox;
-    uint32_t peer_count;
-    struct peer *peers[TRANSPORT_PEERS_MAX];
-    struct transport_counts counts;
-};
-
-/* The dispatch looks at everything that has a time then. */
-static void wake_at(struct transport *transport, int64_t due_ns)
-{
-    if (due_ns < transport->timer_ns) {
-        transport->timer_ns = due_ns;
-        clock_timer_set(transport->timer, due_ns);
-    }
-}
 
 /* ---- telling ---- */
 
@@ -173,17 +104,11 @@ static void tell_broken(struct transport *transport, const struct transport_link
 
 /* ---- links ---- */
 
-static void bury(struct transport *transport, struct transport_link *link)
-{
-    link->next = transport->graves;
-    transport->graves = link;
-}
-
 static void dial_later(struct peer *peer)
 {
     peer->dial_at_ns = clock_boottime_ns() + peer->pause_ns;
     peer->pause_ns = peer->pause_ns < redial_max_ns / 2 ? 2 * peer->pause_ns : redial_max_ns;
-    wake_at(peer->transport, peer->dial_at_ns);
+    transport_wake_at(peer->transport, peer->dial_at_ns);
 }
 
 static void peer_down(struct peer *peer)
@@ -193,8 +118,8 @@ static void peer_down(struct peer *peer)
 
     tell_broken(transport, peer->link, peer);
     peer->says = peer->link->older ? TRANSPORT_VERSION_FIRST : transport->version;
-    peer->pause_ns = peer->link->older ? redial_min_ns : peer->pause_ns;
-    bury(transport, peer->link);
+    peer->pause_ns = peer->link->older ? TRANSPORT_REDIAL_MIN_NS : peer->pause_ns;
+    transport_bury(transport, peer->link);
     peer->link = NULL;
     peer->up = false;
     dial_later(peer);
@@ -209,7 +134,7 @@ static void peer_came(struct peer *peer)
 
     peer->up = true;
     peer->ups++;
-    peer->pause_ns = redial_min_ns;
+    peer->pause_ns = TRANSPORT_REDIAL_MIN_NS;
     peer->link->greet_by_ns = 0;
     if (peer != transport->self) {
         transport->handler.link(transport->handler.arg, peer->index, true);
@@ -221,7 +146,7 @@ static void inbound_gone(struct transport *transport, struct transport_link *lin
     tell_broken(transport, link, NULL);
     transport_inbox_remove(&transport->inbox, link);
     transport->full = false;
-    bury(transport, link);
+    transport_bury(transport, link);
 }
 
 static void tell_full(struct transport *transport)
@@ -280,7 +205,7 @@ static void settle(struct transport *transport, struct transport_link *link)
         } else {
             link->greet_by_ns = 0;
             transport->inbox.strangers--;
-            wake_at(transport, link->heard_ns + transport->guest_ns);
+            transport_wake_at(transport, link->heard_ns + transport->guest_ns);
         }
     }
 }
@@ -346,7 +271,7 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         link->heard_ns = clock_boottime_ns();
         link->greet_by_ns = link->heard_ns + greet_ns;
         transport_inbox_add(&transport->inbox, link);
-        wake_at(transport, link->greet_by_ns);
+        transport_wake_at(transport, link->greet_by_ns);
         settle(transport, link);
     }
 }
@@ -358,7 +283,7 @@ static void accept_done(struct transport *transport)
     transport->accepting = false;
     if (nng_aio_result(aio) != 0) { /* no descriptor is left, say */
         transport->accept_at_ns = clock_boottime_ns() + accept_again_ns;
-        wake_at(transport, transport->accept_at_ns);
+        transport_wake_at(transport, transport->accept_at_ns);
         return;
     }
     nng_stream *stream = nng_aio_get_output(aio, 0);
@@ -367,14 +292,6 @@ static void accept_done(struct transport *transport)
 }
 
 /* ---- peers ---- */
-
-static void dial_begin(struct peer *peer)
-{
-    peer->dialling = true;
-    peer->dial_at_ns = INT64_MAX;
-    transport_work_begin(&peer->dial, 0);
-    nng_stream_dialer_dial(peer->dialer, peer->dial.aio);
-}
 
 static void dial_done(struct peer *peer)
 {
@@ -395,119 +312,13 @@ static void dial_done(struct peer *peer)
         return;
     }
     peer->link->greet_by_ns = clock_boottime_ns() + greet_ns;
-    wake_at(transport, peer->link->greet_by_ns);
+    transport_wake_at(transport, peer->link->greet_by_ns);
     settle(transport, peer->link);
-}
-
-static void peer_destroy(struct peer *peer)
-{
-    if (peer == NULL) {
-        return;
-    }
-    if (peer->dialer != NULL) {
-        nng_stream_dialer_close(peer->dialer);
-    }
-    transport_work_stop(&peer->dial);
-    if (peer->dialling && nng_aio_result(peer->dial.aio) == 0) { /* and nobody took it */
-        nng_stream_close(nng_aio_get_output(peer->dial.aio, 0));
-        nng_stream_free(nng_aio_get_output(peer->dial.aio, 0));
-    }
-    transport_work_fini(&peer->dial);
-    if (peer->dialer != NULL) {
-        nng_stream_dialer_free(peer->dialer);
-    }
-    transport_link_destroy(peer->link);
-    free(peer);
-}
-
-/* What it dials with from now on. false: no memory; it goes on with what it has. */
-static bool peer_secure(struct peer *peer, const struct transport_credentials *credentials)
-{
-    const char *name = peer->name[0] != '\0' ? peer->name : NULL;
-    nng_tls_config *config = transport_credentials_client(credentials, name);
-    bool set = config != NULL &&
-               nng_stream_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, config) == 0;
-
-    if (config != NULL) {
-        nng_tls_config_free(config); /* the dialer has its own hold on it */
-    }
-    return set;
-}
-
-/* It dials from now on; index: NONE for the agent itself. NULL: NNG would not. */
-static struct peer *peer_create(struct transport *transport, const char *address, const char *name,
-                                uint32_t index)
-{
-    struct peer *peer = calloc(1, sizeof *peer);
-
-    if (peer == NULL) {
-        return NULL;
-    }
-    peer->transport = transport;
-    peer->index = index;
-    peer->pause_ns = redial_min_ns;
-    peer->says = transport->version;
-    peer->dial_at_ns = INT64_MAX;
-    snprintf(peer->address, sizeof peer->address, "%s", address);
-    snprintf(peer->name, sizeof peer->name, "%s", name != NULL ? name : "");
-    if (!transport_work_init(&peer->dial, &transport->works, TRANSPORT_WORK_DIAL, peer) ||
-        nng_stream_dialer_alloc(&peer->dialer, address) != 0 ||
-        (transport_is_tls(address) && !peer_secure(peer, transport->credentials))) {
-        peer_destroy(peer);
-        return NULL;
-    }
-    nng_aio_set_timeout(peer->dial.aio, (nng_duration)(dial_ns / ms_ns));
-    dial_begin(peer);
-    return peer;
-}
-
-uint32_t transport_peer(struct transport *transport, const char *address, const char *name)
-{
-    bool tls = transport_is_tls(address);
-    sigset_t before;
-    struct peer *peer;
-
-    for (uint32_t i = 0; i < transport->peer_count; i++) {
-        peer = transport->peers[i];
-        if (strcmp(peer->address, address) == 0 &&
-            (!tls || strcmp(peer->name, name != NULL ? name : "") == 0)) {
-            return i;
-        }
-    }
-    if (transport->peer_count == TRANSPORT_PEERS_MAX || transport_address_error(address) != NULL ||
-        tls != (transport->credentials != NULL)) {
-        return TRANSPORT_PEER_NONE;
-    }
-    transport_threads_deafen(&before);
-    peer = peer_create(transport, address, name, transport->peer_count);
-    transport_threads_restore(&before);
-    if (peer == NULL) {
-        return TRANSPORT_PEER_NONE;
-    }
-    transport->peers[transport->peer_count] = peer;
-    return transport->peer_count++;
-}
-
-bool transport_is_up(const struct transport *transport, uint32_t peer)
-{
-    return peer < transport->peer_count && transport->peers[peer]->up;
 }
 
 bool transport_is_deaf(const struct transport *transport)
 {
     return transport->deaf;
-}
-
-uint32_t transport_version(const struct transport *transport, uint32_t peer)
-{
-    return transport_is_up(transport, peer) ? transport->peers[peer]->link->version : 0;
-}
-
-size_t transport_waiting(const struct transport *transport, uint32_t peer)
-{
-    struct transport_link *link = transport_is_up(transport, peer) ? transport->peers[peer]->link
-                                                                   : NULL;
-    return link == NULL ? 0 : transport_link_waiting(link);
 }
 
 bool transport_send(struct transport *transport, uint32_t index, const void *bytes, size_t size)
@@ -517,7 +328,7 @@ bool transport_send(struct transport *transport, uint32_t index, const void *byt
     bool sent = link != NULL && transport_link_send(link, bytes, size);
 
     if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
-        wake_at(transport, 0); /* to be told then: this is no place to call back from */
+        transport_wake_at(transport, 0); /* to be told then: this is no place to call back from */
     }
     if (!sent) {
         transport->counts.packets_lost++;
@@ -573,7 +384,7 @@ static int64_t peer_due(struct peer *peer, int64_t now_ns)
     struct transport_link *link = peer->link;
 
     if (peer->dial_at_ns <= now_ns) {
-        dial_begin(peer);
+        transport_peer_dial(peer);
     }
     if (link != NULL && link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
         transport_link_break(link, NNG_ETIMEDOUT, NULL); /* stopped, say, or far away */
@@ -630,9 +441,11 @@ static void timer_due(struct transport *transport)
                      inbound_due(transport, now_ns));
     next_ns = min_ns(next_ns, peer_due(transport->self, now_ns));
     for (uint32_t i = 0; i < transport->peer_count; i++) {
-        next_ns = min_ns(next_ns, peer_due(transport->peers[i], now_ns));
+        if (transport->peers[i] != NULL) {
+            next_ns = min_ns(next_ns, peer_due(transport->peers[i], now_ns));
+        }
     }
-    wake_at(transport, next_ns);
+    transport_wake_at(transport, next_ns);
 }
 
 /* ---- dispatching ---- */
@@ -660,13 +473,25 @@ static void works_done(struct transport *transport)
             accept_done(transport);
             break;
         case TRANSPORT_WORK_DIAL:
-            dial_done(work->owner);
+            if (!((struct peer *)work->owner)->gone) {
+                dial_done(work->owner);
+            }
             break;
         case TRANSPORT_WORK_RECEIVE:
         case TRANSPORT_WORK_SEND:
             link_worked(transport, work);
             break;
         }
+    }
+}
+
+static void links_bury(struct transport *transport)
+{
+    while (transport->graves != NULL) {
+        struct transport_link *link = transport->graves;
+
+        transport->graves = link->next;
+        transport_link_destroy(link);
     }
 }
 
@@ -691,12 +516,8 @@ void transport_dispatch(struct transport *transport)
     if (timer) {
         timer_due(transport);
     }
-    while (transport->graves != NULL) {
-        struct transport_link *link = transport->graves;
-
-        transport->graves = link->next;
-        transport_link_destroy(link);
-    }
+    links_bury(transport);
+    transport_peers_bury(transport);
 }
 
 int transport_fd(const struct transport *transport)
@@ -769,7 +590,7 @@ static bool links_init(struct transport *transport, const struct transport_confi
     if (nng_aio_alloc(&transport->links.now, NULL, NULL) != 0) {
         return failed(error, own, NNG_ENOMEM);
     }
-    transport->self = peer_create(transport, own, config->name, TRANSPORT_PEER_NONE);
+    transport->self = transport_peer_create(transport, own, config->name, TRANSPORT_PEER_NONE);
     return transport->self != NULL || failed(error, own, NNG_ENOMEM);
 }
 
@@ -788,10 +609,7 @@ bool transport_tls_renew(struct transport *transport, char *error)
     }
     good = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,
                                        transport_credentials_server(fresh)) == 0 &&
-           peer_secure(transport->self, fresh);
-    for (uint32_t i = 0; good && i < transport->peer_count; i++) {
-        good = peer_secure(transport->peers[i], fresh);
-    }
+           transport_peers_secure(transport, fresh);
     if (!good) { /* some have the new ones: each is as good as the old ones were */
         snprintf(error, TRANSPORT_ERROR_MAX, "TLS: out of memory");
     }
@@ -846,7 +664,7 @@ struct transport *transport_open(const struct transport_config *config,
         transport_close(transport);
         return NULL;
     }
-    wake_at(transport, transport->check_at_ns);
+    transport_wake_at(transport, transport->check_at_ns);
     return transport;
 }
 
@@ -873,10 +691,8 @@ void transport_close(struct transport *transport)
         return;
     }
     listen_stop(transport);
-    peer_destroy(transport->self);
-    for (uint32_t i = 0; i < transport->peer_count; i++) {
-        peer_destroy(transport->peers[i]);
-    }
+    links_bury(transport);
+    transport_peers_destroy(transport);
     for (uint32_t i = 0; i < transport->inbox.count; i++) {
         transport_link_destroy(transport->inbox.links[i]);
     }

@@ -70,6 +70,22 @@ const char *transport_address_error(const char *address)
     return NULL;
 }
 
+bool transport_address_is_number(const char *address)
+{
+    const char *host = host_of(address);
+    const char *colon = host != NULL ? strrchr(host, ':') : NULL;
+    size_t length = colon != NULL ? (size_t)(colon - host) : 0;
+    char text[INET_ADDRSTRLEN] = "";
+    struct in_addr number;
+
+    if (length == 0 || length >= sizeof text) {
+        return length > 0 && host[0] == '[';
+    }
+    memcpy(text, host, length);
+    return host[0] == '[' || strcmp(text, "localhost") == 0 ||
+           inet_pton(AF_INET, text, &number) == 1;
+}
+
 bool transport_config_check(const struct transport_config *config, char *error)
 {
     const struct transport_tls *tls = &config->tls;

@@ -2,4 +2,7 @@
 if(TARGET holdfastd)
     add_cluster_test(liar)
     target_link_libraries(test_cluster_liar PRIVATE hf_core hf_proto)
+    # Whoever says where other agents are.
+    add_cluster_test(addresses)
+    target_link_libraries(test_cluster_addresses PRIVATE hf_proto)
 endif()

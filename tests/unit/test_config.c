@@ -198,6 +198,8 @@ static const struct {
     {"role = observer\n", ":4: [agent] role: found observer without [voters]"},
     {"role = observer\n[voters]\na = tcp://x:1\n", ":6: [voters]: found a, whose role is observer"},
     {"role = observer\n[voters]\nb = tcp://x:1\n", ":6: [cell] listen: found none, expected tcp:"},
+    {"role = observer\n[voters]\nb = tcp://x:1\n[cell]\nlisten = tcp://x:2\ninsecure = yes\n",
+     ":8: [cell] advertise: found \"tcp://x:2\", expected an IP address as HOST"},
     {"[voters]\na = tcp://x:1\nb = tcp://x:1\n", ":6: [voters] b: found the address of a"},
     {"[voters]\na = tcp://0.0.0.0:1\n", ":5: [voters] a: found \"tcp://0.0.0.0:1\", expected an "},
     {"[voters]\na = tcp://x:1\nb = tcp://x:2\nc = tcp://x:3\nd = tcp://x:4\ne = tcp://x:5\n"
@@ -269,12 +271,12 @@ START_TEST(a_cell_of_three_and_its_observer)
     ck_assert_str_eq(config.tls_key, "/x/k");
     snprintf(text, sizeof(text),
              "[agent]\nname = o\ncell = c\nrole = observer\n[cell]\nlisten = tls+tcp://0.0.0.0:4\n"
-             "advertise = tls+tcp://y:4\n%s",
+             "advertise = tls+tcp://10.0.0.4:4\n%s",
              others);
     ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
     ck_assert(config.observer);
     ck_assert_uint_eq(config.voter_count, 3);
-    ck_assert_str_eq(config.advertise, "tls+tcp://y:4");
+    ck_assert_str_eq(config.advertise, "tls+tcp://10.0.0.4:4");
 }
 END_TEST
 

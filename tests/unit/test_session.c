@@ -1,5 +1,6 @@
 /* The voter's side of sessions: what extends one, and what ends it. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +291,45 @@ START_TEST(a_blind_liar_ends_no_session)
 }
 END_TEST
 
+/* Names that somebody makes up fill no table: there is room for an agent that comes, and those that
+ * have a session keep it. */
+START_TEST(invented_names_fill_no_table)
+{
+    struct cell *cell = start();
+    struct cell_node *voter = &cell->nodes[0];
+    const struct message_echo none = {0};
+    struct message message;
+    struct message_echo echo = renew(cell, 6, 1, none)->echo;
+    ck_assert(renew(cell, 6, 2, echo)->extended);
+    for (uint32_t i = 0; i < 10 * cell->config.limits.agents; i++) {
+        char name[MESSAGE_AGENT_MAX];
+        int length = snprintf(name, sizeof(name), "nobody-%u", i);
+        cell_header(cell, 1, MESSAGE_RENEW, &message);
+        message_agent_set(&message.from, name, (size_t)length);
+        message.as.renew.agent = message.from;
+        message.as.renew.epoch = i % 3;
+        struct message_rules rules;
+        quorum_rules(&cell->config, &rules);
+        message.as.renew.rules = message_rules_digest(&rules);
+        struct quorum_event event = {
+            .kind = QUORUM_MESSAGE, .now_ns = cell->now_ns, .random = cell_random(cell)};
+        event.as.message = &message;
+        quorum_step(voter->quorum, &event, &voter->actions);
+        ck_assert_uint_eq(voter->actions.count, 1);
+        const struct action_send *send = &voter->actions.items[0].as.send;
+        ck_assert_int_eq(send->message.kind, MESSAGE_RENEW_ACK);
+        const struct message_agent *to = quorum_agent_name(voter->quorum, send->to);
+        ck_assert_mem_eq(to, &message.from, sizeof(*to));
+        voter->actions.count = 0;
+        quorum_check_invariants(voter->quorum);
+    }
+    echo = renew(cell, 6, 3, none)->echo;
+    ck_assert(renew(cell, 6, 4, echo)->extended);
+    ck_assert_uint_eq(renew(cell, 0, 5, none)->dead_epoch, 6); /* it is not forgotten */
+    cell_destroy(cell);
+}
+END_TEST
+
 /* A new epoch does not end the older ones, and does not keep them alive either. */
 START_TEST(older_epoch_lapses_on_its_own)
 {
@@ -323,6 +363,7 @@ int main(void)
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
     tcase_add_test(tests, two_agents_of_one_name_do_not_share_a_session);
     tcase_add_test(tests, a_blind_liar_ends_no_session);
+    tcase_add_test(tests, invented_names_fill_no_table);
     tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);
     return suite_main("session", tests);
 }

@@ -221,6 +221,44 @@ START_TEST(test_absent)
 }
 END_TEST
 
+/* Forgotten while it is dialled, and while it is there: it is gone, its place is another's, and
+ * nobody is told. */
+START_TEST(test_forgotten)
+{
+    char nowhere[ADDRESS_SIZE];
+    struct node *a = node_plain();
+    struct node *b = node_plain();
+    uint32_t to_b = peer_up(a, b->address);
+
+    free_address("tcp://", nowhere);
+    for (uint32_t i = 0; i < 20; i++) {
+        uint32_t peer = transport_peer(a->transport, nowhere, "nobody");
+
+        ck_assert_uint_eq(peer, to_b + 1);
+        if (i % 2 == 0) {
+            pump_for(i);
+        }
+        transport_forget(a->transport, peer);
+        ck_assert(!transport_is_up(a->transport, peer));
+        ck_assert_uint_eq(transport_waiting(a->transport, peer), 0);
+    }
+    ck_assert(send_number(a, to_b, 0, 8));
+    transport_forget(a->transport, to_b);
+    ck_assert(!send_number(a, to_b, 1, 8));
+    pump_for(100);
+    ck_assert_uint_eq(a->ups[to_b], 1);
+    ck_assert_uint_eq(a->downs[to_b], 0);
+    a->ups[to_b] = 0;
+    ck_assert_uint_eq(peer_up(a, b->address), to_b);
+    ck_assert(send_number(a, to_b, 1, 8));
+    uint64_t before = b->packets;
+    PUMP_UNTIL(b->packets > before);
+    /* Two names at one address are two. */
+    ck_assert_uint_ne(transport_peer(a->transport, b->address, "another"), to_b);
+    nodes_close();
+}
+END_TEST
+
 static pid_t spawn_echo(char *listen, char *peer)
 {
     char *arguments[] = {(char[]){"test_transport"}, (char[]){"--echo"}, listen, peer, NULL};
@@ -810,6 +848,7 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_no_other_thread);
     tcase_add_test(tcase, test_too_large);
     tcase_add_test(tcase, test_absent);
+    tcase_add_test(tcase, test_forgotten);
     tcase_add_test(tcase, test_peer_killed);
     tcase_add_test(tcase, test_waiting_is_bounded);
     tcase_add_test(tcase, test_rubbish);

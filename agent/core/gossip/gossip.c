@@ -280,6 +280,17 @@ static void peer_changed(struct gossip *gossip, const struct gossip_event *event
     }
 }
 
+static void unreachable(struct gossip *gossip, const struct gossip_event *event)
+{
+    uint16_t index = author_find(gossip, &event->agent);
+    if (index != SELF && index != NOBODY) {
+        gossip->authors[index].peer = false;
+        gossip->authors[index].down = false;
+        gossip->authors[index].told = false;
+        gossip->view_stale = true;
+    }
+}
+
 static void tick(struct gossip *gossip, struct gossip_actions *actions)
 {
     if (gossip->exchange_due_ns <= gossip->now_ns) {
@@ -318,6 +329,9 @@ void gossip_step(struct gossip *gossip, const struct gossip_event *event,
         break;
     case GOSSIP_PEER:
         peer_changed(gossip, event);
+        break;
+    case GOSSIP_UNREACHABLE:
+        unreachable(gossip, event);
         break;
     case GOSSIP_SESSION:
         session_changed(gossip, event);

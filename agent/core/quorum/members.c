@@ -542,7 +542,7 @@ void members_hello(struct quorum *quorum, const struct message *message)
         return;
     }
     if (!quorum_from_voter(quorum, message, &agent)) {
-        if (!hello->answer && quorum_agent(quorum, &message->from, &agent)) {
+        if (!hello->answer && quorum_guest(quorum, &message->from, &agent)) {
             members_answer(quorum, agent, hello);
         }
         return;

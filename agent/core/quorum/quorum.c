@@ -226,6 +226,19 @@ bool quorum_find_agent(const struct quorum *quorum, const struct message_agent *
     return at != NOBODY;
 }
 
+static void take_name(struct quorum *quorum, uint32_t index, const struct message_agent *name)
+{
+    struct agent_record *agent = &quorum->agents[index];
+    uint16_t *head = agent_bucket(quorum, name);
+    memset(agent, 0, sizeof(*agent));
+    agent->name = *name;
+    agent->heard_ns = INT64_MIN;
+    agent->heard_older_ns = INT64_MIN;
+    agent->echo_counted_ns = INT64_MIN;
+    agent->next = *head;
+    *head = (uint16_t)index;
+}
+
 bool quorum_from_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter)
 {
     return quorum_find_agent(quorum, &message->from, voter) && *voter < quorum->config.voter_count;
@@ -242,16 +255,48 @@ bool quorum_agent(struct quorum *quorum, const struct message_agent *name, uint3
         return false;
     }
     *index = quorum->agent_count++;
-    struct agent_record *agent = &quorum->agents[*index];
-    memset(agent, 0, sizeof(*agent));
-    agent->name = *name;
-    agent->heard_ns = INT64_MIN;
-    agent->heard_older_ns = INT64_MIN;
-    agent->echo_counted_ns = INT64_MIN;
-    uint16_t *head = agent_bucket(quorum, name);
-    agent->next = *head;
-    *head = (uint16_t)*index;
+    take_name(quorum, *index, name);
     return true;
+}
+
+/* Nothing is known of it but that somebody said its name: forgotten, it is as it was before. */
+static bool is_name_only(const struct agent_record *agent)
+{
+    return agent->epoch == 0 && agent->marked == 0 && agent->granted == 0 &&
+           agent->epoch_before == 0 && agent->heard_ns == INT64_MIN &&
+           agent->heard_older_ns == INT64_MIN && agent->dead == 0 && agent->phase == DEATH_IDLE &&
+           agent->waiting == NONE && agent->acquires == 0 && agent->others == 0;
+}
+
+/* Out of its bucket. */
+static void forget_name(struct quorum *quorum, uint32_t index)
+{
+    uint16_t *link = agent_bucket(quorum, &quorum->agents[index].name);
+    while (*link != index) {
+        link = &quorum->agents[*link].next;
+    }
+    *link = quorum->agents[index].next;
+}
+
+bool quorum_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
+{
+    uint32_t voters = quorum->config.voter_count;
+    uint32_t others = quorum->agent_count - voters;
+    if (quorum_find_agent(quorum, name, index) ||
+        quorum->agent_count < quorum->config.limits.agents / 4 * 3) {
+        return quorum_agent(quorum, name, index);
+    }
+    for (uint32_t i = 0; i < others; i++) {
+        uint32_t at = voters + (quorum->guest_next + i) % others;
+        if (is_name_only(&quorum->agents[at])) {
+            forget_name(quorum, at);
+            take_name(quorum, at, name);
+            quorum->guest_next = at - voters + 1;
+            *index = at;
+            return true;
+        }
+    }
+    return quorum_agent(quorum, name, index);
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)

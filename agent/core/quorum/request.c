@@ -72,7 +72,7 @@ static bool request_from(struct quorum *quorum, const struct message *message,
         }
         request->relay = (uint8_t)voter;
     }
-    if (!quorum_agent(quorum, who, &agent)) {
+    if (!quorum_guest(quorum, who, &agent)) {
         struct message_refused *refused =
             &answer_send(quorum, QUORUM_STRANGER, request->relay, MESSAGE_REFUSED)->as.refused;
         refused->agent = *who;

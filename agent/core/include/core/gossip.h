@@ -84,7 +84,9 @@ enum gossip_event_kind {
     GOSSIP_RECEIVED,  /* a packet of agent */
     GOSSIP_PEER,      /* an agent that this one can send to: a voter of the configuration, one that
                          renewed here; or its connection is there, or broken */
-    GOSSIP_SESSION,   /* agent == self: its session's epoch or state changed (that an older epoch is
+    GOSSIP_UNREACHABLE, /* nobody answers where agent was said to be (GOSSIP_ADDRESS), and it is not
+                           sent to any more; it is told anew if it is to be */
+    GOSSIP_SESSION, /* agent == self: its session's epoch or state changed (that an older epoch is
                          over is no news); else (a voter): a session of agent is over */
 };
 

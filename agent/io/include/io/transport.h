@@ -76,8 +76,8 @@ struct transport_sender {
     bool voter;
 };
 
-/* All on the thread that calls transport_dispatch(). They may call transport_send() and
- * transport_peer(). */
+/* All on the thread that calls transport_dispatch(). They may call transport_send(),
+ * transport_peer() and transport_forget(). */
 struct transport_handler {
     void *arg;
     /* A packet arrived; bytes are the transport's, until this returns. certified: whose certificate
@@ -105,11 +105,13 @@ void transport_close(struct transport *transport);
 int transport_fd(const struct transport *transport);
 void transport_dispatch(struct transport *transport);
 
-/* The peer of that address; its dialer is made if there is none yet, and dials until the end, with
- * growing pauses of at most a second. With TLS it must show the certificate of agent `name`, and
- * another name is another peer (NULL: whoever; newer mbedTLS refuses that). TRANSPORT_PEER_NONE:
- * too many, no address, or one with TLS where there is none, or without where there is. */
+/* The peer of that address and name; its dialer is made if there is none yet, and dials until it is
+ * forgotten, with growing pauses of at most a second. With TLS it must show the certificate of
+ * agent `name` (NULL: whoever; newer mbedTLS refuses that). TRANSPORT_PEER_NONE: too many, no
+ * address, or one with TLS where there is none, or without where there is. */
 uint32_t transport_peer(struct transport *transport, const char *address, const char *name);
+/* Hangs up, and dials it no more; its number may become another's. Nothing is told of it. */
+void transport_forget(struct transport *transport, uint32_t peer);
 /* Whether what is sent to it now has a chance. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
 /* Whether its own inbox was found to take no connections (listener_deaf). */
@@ -140,5 +142,7 @@ bool transport_tls_check(const struct transport_tls *tls, const char *name, char
 
 /* NULL, or what is wrong with an address of the configuration (static): which schemes there are. */
 const char *transport_address_error(const char *address);
+/* Whether nobody has to be asked for it: an IP address, or localhost. The address is a good one. */
+bool transport_address_is_number(const char *address);
 
 #endif

@@ -1,0 +1,185 @@
+/*
+ * Whom the transport dials: see io/transport.h.
+ *
+ * A peer has a dialer of NNG's of its own from when it is asked for until it is forgotten. One that
+ * is forgotten is freed at the end of the dispatch: it may be forgotten by a handler that was
+ * called for its link, and its dial may be queued.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport_private.h"
+#include "transport_threads.h"
+
+enum { DIAL_MS = 3000 };
+
+void transport_peer_dial(struct peer *peer)
+{
+    peer->dialling = true;
+    peer->dial_at_ns = INT64_MAX;
+    transport_work_begin(&peer->dial, 0);
+    nng_stream_dialer_dial(peer->dialer, peer->dial.aio);
+}
+
+void transport_peer_destroy(struct peer *peer)
+{
+    if (peer == NULL) {
+        return;
+    }
+    if (peer->dialer != NULL) {
+        nng_stream_dialer_close(peer->dialer);
+    }
+    transport_work_stop(&peer->dial);
+    if (peer->dialling && nng_aio_result(peer->dial.aio) == 0) { /* and nobody took it */
+        nng_stream_close(nng_aio_get_output(peer->dial.aio, 0));
+        nng_stream_free(nng_aio_get_output(peer->dial.aio, 0));
+    }
+    transport_work_fini(&peer->dial);
+    if (peer->dialer != NULL) {
+        nng_stream_dialer_free(peer->dialer);
+    }
+    transport_link_destroy(peer->link);
+    free(peer);
+}
+
+bool transport_peer_secure(struct peer *peer, const struct transport_credentials *credentials)
+{
+    const char *name = peer->name[0] != '\0' ? peer->name : NULL;
+    nng_tls_config *config = transport_credentials_client(credentials, name);
+    bool set = config != NULL &&
+               nng_stream_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, config) == 0;
+
+    if (config != NULL) {
+        nng_tls_config_free(config); /* the dialer has its own hold on it */
+    }
+    return set;
+}
+
+struct peer *transport_peer_create(struct transport *transport, const char *address,
+                                   const char *name, uint32_t index)
+{
+    struct peer *peer = calloc(1, sizeof *peer);
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->transport = transport;
+    peer->index = index;
+    peer->pause_ns = TRANSPORT_REDIAL_MIN_NS;
+    peer->says = transport->version;
+    peer->dial_at_ns = INT64_MAX;
+    snprintf(peer->address, sizeof peer->address, "%s", address);
+    snprintf(peer->name, sizeof peer->name, "%s", name != NULL ? name : "");
+    if (!transport_work_init(&peer->dial, &transport->works, TRANSPORT_WORK_DIAL, peer) ||
+        nng_stream_dialer_alloc(&peer->dialer, address) != 0 ||
+        (transport_is_tls(address) && !transport_peer_secure(peer, transport->credentials))) {
+        transport_peer_destroy(peer);
+        return NULL;
+    }
+    nng_aio_set_timeout(peer->dial.aio, DIAL_MS);
+    transport_peer_dial(peer);
+    return peer;
+}
+
+static bool is_of(const struct peer *peer, const char *address, const char *name)
+{
+    return strcmp(peer->address, address) == 0 && strcmp(peer->name, name != NULL ? name : "") == 0;
+}
+
+uint32_t transport_peer(struct transport *transport, const char *address, const char *name)
+{
+    uint32_t place = transport->peer_count;
+    sigset_t before;
+    struct peer *peer;
+
+    for (uint32_t i = 0; i < transport->peer_count; i++) {
+        peer = transport->peers[i];
+        if (peer == NULL) {
+            place = i < place ? i : place;
+        } else if (is_of(peer, address, name)) {
+            return i;
+        }
+    }
+    if (place == TRANSPORT_PEERS_MAX || transport_address_error(address) != NULL ||
+        transport_is_tls(address) != (transport->credentials != NULL)) {
+        return TRANSPORT_PEER_NONE;
+    }
+    transport_threads_deafen(&before);
+    peer = transport_peer_create(transport, address, name, place);
+    transport_threads_restore(&before);
+    if (peer == NULL) {
+        return TRANSPORT_PEER_NONE;
+    }
+    transport->peers[place] = peer;
+    transport->peer_count += place == transport->peer_count;
+    return place;
+}
+
+void transport_forget(struct transport *transport, uint32_t index)
+{
+    struct peer *peer = transport->peers[index];
+
+    transport->peers[index] = NULL;
+    if (peer->link != NULL) {
+        transport_link_break(peer->link, NNG_ECLOSED, NULL);
+        transport_bury(transport, peer->link);
+        peer->link = NULL;
+    }
+    peer->gone = true;
+    peer->up = false;
+    peer->dial_at_ns = INT64_MAX;
+    peer->next = transport->peer_graves;
+    transport->peer_graves = peer;
+    transport_wake_at(transport, 0); /* this may be called in the middle of a dispatch, or not */
+}
+
+bool transport_peers_secure(struct transport *transport,
+                            const struct transport_credentials *credentials)
+{
+    bool good = transport_peer_secure(transport->self, credentials);
+
+    for (uint32_t i = 0; good && i < transport->peer_count; i++) {
+        good = transport->peers[i] == NULL ||
+               transport_peer_secure(transport->peers[i], credentials);
+    }
+    return good;
+}
+
+void transport_peers_bury(struct transport *transport)
+{
+    while (transport->peer_graves != NULL) {
+        struct peer *peer = transport->peer_graves;
+
+        transport->peer_graves = peer->next;
+        transport_peer_destroy(peer);
+    }
+}
+
+void transport_peers_destroy(struct transport *transport)
+{
+    transport_peers_bury(transport);
+    transport_peer_destroy(transport->self);
+    for (uint32_t i = 0; i < transport->peer_count; i++) {
+        transport_peer_destroy(transport->peers[i]);
+    }
+}
+
+bool transport_is_up(const struct transport *transport, uint32_t peer)
+{
+    return peer < transport->peer_count && transport->peers[peer] != NULL &&
+           transport->peers[peer]->up;
+}
+
+uint32_t transport_version(const struct transport *transport, uint32_t peer)
+{
+    return transport_is_up(transport, peer) ? transport->peers[peer]->link->version : 0;
+}
+
+size_t transport_waiting(const struct transport *transport, uint32_t peer)
+{
+    struct transport_link *link = transport_is_up(transport, peer) ? transport->peers[peer]->link
+                                                                   : NULL;
+    return link == NULL ? 0 : transport_link_waiting(link);
+}

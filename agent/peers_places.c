@@ -1,0 +1,298 @@
+/*
+ * Who the other agents are, by name, and where they are dialled: the voters where the configuration
+ * says, the others where they say themselves, within the bounds of places.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent.h"
+#include "io/clock.h"
+#include "peers_private.h"
+#include "proto/region.h"
+
+static const int64_t second_ns = 1000000000;
+static const int64_t minute_ns = 60000000000;
+
+/* ---- by name ---- */
+
+static uint16_t *find_bucket(struct peers *peers, const struct message_agent *name)
+{
+    uint64_t hash = hfi_name_hash(name->text, name->length);
+    uint32_t at = (uint32_t)(hash & (PEERS_BUCKETS - 1));
+    while (peers->buckets[at] != 0 &&
+           memcmp(&peers->peers[peers->buckets[at] - 1].name, name, sizeof(*name)) != 0) {
+        at = (at + 1) & (PEERS_BUCKETS - 1); /* ends: it is never more than half full */
+    }
+    return &peers->buckets[at];
+}
+
+struct peer_agent *peers_find(struct peers *peers, const struct message_agent *name)
+{
+    uint16_t bucket = *find_bucket(peers, name);
+    return bucket == 0 ? NULL : &peers->peers[bucket - 1];
+}
+
+/* A place that nobody has; TRANSPORT_PEERS_MAX: there is none. */
+static uint32_t free_place(const struct peers *peers)
+{
+    for (uint32_t i = 0; peers->free_count > 0 && i < peers->count; i++) {
+        if (peers->peers[i].name.length == 0) {
+            return i;
+        }
+    }
+    return peers->count;
+}
+
+/* NULL: there are too many. */
+static struct peer_agent *make_peer(struct peers *peers, const struct message_agent *name)
+{
+    uint16_t *bucket = find_bucket(peers, name);
+    if (*bucket == 0) {
+        uint32_t place = free_place(peers);
+        if (place == TRANSPORT_PEERS_MAX) {
+            return NULL;
+        }
+        if (place == peers->count) {
+            peers->count++;
+        } else {
+            peers->free_count--;
+        }
+        struct peer_agent *peer = &peers->peers[place];
+        memset(peer, 0, sizeof(*peer));
+        peer->name = *name;
+        peer->link = TRANSPORT_PEER_NONE;
+        place_init(&peer->place);
+        *bucket = (uint16_t)(place + 1);
+    }
+    return &peers->peers[*bucket - 1];
+}
+
+/* Its place is another's from now on. */
+static void remove_peer(struct peers *peers, struct peer_agent *peer)
+{
+    peers_drop_buffer(peers, peer);
+    peer->name.length = 0;
+    peers->free_count++;
+    memset(peers->buckets, 0, sizeof(peers->buckets));
+    for (uint32_t i = 0; i < peers->count; i++) {
+        if (peers->peers[i].name.length > 0) {
+            *find_bucket(peers, &peers->peers[i].name) = (uint16_t)(i + 1);
+        }
+    }
+}
+
+uint32_t peers_find_voter(const struct agent *agent, const struct message_agent *name)
+{
+    const struct host_config *config = &agent->host_config;
+    uint32_t voter = 0;
+    while (voter < config->voter_count &&
+           memcmp(&config->voters[voter], name, sizeof(*name)) != 0) {
+        voter++;
+    }
+    return voter;
+}
+
+/* ---- what is dialled ---- */
+
+static uint32_t dial(void *arg, const struct message_agent *name, const char *address)
+{
+    struct peers *peers = arg;
+    char text[MESSAGE_AGENT_MAX + 1];
+    snprintf(text, sizeof(text), "%.*s", (int)name->length, name->text);
+    return transport_peer(peers->transport, address, text);
+}
+
+static void forget(void *arg, uint32_t link)
+{
+    transport_forget(((struct peers *)arg)->transport, link);
+}
+
+static bool is_up(void *arg, uint32_t link)
+{
+    return transport_is_up(((struct peers *)arg)->transport, link);
+}
+
+void peers_places_init(struct peers *peers)
+{
+    peers->places.operations = (struct places_operations){
+        .arg = peers, .dial = dial, .forget = forget, .is_up = is_up};
+}
+
+bool peers_dial(struct peers *peers, const struct message_agent *name, const char *address)
+{
+    struct peer_agent *peer = make_peer(peers, name);
+    if (peer != NULL) {
+        peer->voter = true;
+        peer->link = dial(peers, name, address);
+        snprintf(peer->address, sizeof(peer->address), "%s", address);
+    }
+    return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
+}
+
+/* What is sent to the agent goes where its place says now. */
+static void follow(struct peers *peers, struct peer_agent *peer)
+{
+    const struct place_address *current = place_current(&peers->places, &peer->place);
+    bool moved = peer->address[0] != '\0' && strcmp(peer->address, current->text) != 0;
+    peer->link = current->link;
+    snprintf(peer->address, sizeof(peer->address), "%s", current->text);
+    if (moved) {
+        struct log_line line;
+        log_begin_limited(&line, LOG_LEVEL_INFO, "peer_moved", &peers->link_limit,
+                          clock_boottime_ns());
+        log_bytes(&line, "agent", peer->name.text, peer->name.length);
+        log_text(&line, "address", peer->address);
+        log_end(&line);
+    }
+}
+
+static void log_address(struct peers *peers, const char *event, const struct message_agent *name,
+                        const char *address, const char *text)
+{
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_WARN, event, &peers->trouble_limit, clock_boottime_ns());
+    log_bytes(&line, "agent", name->text, name->length);
+    log_text(&line, "address", address);
+    log_text(&line, "text", text);
+    log_end(&line);
+}
+
+/* What is wrong with an address that was said of an agent; NULL: nothing. */
+static const char *address_error(const struct agent *agent, const char *address)
+{
+    const struct host_config *config = &agent->host_config;
+    const char *error = transport_address_error(address);
+    if (error == NULL && !transport_address_is_number(address)) {
+        /* Whom it is looked up at may let all lookups wait: those of the voters, too. */
+        error = "expected an IP address: names are looked up only for voters";
+    }
+    for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
+        error = strcmp(config->addresses[i], address) == 0 ? "it is that of a voter" : NULL;
+    }
+    return error;
+}
+
+static void contradicted(struct peers *peers, struct peer_agent *peer, const char *address)
+{
+    char text[MESSAGE_ADDRESS_MAX + 128];
+    int64_t now_ns = clock_boottime_ns();
+    if (peer->kept_ns == 0 || now_ns - peer->kept_ns >= minute_ns) {
+        peer->kept_ns = now_ns;
+        snprintf(text, sizeof(text),
+                 "it is connected at %s and stays there: two agents of one name, or somebody lies",
+                 peer->address);
+        log_address(peers, "peer_address_refused", &peer->name, address, text);
+    }
+}
+
+/* Told once a minute: who says such things says more of them. */
+static void not_added(struct peers *peers, const struct message_agent *name, const char *address,
+                      const char *why)
+{
+    int64_t now_ns = clock_boottime_ns();
+    if (peers->not_added_ns == 0 || now_ns - peers->not_added_ns >= minute_ns) {
+        peers->not_added_ns = now_ns;
+        log_address(peers, "peer_not_added", name, address, why);
+    }
+}
+
+void peers_address(void *arg, const struct message_agent *name, const char *address)
+{
+    struct agent *agent = arg;
+    struct peers *peers = agent->peers;
+    if (peers == NULL || memcmp(name, &agent->host_config.agent, sizeof(*name)) == 0 ||
+        peers_find_voter(agent, name) < agent->host_config.voter_count) {
+        return;
+    }
+    struct peer_agent *peer = peers_find(peers, name);
+    if (peer != NULL && strcmp(peer->address, address) == 0) {
+        return;
+    }
+    const char *error = address_error(agent, address);
+    peer = peer == NULL && error == NULL ? make_peer(peers, name) : peer;
+    if (error != NULL || peer == NULL) {
+        not_added(peers, name, address, error != NULL ? error : "too many agents");
+        return;
+    }
+    switch (
+        place_said(&peers->places, &peer->place, name, address, peers->host, clock_boottime_ns())) {
+    case PLACE_KEPT:
+        break;
+    case PLACE_DIALLED:
+        follow(peers, peer);
+        break;
+    case PLACE_CONTRADICTED:
+        contradicted(peers, peer, address);
+        break;
+    case PLACE_FULL:
+        not_added(peers, name, address, "too many agents that nobody can connect to, of one host");
+        if (peer->place.home.link == PLACES_LINK_NONE) {
+            remove_peer(peers, peer);
+        }
+        break;
+    }
+}
+
+void peers_places_look(struct peers *peers)
+{
+    int64_t now_ns = clock_boottime_ns();
+    if (now_ns - peers->looked_ns < second_ns) {
+        return;
+    }
+    peers->looked_ns = now_ns;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        struct peer_agent *peer = &peers->peers[i];
+        if (peer->voter || peer->name.length == 0) {
+            continue;
+        }
+        if (place_look(&peers->places, &peer->place, now_ns)) {
+            follow(peers, peer);
+            continue;
+        }
+        const struct message_agent name = peer->name;
+        remove_peer(peers, peer);
+        driver_unreachable(peers->agent->driver, &name);
+    }
+}
+
+/* ---- links ---- */
+
+static void log_link(struct peers *peers, const struct peer_agent *peer, bool up)
+{
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_INFO, up ? "peer_connected" : "peer_disconnected",
+                      &peers->link_limit, clock_boottime_ns());
+    log_bytes(&line, "agent", peer->name.text, peer->name.length);
+    log_text(&line, "address", peer->address);
+    if (up) {
+        log_unsigned(&line, "protocol", peers_version_of(peers, peer));
+    }
+    log_end(&line);
+}
+
+void peers_link(void *arg, uint32_t link, bool up)
+{
+    struct agent *agent = arg;
+    struct peers *peers = agent->peers;
+    struct peer_agent *peer = NULL;
+    for (uint32_t i = 0; i < peers->count && peer == NULL; i++) {
+        struct peer_agent *one = &peers->peers[i];
+        bool its = one->voter ? one->link == link
+                              : one->name.length > 0 && place_has(&one->place, link);
+        peer = its ? one : NULL;
+    }
+    if (peer == NULL) {
+        return;
+    }
+    if (!peer->voter) {
+        place_link(&peers->places, &peer->place, link, up, clock_boottime_ns());
+        follow(peers, peer);
+    }
+    up = transport_is_up(peers->transport, peer->link);
+    if (up != peer->up) {
+        peer->up = up;
+        peer->up_ns = clock_boottime_ns();
+        log_link(peers, peer, up);
+        driver_link(agent->driver, &peer->name, up);
+    }
+}

@@ -1,0 +1,309 @@
+/*
+ * Somebody who may speak as an agent says where others are. A voter and an observer, both real, on
+ * the loopback; a third one, from another of its addresses, says in the observer's name that it
+ * listens elsewhere, and brings up agents that there are not, as fast as he can.
+ *
+ * The observer's host is served all the time, with locks that need the voter's answer each. The
+ * voter's descriptors, memory and log are bounded, and are what they were some time afterwards. An
+ * observer that comes back at another address is served there.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "proto/wire.h"
+#include "require.h"
+
+enum {
+    VOTER,
+    OBSERVER,
+    ELSEWHERE, /* where the observer is the second time */
+    NOWHERE,   /* where nobody listens */
+    PORTS,
+    TIMES = 40,
+    LIES = 50, /* each time */
+    INVENTED = 20000,
+    LINKS_MORE_MAX = 64 + 8, /* agent/places.h: PLACES_GUESTS_MAX; and what clients have */
+    /* Gossip knows 4,096 agents, the quorum 1,024; 64 are dialled. */
+    MEMORY_MORE_MAX_KB = 16 * 1024,
+    LOG_MORE_MAX = 64 * 1024,
+};
+
+static struct agent_process voter;
+static struct agent_process observer;
+static unsigned ports[PORTS];
+static int liar = -1;
+static int listener = -1; /* where he says that the observer is */
+static unsigned listener_port;
+
+static unsigned descriptors(void)
+{
+    char path[64];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)voter.pid);
+    DIR *folder = opendir(path);
+    REQUIRE(folder != NULL, "%s", path);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+static long log_size(void)
+{
+    struct stat status;
+    ck_assert_int_eq(stat(voter.log, &status), 0);
+    return (long)status.st_size;
+}
+
+static unsigned long resident_kb(void)
+{
+    char path[64];
+    unsigned long total = 0;
+    unsigned long resident = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)voter.pid);
+    FILE *file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%lu %lu", &total, &resident), 2);
+    fclose(file);
+    return resident * (unsigned long)(sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void dial_and_greet(void)
+{
+    unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";
+    const struct timeval patience = {.tv_sec = 10};
+    struct sockaddr_in elsewhere = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)ports[VOTER]),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    greeting[15] = WIRE_VERSION;
+    liar = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(liar, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(liar, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    ck_assert_int_eq(bind(liar, (struct sockaddr *)&elsewhere, sizeof(elsewhere)), 0);
+    ck_assert_int_eq(connect(liar, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(send(liar, greeting, 16, MSG_NOSIGNAL), 16);
+    ck_assert_int_eq(recv(liar, greeting, 16, MSG_WAITALL), 16);
+}
+
+/* A renewal in the name of an agent, which says that it listens there. */
+static void say(const char *name, const char *address)
+{
+    static unsigned char bytes[4 + WIRE_PACKET_MAX];
+    static struct message message;
+    struct wire_writer writer;
+    struct wire_header header = {.store_id = {1, 2}};
+    memcpy(header.cell.text, "told", 4);
+    header.cell.length = 4;
+    header.from.length = (uint8_t)strlen(name);
+    memcpy(header.from.text, name, header.from.length);
+    memset(&message, 0, sizeof(message));
+    message.kind = MESSAGE_RENEW;
+    message.from = header.from;
+    message.as.renew.agent = header.from;
+    message.as.renew.epoch = 1;
+    message.as.renew.renewal_id = 1;
+    snprintf(message.as.renew.advertise, sizeof(message.as.renew.advertise), "%s", address);
+    wire_begin(&writer, bytes + 4, WIRE_PACKET_MAX, &header, WIRE_VERSION);
+    ck_assert(wire_add(&writer, &message));
+    uint32_t size = htonl((uint32_t)wire_end(&writer));
+    memcpy(bytes, &size, 4);
+    ck_assert_int_eq(send(liar, bytes, ntohl(size) + 4, MSG_NOSIGNAL), ntohl(size) + 4);
+}
+
+static void say_port(const char *name, unsigned port)
+{
+    char address[64];
+    snprintf(address, sizeof(address), "tcp://127.0.0.2:%u", port);
+    say(name, address);
+}
+
+/* The observer's host takes a lock that nobody had before: only the voter can grant it. */
+static void observer_is_served(void)
+{
+    static unsigned locks;
+    char name[32];
+    hf_client *client;
+    hf_lock *lock;
+    struct hf_options options = {.size = sizeof(options), .socket = observer.socket};
+    snprintf(name, sizeof(name), "lock-%u", locks++);
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_int_eq(hf_open(client, name, NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 60000 * MS, NULL), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+    hf_disconnect(client);
+}
+
+/* Answers who connects there as an agent would, and keeps what comes to himself. How many did; the
+ * connections stay until the test ends. */
+static unsigned answer_as_an_agent(void)
+{
+    unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";
+    unsigned count = 0;
+    greeting[15] = WIRE_VERSION;
+    for (;; count++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            return count;
+        }
+        (void)!send(fd, greeting, 16, MSG_NOSIGNAL);
+    }
+}
+
+static void configure(struct agent_process *agent, const char *name, unsigned port)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = %s\ncell = told\nrole = %s\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n[cell]\nlisten = tcp://127.0.0.1:%u\n[voters]\n"
+             "voter = tcp://127.0.0.1:%u\n",
+             name, agent == &voter ? "voter" : "observer", port, ports[VOTER]);
+    if (agent->folder[0] == '\0') {
+        agent_create(agent, text);
+    } else {
+        agent_configure(agent, text);
+    }
+}
+
+static void start(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    socklen_t size = sizeof(at);
+    agent_free_ports(ports, PORTS);
+    configure(&voter, "voter", ports[VOTER]);
+    configure(&observer, "observer", ports[OBSERVER]);
+    agent_start(&voter);
+    agent_start(&observer);
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, size), 0);
+    ck_assert_int_eq(listen(listener, 64), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    listener_port = ntohs(at.sin_port);
+    observer_is_served();
+    dial_and_greet();
+}
+
+static void stop(void)
+{
+    close(liar);
+    close(listener);
+    agent_destroy(&observer);
+    agent_destroy(&voter);
+}
+
+static unsigned logged(const char *event)
+{
+    char line[2048];
+    unsigned count = 0;
+    FILE *file = fopen(voter.log, "re");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        count += strstr(line, event) != NULL;
+    }
+    fclose(file);
+    return count;
+}
+
+START_TEST(an_observer_that_is_there_stays_where_it_is)
+{
+    for (unsigned i = 0; i < TIMES; i++) {
+        for (unsigned k = 0; k < LIES; k++) {
+            say_port("observer", k % 2 == 0 ? listener_port : ports[NOWHERE]);
+        }
+        observer_is_served();
+    }
+    ck_assert_uint_eq(answer_as_an_agent(), 0); /* nobody came there */
+    ck_assert_uint_eq(logged("event=peer_address_refused"), 1);
+    /* What no observer may say: a voter's own address, and one that has to be looked up. */
+    char address[64];
+    snprintf(address, sizeof(address), "tcp://127.0.0.1:%u", ports[VOTER]);
+    say("nobody-1", address);
+    say("nobody-2", "tcp://example.invalid:7411");
+    observer_is_served();
+    ck_assert_uint_eq(logged("event=peer_not_added"), 1);
+}
+END_TEST
+
+/* While it is away somebody answers as if he were the observer. */
+START_TEST(an_observer_that_comes_back_is_served)
+{
+    ck_assert_int_eq(agent_stop(&observer), 0);
+    for (unsigned tries = 0; answer_as_an_agent() == 0; tries++) {
+        ck_assert_uint_lt(tries, GUARD_MS / 20);
+        say_port("observer", listener_port);
+        sleep_ms(20);
+    }
+    agent_start(&observer);
+    observer_is_served();
+    for (unsigned k = 0; k < LIES; k++) {
+        say_port("observer", listener_port);
+    }
+    observer_is_served();
+}
+END_TEST
+
+START_TEST(an_observer_that_moves_is_served)
+{
+    ck_assert_int_eq(agent_stop(&observer), 0);
+    configure(&observer, "observer", ports[ELSEWHERE]);
+    agent_start(&observer);
+    observer_is_served();
+    ck_assert_uint_ge(logged("event=peer_moved"), 1);
+}
+END_TEST
+
+START_TEST(agents_that_there_are_not)
+{
+    unsigned before = descriptors();
+    unsigned most = before;
+    long log_before = log_size();
+    unsigned long memory_before = resident_kb();
+    for (unsigned i = 0; i < INVENTED; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "nobody-%u", i);
+        say_port(name, i % 2 == 0 ? listener_port : ports[NOWHERE]);
+        if (i % 500 == 0) {
+            observer_is_served();
+            unsigned now = descriptors();
+            most = now > most ? now : most;
+        }
+    }
+    observer_is_served();
+    printf("%u agents that there are not: %u descriptors, before %u; %lu kB, before %lu\n",
+           INVENTED, most, before, resident_kb(), memory_before);
+    ck_assert_uint_le(most, before + LINKS_MORE_MAX);
+    ck_assert_uint_le(resident_kb(), memory_before + MEMORY_MORE_MAX_KB);
+    ck_assert_int_le(log_size(), log_before + LOG_MORE_MAX);
+    ck_assert_uint_eq(logged("event=peer_not_added"), 1);
+    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 2 * MS; descriptors() > before;) {
+        ck_assert_msg(boottime_now() < end_ns, "%u descriptors, before %u", descriptors(), before);
+        sleep_ms(200);
+    }
+    observer_is_served();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("addresses");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 180);
+    tcase_add_test(tests, an_observer_that_is_there_stays_where_it_is);
+    tcase_add_test(tests, an_observer_that_comes_back_is_served);
+    tcase_add_test(tests, an_observer_that_moves_is_served);
+    tcase_add_test(tests, agents_that_there_are_not);
+    return suite_main("addresses", tests);
+}
