@@ -239,10 +239,20 @@ static void load_one(void *arg, uint32_t id)
     struct lifeline lifeline;
     bool gone;
     int pidfd = locker_pidfd(agent, id, &gone);
-    if (gone) {
-        return; /* the host core takes ids that it does not know for dead */
-    }
     bool known = lifeline_read(agent->clients_fd, id, &lifeline);
+    if (gone) { /* the host core takes ids that it does not know for dead */
+        struct log_line line;
+        log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->client_limit,
+                          clock_boottime_ns());
+        log_unsigned(&line, "client", id);
+        log_number(&line, "pid", known ? lifeline.pid : 0);
+        log_text(&line, "how", "its lifeline was not locked when this agent came");
+        log_end(&line);
+        if (known) {
+            lifeline_free(&lifeline);
+        }
+        return;
+    }
     if (known && announce(agent, &lifeline) && client_create(agent, id, pidfd) != NULL) {
         agent->survivors++;
         agent->look_ns = 0;

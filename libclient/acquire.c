@@ -232,6 +232,7 @@ struct take {
     enum hf_mode mode;
     const struct patience *patience; /* a try's ends after TRY_MS */
     struct place *place;             /* where it is at present */
+    struct place *lost;              /* where it may not wait any more; NULL: nowhere */
     uint64_t ticket;                 /* its place in the queue there, 0: none */
     int64_t pace_ns;
     bool waited;
@@ -342,11 +343,30 @@ static bool take_ungranted(const struct take *take)
             (grant == HFI_GRANT_SHARED && take->mode == HF_EXCLUSIVE));
 }
 
+/*
+ * The agent gave the handle's seat away: it took us for dead, or another took the slot. Nobody may
+ * wait there before the agent has said where the handle is now: a cell in a seat that is nobody's
+ * is never served. 1: look again; else an error.
+ */
+static int take_anew(struct take *take)
+{
+    int error = lock_renew(take->lock, take->place);
+    if (error == 0) {
+        take->lost = NULL;
+    } else if (error == HF_ENOAGENT) {
+        error = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
+    }
+    return error == 0 ? 1 : error;
+}
+
 /* One step of a take. 0: held; 1: go on; else an error. *outcome: how the last step ended. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
     bool try_only = take->patience->try_only;
     bool waits = *outcome != HFI_HELD;
+    if (take->place == take->lost) {
+        return take_anew(take);
+    }
     int ready = take_seat(take, waits);
     if (ready != 0) {
         return ready;
@@ -364,19 +384,16 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         *outcome = HFI_UNGRANTED;
         return !try_only ? HF_ETIMEDOUT : take_ungranted(take) ? 1 : HF_EBUSY;
     case HFI_RETIRED:
+    case HFI_GONE: /* the agent took our place in the queue: it thought us dead */
         *outcome = HFI_HELD;
-        ready = lock_renew(take->lock, take->place);
-        return ready == 0 || ready == HF_ENOAGENT ? 1 : ready;
+        take->lost = take->place;
+        return take_anew(take);
     case HFI_NO_LEASE:
         if (take->ticket == 0) {
             *outcome = HFI_HELD;
         }
         ready = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
         return ready == 0 ? 1 : ready;
-    case HFI_GONE: /* the agent took our place in the queue: it thought us dead */
-        *outcome = HFI_HELD;
-        ready = lock_renew(take->lock, take->place);
-        return ready == 0 || ready == HF_ENOAGENT ? 1 : ready;
     case HFI_OCCUPIED:
     case HFI_CLOSED:
         return !try_only || take_ungranted(take) ? 1 : HF_EBUSY;

@@ -74,6 +74,20 @@ static int lifeline_keep(hf_client *client, int fd)
     return 0;
 }
 
+/*
+ * What is left of an answer that was refused. A descriptor of the lifeline that is kept already
+ * stays, for closing it would let go of the lock, and the agent would take this process for dead.
+ */
+static void welcome_drop(hf_client *client, struct answer *answer)
+{
+    if (answer->fds[0] >= 0 && client->lifeline_count > 0 &&
+        same_file(client->lifelines[client->lifeline_count - 1], answer->fds[0])) {
+        (void)lifeline_keep(client, answer->fds[0]); /* without memory it is open for good */
+        answer->fds[0] = -1;
+    }
+    answer_close_fds(answer);
+}
+
 /* The first that is set; of the two standing places the one where a socket is. */
 static int socket_path(hf_client *client)
 {
@@ -177,10 +191,10 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
     if (welcome->version != HFI_PROTOCOL_VERSION) {
         return HF_EVERSION;
     }
-    int64_t apart_ns;
+    /* It was said after the greeting and before now, however long this process stood still. */
     if (welcome->boottime_ns > INT64_MAX ||
-        __builtin_sub_overflow((int64_t)welcome->boottime_ns, boottime_ns(), &apart_ns) ||
-        apart_ns > CLOCK_APART_S_MAX * NS_PER_S || apart_ns < -CLOCK_APART_S_MAX * NS_PER_S) {
+        (int64_t)welcome->boottime_ns < client->greeted_ns - CLOCK_APART_S_MAX * NS_PER_S ||
+        (int64_t)welcome->boottime_ns > boottime_ns() + CLOCK_APART_S_MAX * NS_PER_S) {
         return HF_EPROTO;
     }
     *resumed = client->id != 0 && welcome->resumed && welcome->client == client->id;
@@ -274,7 +288,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
         if (got == 1) {
-            answer_close_fds(&answer);
+            welcome_drop(client, &answer);
         }
     }
     if (error == 0) {

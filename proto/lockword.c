@@ -277,7 +277,12 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
     uint32_t target = seat_holder(region, pick->seat);
     struct hfi_seat *seat = hfi_seat(region, pick->seat);
     _Atomic uint64_t *wait = hfi_seat_wait(region, pick->seat);
-    if (target == 0 || target > HFI_HOLDER_MAX) { /* a seat that somebody wrote over */
+    if (target == 0 ||
+        target > HFI_HOLDER_MAX) {               /* nobody's: whoever waits there has no right to */
+        if (actor->holder == HFI_HOLDER_AGENT) { /* which knows it for certain */
+            hfi_bury_waiter(actor, pick->seat);
+            wake_seat(actor, pick->seat);
+        }
         return NOT_HANDED;
     }
     _Atomic uint32_t *record = record_claim(actor, target);

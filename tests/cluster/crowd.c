@@ -251,6 +251,7 @@ void crowd_replace(struct crowd *crowd, unsigned worker)
             (unsigned)status);
     event.kind = HISTORY_KILLED;
     history_add(crowd->history, event);
+    crowd->lockers &= ~(UINT64_C(1) << worker);
     start_worker(crowd, worker);
 }
 
@@ -289,24 +290,77 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds)
     crowd_await_others(crowd, crowd->cell->hosts, holds);
 }
 
-/* What the kernel knows of each that has not ended, for who asks why. */
+/* The first line of a file of /proc that begins with `key`, without its end; "" if there is none. */
+static void read_line(const char *path, const char *key, char *line, int size)
+{
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, size, file)) {
+        found = strncmp(line, key, strlen(key)) == 0;
+    }
+    if (file) {
+        fclose(file);
+    }
+    line[found ? strcspn(line, "\n") : 0] = '\0';
+}
+
+/* What the kernel knows of each, for who asks why one does not end: how it ended, or where it is. */
 static void tell_stuck(const struct crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->count; i++) {
+        const struct crowd_worker *worker = &crowd->workers[i];
         char path[64];
-        char line[128];
-        snprintf(path, sizeof(path), "/proc/%d/status", (int)crowd->workers[i].pid);
-        FILE *file = fopen(path, "re");
-        while (file && fgets(line, sizeof(line), file)) {
-            if (strncmp(line, "State:", 6) == 0) {
-                fprintf(stderr, "worker %u (%d) on host %u: %s", i, (int)crowd->workers[i].pid,
-                        crowd->workers[i].host, line);
-            }
-        }
-        if (file) {
-            fclose(file);
+        char state[128];
+        char call[128];
+        siginfo_t ended = {.si_pid = 0};
+        waitid(P_PID, (id_t)worker->pid, &ended, WEXITED | WNOWAIT | WNOHANG);
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)worker->pid);
+        read_line(path, "State:", state, sizeof(state));
+        snprintf(path, sizeof(path), "/proc/%d/syscall", (int)worker->pid);
+        read_line(path, "", call, sizeof(call));
+        if (ended.si_pid == 0) {
+            fprintf(stderr, "worker %u (%d) on host %u: %s, system call %s\n", i, (int)worker->pid,
+                    worker->host, state, call);
+        } else if (ended.si_code != CLD_EXITED || ended.si_status != 0) {
+            fprintf(stderr, "worker %u (%d) on host %u ended by itself: %s %d\n", i,
+                    (int)worker->pid, worker->host,
+                    ended.si_code == CLD_EXITED ? "status" : "signal", ended.si_status);
         }
     }
+}
+
+/* Which of the workers lock their lifeline (client.h): a bit for each. */
+static uint64_t find_lockers(const struct crowd *crowd)
+{
+    uint64_t lockers = 0;
+    char line[160];
+    FILE *file = fopen("/proc/locks", "re");
+    REQUIRE(file, "/proc/locks: %s", strerror(errno));
+    while (fgets(line, sizeof(line), file)) {
+        int pid = 0;
+        for (unsigned i = 0;
+             sscanf(line, "%*d: POSIX ADVISORY READ %d", &pid) == 1 && i < crowd->count; i++) {
+            lockers |= (uint64_t)(crowd->workers[i].pid == pid) << i;
+        }
+    }
+    fclose(file);
+    return lockers;
+}
+
+void crowd_look(struct crowd *crowd)
+{
+    uint64_t lockers = find_lockers(crowd);
+    for (unsigned i = 0; i < crowd->count; i++) {
+        siginfo_t ended = {.si_pid = 0};
+        int found = waitid(P_PID, (id_t)crowd->workers[i].pid, &ended, WEXITED | WNOWAIT | WNOHANG);
+        REQUIRE(found == 0 && ended.si_pid == 0, "worker %u (%d) on host %u ended by itself: %s %d",
+                i, (int)crowd->workers[i].pid, crowd->workers[i].host,
+                ended.si_code == CLD_EXITED ? "status" : "signal", ended.si_status);
+        REQUIRE(!(crowd->lockers >> i & 1) || (lockers >> i & 1),
+                "worker %u (%d) on host %u has let go of its lifeline", i,
+                (int)crowd->workers[i].pid, crowd->workers[i].host);
+    }
+    crowd->lockers = lockers;
 }
 
 /* Until all have ended, or the guard says that somebody never will. */

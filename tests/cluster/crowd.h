@@ -49,6 +49,7 @@ struct crowd {
     unsigned count;
     struct crowd_worker workers[CROWD_WORKERS_MAX];
     uint64_t seed;              /* of the next worker */
+    uint64_t lockers;           /* who locked his lifeline at the last look: a bit for each */
     struct crowd_result result; /* after crowd_finish() */
 };
 
@@ -68,6 +69,10 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds);
 void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
 /* How many they had. */
 uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
+
+/* That nobody has ended by himself, as one that crashed has, and that none who locked his lifeline
+ * has let go of it: his agent would take him for dead. */
+void crowd_look(struct crowd *crowd);
 
 /* Each takes every lock once more and ends; then the record is checked. Everything must be healed.
  * Prints one line about what happened. */

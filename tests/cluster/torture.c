@@ -37,6 +37,10 @@ static const char help[] =
     "  --voters 3|5       how many (default: as the seed says); observers come on top\n"
     "  --round-seconds N  how long each cell suffers (default 120, or the whole time if less)\n"
     "  --rounds N         end after so many rounds, whatever the time\n"
+    "  --only LIST        nothing but these faults, with commas between them: kill, terminate, stop,\n"
+    "                     kill-worker, stop-worker, isolate, one-way, lose, slow-links, rough-links,\n"
+    "                     alter (with TLS only), stall-disk, slow-disk, flush-error, write-error,\n"
+    "                     full-disk, no-memory, no-files, kill-all, roll, upgrade, clock\n"
     "\n"
     "Needs root, or a kernel that gives users namespaces of their own; else exit status 77.\n"
     "HOLDFAST_TEST_KEEP=1 keeps what rounds leave that went well, too.\n"
@@ -49,6 +53,8 @@ struct command_line {
     unsigned rounds;
     unsigned voters;
     uint64_t seed;
+    const char *only_given; /* --only as it was given; NULL: it was not */
+    uint32_t only;          /* a bit for each kind of fault that it names; 0: all */
 };
 
 struct session {
@@ -89,6 +95,31 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
     return (unsigned)value;
 }
 
+/* The kinds that a list names; none, one that is not known or that cannot come alone: ends. */
+static uint32_t read_kinds(const char *text)
+{
+    uint32_t kinds = 0;
+    for (const char *at = text; at != NULL;) {
+        size_t size = strcspn(at, ",");
+        unsigned kind = 0;
+        while (kind < TORTURE_FAULTS && (strlen(torture_fault_word(kind)) != size ||
+                                         memcmp(torture_fault_word(kind), at, size) != 0)) {
+            kind++;
+        }
+        if (kind == TORTURE_FAULTS) {
+            fprintf(stderr, "torture: --only \"%s\", expected kinds of faults (--help)\n", text);
+            exit(EXIT_USAGE);
+        }
+        kinds |= UINT32_C(1) << kind;
+        at = at[size] == ',' ? at + size + 1 : NULL;
+    }
+    if ((kinds & ~(UINT32_C(1) << TORTURE_CLOCK | UINT32_C(1) << TORTURE_ALTER)) == 0) {
+        fprintf(stderr, "torture: --only \"%s\", expected one that comes by itself, too\n", text);
+        exit(EXIT_USAGE);
+    }
+    return kinds;
+}
+
 static void read_options(int argc, char **argv, struct command_line *line)
 {
     static const struct option options[] = {
@@ -98,6 +129,7 @@ static void read_options(int argc, char **argv, struct command_line *line)
         {"voters", required_argument, NULL, 'v'},
         {"round-seconds", required_argument, NULL, 'r'},
         {"rounds", required_argument, NULL, 'n'},
+        {"only", required_argument, NULL, 'o'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -123,6 +155,10 @@ static void read_options(int argc, char **argv, struct command_line *line)
             break;
         case 'n':
             line->rounds = read_number(name, optarg, 1);
+            break;
+        case 'o':
+            line->only_given = optarg;
+            line->only = read_kinds(optarg);
             break;
         case 'h':
             fputs(help, stdout);
@@ -177,6 +213,7 @@ static void play(struct session *session)
                                       .voters = line->voters,
                                       .duration_s = line->round_s,
                                       .folder = folder,
+                                      .only = line->only,
                                       .totals = session->totals};
     printf("round %u, seed %llu\n", session->rounds + 1, (unsigned long long)plan.seed);
     pid_t pid = fork_tied();
@@ -203,7 +240,10 @@ static void play(struct session *session)
     print_end(story);
     printf("everything: %s\nagain: ./dev torture --rounds 1 --seed %llu --seconds %u", folder,
            (unsigned long long)plan.seed, line->round_s);
-    printf(line->voters != 0 ? " --voters %u\n" : "\n", line->voters);
+    if (line->voters != 0) {
+        printf(" --voters %u", line->voters);
+    }
+    printf("%s%s\n", line->only_given ? " --only " : "", line->only_given ? line->only_given : "");
 }
 
 static void print_table(const struct session *session)

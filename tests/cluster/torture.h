@@ -56,6 +56,7 @@ struct torture_plan {
     unsigned voters;     /* 0: three or five, as the seed says */
     unsigned duration_s; /* of the faults */
     const char *folder;  /* the round's, at most 40 characters; exists */
+    uint32_t only;       /* a bit for each kind of fault that may come; 0: all */
     struct torture_totals *totals;
 };
 
@@ -83,8 +84,9 @@ struct torture {
 /* Plays one round in a process of its own, which ends with 0, or with what REQUIRE says. */
 void torture_round(const struct torture_plan *plan) __attribute__((noreturn));
 
-/* The name of a kind, for people. */
+/* The name of a kind, for people; and the word for it on the command line. */
 const char *torture_fault_name(enum torture_fault fault);
+const char *torture_fault_word(enum torture_fault fault);
 
 /* ---- of a round ---- */
 

@@ -54,9 +54,39 @@ static const char *const names[TORTURE_FAULTS] = {
     [TORTURE_CLOCK] = "a host's clock too fast or too slow, for a round",
 };
 
+static const char *const words[TORTURE_FAULTS] = {
+    [TORTURE_KILL] = "kill",
+    [TORTURE_TERMINATE] = "terminate",
+    [TORTURE_STOP] = "stop",
+    [TORTURE_KILL_WORKER] = "kill-worker",
+    [TORTURE_STOP_WORKER] = "stop-worker",
+    [TORTURE_ISOLATE] = "isolate",
+    [TORTURE_ONE_WAY] = "one-way",
+    [TORTURE_LOSE] = "lose",
+    [TORTURE_SLOW_LINKS] = "slow-links",
+    [TORTURE_ROUGH_LINKS] = "rough-links",
+    [TORTURE_ALTER] = "alter",
+    [TORTURE_STALL_DISK] = "stall-disk",
+    [TORTURE_SLOW_DISK] = "slow-disk",
+    [TORTURE_FLUSH_ERROR] = "flush-error",
+    [TORTURE_WRITE_ERROR] = "write-error",
+    [TORTURE_FULL_DISK] = "full-disk",
+    [TORTURE_NO_MEMORY] = "no-memory",
+    [TORTURE_NO_FILES] = "no-files",
+    [TORTURE_KILL_ALL] = "kill-all",
+    [TORTURE_ROLL] = "roll",
+    [TORTURE_UPGRADE] = "upgrade",
+    [TORTURE_CLOCK] = "clock",
+};
+
 const char *torture_fault_name(enum torture_fault fault)
 {
     return names[fault];
+}
+
+const char *torture_fault_word(enum torture_fault fault)
+{
+    return words[fault];
 }
 
 unsigned torture_draw(struct torture *torture, unsigned below)

@@ -32,6 +32,9 @@ static void choose_weights(struct torture *torture)
     }
     torture->weights[TORTURE_ALTER] = torture->tls ? usual[TORTURE_ALTER] : 0;
     torture->weights[TORTURE_KILL_WORKER] = usual[TORTURE_KILL_WORKER]; /* so that some remains */
+    for (unsigned i = 0; torture->plan->only != 0 && i < TORTURE_FAULTS; i++) {
+        torture->weights[i] = torture->plan->only >> i & 1 ? usual[i] : 0;
+    }
     unsigned minority = (torture->cell.voters - 1) / 2;
     torture->hurt_max = torture_draw(torture, 3) == 0 ? torture->cell.hosts : minority;
 }
@@ -39,7 +42,8 @@ static void choose_weights(struct torture *torture)
 /* In half of the rounds each host has a clock of its own. */
 static void choose_clocks(struct torture *torture)
 {
-    if (torture_draw(torture, 2) == 0) {
+    uint32_t only = torture->plan->only;
+    if (torture_draw(torture, 2) == 0 || (only != 0 && !(only >> TORTURE_CLOCK & 1))) {
         return;
     }
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
@@ -172,6 +176,7 @@ void torture_round(const struct torture_plan *plan)
     int64_t end_ns = boottime_now() + plan->duration_s * 1000 * MS;
     while (boottime_now() < end_ns) {
         torture_disturb(&torture);
+        crowd_look(&torture.crowd);
         sleep_ms(PAUSE_MS_MIN + torture_draw(&torture, PAUSE_MS_MAX));
     }
     torture_tell(&torture, "the end: all is well");

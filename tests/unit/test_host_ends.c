@@ -113,6 +113,25 @@ START_TEST(a_dead_waiter_is_skipped)
 }
 END_TEST
 
+/* A cell in a seat that is nobody's: of a process that was taken for dead and waits on, say. */
+START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
+{
+    uint64_t place = 0;
+    uint32_t stray = rig_seat(rig, other, others.handle, false) + 1;
+    ck_assert_uint_eq(hfi_seat(&rig->region, stray)->holder, 0);
+    *hfi_seat_wait(&rig->region, stray) = (uint64_t)rig->region.slots[others.slot].ticket_next++
+                                              << HFI_WAIT_TICKET_SHIFT |
+                                          HFI_WAIT_WAITING;
+    wait_other(&place);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    rig_ring(rig);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), others.holder);
+    /* It is told, and can ask for a seat of its own. */
+    ck_assert(!(*hfi_seat_wait(&rig->region, stray) & HFI_WAIT_WAITING));
+}
+END_TEST
+
 /* Rule 5: as long as a living process's record names the id, it is given to nobody. */
 START_TEST(a_named_id_waits_for_the_record)
 {
@@ -406,6 +425,7 @@ int main(void)
     tcase_add_test(tests, a_goodbye_is_a_death);
     tcase_add_test(tests, the_waiter_behind_a_dead_holder_is_served_after_the_delay);
     tcase_add_test(tests, a_dead_waiter_is_skipped);
+    tcase_add_test(tests, who_waits_in_a_seat_of_nobody_keeps_nobody_out);
     tcase_add_test(tests, a_named_id_waits_for_the_record);
     tcase_add_test(tests, the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten);
     tcase_add_test(tests, a_recall_without_waiters_gives_back_at_once);

@@ -2,8 +2,11 @@
 #include "lib_agent.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../suite_main.h"
 
@@ -149,6 +152,90 @@ START_TEST(words_out_of_turn_end_the_connection_only)
 }
 END_TEST
 
+static void nap(void)
+{
+    const struct timespec rest = {.tv_nsec = 5000000};
+    nanosleep(&rest, NULL);
+}
+
+static void *wait_for_lock(void *lock)
+{
+    return hf_acquire(lock, HF_EXCLUSIVE, -1, NULL) == 0 ? lock : NULL;
+}
+
+/*
+ * An agent takes a waiter that lives for dead, gives its seat away, and is gone before the waiter
+ * can ask. It must not wait in that seat again, where no agent would ever serve it.
+ */
+START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
+{
+    hf_client *other = NULL;
+    hf_lock *held = NULL;
+    hf_lock *wanted = NULL;
+    uint32_t seat = 0;
+    pthread_t thread;
+    void *got = NULL;
+    struct hf_options options = {.size = sizeof(options), .socket = agent.path};
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_connect(&options, &other), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &held), 0);
+    ck_assert_int_eq(hf_open(other, "a", NULL, &wanted), 0);
+    ck_assert_int_eq(hf_acquire(held, HF_EXCLUSIVE, 0, NULL), 0);
+    pthread_create(&thread, NULL, wait_for_lock, wanted);
+    uint32_t slot = agent_slot(&agent, "a");
+    while (hfi_queue(&agent.region, slot, &seat, 1) == 0) {
+        nap(); /* ends: by the test's guard */
+    }
+    agent_publish(&agent, 60 * S); /* it would not look for its agent for so long */
+    agent_stop(&agent);
+    hfi_bury_waiter(&agent.actor, seat);
+    _Atomic uint32_t *wake = &hfi_seat(&agent.region, seat)->wake;
+    atomic_fetch_add(wake, 2);
+    agent.kernel.wake(agent.kernel.arg, wake, 1);
+    for (int i = 0; i < 400; i++) { /* longer than a call tries to reach an agent */
+        nap();
+        ck_assert_uint_eq(hfi_queue(&agent.region, slot, &seat, 1), 0);
+    }
+    agent_start(&agent, true);
+    ck_assert_int_eq(hf_release(held), 0);
+    pthread_join(thread, &got);
+    ck_assert_ptr_eq(got, wanted);
+    ck_assert_int_eq(hf_release(wanted), 0);
+    hf_disconnect(other);
+}
+END_TEST
+
+/* Whether somebody locks the file, as another process sees it. */
+static bool is_locked(int fd)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+        _exit(fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status) == 1;
+}
+
+/* Closing any descriptor of the lifeline would let go of its lock. */
+START_TEST(a_greeting_that_is_refused_leaves_the_lifeline_locked)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert(is_locked(agent.lifeline_fd));
+    agent_stop(&agent);
+    atomic_store(&agent.mood, MOOD_CLOCK);
+    agent_start(&agent, true);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), HF_EPROTO);
+    ck_assert(is_locked(agent.lifeline_fd));
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("agent");
@@ -160,5 +247,7 @@ int main(void)
     tcase_add_loop_test(tests, a_region_or_slot_that_is_none_is_refused, 0, 2);
     tcase_add_test(tests, a_silent_agent_is_given_up);
     tcase_add_test(tests, words_out_of_turn_end_the_connection_only);
+    tcase_add_test(tests, a_seat_that_was_taken_away_is_not_waited_in_again);
+    tcase_add_test(tests, a_greeting_that_is_refused_leaves_the_lifeline_locked);
     return suite_main("lib_agent", tests);
 }
