@@ -290,7 +290,7 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds)
     crowd_await_others(crowd, crowd->cell->hosts, holds);
 }
 
-/* The first line of a file of /proc that begins with `key`, without its end; "" if there is none. */
+/* The line of a file of /proc that begins with `key`, without its end; "": there is none. */
 static void read_line(const char *path, const char *key, char *line, int size)
 {
     bool found = false;
@@ -304,7 +304,7 @@ static void read_line(const char *path, const char *key, char *line, int size)
     line[found ? strcspn(line, "\n") : 0] = '\0';
 }
 
-/* What the kernel knows of each, for who asks why one does not end: how it ended, or where it is. */
+/* How each ended, or where it is: for who asks why one does not end. */
 static void tell_stuck(const struct crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->count; i++) {
