@@ -1,0 +1,700 @@
+/*
+ * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket.c with
+ * sockets, descriptors, a clock, memory and a libuv of this file's. Who is connected sends packets
+ * of any size with any number of descriptors, does not read, goes; the handler answers, keeps a
+ * descriptor, closes this or another connection. No descriptor is kept or closed twice, packets
+ * arrive in order, what waits is bounded, nobody stays who says nothing, a number that is over is
+ * nobody's.
+ *
+ * An input is a row of events; what the handler does is drawn from it when it is asked.
+ */
+#include "socket_calls.h"
+#undef malloc /* the real ones, for this file */
+#undef calloc
+#undef free
+
+#include "draw.h"
+#include "fuzz.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "io/socket.h"
+#include "proto/check.h"
+#include "proto/frame.h"
+
+enum { INPUT_MAX = 1024, EVENTS_MAX = 400, CLIENTS = 64, CONNECTIONS = 12, PENDING = 24 };
+enum {
+    TOLD_MAX = 800,
+    LISTENER = 1000,
+    FIRST_FD = 2000,
+    FIRST_PASSED = 3000,
+    PASSED = 400,
+    OURS = 4000
+};
+#define MS INT64_C(1000000)
+
+struct pending {
+    uint32_t size;
+    uint8_t fds;
+    uint8_t what; /* kind of its bytes */
+};
+
+/* One who connected; its descriptor is FIRST_FD and its number here. */
+struct client {
+    bool open;
+    bool gone; /* sends nothing more */
+    bool reset;
+    bool greeted;
+    int64_t accepted_ns;
+    uint32_t number;
+    uint32_t window; /* packets that the kernel takes */
+    uv_poll_t *poll;
+    uv_poll_cb callback;
+    int events;
+    uint32_t pending_count;
+    uint32_t pending_read;
+    struct pending pending[PENDING];
+    uint32_t told; /* packets given to connection_send */
+    uint32_t sent; /* the last of them that arrived */
+    struct {
+        uint32_t size;
+        bool unasked;
+    } packets[TOLD_MAX];
+};
+
+static struct {
+    struct draw draw;
+    int64_t now_ns;
+    struct socket_server *server;
+    uv_poll_t *listener;
+    uv_poll_cb on_listener;
+    bool listens;
+    bool listener_open;
+    bool memory_fails;
+    int accept_error;
+    uint32_t waiting;
+    uint32_t accepted;
+    uint32_t blocks;
+    uint32_t passed_count; /* descriptors that came or go with packets, ever */
+    uint32_t passed_open;
+    bool passed[PASSED];
+    uint32_t closing_count;
+    struct {
+        uv_handle_t *handle;
+        uv_close_cb callback;
+    } closing[CLIENTS + 1];
+    struct client clients[CLIENTS];
+} world;
+
+static struct client *client_of(int fd)
+{
+    HF_CHECK(fd >= FIRST_FD && fd < FIRST_FD + CLIENTS);
+    struct client *client = &world.clients[fd - FIRST_FD];
+    HF_CHECK(client->open);
+    return client;
+}
+
+/* ---- memory, time, descriptors ---- */
+
+void *fuzz_malloc(size_t size)
+{
+    bool fails = world.memory_fails;
+    world.memory_fails = false;
+    world.blocks += fails ? 0 : 1;
+    return fails ? NULL : malloc(size);
+}
+
+void *fuzz_calloc(size_t count, size_t size)
+{
+    void *memory = fuzz_malloc(count * size);
+    return memory != NULL ? memset(memory, 0, count * size) : NULL;
+}
+
+void fuzz_free(void *memory)
+{
+    world.blocks -= memory != NULL ? 1 : 0;
+    free(memory);
+}
+
+int64_t fuzz_clock(void)
+{
+    return world.now_ns;
+}
+
+static int new_passed(void)
+{
+    if (world.passed_count == PASSED) {
+        return -1;
+    }
+    world.passed[world.passed_count] = true;
+    world.passed_open++;
+    return FIRST_PASSED + (int)world.passed_count++;
+}
+
+static bool is_open(int fd)
+{
+    return (fd >= OURS && fd < OURS + 2) ||
+           (fd >= FIRST_PASSED && fd < FIRST_PASSED + PASSED && world.passed[fd - FIRST_PASSED]);
+}
+
+int fuzz_close(int fd)
+{
+    if (fd == LISTENER) {
+        HF_CHECK(world.listener_open && !world.listens);
+        world.listener_open = false;
+    } else if (fd >= FIRST_PASSED) {
+        HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
+        world.passed[fd - FIRST_PASSED] = false;
+        world.passed_open--;
+    } else {
+        struct client *client = client_of(fd);
+        HF_CHECK(client->events == 0); /* libuv's rule */
+        client->open = false;
+    }
+    return 0;
+}
+
+/* ---- the listener ---- */
+
+static int fails_now(void)
+{
+    errno = EADDRINUSE;
+    return draw_byte(&world.draw) == 255 ? -1 : 0;
+}
+
+int fuzz_socket(int family, int type, int protocol)
+{
+    HF_CHECK(family == AF_UNIX && (type & 0xf) == SOCK_SEQPACKET && protocol == 0);
+    if (fails_now() != 0) {
+        return -1;
+    }
+    world.listener_open = true;
+    return LISTENER;
+}
+
+int fuzz_lstat(const char *path, struct stat *out)
+{
+    HF_CHECK(path[0] == '/');
+    memset(out, 0, sizeof(*out));
+    errno = fails_now() != 0 ? EACCES : ENOENT;
+    return -1;
+}
+
+int fuzz_unlink(const char *path)
+{
+    HF_CHECK(path[0] == '/');
+    return 0;
+}
+
+int fuzz_fchmod(int fd, mode_t mode)
+{
+    HF_CHECK(fd == LISTENER && (mode == 0600 || mode == 0666));
+    return fails_now();
+}
+
+int fuzz_bind(int fd, const struct sockaddr *address, socklen_t size)
+{
+    HF_CHECK(fd == LISTENER && address->sa_family == AF_UNIX && size > 0);
+    return fails_now();
+}
+
+int fuzz_listen(int fd, int backlog)
+{
+    HF_CHECK(fd == LISTENER && backlog > 0);
+    return fails_now();
+}
+
+int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    HF_CHECK(fd == LISTENER && address == NULL && size == NULL && (flags & SOCK_NONBLOCK) != 0);
+    if (world.accept_error != 0) {
+        errno = world.accept_error;
+        world.accept_error = 0;
+        return -1;
+    }
+    if (world.waiting == 0 || world.accepted == CLIENTS) {
+        errno = EAGAIN;
+        return -1;
+    }
+    struct client *client = &world.clients[world.accepted];
+    world.waiting--;
+    memset(client, 0, offsetof(struct client, pending));
+    client->told = client->sent = 0;
+    client->open = true;
+    client->accepted_ns = world.now_ns;
+    client->window = UINT32_MAX;
+    return FIRST_FD + (int)world.accepted++;
+}
+
+bool fuzz_peer_of(int fd, struct peer *out)
+{
+    (void)client_of(fd);
+    *out = (struct peer){.pid = 5, .uid = 1000u + draw_byte(&world.draw) % 2, .gid = 9};
+    return draw_byte(&world.draw) != 255;
+}
+
+/* ---- packets ---- */
+
+/* The bytes of a packet: a frame that clients send, or rubbish. */
+static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 7};
+    if (packet->what % 2 == 0) {
+        return hfi_frame_encode(&frame, bytes, room);
+    }
+    memset(bytes, packet->what, packet->size < room ? packet->size : room);
+    return packet->size;
+}
+
+/* Puts as many descriptors as there is room for behind the message; the kernel closes the rest. */
+static void attach(struct msghdr *message, const struct pending *packet)
+{
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    size_t room = (message->msg_controllen - CMSG_LEN(0)) / sizeof(int);
+    size_t count = packet->fds < room ? packet->fds : room;
+    message->msg_flags |= count < packet->fds ? MSG_CTRUNC : 0;
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    for (size_t i = 0; i < count; i++) {
+        int fd = new_passed();
+        HF_CHECK(fd >= 0);
+        memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof(int));
+    }
+    message->msg_controllen = CMSG_SPACE(count * sizeof(int));
+}
+
+ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    struct client *client = client_of(fd);
+    HF_CHECK((flags & MSG_DONTWAIT) != 0 && (flags & MSG_CMSG_CLOEXEC) != 0);
+    if (client->reset) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    if (client->pending_read == client->pending_count) {
+        message->msg_controllen = 0;
+        errno = EAGAIN;
+        return client->gone ? 0 : -1;
+    }
+    const struct pending *packet = &client->pending[client->pending_read++ % PENDING];
+    struct iovec *part = message->msg_iov;
+    size_t size = fill(part->iov_base, part->iov_len, packet);
+    message->msg_flags = size > part->iov_len ? MSG_TRUNC : 0;
+    if (packet->fds > 0 && world.passed_count + packet->fds <= PASSED) {
+        attach(message, packet);
+    } else {
+        message->msg_controllen = 0;
+    }
+    return (ssize_t)(size < part->iov_len ? size : part->iov_len);
+}
+
+ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
+{
+    struct client *client = client_of(fd);
+    HF_CHECK(size == 1 && buffer != NULL && (flags & MSG_TRUNC) != 0);
+    if (client->pending_read == client->pending_count) {
+        errno = EAGAIN;
+        return client->gone ? 0 : -1;
+    }
+    return (ssize_t)client->pending[client->pending_read++ % PENDING].size;
+}
+
+ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    static const int refusals[] = {EAGAIN, EINTR, ENOBUFS};
+    struct client *client = client_of(fd);
+    size_t size = message->msg_iov->iov_len;
+    uint32_t number;
+    HF_CHECK((flags & MSG_DONTWAIT) != 0 && (flags & MSG_NOSIGNAL) != 0);
+    if (client->reset) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (client->window == 0) {
+        errno = refusals[draw_byte(&world.draw) % 3];
+        return -1;
+    }
+    client->window -= client->window != UINT32_MAX;
+    memcpy(&number, message->msg_iov->iov_base, sizeof(number));
+    HF_CHECK(number > client->sent && number <= client->told);
+    HF_CHECK(client->packets[number].size == size);
+    while (++client->sent < number) { /* an answer is never left out */
+        HF_CHECK(client->packets[client->sent].unasked);
+    }
+    if (message->msg_controllen > 0) {
+        struct cmsghdr *header = CMSG_FIRSTHDR(message);
+        for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int passed;
+            memcpy(&passed, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            HF_CHECK(is_open(passed));
+        }
+    }
+    return (ssize_t)size;
+}
+
+/* ---- libuv ---- */
+
+static int fd_of(const uv_poll_t *poll)
+{
+    return poll->io_watcher.fd;
+}
+
+int fuzz_uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
+{
+    if (fails_now() != 0) {
+        return UV_ENOMEM;
+    }
+    poll->loop = loop;
+    poll->io_watcher.fd = fd;
+    if (fd == LISTENER) {
+        world.listener = poll;
+    } else {
+        client_of(fd)->poll = poll;
+    }
+    return 0;
+}
+
+int fuzz_uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback)
+{
+    HF_CHECK(events != 0);
+    if (poll == world.listener) {
+        HF_CHECK(world.listener_open);
+        world.listens = true;
+        world.on_listener = callback;
+        return 0;
+    }
+    struct client *client = client_of(fd_of(poll));
+    HF_CHECK(client->poll == poll);
+    client->events = events;
+    client->callback = callback;
+    return 0;
+}
+
+int fuzz_uv_poll_stop(uv_poll_t *poll)
+{
+    if (poll == world.listener) {
+        world.listens = false;
+    } else {
+        client_of(fd_of(poll))->events = 0;
+    }
+    return 0;
+}
+
+void fuzz_uv_close(uv_handle_t *handle, uv_close_cb callback)
+{
+    uv_poll_t *poll = (uv_poll_t *)handle;
+    for (uint32_t i = 0; i < world.closing_count; i++) {
+        HF_CHECK(world.closing[i].handle != handle);
+    }
+    if (poll == world.listener) {
+        world.listener = NULL;
+        world.listens = false;
+    } else {
+        client_of(fd_of(poll))->events = 0;
+        client_of(fd_of(poll))->poll = NULL;
+    }
+    HF_CHECK(world.closing_count <= CLIENTS);
+    world.closing[world.closing_count].handle = handle;
+    world.closing[world.closing_count++].callback = callback;
+}
+
+static void finish_closing(void)
+{
+    for (uint32_t i = 0; i < world.closing_count; i++) {
+        world.closing[i].callback(world.closing[i].handle);
+    }
+    world.closing_count = 0;
+}
+
+/* ---- the handler ---- */
+
+static struct client *client_with(const struct connection *connection)
+{
+    return client_of(connection_socket(connection));
+}
+
+/* An answer, whose first bytes say the how many-th it is. */
+static void tell(struct connection *connection, bool unasked)
+{
+    static uint8_t bytes[HFI_FRAME_MAX];
+    struct client *client = client_with(connection);
+    uint8_t what = draw_byte(&world.draw);
+    uint32_t number = client->told + 1;
+    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = unasked};
+    if (number == TOLD_MAX) {
+        return;
+    }
+    output.size = what < 200 ? 16 : what < 240 ? 5000 : sizeof(bytes);
+    if (what % 4 == 1) {
+        output.fds[0] = new_passed();
+        output.take_fds = true;
+    } else if (what % 4 == 2) {
+        output.fds[0] = OURS;
+        output.fds[1] = OURS + 1;
+    }
+    memcpy(bytes, &number, sizeof(number));
+    client->packets[number].size = (uint32_t)output.size;
+    client->packets[number].unasked = unasked;
+    client->told = number;
+    int passed = output.fds[0];
+    if (!connection_send(connection, &output)) {
+        HF_CHECK(!output.take_fds || passed < 0 || !is_open(passed));
+        socket_close(connection);
+        return;
+    }
+    /* What has not arrived waits, within bounds; what was not asked for may have been dropped. */
+    uint32_t waiting = 0;
+    for (uint32_t i = client->sent + 1; i <= client->told; i++) {
+        waiting += client->packets[i].unasked ? 0 : client->packets[i].size;
+    }
+    HF_CHECK(waiting <= SOCKET_OUTPUT_MAX);
+}
+
+static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
+                      size_t size, int *fd)
+{
+    struct hfi_frame frame;
+    struct hfi_frame_error error;
+    struct client *client = client_with(connection);
+    struct connection *other;
+    HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && (*fd < 0 || is_open(*fd)));
+    bool good = hfi_frame_decode(bytes, size, &frame, NULL, &error) == 0;
+    client->number = connection_number(connection);
+    switch (draw_byte(&world.draw) % 8) {
+    case 0:
+    case 1:
+        connection_greeted(connection);
+        client->greeted = true;
+        break;
+    case 2:
+    case 3:
+        tell(connection, draw_bool(&world.draw));
+        break;
+    case 4:
+        if (connection_note(connection)->pidfd < 0 && *fd >= 0) {
+            connection_note(connection)->pidfd = *fd;
+            *fd = -1;
+        }
+        break;
+    case 5:
+        other = socket_find(world.server, world.clients[draw_byte(&world.draw) % CLIENTS].number);
+        if (other != NULL) {
+            socket_close(other);
+        }
+        break;
+    default:
+        if (!good) {
+            socket_close(connection);
+        }
+    }
+}
+
+static void on_closed(void *arg, struct connection *connection, const char *why)
+{
+    HF_CHECK(arg == &world && (why == NULL || why[0] != '\0'));
+    HF_CHECK(client_with(connection)->open);
+    if (draw_byte(&world.draw) % 8 == 7) { /* the handler may do so itself */
+        socket_close(connection);
+    }
+}
+
+static void on_drained(void *arg, struct connection *connection)
+{
+    HF_CHECK(arg == &world);
+    tell(connection, true);
+}
+
+static void on_refused(void *arg, const struct peer *peer, const char *why)
+{
+    HF_CHECK(arg == &world && peer->pid == 5 && why[0] != '\0');
+}
+
+/* ---- events ---- */
+
+static struct client *draw_client(void)
+{
+    if (world.accepted == 0) {
+        return NULL;
+    }
+    struct client *client = &world.clients[draw_byte(&world.draw) % world.accepted];
+    return client->open ? client : NULL;
+}
+
+static void say(struct client *client)
+{
+    uint8_t what = draw_byte(&world.draw);
+    uint32_t count = what >= 248 ? PENDING : 1;
+    for (uint32_t i = 0; i < count && client->pending_count - client->pending_read < PENDING; i++) {
+        client->pending[client->pending_count++ % PENDING] = (struct pending){
+            .size = what < 200 ? 1u + what : HFI_FRAME_MAX - 1u + what % 4,
+            .fds = what % 16 < 12 ? 0 : (uint8_t)(what % 4),
+            .what = what};
+    }
+}
+
+static void call(struct client *client, int status)
+{
+    bool readable = client->gone || client->reset || client->pending_read < client->pending_count;
+    bool writable = client->window > 0 || client->reset;
+    int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
+    if (client->events == 0 || ((events & client->events) == 0 && status == 0)) {
+        return;
+    }
+    client->callback(client->poll, status, status != 0 ? 0 : events & client->events);
+}
+
+static void change(struct client *client, uint8_t what)
+{
+    struct connection *connection = socket_find(world.server, client->number);
+    switch (what % 8) {
+    case 0:
+        client->gone = true;
+        break;
+    case 1:
+        client->reset = true;
+        break;
+    case 2:
+        client->window = 0;
+        break;
+    case 3:
+        client->window = draw_byte(&world.draw) % 8;
+        break;
+    case 4:
+        client->window = UINT32_MAX;
+        break;
+    case 5:
+        call(client, what > 128 ? UV_EBADF : 0);
+        break;
+    case 6:
+        for (uint32_t i = 0; i < what / 8u && connection != NULL; i++) {
+            tell(connection, what >= 128);
+            connection = socket_find(world.server, client->number);
+        }
+        break;
+    default:
+        call(client, 0);
+    }
+}
+
+static void accept_some(uint8_t what)
+{
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EINTR, ECONNABORTED, EAGAIN, ENOBUFS, 0};
+    world.waiting += what % 16 == 15 ? 20 : 1;
+    world.accept_error = what >= 192 ? errors[what / 16 % 8] : 0;
+    if (world.listens) {
+        world.on_listener(world.listener, 0, UV_READABLE);
+    }
+}
+
+static void pass(uint8_t what)
+{
+    static const int64_t spans_ms[] = {1, 20, 101, 400, 1000, 1001, 4999, SOCKET_GREETING_MS};
+    world.now_ns += spans_ms[what % 8] * MS;
+    if (socket_next_tick_ns(world.server) > world.now_ns) {
+        return;
+    }
+    socket_tick(world.server, world.now_ns);
+    HF_CHECK(socket_next_tick_ns(world.server) > world.now_ns);
+    for (uint32_t i = 0; i < world.accepted; i++) {
+        const struct client *client = &world.clients[i];
+        HF_CHECK(!client->open || client->greeted ||
+                 client->accepted_ns + SOCKET_GREETING_MS * MS > world.now_ns);
+    }
+}
+
+static void play_event(void)
+{
+    uint8_t what = draw_byte(&world.draw);
+    struct client *client = NULL;
+    uint32_t open = 0;
+    switch (what % 8) {
+    case 0:
+        accept_some(draw_byte(&world.draw));
+        break;
+    case 1:
+    case 2:
+    case 3:
+        client = draw_client();
+        if (client != NULL) {
+            say(client);
+            if (what >= 64) {
+                call(client, 0);
+            }
+        }
+        break;
+    case 4:
+    case 5:
+    case 6:
+        client = draw_client();
+        if (client != NULL) {
+            change(client, draw_byte(&world.draw));
+        }
+        break;
+    default:
+        if (what > 240) {
+            world.memory_fails = true;
+        } else {
+            pass(what / 8);
+        }
+    }
+    if (what & 32) {
+        finish_closing();
+    }
+    for (uint32_t i = 0; i < world.accepted; i++) {
+        open += world.clients[i].open;
+        HF_CHECK(world.clients[i].open ||
+                 socket_find(world.server, world.clients[i].number) == NULL);
+    }
+    HF_CHECK(open <= CONNECTIONS);
+}
+
+/* ---- one input ---- */
+
+static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
+{
+    uint64_t state = 51 + index;
+    size_t used = 30 + 25 * index;
+    if (index >= 24 || used > size) {
+        return 0;
+    }
+    for (size_t i = 0; i < used; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        bytes[i] = (uint8_t)(state >> 56);
+    }
+    memset(bytes, 0, 7); /* it listens */
+    return used;
+}
+
+static void socket_entry(const uint8_t *bytes, size_t size)
+{
+    char error[SOCKET_ERROR_MAX] = "";
+    const struct socket_config config = {
+        .path = "/run/fuzz.sock",
+        .for_all = true,
+        .connections_max = CONNECTIONS,
+        .handler = {on_packet, on_closed, on_drained, on_refused, &world}};
+    memset(&world, 0, offsetof(__typeof__(world), clients));
+    world.draw = (struct draw){bytes, size};
+    world.now_ns = 1000000 * MS;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        world.clients[i].number = 0;
+    }
+    world.server = socket_open(NULL, &config, error);
+    if (world.server == NULL) {
+        HF_CHECK(error[0] != '\0' && !world.listener_open && world.blocks == 0);
+        return;
+    }
+    for (uint32_t i = 0; i < EVENTS_MAX && world.draw.left > 0; i++) {
+        play_event();
+    }
+    socket_shut(world.server);
+    finish_closing();
+    for (uint32_t i = 0; i < world.accepted; i++) {
+        HF_CHECK(!world.clients[i].open);
+    }
+    HF_CHECK(!world.listener_open && world.blocks == 0 && world.passed_open == 0);
+}
+
+const struct fuzz_target fuzz_target = {"socket", socket_entry, socket_seed, INPUT_MAX};
