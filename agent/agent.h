@@ -44,7 +44,12 @@
 #include "log.h"
 #include "peers.h"
 
-enum { AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1, AGENT_ERROR_MAX = 1024 };
+enum {
+    AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
+    AGENT_ERROR_MAX = 1024,
+    AGENT_COMPLAINTS = 64,     /* users and events of which it is known when they were told last */
+    AGENT_COMPLAINTS_TOLD = 4, /* a minute */
+};
 
 /* Exit codes. */
 enum {
@@ -65,6 +70,15 @@ struct client {
     uint32_t connection; /* 0: none */
     int pidfd;           /* -1: its lifeline is looked at now and then */
     bool dead;           /* and the host core was told so */
+};
+
+/* What was told of a user's processes lately. */
+struct complaint {
+    uid_t uid;
+    const char *event; /* static; NULL: this place is free */
+    int64_t since_ns;  /* when its minute began */
+    uint32_t told;     /* in it */
+    uint32_t left_out; /* since the last line */
 };
 
 /* A mapped block of zeroed memory. */
@@ -153,6 +167,7 @@ struct agent {
     struct histogram turn;
     struct log_limit client_limit;
     struct log_limit rules_limit;
+    struct complaint complaints[AGENT_COMPLAINTS];
     struct log_limit cell_limit;
     struct log_limit lock_limit;
 };

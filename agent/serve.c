@@ -18,16 +18,56 @@
 #include "io/peer.h"
 #include "proto/check.h"
 
-static void log_rules(struct agent *agent, const struct connection *connection, const char *event,
-                      const char *why)
+static const int64_t minute_ns = 60000000000;
+
+/* The place of what is said of that user; a new one takes that of who was told of longest ago. */
+static struct complaint *find_complaint(struct agent *agent, uid_t uid, const char *event)
 {
+    struct complaint *place = &agent->complaints[0];
+    for (uint32_t i = 0; i < AGENT_COMPLAINTS; i++) {
+        struct complaint *one = &agent->complaints[i];
+        if (one->event != NULL && one->uid == uid && strcmp(one->event, event) == 0) {
+            return one;
+        }
+        place = one->since_ns < place->since_ns ? one : place;
+    }
+    *place = (struct complaint){.uid = uid, .event = event, .since_ns = INT64_MIN / 2};
+    return place;
+}
+
+/* What a local process does wrong; few lines a minute for each user, however often it does. event:
+ * static. */
+static void complain(struct agent *agent, const struct peer *peer, const char *event,
+                     const char *why)
+{
+    struct complaint *complaint = find_complaint(agent, peer->uid, event);
+    int64_t now_ns = clock_boottime_ns();
+    uint32_t left_out = complaint->left_out;
     struct log_line line;
-    const struct peer *peer = connection_peer(connection);
-    log_begin_limited(&line, LOG_LEVEL_WARN, event, &agent->rules_limit, clock_boottime_ns());
+    if (now_ns - complaint->since_ns >= minute_ns) {
+        complaint->since_ns = now_ns;
+        complaint->told = 0;
+    }
+    if (complaint->told >= AGENT_COMPLAINTS_TOLD) {
+        complaint->left_out++;
+        return;
+    }
+    complaint->told++;
+    complaint->left_out = 0;
+    log_begin_limited(&line, LOG_LEVEL_WARN, event, &agent->rules_limit, now_ns);
     log_number(&line, "pid", peer->pid);
     log_number(&line, "uid", (int64_t)peer->uid);
     log_text(&line, "why", why);
+    if (left_out > 0) {
+        log_unsigned(&line, "before", left_out);
+    }
     log_end(&line);
+}
+
+static void log_rules(struct agent *agent, const struct connection *connection, const char *event,
+                      const char *why)
+{
+    complain(agent, connection_peer(connection), event, why);
 }
 
 /* The client of a connection that is closed or about to be; NULL: it was not let in. */
@@ -192,14 +232,7 @@ static void on_drained(void *arg, struct connection *connection)
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
 {
-    struct agent *agent = arg;
-    struct log_line line;
-    log_begin_limited(&line, LOG_LEVEL_WARN, "connection_refused", &agent->rules_limit,
-                      clock_boottime_ns());
-    log_number(&line, "pid", peer->pid);
-    log_number(&line, "uid", (int64_t)peer->uid);
-    log_text(&line, "why", why);
-    log_end(&line);
+    complain(arg, peer, "connection_refused", why);
 }
 
 struct socket_handler serve_handler(struct agent *agent)
