@@ -171,6 +171,22 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
 }
 
 /*
+ * A cell in a seat that is nobody's: of a process that waits on though it was taken for dead, or
+ * written over another's. Nobody can be served there; the agent, which knows for certain whose the
+ * seats are, takes it out of the queue, and wakes who may wait there: he is told to ask anew.
+ */
+static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
+{
+    uint32_t owner = seat_holder(actor->region, seat);
+    bool stray = owner == 0 || owner > HFI_HOLDER_MAX;
+    if (stray && actor->holder == HFI_HOLDER_AGENT) {
+        hfi_bury_waiter(actor, seat);
+        wake_seat(actor, seat);
+    }
+    return stray;
+}
+
+/*
  * Lets the run of readers at the head of the queue in and wakes them. false: there are none. The
  * run ends at the first writer; and with those who drew their tickets before the look for him,
  * which may miss one who joins meanwhile. Who comes later finds the word free and looks for
@@ -195,7 +211,8 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
             uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
             uint32_t ticket = wait_ticket(value);
             if (!wait_counts(value) || !(value & HFI_WAIT_SHARED) || (value & HFI_WAIT_BARGING) ||
-                !ticket_before(ticket, end)) {
+                !ticket_before(ticket, end) ||
+                unseat_stray(actor, (block - 1) * HFI_BLOCK_SEATS + place)) {
                 continue;
             }
             uint32_t admit = atomic_load(&region->slots[slot].admit);
@@ -277,12 +294,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
     uint32_t target = seat_holder(region, pick->seat);
     struct hfi_seat *seat = hfi_seat(region, pick->seat);
     _Atomic uint64_t *wait = hfi_seat_wait(region, pick->seat);
-    if (target == 0 ||
-        target > HFI_HOLDER_MAX) {               /* nobody's: whoever waits there has no right to */
-        if (actor->holder == HFI_HOLDER_AGENT) { /* which knows it for certain */
-            hfi_bury_waiter(actor, pick->seat);
-            wake_seat(actor, pick->seat);
-        }
+    if (unseat_stray(actor, pick->seat)) {
         return NOT_HANDED;
     }
     _Atomic uint32_t *record = record_claim(actor, target);
@@ -469,8 +481,11 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         bool writable = obstacle(region, slot, seen, false) == HFI_HELD;
         struct pick pick = queue_first(region, slot, false);
         if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
-            (void)admit_readers(actor, slot); /* one that leaves meanwhile serves on: it is free */
-            return;
+            /* One that leaves meanwhile serves on: it is free. */
+            if (admit_readers(actor, slot) || actor->holder != HFI_HOLDER_AGENT) {
+                return;
+            }
+            continue; /* strays, which are gone now */
         }
         if (!pick.found && !(seen & HFI_W_WAITERS)) {
             return;

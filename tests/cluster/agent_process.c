@@ -252,7 +252,9 @@ static void preload_faults(const struct agent_process *agent)
     snprintf(host, sizeof(host), "%u", agent->host);
     setenv(FAULTS_FILE, agent->faults, 1);
     setenv(FAULTS_HOST, host, 1);
-    setenv("LD_PRELOAD", binary_path("../tests/libholdfast_faults.so"), 1);
+    const char *library = binary_path("../tests/libholdfast_faults.so");
+    REQUIRE(access(library, R_OK) == 0, "%s: %s", library, strerror(errno)); /* ld.so goes on */
+    setenv("LD_PRELOAD", library, 1);
 }
 
 static void agent_exec(const struct agent_process *agent)

@@ -425,7 +425,7 @@ int main(void)
     tcase_add_test(tests, a_goodbye_is_a_death);
     tcase_add_test(tests, the_waiter_behind_a_dead_holder_is_served_after_the_delay);
     tcase_add_test(tests, a_dead_waiter_is_skipped);
-    tcase_add_test(tests, who_waits_in_a_seat_of_nobody_keeps_nobody_out);
+    tcase_add_loop_test(tests, who_waits_in_a_seat_of_nobody_keeps_nobody_out, 0, 2);
     tcase_add_test(tests, a_named_id_waits_for_the_record);
     tcase_add_test(tests, the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten);
     tcase_add_test(tests, a_recall_without_waiters_gives_back_at_once);
