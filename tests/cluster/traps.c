@@ -182,13 +182,8 @@ START_TEST(trap_upgrade_deadlock)
     ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, GUARD_MS, NULL), 0);
     actor_wait(&one, 0, HF_EXCLUSIVE);
-    int result;
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    do { /* the first upgrader has to be there first */
-        sleep_ms(20);
-        result = actor_acquire(&two, 0, HF_EXCLUSIVE, 10 * GUARD_MS, NULL);
-    } while (result == 0 && boottime_now() < end_ns);
-    ck_assert_int_eq(result, HF_EDEADLK);
+    actor_await_waiters(&three, "trap", 1); /* the first upgrader has to be there first */
+    ck_assert_int_eq(actor_acquire(&two, 0, HF_EXCLUSIVE, 10 * GUARD_MS, NULL), HF_EDEADLK);
     ck_assert(actor_remaining(&two, 0) > 0); /* it still reads */
     ck_assert_int_eq(actor_release(&two, 0), 0);
     served(&one);

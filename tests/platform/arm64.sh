@@ -6,7 +6,8 @@
 #   arm64.sh --build               the build only
 #
 # The arm64 libraries are unpacked, not installed: the machine's own packages stay as they are. They
-# lie in $XDG_CACHE_HOME/holdfast/arm64 (else ~/.cache); remove it to have it made anew. The programs
+# lie in $XDG_CACHE_HOME/holdfast/arm64 (else ~/.cache), and are unpacked anew when `packages` names
+# others; remove it to have newer versions. The programs
 # that tests start are arm64's too, so the kernel must know what runs them (binfmt_misc): if it does
 # not, it is told for as long as the tests run.
 #
@@ -59,10 +60,13 @@ libraries() {
 }
 
 # Unpacks what debootstrap finds and checks; nothing of it is run. Only a tree that is complete has the
-# name that is looked for.
+# name that is looked for, and the list of what is in it.
 tree_make() {
-    local log=$CACHE/arm64.log made suite folder
-    [[ ! -d $TREE ]] || return 0
+    local log=$CACHE/arm64.log wanted made suite folder
+    wanted=$(libraries)
+    if [[ -d $TREE && (-z $wanted || $(cat "$TREE/holdfast-libraries" 2>&1) == "$wanted") ]]; then
+        return 0
+    fi
     mkdir -p "$CACHE"
     made=$(mktemp -d "$CACHE/arm64.XXXXXX")
     chmod 755 "$made"
@@ -74,7 +78,7 @@ tree_make() {
         ln -s "usr/$folder" "$made/$folder"
     done
     if ! { debootstrap --arch=arm64 --variant=minbase --download-only \
-        --include="libc6-dev,libstdc++-12-dev,$(libraries)" "$suite" "$made" "$MIRROR" &&
+        --include="libc6-dev,libstdc++-12-dev,$wanted" "$suite" "$made" "$MIRROR" &&
         find "$made/var/cache/apt/archives" -name '*.deb' -print0 |
         xargs -0 -n 1 sh -c 'dpkg-deb -x "$2" "$1"' sh "$made"; } >"$log" 2>&1; then
         rm -rf --one-file-system -- "$made"
@@ -82,7 +86,10 @@ tree_make() {
         die "it failed; the log: $log"
     fi
     rm -rf -- "$made/var/cache/apt/archives"
+    echo "$wanted" >"$made/holdfast-libraries"
+    rm -rf --one-file-system -- "$TREE"
     mv -T -- "$made" "$TREE"
+    rm -f -- "$BUILD/CMakeCache.txt" # it knows what the tree before had
     echo "done"
 }
 
