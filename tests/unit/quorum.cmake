@@ -1,7 +1,7 @@
 # The quorum core, its names and renewals.
 set(quorum_tests ${CMAKE_CURRENT_LIST_DIR})
 foreach(part names message acceptor session quorum shares queue takeover sweep renewal pace members
-        checkpoint cell)
+        checkpoint cell full)
     set(sources ${quorum_tests}/test_${part}.c)
     if(NOT part STREQUAL "names" AND NOT part STREQUAL "message")
         list(APPEND sources ${quorum_tests}/quorum_cell.c)
@@ -11,6 +11,9 @@ foreach(part names message acceptor session quorum shares queue takeover sweep r
     add_test(NAME ${part} COMMAND test_${part})
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan")
 endforeach()
+
+# It begins with numbers that nobody lives to see.
+target_include_directories(test_full PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 
 # The core calls nothing but mem* and the assertion hook. Sanitizers and counters insert calls of
 # their own.
