@@ -116,10 +116,14 @@ bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const s
         !lifeline_read(agent->clients_fd, hello->client, &lifeline)) {
         return false;
     }
-    bool same = lifeline.nonce == hello->nonce && lifeline.uid == peer->uid;
+    bool nonce = lifeline.nonce == hello->nonce;
+    bool user = lifeline.uid == peer->uid;
     lifeline_free(&lifeline);
-    return same && lifeline_look(agent->clients_fd, hello->client, &locker) == LIFELINE_LOCKED &&
-           (locker == 0 || peer->pid == 0 || locker == peer->pid);
+    if (!nonce || lifeline_look(agent->clients_fd, hello->client, &locker) != LIFELINE_LOCKED) {
+        return false;
+    }
+    /* A process that has become another user since is still the one that holds. */
+    return locker != 0 && peer->pid != 0 ? locker == peer->pid : user;
 }
 
 static bool make_lifeline(struct agent *agent, const struct host_action *action,

@@ -1,0 +1,341 @@
+/*
+ * What processes hand each other, and from where they come: a connected socket passed on to another
+ * user, a process that becomes another user after it has connected, processes and agents with a
+ * /dev/shm of their own. As root, who can become somebody else; else there is nothing to try.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "actor.h"
+#include "holdfast/holdfast.h"
+#include "proto/frame.h"
+#include "require.h"
+
+enum { NOBODY = 65534, DAEMON = 1, TTL_MS = 1000 };
+
+static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
+                             "socket = %D/agent.sock\n[cell]\nsession_ttl = 1s\n"
+                             "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
+                             "[namespace.open]\nusers = nobody\n"
+                             "[namespace.both]\nusers = root, nobody\n"
+                             "[namespace.other]\nusers = daemon\n";
+
+static struct agent_process agent;
+
+static void start(void)
+{
+    agent_create(&agent, config);
+    agent_admit_all(&agent);
+    agent_start(&agent);
+}
+
+static void stop(void)
+{
+    agent_destroy(&agent);
+}
+
+static void become(unsigned user)
+{
+    REQUIRE(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "user %u", user);
+}
+
+/* ---- a socket that another has connected ---- */
+
+static int dial(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent.socket);
+    REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0, "connect");
+    return fd;
+}
+
+static void send_frame(int to, const struct hfi_frame *frame, int with)
+{
+    static unsigned char bytes[HFI_FRAME_MAX];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes,
+                         .iov_len = hfi_frame_encode(frame, bytes, sizeof(bytes))};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (with >= 0) {
+        memset(&control, 0, sizeof(control));
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof(control.space);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.header), &with, sizeof(int));
+    }
+    REQUIRE(sendmsg(to, &message, MSG_NOSIGNAL) > 0, "send: %s", strerror(errno));
+}
+
+static void say_hello(int fd)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
+                              .request = 1,
+                              .hello = {.version = HFI_PROTOCOL_VERSION,
+                                        .pid = getpid(),
+                                        .library = {.bytes = "1", .size = 1}}};
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    send_frame(fd, &frame, pidfd);
+    close(pidfd);
+}
+
+/* The error of the DONE that comes, or the kind of another frame; 0: it hung up. Descriptors that
+ * come with it are lost. */
+static int answer(int fd)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+    struct hfi_frame frame;
+    struct hfi_listed_cursor cursor;
+    struct hfi_frame_error error;
+    REQUIRE(poll(&pollfd, 1, GUARD_MS) == 1, "no answer");
+    ssize_t size = recv(fd, bytes, sizeof(bytes), 0);
+    if (size <= 0) {
+        return 0;
+    }
+    REQUIRE(hfi_frame_decode(bytes, (size_t)size, &frame, &cursor, &error) == 0, "frame");
+    return frame.kind == HFI_FRAME_DONE ? frame.error : (int)frame.kind;
+}
+
+static int ask_for(int fd, const char *name)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_SHOW,
+                              .request = 9,
+                              .text = {.bytes = name, .size = (uint32_t)strlen(name)}};
+    send_frame(fd, &frame, -1);
+    return answer(fd);
+}
+
+/* Whoever greets must be the process that connected. */
+START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
+{
+    int fd = dial(); /* as root, who may use everything */
+    pid_t other = fork_tied();
+    if (other == 0) {
+        become(NOBODY);
+        say_hello(fd);
+        REQUIRE(answer(fd) == HF_EPROTO, "a stranger was welcomed");
+        REQUIRE(answer(fd) == 0, "it did not hang up");
+        _exit(0);
+    }
+    ck_assert_int_eq(wait_for(other), 0);
+    close(fd);
+}
+END_TEST
+
+/* Who hands on a connection hands on what its maker may do, and nothing else. */
+START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t maker = fork_tied();
+    if (maker == 0) {
+        become(NOBODY);
+        int fd = dial();
+        say_hello(fd);
+        REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "no welcome");
+        pid_t other = fork_tied(); /* it has the connection */
+        if (other == 0) {
+            REQUIRE(ask_for(fd, "open/a") == HFI_FRAME_LISTED, "open/a");
+            REQUIRE(ask_for(fd, "other/a") == HF_EACCES, "other/a");
+            REQUIRE(ask_for(fd, "both/a") == HFI_FRAME_LISTED, "both/a");
+            _exit(0);
+        }
+        REQUIRE(wait_for(other) == 0, "the other one");
+        REQUIRE(write(ends[0], "x", 1) == 1, "write");
+        sleep_ms(10 * GUARD_MS);
+        _exit(1);
+    }
+    char byte;
+    ck_assert_int_eq(read(ends[1], &byte, 1), 1);
+    kill_process(maker);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* ---- a process that becomes somebody else ---- */
+
+static hf_lock *open_lock(hf_client *client, const char *name, int expected)
+{
+    hf_lock *lock = NULL;
+    int result = hf_open(client, name, NULL, &lock);
+    REQUIRE(result == expected, "%s: %s, expected %s", name, hf_strerror(result),
+            hf_strerror(expected));
+    return lock;
+}
+
+/* What a process may is found out when it connects; and it keeps what it holds over the agent's
+ * restart, for it is the same process. */
+START_TEST(a_process_that_gives_up_its_user)
+{
+    int ends[2];
+    char byte;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t process = fork_tied();
+    if (process == 0) {
+        hf_client *client;
+        struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+        struct hf_hold hold;
+        REQUIRE(hf_connect(&options, &client) == 0, "connect");
+        hf_lock *lock = open_lock(client, "both/held", 0);
+        REQUIRE(hf_acquire(lock, HF_EXCLUSIVE, (int64_t)GUARD_MS * MS, &hold) == 0, "acquire");
+        hf_lock *roots = open_lock(client, "other/held", 0);
+        REQUIRE(hf_acquire(roots, HF_EXCLUSIVE, (int64_t)GUARD_MS * MS, NULL) == 0, "acquire");
+        become(NOBODY);
+        hf_close(open_lock(client, "other/a", 0)); /* root was let in */
+        REQUIRE(write(ends[0], "x", 1) == 1 && read(ends[0], &byte, 1) == 1, "the test");
+        /* The agent is another one; once it was asked, it is known who asks. */
+        int result = 0;
+        for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS; result != HF_EACCES;) {
+            hf_lock *other = NULL;
+            result = hf_open(client, "other/b", NULL, &other);
+            REQUIRE(boottime_now() < end_ns, "other/b: %s", hf_strerror(result));
+            sleep_ms(20);
+        }
+        REQUIRE(hf_remaining_ns(lock) > 0, "the hold is lost");
+        REQUIRE(hf_release(lock) == 0, "release");
+        REQUIRE(hf_acquire(lock, HF_EXCLUSIVE, (int64_t)GUARD_MS * MS, &hold) == 0, "again");
+        result = hf_release(roots);
+        REQUIRE(result == 0 || result == HF_ELOST, "%s", hf_strerror(result));
+        REQUIRE(hf_acquire(roots, HF_EXCLUSIVE, 0, NULL) == HF_EACCES, "it is not his any more");
+        REQUIRE(write(ends[0], "x", 1) == 1 && read(ends[0], &byte, 1) == 1, "the test");
+        _exit(0);
+    }
+    ck_assert_int_eq(read(ends[1], &byte, 1), 1);
+    agent_kill(&agent);
+    agent_start(&agent);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(read(ends[1], &byte, 1), 1);
+    struct actor root;
+    actor_ready(&root, agent.socket);
+    ck_assert_int_eq(actor_open(&root, 0, "other/held", 10), 0);
+    ck_assert_int_eq(actor_acquire(&root, 0, HF_EXCLUSIVE, 4 * GUARD_MS, NULL), 0);
+    actor_end(&root);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(wait_for(process), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* ---- another /dev/shm ---- */
+
+/* From here on this process has a /dev/shm of its own, which is empty. */
+static void leave_shared_memory(void)
+{
+    REQUIRE(unshare(CLONE_NEWNS | CLONE_NEWNET) == 0 &&
+                mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                mount("tmpfs", "/dev/shm", "tmpfs", 0, NULL) == 0,
+            "mount namespace: %s", strerror(errno));
+}
+
+/* Regions come over the socket: it is the same lock. */
+START_TEST(a_client_with_a_shm_of_its_own)
+{
+    struct actor here;
+    actor_ready(&here, agent.socket);
+    ck_assert_int_eq(actor_open(&here, 0, "both/a", 10), 0);
+    ck_assert_int_eq(actor_acquire(&here, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        pid_t there = fork_tied();
+        if (there == 0) {
+            hf_client *client;
+            struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+            leave_shared_memory();
+            REQUIRE(hf_connect(&options, &client) == 0, "connect");
+            hf_lock *lock = open_lock(client, "both/a", 0);
+            int result = hf_acquire(lock, HF_EXCLUSIVE, i == 0 ? 0 : (int64_t)GUARD_MS * MS, NULL);
+            REQUIRE(result == (i == 0 ? HF_EBUSY : 0), "%s", hf_strerror(result));
+            hf_disconnect(client);
+            _exit(0);
+        }
+        ck_assert_int_eq(wait_for(there), 0);
+        if (i == 0) {
+            ck_assert_int_eq(actor_release(&here, 0), 0);
+        }
+    }
+    actor_end(&here);
+}
+END_TEST
+
+/* An agent that cannot see the regions of the one before: nobody is granted a lock beside who holds
+ * it in the region that is there still; he is told that it is lost. */
+START_TEST(an_agent_with_a_shm_of_its_own)
+{
+    int ready[2];
+    char byte;
+    struct actor before;
+    struct actor after;
+    struct hf_hold old;
+    struct hf_hold new;
+    actor_ready(&before, agent.socket);
+    ck_assert_int_eq(actor_open(&before, 0, "both/a", 10), 0);
+    ck_assert_int_eq(actor_acquire(&before, 0, HF_EXCLUSIVE, GUARD_MS, &old), 0);
+    ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+    pid_t keeper = fork_tied();
+    if (keeper == 0) {
+        leave_shared_memory();
+        REQUIRE(write(ready[1], "x", 1) == 1, "write");
+        for (;;) {
+            pause();
+        }
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    agent_kill(&agent);
+    int64_t remaining_ns = actor_remaining(&before, 0);
+    int64_t end_ns = boottime_now() + remaining_ns;
+    agent.keeper = keeper;
+    agent_start(&agent);
+    actor_ready(&after, agent.socket);
+    ck_assert_int_eq(actor_open(&after, 0, "both/a", 10), 0);
+    struct actor_request acquire = {
+        .kind = ACTOR_ACQUIRE, .mode = HF_EXCLUSIVE, .timeout_ns = (int64_t)3 * GUARD_MS * MS};
+    struct actor_reply reply = actor_do(&after, &acquire);
+    ck_assert_int_eq(reply.result, 0);
+    new = reply.hold;
+    ck_assert_int_ge(reply.time_ns, end_ns);
+    ck_assert_uint_gt(new.token, old.token);
+    ck_assert_int_le(actor_remaining(&before, 0), 0);
+    ck_assert_int_eq(actor_release(&before, 0), HF_ELOST);
+    actor_end(&after);
+    actor_end(&before);
+    agent_kill(&agent); /* its regions go with the namespace */
+    kill_process(keeper);
+    agent.keeper = 0;
+    close(ready[0]);
+    close(ready[1]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("borrowed");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 120);
+    if (geteuid() == 0) {
+        tcase_add_test(tests, a_socket_that_was_not_greeted_is_of_no_use_to_another);
+        tcase_add_test(tests, a_connection_that_is_passed_on_is_still_its_makers);
+        tcase_add_test(tests, a_process_that_gives_up_its_user);
+        tcase_add_test(tests, a_client_with_a_shm_of_its_own);
+        tcase_add_test(tests, an_agent_with_a_shm_of_its_own);
+    }
+    return suite_main("borrowed", tests);
+}
