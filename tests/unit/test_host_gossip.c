@@ -66,7 +66,7 @@ static void setup(void)
 {
     rig = rig_create(256, 8, 512, 16);
     for (uint32_t i = 0; i < 2; i++) {
-        struct gossip_config config = {.limits = {8, 1024, 4096},
+        struct gossip_config config = {.limits = {40, 1024, 4096},
                                        .self = names[i],
                                        .address = "tcp://10.0.0.1:7411",
                                        .silent_ns = 10000 * RIG_MS};
@@ -82,6 +82,24 @@ static void setup(void)
         gossip_event(i, event);
     }
     pass(1000);
+}
+
+/* The other one is a host of that name from now on. */
+static void other_becomes(const char *name)
+{
+    struct gossip_config config = {
+        .limits = {40, 1024, 4096}, .address = "tcp://10.0.0.1:7411", .silent_ns = 10000 * RIG_MS};
+    names[OTHER] = (struct message_agent){.length = (uint8_t)strlen(name)};
+    memcpy(names[OTHER].text, name, names[OTHER].length);
+    config.self = names[OTHER];
+    memset(memories[OTHER], 0, gossip_size(&config.limits));
+    gossips[OTHER] = gossip_init(memories[OTHER], &config, 7);
+    gossip_event(OTHER, (struct gossip_event){.kind = GOSSIP_START, .as.epoch = 1});
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gossip_event event = {.kind = GOSSIP_PEER, .agent = names[1 - i]};
+        event.as.peer.up = true;
+        gossip_event(i, event);
+    }
 }
 
 static void teardown(void)
@@ -253,6 +271,70 @@ START_TEST(the_higher_token_holds)
 }
 END_TEST
 
+/* Twenty hosts read with four processes each and have eight more that wait. */
+static void crowd_says(const char *name, const char *command)
+{
+    struct gossip_lock lock = {.state = HF_STATE_SHARED,
+                               .holder_total = 4,
+                               .holder_count = 4,
+                               .waiter_total = 8,
+                               .waiter_count = 8};
+    char host[40];
+    lock.name.length = (uint8_t)strlen(name);
+    memcpy(lock.name.bytes, name, lock.name.length);
+    for (uint32_t i = 0; i < 20; i++) {
+        snprintf(host, sizeof(host), "a-host-whose-name-is-that-long-%c", 'a' + i);
+        other_becomes(host);
+        for (uint32_t k = 0; k < 4; k++) {
+            lock.holders[k] = (struct gossip_holder){.pid = 4000000 + i,
+                                                     .uid = UINT32_MAX,
+                                                     .token = UINT64_C(1) << 50,
+                                                     .held_ms = 1000000000000,
+                                                     .remaining_ms = 1000000000000};
+            snprintf(lock.holders[k].command, sizeof(lock.holders[k].command), "%s", command);
+        }
+        for (uint32_t k = 0; k < 8; k++) {
+            lock.waiters[k] = (struct gossip_waiter){.pid = 4000000 + k,
+                                                     .waited_ms = 1000000 + (i * 7 + k * 3) % 160};
+        }
+        ck_assert(gossip_put_lock(gossips[OTHER], &lock, rig->now_ns));
+        pass(200);
+    }
+}
+
+/* More parties than are told of a lock, or than a packet has room for: what is told is whole, and
+ * that there are more is told, too. */
+START_TEST(a_crowd_is_told_as_far_as_there_is_room)
+{
+    char command[GOSSIP_COMMAND_MAX + 1];
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame party;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    memset(command, 'c', sizeof(command) - 1);
+    command[_i ? GOSSIP_COMMAND_MAX : 3] = '\0';
+    crowd_says("x", command);
+    struct rig_reply *reply = show(client, "x", &lock);
+    ck_assert(lock.more_parties);
+    ck_assert_uint_eq(lock.state, HF_STATE_SHARED);
+    ck_assert_uint_eq(lock.holder_count, HFI_FRAME_PARTIES_MAX);
+    if (_i) { /* some of those that wait give way to what holders are called */
+        ck_assert_uint_lt(lock.waiter_count, HFI_FRAME_PARTIES_MAX);
+        ck_assert_uint_gt(lock.waiter_count, 0);
+    } else {
+        ck_assert_uint_eq(lock.waiter_count, HFI_FRAME_PARTIES_MAX);
+    }
+    int64_t last_ns = INT64_MAX;
+    for (uint32_t i = 0; i < lock.holder_count + lock.waiter_count; i++) {
+        ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+        ck_assert(party.agent.size == 32);
+        ck_assert(i >= lock.holder_count || text_is(party.command, command));
+        ck_assert(i < lock.holder_count || party.elapsed_ns <= last_ns); /* the first in line */
+        last_ns = i < lock.holder_count ? INT64_MAX : party.elapsed_ns;
+    }
+    ck_assert(!hfi_listed_next_party(&reply->cursor, &party));
+}
+END_TEST
+
 /* host-b says nothing any more: what it said is not shown for longer than ttl and grace. */
 START_TEST(the_silent_are_unknown)
 {
@@ -371,6 +453,7 @@ int main(void)
     tcase_add_test(tests, pages_go_on_where_the_last_one_ended);
     tcase_add_test(tests, another_hosts_holder_is_shown);
     tcase_add_test(tests, the_higher_token_holds);
+    tcase_add_loop_test(tests, a_crowd_is_told_as_far_as_there_is_room, 0, 2);
     tcase_add_test(tests, the_silent_are_unknown);
     tcase_add_test(tests, what_is_held_here_is_told);
     tcase_add_test(tests, a_name_that_goes_is_told);
