@@ -113,26 +113,15 @@ void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *
     }
 }
 
-/* Adds one lock to the page; false: the page is full. */
+/* Adds one lock to the page; false: the page is full. The first of a page has always room: parties
+ * that do not fit are left out. */
 static bool list_lock(const struct host *host, const uint8_t *name, size_t size,
                       struct hfi_listed_builder *builder)
 {
     struct merged merged;
     struct message_agent coordinator;
     merge_lock(host, name, size, &coordinator, &merged);
-    struct hfi_lock_frame *lock = &merged.lock;
-    while (!hfi_listed_add(builder, lock, merged.parties)) { /* each round halves the parties */
-        if (builder->lock_count > 0 || lock->holder_count + lock->waiter_count == 0) {
-            return false;
-        }
-        lock->more_parties = true;
-        if (lock->waiter_count > 0) {
-            lock->waiter_count /= 2;
-        } else {
-            lock->holder_count /= 2;
-        }
-    }
-    return true;
+    return hfi_listed_add(builder, &merged.lock, merged.parties);
 }
 
 /* A page of a LIST; whether there is more. */
