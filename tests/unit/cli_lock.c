@@ -199,11 +199,11 @@ START_TEST(test_kill_before_lock_delay)
     char line[256];
     struct ran ran;
 
-    snprintf(line, sizeof(line), "lock --lock-delay 1s a -- sh -c '%s'", stubborn);
+    snprintf(line, sizeof(line), "lock --lock-delay 4s a -- sh -c '%s'", stubborn);
     run_command("lease_ms=200", line, &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_ge(ran.took_ms, 1050); /* 200 + 900: not sooner than needed */
-    ck_assert_int_lt(ran.took_ms, 1200); /* and before anybody else can have the lock */
+    ck_assert_int_ge(ran.took_ms, 3750); /* 200 + 3600: not sooner than needed */
+    ck_assert_int_lt(ran.took_ms, 4200); /* and before anybody else can have the lock */
 }
 END_TEST
 

@@ -835,12 +835,14 @@ static int echo(const char *listen, const char *peer)
 
 int main(int count, char **arguments)
 {
-    Suite *suite = suite_create("transport");
-    TCase *tcase = tcase_create("transport");
+    Suite *suite;
+    TCase *tcase;
 
     if (count == 4 && strcmp(arguments[1], "--echo") == 0) {
         return echo(arguments[2], arguments[3]);
     }
+    suite = suite_create("transport");
+    tcase = tcase_create("transport");
     tcase_set_timeout(tcase, 2 * GUARD_MS / 1000);
     tcase_add_test(tcase, test_both_ways);
     tcase_add_test(tcase, test_back_pressure);
