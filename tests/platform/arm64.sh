@@ -115,6 +115,7 @@ undo() {
     for path in "${UNDO[@]}"; do
         if [[ $path == "$BINFMT" ]]; then umount "$BINFMT"; else echo -1 >"$path"; fi
     done
+    rmdir "$SEEN" 2>/dev/null || true
 }
 
 binfmt_tell() {
