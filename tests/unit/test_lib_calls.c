@@ -286,6 +286,45 @@ START_TEST(second_upgrader_is_told_of_the_deadlock)
 }
 END_TEST
 
+/* The host may only read: who wants to write as well rings the agent, and waits until it may. */
+START_TEST(a_reader_writes_once_its_host_may)
+{
+    struct hf_hold hold;
+    char rung;
+    atomic_store(&agent.ungranted, true);
+    hf_lock *mine = open_lock(client, "a", HF_REENTRANT);
+    hfi_grant(&agent.actor, agent_slot(&agent, "a"), HFI_GRANT_SHARED, 1, 100);
+    ck_assert_int_eq(hf_acquire(mine, HF_SHARED, 0, NULL), 0);
+    while (read(agent.bell_fd, &rung, 1) == 1) { /* what rang before */
+    }
+    ck_assert_int_eq(hf_acquire(mine, HF_EXCLUSIVE, 20 * MS, NULL), HF_ETIMEDOUT);
+    ck_assert_int_eq(read(agent.bell_fd, &rung, 1), 1);
+    ck_assert_int_gt(hf_remaining_ns(mine), 0);
+
+    struct attempt attempt = {.lock = mine, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_t thread;
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    for (int i = 0; i < 5000 && pthread_tryjoin_np(thread, NULL) != 0; i++) {
+        ck_assert_int_eq(hf_cancel(mine), 0); /* as often as it takes: it may not wait yet */
+        sleep_ms(2);
+    }
+    ck_assert_int_eq(attempt.result, HF_ECANCELED);
+    ck_assert_int_gt(hf_remaining_ns(mine), 0);
+
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    sleep_ms(5);
+    hfi_grant(&agent.actor, agent_slot(&agent, "a"), HFI_GRANT_EXCLUSIVE, 2, 100);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt.result, 0);
+    ck_assert_int_eq(hf_acquire(mine, HF_EXCLUSIVE, 0, &hold), 0);
+    ck_assert_uint_eq(hold.token, 2);
+    ck_assert_int_eq(hf_release(mine), 0);
+    ck_assert_int_eq(hf_release(mine), 0);
+    ck_assert_int_eq(hf_release(mine), 0);
+    ck_assert_int_eq(hf_release(mine), HF_ENOTHELD);
+}
+END_TEST
+
 START_TEST(wait_times_out_and_is_handed_over)
 {
     hf_lock *mine = open_lock(client, "a", 0);
@@ -724,6 +763,7 @@ int main(void)
     tcase_add_test(tests, reentrant_counts);
     tcase_add_test(tests, reentrant_upgrade);
     tcase_add_test(tests, second_upgrader_is_told_of_the_deadlock);
+    tcase_add_test(tests, a_reader_writes_once_its_host_may);
     tcase_add_loop_test(tests, wait_times_out_and_is_handed_over, 0, 2);
     tcase_add_test(tests, cancel_ends_every_wait_on_the_handle);
     tcase_add_test(tests, second_waiter_of_a_handle_finds_it_held);
