@@ -2,6 +2,7 @@
  * Links between the hosts of a cell are cut, both ways and one way, lose packets, and are slow,
  * while workers on every host use its locks. (crowd.h says what is recorded and checked.)
  */
+#include "../emulation.h"
 #include "crowd.h"
 #include "require.h"
 
@@ -142,6 +143,8 @@ int main(void)
     tcase_add_test(tests, two_hosts_do_not_reach_each_other);
     tcase_add_test(tests, nobody_reaches_anybody);
     tcase_add_test(tests, links_lose_packets);
-    tcase_add_test(tests, links_are_slow);
+    if (packet_options_are_known("links_are_slow")) {
+        tcase_add_test(tests, links_are_slow);
+    }
     return cell_main("links", tests);
 }

@@ -38,6 +38,9 @@ PARTS=(
     "lib_calls, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu takes \
 MADV_WIPEONFORK and does nothing"
     "cluster_hostile: descriptors that a client sends unasked: qemu leaves them open"
+    "cluster_cell_links, cluster_torture: links that are slow or rough: qemu knows no options of \
+packet sockets"
+    "cluster_torture: no memory, no descriptors: the emulator would lack them"
     "sandbox: qemu refuses filters of system calls; so agents run without one"
     "crash: not built but for x86-64: they single step with ptrace, which qemu does not emulate"
 )
