@@ -37,8 +37,10 @@ declare -A UNABLE=(
 PARTS=(
     "lib_calls, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu takes \
 MADV_WIPEONFORK and does nothing"
+    "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
+refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
     "cluster_hostile: descriptors that a client sends unasked: qemu leaves them open"
-    "cluster_cell_links, cluster_torture: links that are slow or rough: qemu knows no options of \
+    "cluster_cell_links, cluster_cell_traps, cluster_torture: links that are slow or rough: qemu knows no options of \
 packet sockets"
     "cluster_torture: no memory, no descriptors: the emulator would lack them"
     "sandbox: qemu refuses filters of system calls; so agents run without one"

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 #include "cli_run.h"
 
@@ -494,7 +495,10 @@ int main(void)
     tcase_add_test(lock, test_release_after_end);
     tcase_add_loop_test(lock, test_signals_passed_on, 0, sizeof(passed_on) / sizeof(passed_on[0]));
     tcase_add_test(lock, test_signal_reaches_group);
-    tcase_add_test(lock, test_ignored_stays_ignored);
+    if (orphans_are_adopted("test_ignored_stays_ignored",
+                            "what a process was started to ignore, its children do not ignore")) {
+        tcase_add_test(lock, test_ignored_stays_ignored);
+    }
     tcase_add_test(lock, test_mask_restored);
     tcase_add_loop_test(lock, test_signal_while_waiting, 0, 8);
     tcase_add_test(lock, test_lease_end);
@@ -502,7 +506,9 @@ int main(void)
     tcase_add_test(lock, test_kill_after);
     tcase_add_test(lock, test_no_lock_delay_kills_at_once);
     tcase_add_test(lock, test_lost_event);
-    tcase_add_test(lock, test_lost_group_gets_its_time);
+    if (orphans_are_adopted("test_lost_group_gets_its_time", "orphans are not adopted here")) {
+        tcase_add_test(lock, test_lost_group_gets_its_time);
+    }
     tcase_add_test(lock, test_lost_stubborn_orphan);
     tcase_add_test(lock, test_lost_while_stopped);
     tcase_add_test(lock, test_stalled_holdfast);
