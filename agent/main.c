@@ -5,6 +5,7 @@
  * something of the system's is missing; 70 anything else, such as another agent that uses the same
  * folder or socket.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,8 +173,9 @@ static int configure(const struct command_line *line, struct config *config)
         confine(config);
     }
     if (!peers_check_tls(config, error)) { /* from here on there may be threads of NNG's */
+        int why = errno;
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
-        return AGENT_EXIT_CONFIG;
+        return why == EINVAL ? AGENT_EXIT_CONFIG : AGENT_EXIT_UNAVAILABLE;
     }
     if (line->check_only) {
         printf("%s: good\n", line->config);

@@ -1,6 +1,7 @@
 /* The other agents: see peers.h. */
 #include "peers.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 enum {
     BUFFER_SIZE = 64 * 1024,
     CLOSE_SECONDS = 1,
+    OPEN_SECONDS = 30,
 };
 
 static const int64_t minute_ns = 60000000000;
@@ -532,14 +534,45 @@ static struct transport_tls tls_of(const struct config *config)
                                   .key = tls ? config->tls_key : NULL};
 }
 
+static void give_up_opening(int number)
+{
+    static const char text[] = "holdfastd: NNG did not start in 30 s: is there memory for it?\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(AGENT_EXIT_UNAVAILABLE);
+}
+
+/* What NNG does first: if it gets no memory for all its threads it waits for itself for ever. */
+static void open_in_time(struct sigaction *before)
+{
+    struct sigaction action = {.sa_handler = give_up_opening};
+    sigaction(SIGALRM, &action, before);
+    alarm(OPEN_SECONDS);
+}
+
+static void opened_in_time(const struct sigaction *before)
+{
+    alarm(0);
+    sigaction(SIGALRM, before, NULL);
+}
+
 bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
 {
     char wrong[TRANSPORT_ERROR_MAX];
     const struct transport_tls tls = tls_of(config);
-    if (tls.ca == NULL || transport_tls_check(&tls, config->agent, wrong)) {
+    struct sigaction before;
+    if (tls.ca == NULL) {
+        return true;
+    }
+    open_in_time(&before);
+    bool good = transport_tls_check(&tls, config->agent, wrong);
+    int why = errno;
+    opened_in_time(&before);
+    if (good) {
         return true;
     }
     snprintf(error, CONFIG_ERROR_MAX, "%s", wrong);
+    errno = why;
     return false;
 }
 
@@ -556,6 +589,7 @@ int peers_open(struct agent *agent)
     const struct transport_handler handler = {
         .arg = agent, .packet = on_packet, .link = peers_link, .trouble = on_trouble};
     char error[TRANSPORT_ERROR_MAX];
+    struct sigaction before;
     if (config->listen[0] == '\0') {
         return AGENT_EXIT_OK;
     }
@@ -568,7 +602,9 @@ int peers_open(struct agent *agent)
     peers_places_init(agent->peers);
     agent->peers->files_sum = sum_of_files(config);
     agent->peers->files_ns = clock_boottime_ns();
+    open_in_time(&before);
     agent->peers->transport = transport_open(&transport, &handler, error);
+    opened_in_time(&before);
     if (agent->peers->transport == NULL) {
         snprintf(agent->error, sizeof(agent->error), "%s", error);
         free(agent->peers);

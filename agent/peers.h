@@ -24,7 +24,8 @@
 struct agent;
 struct peers;
 
-/* Whether the files that [tls] names can be used, if it names any. Else error says which cannot. */
+/* Whether the files that [tls] names can be used, if it names any. Else error says which cannot,
+ * and errno is not EINVAL if it may be well the next time (no memory, say). */
 bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
     __attribute__((warn_unused_result));
 

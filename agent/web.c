@@ -128,7 +128,8 @@ static void tell_failure(const struct agent *agent, const char *why)
 
 void web_open(struct agent *agent)
 {
-    const struct http_handler handler = {.answer = on_request, .turn = on_turn, .arg = agent};
+    const struct http_handler handler = {
+        .name = agent->config.agent, .answer = on_request, .turn = on_turn, .arg = agent};
     struct http_address address;
     char error[HTTP_ERROR_MAX];
     if (agent->config.http_listen[0] == '\0') {

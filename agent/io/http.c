@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -57,6 +58,8 @@ struct http_server {
     uint32_t accepted;
     int64_t resume_ns; /* accepts again then; 0: it does not pause */
     bool shut;
+    bool named; /* it answers only who calls it by an own name: */
+    char name[HTTP_NAME_MAX];
 };
 
 /* ---- addresses ---- */
@@ -223,6 +226,8 @@ static const char *status_text(int status)
         return "Not Found";
     case 405:
         return "Method Not Allowed";
+    case 421:
+        return "Misdirected Request: call this agent by an address, localhost or its name";
     case 431:
         return "Request Header Fields Too Large";
     default:
@@ -259,18 +264,64 @@ static void answer(struct connection *connection, const struct http_answer *answ
 static void refuse(struct connection *connection, int status, bool head_only)
 {
     const char *text = status_text(status);
-    char body[64];
+    char body[128];
     int size = snprintf(body, sizeof(body), "%s\n", text);
     const struct http_answer out = {
         .status = status, .type = "text/plain; charset=utf-8", .body = body, .size = (size_t)size};
     answer(connection, &out, head_only);
 }
 
-/* The head of a request is whole: METHOD PATH HTTP/1.x, and lines that say nothing to us. */
+/* Whether a request may call this server so: by an address, or by one of its names. A page of
+ * somewhere else whose name was made to lead here says that name, and must not read what we answer
+ * (DNS rebinding). host: HOST, HOST:PORT or [ADDRESS]:PORT, which is changed. */
+static bool is_own_name(const struct http_server *server, char *host)
+{
+    struct in6_addr six;
+    struct in_addr four;
+    if (host[0] == '[') {
+        host[strcspn(host, "]")] = '\0';
+        return inet_pton(AF_INET6, host + 1, &six) == 1;
+    }
+    host[strcspn(host, ":")] = '\0';
+    return inet_pton(AF_INET, host, &four) == 1 || strcasecmp(host, "localhost") == 0 ||
+           strcasecmp(host, server->name) == 0;
+}
+
+/* Whether the lines of a head behind its first one name this server as the host, or nobody: who
+ * says nothing (HTTP/1.0) is no browser. */
+static bool is_for_here(const struct http_server *server, const char *head)
+{
+    static const char field[] = "Host:";
+    char host[HTTP_NAME_MAX + 16];
+    const char *end = strchr(head, '\n');
+    while (end != NULL && end[1] != '\r' && end[1] != '\n' && end[1] != '\0') {
+        const char *at = end + 1;
+        end = strchr(at, '\n');
+        if (strncasecmp(at, field, sizeof(field) - 1) != 0) {
+            continue;
+        }
+        at += sizeof(field) - 1;
+        at += strspn(at, " \t");
+        size_t size = strcspn(at, " \t\r\n");
+        if (size >= sizeof(host)) {
+            return false;
+        }
+        memcpy(host, at, size);
+        host[size] = '\0';
+        if (!is_own_name(server, host)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The head of a request is whole: METHOD PATH HTTP/1.x, and lines of which only Host says something
+ * to us. */
 static void serve(struct connection *connection)
 {
     struct http_handler *handler = &connection->server->handler;
     char *line = connection->request;
+    bool here = !connection->server->named || is_for_here(connection->server, line);
     line[strcspn(line, "\r\n")] = '\0';
     char *path = strchr(line, ' ');
     char *version = path != NULL ? strchr(path + 1, ' ') : NULL;
@@ -282,6 +333,10 @@ static void serve(struct connection *connection)
     *version = '\0';
     path[strcspn(path, "?")] = '\0';
     bool head_only = strcmp(line, "HEAD") == 0;
+    if (!here) {
+        refuse(connection, 421, head_only);
+        return;
+    }
     if (!head_only && strcmp(line, "GET") != 0) {
         refuse(connection, 405, false);
         return;
@@ -467,6 +522,8 @@ struct http_server *http_open(uv_loop_t *loop, const struct http_address *addres
         return NULL;
     }
     server->handler = *handler;
+    server->named = address->loopback;
+    snprintf(server->name, sizeof(server->name), "%s", handler->name);
     server->fd = fd;
     server->handles = 1;
     server->poll.data = server;

@@ -25,14 +25,14 @@ static struct lease_file_content *map_record(int fd)
     struct stat status;
     const size_t size = sizeof(struct lease_file_content);
     struct lease_file_content *content = MAP_FAILED;
-    /* Room is reserved now: a full disk must not show when the mapping is written. */
-    int error = posix_fallocate(fd, 0, (off_t)size);
-    if (error == 0 && fstat(fd, &status) != 0) {
-        error = errno;
-    }
+    int error = fstat(fd, &status) != 0 ? errno : 0;
     if (error == 0 && (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
                        (status.st_mode & 07777) != 0600)) {
-        error = EPERM;
+        error = EPERM; /* another's: nothing of it is changed */
+    }
+    if (error == 0) {
+        /* Room is reserved now: a full disk must not show when the mapping is written. */
+        error = posix_fallocate(fd, 0, (off_t)size);
     }
     if (error == 0) {
         content = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

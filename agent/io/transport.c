@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/check.h"
@@ -597,6 +598,7 @@ static bool links_init(struct transport *transport, const struct transport_confi
 bool transport_tls_renew(struct transport *transport, char *error)
 {
     const char *name = transport->name[0] != '\0' ? transport->name : NULL;
+    const int64_t now_s = (int64_t)time(NULL);
     struct transport_credentials *fresh;
     bool good;
 
@@ -605,6 +607,14 @@ bool transport_tls_renew(struct transport *transport, char *error)
     }
     fresh = transport_credentials_load(&transport->tls, name, error);
     if (fresh == NULL) {
+        return false;
+    }
+    if (!transport_credentials_are_good(fresh, now_s) &&
+        transport_credentials_are_good(transport->credentials, now_s)) {
+        snprintf(error, TRANSPORT_ERROR_MAX,
+                 "%.200s: found one that is out of date (or not good yet), and that in use is not",
+                 transport->tls.cert);
+        transport_credentials_free(fresh);
         return false;
     }
     good = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,

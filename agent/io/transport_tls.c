@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mbedtls/pem.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/version.h>
 #include <mbedtls/x509_crt.h>
@@ -16,6 +17,9 @@
 
 enum { PEM_SIZE_MAX = 1024 * 1024 };
 
+/* errno after a failure: what may be well later, or this. */
+enum { WRONG = EINVAL };
+
 /* One of the files; text is NULL or a string. */
 struct pem {
     char *text;
@@ -25,12 +29,43 @@ struct pem {
 struct transport_credentials {
     struct pem ca, cert, key;
     nng_tls_config *server;
+    int64_t begin_s;
     int64_t end_s;
 };
 
 static void fail(char *error, const char *path, const char *what)
 {
     snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: %s", path, what);
+}
+
+static bool is_short_of_something(int why)
+{
+    return why == ENOMEM || why == EMFILE || why == ENFILE || why == EIO || why == EAGAIN ||
+           why == EINTR;
+}
+
+/* Whether mbedTLS had no memory for something; its numbers are sums of a high and a low one. */
+static bool is_out_of_memory(int result)
+{
+    static const int high[] = {MBEDTLS_ERR_X509_ALLOC_FAILED, MBEDTLS_ERR_PEM_ALLOC_FAILED,
+                               MBEDTLS_ERR_PK_ALLOC_FAILED, MBEDTLS_ERR_ECP_ALLOC_FAILED};
+    bool out = false;
+
+    for (size_t i = 0; i < sizeof high / sizeof high[0]; i++) {
+        out = out || result == high[i];
+    }
+    return out || -(-result & 0x7f) == MBEDTLS_ERR_MPI_ALLOC_FAILED ||
+           -(-result & 0x7f) == MBEDTLS_ERR_ASN1_ALLOC_FAILED;
+}
+
+/* Sets errno for that result of mbedTLS's, and says so if it had no memory. */
+static void judge(int result, const char *path, char *error)
+{
+    errno = WRONG;
+    if (is_out_of_memory(result)) {
+        fail(error, path, "out of memory");
+        errno = ENOMEM;
+    }
 }
 
 /* ---- reading ---- */
@@ -73,12 +108,15 @@ static bool read_pem(const char *path, bool secret, struct pem *out, char *error
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not stop the agent */
 
     if (fd < 0 || fstat(fd, &status) != 0) {
-        fail(error, path, strerror(errno));
+        int why = errno;
+        fail(error, path, strerror(why));
         if (fd >= 0) {
             close(fd);
         }
+        errno = is_short_of_something(why) ? why : WRONG;
         return false;
     }
+    int why = WRONG;
     bool good = !secret || is_secret(&status, path, error);
     if (good && (!S_ISREG(status.st_mode) || status.st_size > PEM_SIZE_MAX)) {
         fail(error, path, "expected a file in PEM");
@@ -89,10 +127,12 @@ static bool read_pem(const char *path, bool secret, struct pem *out, char *error
         out->text = calloc(1, out->size + 1);
         good = out->text != NULL && read_all(fd, out);
         if (!good) {
-            fail(error, path, strerror(errno));
+            why = errno; /* no memory, or a disk that does not read */
+            fail(error, path, strerror(why));
         }
     }
     close(fd);
+    errno = why;
     return good;
 }
 
@@ -106,17 +146,21 @@ static void free_pem(struct pem *pem)
 
 /* ---- looking at certificates ---- */
 
-static int64_t end_of(const mbedtls_x509_crt *crt)
+static int64_t seconds_of(const mbedtls_x509_time *time)
 {
-    const mbedtls_x509_time *end = &crt->valid_to;
-    struct tm tm = {.tm_year = end->year - 1900,
-                    .tm_mon = end->mon - 1,
-                    .tm_mday = end->day,
-                    .tm_hour = end->hour,
-                    .tm_min = end->min,
-                    .tm_sec = end->sec};
+    struct tm tm = {.tm_year = time->year - 1900,
+                    .tm_mon = time->mon - 1,
+                    .tm_mday = time->day,
+                    .tm_hour = time->hour,
+                    .tm_min = time->min,
+                    .tm_sec = time->sec};
 
     return (int64_t)timegm(&tm);
+}
+
+static int64_t end_of(const mbedtls_x509_crt *crt)
+{
+    return seconds_of(&crt->valid_to);
 }
 
 /* The first name that a certificate has, for messages. */
@@ -127,13 +171,20 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
+/* false: errno is WRONG. */
 static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x509_crt *ca,
                    mbedtls_x509_crt *cert, char *error)
 {
     char subject[128];
     uint32_t flags = 0;
 
-    (void)mbedtls_x509_crt_verify(cert, ca, NULL, name, &flags, NULL, NULL);
+    int result = mbedtls_x509_crt_verify(cert, ca, NULL, name, &flags, NULL, NULL);
+    if (result != 0 && result != MBEDTLS_ERR_X509_CERT_VERIFY_FAILED) {
+        fail(error, tls->cert, "cannot be verified");
+        judge(result, tls->cert, error);
+        return false;
+    }
+    errno = WRONG;
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
         snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: expected a certificate of the CA in %.200s",
                  tls->cert, tls->ca);
@@ -164,23 +215,23 @@ static int draw(void *arg, unsigned char *out, size_t size)
 }
 #endif
 
-/* NNG takes any key with any certificate, and then no handshake succeeds. */
-static bool is_key_of(const mbedtls_x509_crt *cert, const struct pem *key)
+/* 0, or why it is not, by mbedTLS. NNG takes any key with any certificate, and then no handshake
+ * succeeds. */
+static int compare_key(const mbedtls_x509_crt *cert, const struct pem *key)
 {
     const unsigned char *text = (const unsigned char *)key->text;
     mbedtls_pk_context pk;
-    bool good;
 
     mbedtls_pk_init(&pk);
 #if MBEDTLS_VERSION_MAJOR >= 3
-    good = mbedtls_pk_parse_key(&pk, text, key->size + 1, NULL, 0, draw, NULL) == 0 &&
-           mbedtls_pk_check_pair(&cert->pk, &pk, draw, NULL) == 0;
+    int result = mbedtls_pk_parse_key(&pk, text, key->size + 1, NULL, 0, draw, NULL);
+    result = result == 0 ? mbedtls_pk_check_pair(&cert->pk, &pk, draw, NULL) : result;
 #else
-    good = mbedtls_pk_parse_key(&pk, text, key->size + 1, NULL, 0) == 0 &&
-           mbedtls_pk_check_pair(&cert->pk, &pk) == 0;
+    int result = mbedtls_pk_parse_key(&pk, text, key->size + 1, NULL, 0);
+    result = result == 0 ? mbedtls_pk_check_pair(&cert->pk, &pk) : result;
 #endif
     mbedtls_pk_free(&pk);
-    return good;
+    return result;
 }
 
 static bool look_at(struct transport_credentials *credentials, const struct transport_tls *tls,
@@ -194,30 +245,38 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
     mbedtls_x509_crt_init(&ca);
     mbedtls_x509_crt_init(&cert);
     /* PEM is parsed with the zero behind it. */
-    if (mbedtls_x509_crt_parse(&ca, (unsigned char *)credentials->ca.text,
-                               credentials->ca.size + 1) != 0) {
+    int result = mbedtls_x509_crt_parse(&ca, (unsigned char *)credentials->ca.text,
+                                        credentials->ca.size + 1);
+    if (result != 0) {
         fail(error, tls->ca, "expected certificates of the cell's CA in PEM");
-    } else if (mbedtls_x509_crt_parse(&cert, (unsigned char *)credentials->cert.text,
-                                      credentials->cert.size + 1) != 0) {
+        judge(result, tls->ca, error);
+    } else if ((result = mbedtls_x509_crt_parse(&cert, (unsigned char *)credentials->cert.text,
+                                                credentials->cert.size + 1)) != 0) {
         snprintf(error, TRANSPORT_ERROR_MAX,
                  "%.200s, %.200s: expected a certificate and its key without a password, in PEM",
                  tls->cert, tls->key);
+        judge(result, tls->cert, error);
     } else if (verify(tls, name, &ca, &cert, error)) {
-        good = is_key_of(&cert, &credentials->key);
+        result = compare_key(&cert, &credentials->key);
+        good = result == 0;
         if (!good) {
             snprintf(error, TRANSPORT_ERROR_MAX,
                      "%.200s: expected the key of the certificate in %.200s, without a password",
                      tls->key, tls->cert);
+            judge(result, tls->key, error);
         }
     }
     for (const mbedtls_x509_crt *each = &ca; good && each != NULL; each = each->next) {
         ca_end_s = end_of(each) > ca_end_s ? end_of(each) : ca_end_s;
     }
     if (good) {
+        credentials->begin_s = seconds_of(&cert.valid_from);
         credentials->end_s = end_of(&cert) < ca_end_s ? end_of(&cert) : ca_end_s;
     }
+    int why = errno;
     mbedtls_x509_crt_free(&ca);
     mbedtls_x509_crt_free(&cert);
+    errno = why;
     return good;
 }
 
@@ -242,11 +301,14 @@ static bool make_server(struct transport_credentials *credentials, const struct 
 
     if (result != 0) {
         credentials->server = NULL;
+        errno = result == NNG_ENOMEM || result == NNG_ENOFILES ? ENOMEM : WRONG;
         snprintf(error, TRANSPORT_ERROR_MAX, "TLS: %s%s", nng_strerror(result),
                  result == NNG_ENOTSUP ? ": this build of NNG has none" : "");
         return false;
     }
-    if (configure(credentials->server, credentials) != 0) {
+    result = configure(credentials->server, credentials);
+    if (result != 0) {
+        errno = result == NNG_ENOMEM || result == NNG_ENOFILES ? ENOMEM : WRONG;
         snprintf(error, TRANSPORT_ERROR_MAX,
                  "%.200s, %.200s: expected a certificate and its key without a password, in PEM",
                  tls->cert, tls->key);
@@ -281,6 +343,11 @@ int64_t transport_credentials_end_s(const struct transport_credentials *credenti
     return credentials->end_s;
 }
 
+bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s)
+{
+    return credentials->begin_s <= now_s && now_s < credentials->end_s;
+}
+
 struct transport_credentials *transport_credentials_load(const struct transport_tls *tls,
                                                          const char *name, char *error)
 {
@@ -288,13 +355,16 @@ struct transport_credentials *transport_credentials_load(const struct transport_
 
     if (credentials == NULL) {
         snprintf(error, TRANSPORT_ERROR_MAX, "TLS: out of memory");
+        errno = ENOMEM;
         return NULL;
     }
     if (!read_pem(tls->ca, false, &credentials->ca, error) ||
         !read_pem(tls->cert, false, &credentials->cert, error) ||
         !read_pem(tls->key, true, &credentials->key, error) ||
         !look_at(credentials, tls, name, error) || !make_server(credentials, tls, error)) {
+        int why = errno;
         transport_credentials_free(credentials);
+        errno = why;
         return NULL;
     }
     return credentials;
@@ -329,7 +399,8 @@ void transport_certified(nng_stream *stream, char *out)
     char *name = NULL;
 
     if (nng_stream_get_string(stream, NNG_OPT_TLS_PEER_CN, &name) == 0 && name != NULL) {
-        snprintf(out, TRANSPORT_NAME_SIZE, "%s", name);
+        /* One without a common name is nobody's, and not one that is not known. */
+        snprintf(out, TRANSPORT_NAME_SIZE, "%s", name[0] != '\0' ? name : "(nobody)");
         nng_strfree(name);
     }
 #else

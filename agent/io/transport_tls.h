@@ -20,8 +20,9 @@ struct transport_credentials;
 /*
  * Reads the three files. NULL: error (TRANSPORT_ERROR_MAX bytes) says which file and what of it: it
  * cannot be read, it is not what it should be, others may read the key, the certificate is of
- * another CA, not for agent `name` (NULL: whoever), or not for the key. One that is out of date is
- * taken: a clock may be wrong.
+ * another CA, not for agent `name` (NULL: whoever), or not for the key; errno is EINVAL then, and
+ * another one if it may be well the next time (no memory, no descriptor, a disk that does not
+ * read). One that is out of date is taken: a clock may be wrong.
  */
 struct transport_credentials *transport_credentials_load(const struct transport_tls *tls,
                                                          const char *name, char *error)
@@ -36,6 +37,9 @@ nng_tls_config *transport_credentials_client(const struct transport_credentials 
                                              const char *name);
 /* When the certificate, or the last one of the CA, ends; seconds since 1970. */
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
+
+/* Whether they are neither out of date nor of a later one, by seconds since 1970. */
+bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s);
 
 /* Whose certificate the other end of a stream showed; "": NNG does not tell. out:
  * TRANSPORT_NAME_SIZE bytes. */

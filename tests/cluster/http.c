@@ -65,7 +65,8 @@ static const char *exchange(unsigned host, const char *request, size_t size)
 static const char *get(unsigned host, const char *path)
 {
     char request[128];
-    int size = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    int size = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                        path);
     return exchange(host, request, (size_t)size);
 }
 
@@ -212,6 +213,14 @@ START_TEST(what_is_no_request_for_a_page_is_refused)
         {"GET metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
         {"rubbish\n\n", "HTTP/1.1 400 "},
         {"\n\n", "HTTP/1.1 400 "},
+        /* A page of somewhere else whose name was made to lead here. */
+        {"GET / HTTP/1.1\r\nHost: evil.example:7412\r\n\r\n", "HTTP/1.1 421 "},
+        {"GET / HTTP/1.1\r\nA: b\r\nhost:  127.0.0.1.evil.example\r\n\r\n", "HTTP/1.1 421 "},
+        {"HEAD / HTTP/1.1\r\nHost: \r\n\r\n", "HTTP/1.1 421 "},
+        {"GET / HTTP/1.1\r\nHost: LOCALHOST:1\r\n\r\n", "HTTP/1.1 200 "},
+        {"GET / HTTP/1.1\r\nHost: host-a\r\nX: y\r\n\r\n", "HTTP/1.1 200 "},
+        {"GET / HTTP/1.1\r\nHost: [::1]:7412\r\n\r\n", "HTTP/1.1 200 "},
+        {"GET / HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\nHost: x\r\n", "HTTP/1.1 200 "},
     };
     start(1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -233,6 +233,25 @@ START_TEST(links_in_the_state)
 }
 END_TEST
 
+/* Nothing of it is changed, its size neither. */
+START_TEST(a_lease_of_somebody_else)
+{
+    struct stat status;
+    make_folder("own/state", AGENT_USER, 0700);
+    int fd = open(path_of("own/state/lease"), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fchown(fd, OTHER_USER, OTHER_USER), 0);
+    ck_assert_int_eq(fchmod(fd, 0666), 0);
+    int code = run_agent();
+    ck_assert_msg(code == 69, "code %d: %s", code, said);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_int_eq(status.st_size, 0);
+    close(fd);
+    ck_assert_int_eq(unlink(path_of("own/state/lease")), 0);
+    ck_assert_int_eq(run_agent(), 0);
+}
+END_TEST
+
 START_TEST(a_bell_that_is_a_link)
 {
     ck_assert_int_eq(run_agent(), 0); /* makes everything */
@@ -324,6 +343,7 @@ int main(void)
         tcase_add_test(tests, a_link_for_the_state);
         tcase_add_test(tests, a_folder_for_the_state);
         tcase_add_test(tests, links_in_the_state);
+        tcase_add_test(tests, a_lease_of_somebody_else);
         tcase_add_test(tests, a_bell_that_is_a_link);
         tcase_add_test(tests, something_at_the_sockets_place);
         tcase_add_test(tests, a_folder_for_the_socket);

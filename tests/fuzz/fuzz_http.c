@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "io/http.h"
 #include "proto/check.h"
@@ -332,6 +333,51 @@ static int status_of_path(const char *path, size_t size)
     return size == 8 && memcmp(path, "/healthz", 8) == 0 ? 503 : 404;
 }
 
+/* Whether the value of a Host line (up to a blank) calls an agent by another name than its own. */
+static bool is_another(const char *value, size_t size)
+{
+    char text[80] = "";
+    struct in6_addr number;
+    if (size >= sizeof(text)) {
+        return true;
+    }
+    memcpy(text, value, size);
+    bool six = text[0] == '[';
+    char *end = strchr(text, six ? ']' : ':');
+    if (end != NULL) {
+        *end = '\0';
+    }
+    return six ? inet_pton(AF_INET6, text + 1, &number) != 1
+               : inet_pton(AF_INET, text, &number) != 1 && strcasecmp(text, "localhost") != 0 &&
+                     strcasecmp(text, "host-x") != 0;
+}
+
+/* Whether one of the lines of a head, which end with the first empty one, says so. */
+static bool names_another(const char *head, size_t size)
+{
+    const char *end = head + size;
+    const char *line = memchr(head, '\n', size);
+    while (line != NULL && line + 1 < end && line[1] != '\r' && line[1] != '\n') {
+        const char *at = line + 1;
+        line = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = line != NULL ? line : end;
+        if (stop - at < 5 || strncasecmp(at, "host:", 5) != 0) {
+            continue;
+        }
+        for (at += 5; at < stop && (*at == ' ' || *at == '\t');) {
+            at++;
+        }
+        const char *blank = at;
+        while (blank < stop && strchr(" \t\r", *blank) == NULL) {
+            blank++;
+        }
+        if (is_another(at, (size_t)(blank - at))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* METHOD PATH HTTP/1.x; 0: none yet. */
 static int expected_status(const struct client *client, bool *head)
 {
@@ -355,6 +401,9 @@ static int expected_status(const struct client *client, bool *head)
         return 400;
     }
     *head = path - at == 4 && memcmp(at, "HEAD", 4) == 0;
+    if (names_another(at, client->said_size)) {
+        return 421;
+    }
     if (!*head && (path - at != 3 || memcmp(at, "GET", 3) != 0)) {
         return 405;
     }
@@ -441,7 +490,10 @@ static void say(struct client *client)
                                          "\n",
                                          "\r",
                                          "\r\n\r\n",
-                                         "Host: x",
+                                         "\r\nHost: x",
+                                         "\nhost:host-x:1\r",
+                                         "\nHOST: [::1]:7412\n",
+                                         "Host: 127.0.0.1",
                                          "GET / HTTP/1.0\n\n",
                                          "GET /metrics HTTP/1.1\r\n\r\n"};
     static const uint8_t zero = 0;
@@ -641,7 +693,8 @@ static size_t http_seed(size_t index, uint8_t *bytes, size_t size)
 
 static void http_entry(const uint8_t *bytes, size_t size)
 {
-    const struct http_handler handler = {on_request, on_turn, &world};
+    const struct http_handler handler = {
+        .name = "host-x", .answer = on_request, .turn = on_turn, .arg = &world};
     struct http_address address;
     char error[HTTP_ERROR_MAX] = "";
     if (size > 0 && bytes[0] == 255) {

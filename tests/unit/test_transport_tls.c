@@ -5,12 +5,14 @@
 #include "transport_rig.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,7 +143,7 @@ END_TEST
 
 static char folder[] = "/tmp/holdfast-tls-XXXXXX";
 
-/* Two CAs, each with a certificate of host-a and one of host-b. */
+/* Two CAs, each with a certificate of host-a and one of host-b; and one that ended yesterday. */
 static void certificates_make(void)
 {
     static const char script[] =
@@ -154,7 +156,10 @@ static void certificates_make(void)
         "openssl x509 -req -in $ca.csr -CA $ca-ca.pem -CAkey $ca-ca.key -CAcreateserial -days 2 "
         "-out $ca-$host.pem || exit 1; done && "
         "cp -p $ca-host-a.pem $ca.pem && cp -p $ca-host-a.key $ca.key || exit 1; "
-        "done >openssl.log 2>&1";
+        "done >openssl.log 2>&1 && "
+        "openssl req -new -key good.key -out old.csr -subj /CN=host-a >>openssl.log 2>&1 && "
+        "openssl x509 -req -in old.csr -CA good-ca.pem -CAkey good-ca.key -days -1 -out old.pem "
+        ">>openssl.log 2>&1";
     char command[sizeof script + sizeof folder];
 
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -349,6 +354,7 @@ START_TEST(test_tls_renewed)
     b = node_tls("good", "good-host-b", "good-host-b");
     to_b = peer_up(a, b->address);
     copy("good.pem", "kept.pem");
+    copy("good.key", "kept.key");
     copy("other.pem", "good.pem"); /* a certificate without its key, of another CA */
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
@@ -356,6 +362,10 @@ START_TEST(test_tls_renewed)
     copy("kept.pem", "good.pem");
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.key: expected the key of the certificate in"));
+    copy("kept.key", "good.key");
+    copy("old.pem", "good.pem");
+    ck_assert(!transport_tls_renew(a->transport, error));
+    ck_assert_ptr_nonnull(strstr(error, "good.pem: found one that is out of date"));
     copy("other.pem", "good.pem");
     copy("other.key", "good.key");
     copy("other-ca.pem", "good-ca.pem");
@@ -463,6 +473,36 @@ START_TEST(test_tls_files)
 }
 END_TEST
 
+/* What may be well the next time is told apart from what is wrong. */
+START_TEST(test_tls_files_later)
+{
+    char ca[64];
+    char cert[64];
+    char key[64];
+    char error[TRANSPORT_ERROR_MAX];
+    struct rlimit limit;
+    struct transport_tls tls = {.ca = ca, .cert = cert, .key = key};
+
+    certificates_make();
+    snprintf(ca, sizeof ca, "%s/good-ca.pem", folder);
+    snprintf(cert, sizeof cert, "%s/good.pem", folder);
+    snprintf(key, sizeof key, "%s/good.key", folder);
+    ck_assert_msg(transport_tls_check(&tls, "host-a", error), "%s", error);
+    ck_assert(!transport_tls_check(&tls, "host-b", error));
+    ck_assert_int_eq(errno, EINVAL);
+    tls.ca = "/nowhere/ca.pem";
+    ck_assert(!transport_tls_check(&tls, "host-a", error));
+    ck_assert_int_eq(errno, EINVAL);
+    tls.ca = ca;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
+    ck_assert(!transport_tls_check(&tls, "host-a", error));
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    certificates_remove();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport_tls");
@@ -480,6 +520,7 @@ int main(void)
     tcase_add_test(tcase, test_tls_versions);
     tcase_add_test(tcase, test_tls_and_plain);
     tcase_add_test(tcase, test_tls_files);
+    tcase_add_test(tcase, test_tls_files_later);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -804,6 +804,7 @@ static void log_wait(struct quorum *quorum)
     int64_t waited_ms = (quorum->now_ns - quorum->members.since_ns) / MS_NS;
     struct action_log *log = quorum_log(quorum, "voter_waits", NULL, waited_ms);
     log_add(log, waits_for((enum message_standing)standing));
+    uint32_t named = 0;
     for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
         const struct member *member = &quorum->members.of[i];
         bool there = standing == MESSAGE_STANDING_EMPTY    ? member->agrees
@@ -812,7 +813,11 @@ static void log_wait(struct quorum *quorum)
         if (i != quorum->config.self && !there) {
             log_add(log, " ");
             log_add_agent(log, &quorum->config.voters[i]);
+            named++;
         }
+    }
+    if (named == 0) {
+        log_add(log, " nobody, it goes on by itself");
     }
 }
 

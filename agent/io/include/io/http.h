@@ -12,6 +12,8 @@
  *   one after the other, very fast       HTTP_ACCEPTS_PER_SECOND; the rest waits in the kernel
  *   a long request                       HTTP_REQUEST_MAX bytes (431); a body is not read
  *   another method, path, nonsense       405, 404 (the handler's), 400
+ *   a page of somewhere else that has    421: on the loopback, whom a request's Host names must be
+ *   a browser here ask us                an address, localhost, or the name that was given
  *
  * NNG has an HTTP server too, which bounds none of this: see docs/DECISIONS.md.
  */
@@ -30,6 +32,7 @@ enum {
     HTTP_ACCEPTS_PER_SECOND = 200,
     HTTP_REQUEST_MAX = 4096,
     HTTP_ERROR_MAX = 256,
+    HTTP_NAME_MAX = 64,
 };
 
 struct http_address {
@@ -51,6 +54,8 @@ struct http_answer {
 };
 
 struct http_handler {
+    /* By which it may be called, beside its addresses. Copied. */
+    const char *name;
     /* A request for that path came; what stood behind a `?` is cut off. */
     void (*answer)(void *arg, const char *path, struct http_answer *out);
     /* The first thing of each callback from the event loop. */

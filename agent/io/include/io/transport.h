@@ -136,7 +136,8 @@ bool transport_tls_renew(struct transport *transport, char *error)
     __attribute__((warn_unused_result));
 /* When the certificate or its CA ends; seconds since 1970. 0: there is no TLS. */
 int64_t transport_tls_end_s(const struct transport *transport);
-/* Whether the three files (not NULL) can be used by agent `name`; else error says what is wrong. */
+/* Whether the three files (not NULL) can be used by agent `name`; else error says what is wrong,
+ * and errno is not EINVAL if it may be well the next time (no memory, say). */
 bool transport_tls_check(const struct transport_tls *tls, const char *name, char *error)
     __attribute__((warn_unused_result));
 
