@@ -33,6 +33,7 @@ enum {
     REQUESTS_MAX = 65536,
     SHARES_MAX = 65536,
     MEMBERSHIP_FIRST = 1,
+    KEPT_MAX = 4096,          /* requests that the next agent goes on with */
     GOSSIP_AGENTS_MAX = 4096, /* told of in gossip, and below: locks that somebody holds */
     GOSSIP_ITEMS_MAX = 1 << 17,
     GOSSIP_CHUNKS_MAX = 1 << 19,
@@ -59,7 +60,8 @@ void agent_raise_limits(void)
     }
 }
 
-/* The deadline's page is named as a region is; no namespace's name has capitals. */
+/* The deadline's page, with what is kept if this host may ever wait for others. It is named as a region
+ * is; no namespace's name has capitals. */
 static int open_lease_page(struct agent *agent)
 {
     struct hfi_region_identity identity = {.namespace_name = "LEASE"};
@@ -68,7 +70,8 @@ static int open_lease_page(struct agent *agent)
     snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
     snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
     region_file_name(&identity, name);
-    if (!lease_file_share(&agent->lease_file, name, &agent->left)) {
+    bool asks = agent->host_config.voter_count > 1 || agent->host_config.self == HOST_OBSERVER;
+    if (!lease_file_share(&agent->lease_file, name, asks ? KEPT_MAX : 0, &agent->left)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,
                     strerror(errno));
@@ -298,6 +301,7 @@ static int map_cores(struct agent *agent)
     agent->quorum = voter ? quorum_init(agent->quorum_block.memory, &config, agent->names) : NULL;
     agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
                             &agent->kernel);
+    host_set_kept(agent->host, agent->lease_file.kept, agent->lease_file.kept_count);
     if (!map_gossip(agent)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }

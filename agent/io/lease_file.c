@@ -19,11 +19,18 @@ struct lease_file_content {
     _Atomic int64_t deadline_ns; /* 0: the rest does not count */
 };
 
-/* Maps the record in fd, which is taken; blank if it never was one. NULL: errno. */
-static struct lease_file_content *map_record(int fd)
+/* An older release has the record alone. */
+struct lease_file_shared {
+    struct lease_file_content record;
+    _Atomic int64_t noted_ns; /* the deadline for which what is kept counts */
+    _Alignas(64) struct host_kept kept[];
+};
+_Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 bytes");
+
+/* Maps size bytes of fd, which is taken; blank if they never were a record. NULL: errno. */
+static void *map_record(int fd, size_t size)
 {
     struct stat status;
-    const size_t size = sizeof(struct lease_file_content);
     struct lease_file_content *content = MAP_FAILED;
     int error = fstat(fd, &status) != 0 ? errno : 0;
     if (error == 0 && (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
@@ -44,7 +51,7 @@ static struct lease_file_content *map_record(int fd)
         return NULL;
     }
     if (content->magic != LEASE_MAGIC) {
-        memset(content, 0, size);
+        memset(content, 0, status.st_size > 0 ? size : 0); /* a new one is blank */
         content->magic = LEASE_MAGIC;
     }
     return content;
@@ -57,14 +64,6 @@ static void read_record(struct lease_file_content *content, struct lease_record 
     found->epoch = found->deadline_ns > 0 ? atomic_load(&content->epoch) : 0;
 }
 
-static void unmap_record(struct lease_file_content **content)
-{
-    if (*content != NULL) {
-        munmap(*content, sizeof(**content));
-        *content = NULL;
-    }
-}
-
 static bool same_session(const struct lease_record *a, const struct lease_record *b)
 {
     return a->epoch == b->epoch && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
@@ -75,7 +74,7 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     *file = (struct lease_file){.disk = NULL};
     *found = (struct lease_record){.epoch = 0};
     int fd = openat(directory, "lease", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    file->disk = fd < 0 ? NULL : map_record(fd);
+    file->disk = fd < 0 ? NULL : map_record(fd, sizeof(*file->disk));
     if (file->disk == NULL) {
         return false;
     }
@@ -83,26 +82,42 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     return true;
 }
 
-bool lease_file_share(struct lease_file *file, const char *shm_name, struct lease_record *found)
+static size_t shared_size(uint32_t kept_count)
+{
+    return sizeof(struct lease_file_shared) + kept_count * sizeof(struct host_kept);
+}
+
+static void leave_page(struct lease_file *file)
+{
+    if (file->shared != NULL) {
+        munmap(file->shared, shared_size(file->kept_count));
+    }
+    file->shared = NULL;
+    file->kept = NULL;
+    file->kept_count = 0;
+}
+
+bool lease_file_share(struct lease_file *file, const char *shm_name, uint32_t kept_count,
+                      struct lease_record *found)
 {
     struct lease_record shared;
-    unmap_record(&file->shared);
+    leave_page(file);
     int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    file->shared = fd < 0 ? NULL : map_record(fd);
+    file->shared = fd < 0 ? NULL : map_record(fd, shared_size(kept_count));
     if (file->shared == NULL) {
         return false;
     }
-    read_record(file->shared, &shared);
+    file->kept_count = kept_count;
+    file->kept = kept_count > 0 ? file->shared->kept : NULL;
+    read_record(&file->shared->record, &shared);
+    /* seq_cst: see write_record() */
+    if (kept_count > 0 && atomic_load(&file->shared->noted_ns) != shared.deadline_ns) {
+        memset(file->kept, 0, kept_count * sizeof(struct host_kept));
+    }
     if (same_session(&shared, found) && shared.deadline_ns > found->deadline_ns) {
         found->deadline_ns = shared.deadline_ns;
     }
     return true;
-}
-
-void lease_file_close(struct lease_file *file)
-{
-    unmap_record(&file->disk);
-    unmap_record(&file->shared);
 }
 
 static void write_record(struct lease_file_content *content, const struct lease_record *record)
@@ -126,5 +141,26 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
     if (!same_session(&begun, record)) {
         write_record(file->disk, record);
     }
-    write_record(file->shared, record);
+    if (file->kept != NULL) {
+        atomic_store(&file->shared->noted_ns, record->deadline_ns); /* seq_cst: as above */
+    }
+    write_record(&file->shared->record, record);
+}
+
+void lease_file_close(struct lease_file *file)
+{
+    struct lease_record begun = {.epoch = 0};
+    struct lease_record last = {.epoch = 0};
+    if (file->disk != NULL && file->shared != NULL) {
+        read_record(file->disk, &begun);
+        read_record(&file->shared->record, &last);
+    }
+    if (last.epoch != 0 && same_session(&begun, &last) && begun.deadline_ns != last.deadline_ns) {
+        write_record(file->disk, &last);
+    }
+    if (file->disk != NULL) {
+        munmap(file->disk, sizeof(*file->disk));
+        file->disk = NULL;
+    }
+    leave_page(file);
 }

@@ -1,8 +1,9 @@
 /*
  * A cell of three voters and an observer on this machine's loopback, upgraded and taken back agent
- * by agent while its locks are in use: no hold is lost, no waiter is forgotten or passed by one of
- * its own host, and the two versions of the messages work side by side on the way. And an agent
- * that finds a region of another layout: it does not start while somebody may hold a lock there.
+ * by agent while its locks are in use: no hold is lost, no waiter is forgotten or loses its place,
+ * and the two versions of the messages work side by side on the way. And an agent that finds a
+ * region of another layout: it does not start while somebody may hold a lock there. And what an
+ * orderly end leaves for an agent of an older release.
  */
 #include "actor.h"
 #include "require.h"
@@ -191,17 +192,21 @@ static unsigned await_served(void)
     }
 }
 
-/* All are served, those of a host in the order in which they came. */
+/* All are served: the hosts in the order in which their first waiters came, beginning with the one
+ * that has the lock; and those of a host in theirs. */
 static void serve_all(void)
 {
     unsigned served[HOSTS] = {0};
+    unsigned turn = 0;
     ck_assert_int_eq(actor_release(&owner, 0), 0);
     for (unsigned count = 0; count < HOSTS * WAITERS; count++) {
         unsigned who = await_served();
         struct actor *waiter = &waiters[who / WAITERS][who % WAITERS];
         REQUIRE(who % WAITERS == served[who / WAITERS], "host %u: waiter %u before waiter %u",
                 who / WAITERS, who % WAITERS, served[who / WAITERS]);
-        served[who / WAITERS]++;
+        REQUIRE(who / WAITERS >= turn, "host %u has its turn before host %u", turn, who / WAITERS);
+        turn = who / WAITERS;
+        served[turn]++;
         ck_assert_int_eq(actor_release(waiter, 0), 0);
         actor_end(waiter);
         waiter->pid = 0;
@@ -232,11 +237,14 @@ static void await_status(unsigned host, const char *has, const char *has_not)
 
 enum how { BY_TERM, BY_KILL };
 
-/* One agent after the other comes up again, in that version; the cell is whole before the next. */
+/* One agent after the other comes up again, in that version; the cell is whole before the next.
+ * In the end not in the order in which their hosts wait: who asked anew would be served in that of
+ * the restarts. */
 static void roll(unsigned protocol, enum how how, const char *program)
 {
     char text[640];
-    for (unsigned i = 0; i < HOSTS; i++) {
+    for (unsigned turn = 0; turn < HOSTS; turn++) {
+        unsigned i = how == BY_TERM ? turn : HOSTS - 1 - turn;
         if (how == BY_TERM) {
             ck_assert_int_eq(agent_stop(&agents[i]), 0);
         } else {
@@ -353,6 +361,46 @@ START_TEST(another_layout_is_refused_while_somebody_holds)
 }
 END_TEST
 
+/* ---- an older release ---- */
+
+/* The deadline in a lease record. */
+static int64_t read_deadline(const char *path)
+{
+    enum { DEADLINE_OFFSET = 32 };
+    int64_t deadline_ns = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0, "%s", path);
+    ck_assert_int_eq(pread(fd, &deadline_ns, sizeof(deadline_ns), DEADLINE_OFFSET),
+                     sizeof(deadline_ns));
+    close(fd);
+    return deadline_ns;
+}
+
+/* One from before the page of shared memory knows the file alone. */
+START_TEST(an_orderly_end_leaves_the_deadline_in_the_file)
+{
+    struct agent_process agent;
+    char page[256];
+    char file[128];
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    agent_region_path(&agent, "LEASE", page, sizeof(page));
+    snprintf(file, sizeof(file), "%s/lease", agent.folder);
+    int64_t first_ns = read_deadline(file);
+    ck_assert_int_gt(first_ns, 0);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (read_deadline(page) == first_ns) { /* renewed */
+        REQUIRE(boottime_now() < end_ns, "the session is never renewed");
+        sleep_ms(20);
+    }
+    ck_assert_int_eq(read_deadline(file), first_ns); /* written once a session */
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    ck_assert_int_gt(read_deadline(file), first_ns);
+    ck_assert_int_eq(read_deadline(file), read_deadline(page));
+    agent_destroy(&agent);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("upgrade");
@@ -365,6 +413,7 @@ int main(void)
     suite_add_tcase(suite, cell);
     tcase_set_timeout(host, 120);
     tcase_add_test(host, another_layout_is_refused_while_somebody_holds);
+    tcase_add_test(host, an_orderly_end_leaves_the_deadline_in_the_file);
     suite_add_tcase(suite, host);
     return suite_run(suite);
 }

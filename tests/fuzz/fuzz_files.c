@@ -114,12 +114,12 @@ static void read_lease(const uint8_t *bytes, size_t size)
     HF_CHECK(fd >= 0 && write(fd, bytes + size / 2, size - size / 2) >= 0 && close(fd) == 0);
     HF_CHECK(lease_file_open(&file, folder_fd, &found));
     uint32_t epoch = found.epoch;
-    HF_CHECK(lease_file_share(&file, shared, &found) && found.epoch == epoch);
+    HF_CHECK(lease_file_share(&file, shared, 0, &found) && found.epoch == epoch);
     HF_CHECK(found.epoch == 0 || found.deadline_ns > 0);
     lease_file_write(&file, &again);
     lease_file_close(&file);
     HF_CHECK(lease_file_open(&file, folder_fd, &found) && found.epoch == 5);
-    HF_CHECK(lease_file_share(&file, shared, &found) && found.deadline_ns == 77);
+    HF_CHECK(lease_file_share(&file, shared, 4, &found) && found.deadline_ns == 77);
     lease_file_close(&file);
 }
 

@@ -34,7 +34,7 @@ static const struct fault table[] = {
     CHANCE(lose),    CHANCE(fail),     CHANCE(loss),    CHANCE(repeat), CHANCE(late),
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
-    FLAG(rest),      FLAG(long_delay), FLAG(older),
+    FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -111,10 +111,11 @@ static void draw_between_hosts(struct faults *faults)
     faults->rest = sim_draw(5) == 0;
     faults->long_delay = sim_draw(3) == 0;
     faults->older = faults_draw_beside(AGENTS, 0, 3) == 0;
+    faults->rolling = faults_draw_beside(AGENTS, 1, 8) == 0;
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;
-        faults->rest = faults->long_delay = faults->older = false;
+        faults->rest = faults->long_delay = faults->older = faults->rolling = false;
     }
 }
 
@@ -368,6 +369,7 @@ void faults_heal(void)
     sim_tell("everything heals");
     world.healing = true;
     world.healed_ns = sim_now();
+    world.rolling = world.faults.rolling;
     world.faults = (struct faults){.delay_ns_max = delay_ns};
     net_heal();
     for (uint32_t i = 0; i < world.process_count; i++) {

@@ -250,6 +250,10 @@ void host_make(struct sim_agent *agent, bool adopted)
     }
     agent->host = host_init(keep(&agent->host_memory, &agent->host_bytes, host_size(&config)),
                             &config, agent->names, &agent->kernel);
+    if (broken == BREAK_PLACE) {
+        memset(agent->kept, 0, sizeof(agent->kept));
+    }
+    host_set_kept(agent->host, agent->kept, KEPT);
     agent->mapped = agent->regions[agent->region_count - 1].region;
     const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
     HF_CHECK(error == NULL);

@@ -70,8 +70,7 @@ static void tell_words(void)
     }
 }
 
-/* One turn of the scheduler. */
-static void run_turn(void)
+void sim_turn(void)
 {
     int64_t next_ns = faults_start_due();
     int64_t net_ns = net_work();
@@ -277,18 +276,21 @@ static uint64_t play(struct run run)
     world_make(&run);
     for (uint64_t step = 0; step < run.steps; step++) {
         faults_inject();
-        run_turn();
+        sim_turn();
     }
     faults_heal();
     int64_t until_ns = sim_now() + SERVED_WITHIN_NS;
     for (uint64_t step = 0; step < HEALED_STEPS_MAX && !all_done(); step++) {
-        run_turn();
+        sim_turn();
         if (sim_now() > until_ns) {
             fail_unserved();
         }
     }
     if (!all_done()) {
         fail_unserved();
+    }
+    if (line_is_drawn()) {
+        line_play();
     }
     return world.holds;
 }

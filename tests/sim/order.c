@@ -88,17 +88,36 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
     return &notes.asked[place_of(agent, id) % ASKED];
 }
 
+/* When who says at once that it has waited began to, in true time: it goes on for the agent's
+ * process before it, whose request may be known, or its own was pushed out. */
+static int64_t born_before(const struct message_acquire *acquire, uint32_t agent, uint32_t lock)
+{
+    int64_t most_ns = acquire->waited_ms * SIM_MS / 100 * (100 - RATES_PERCENT / 2);
+    int64_t born_ns = -1;
+    for (uint32_t i = 0; i < ASKED; i++) {
+        const struct asked *before = &notes.asked[i];
+        if (before->id != 0 && before->agent == agent && before->epoch == acquire->epoch &&
+            before->lock == lock && before->id != acquire->request_id &&
+            sim_now() - before->born_ns >= most_ns && before->born_ns > born_ns) {
+            born_ns = before->born_ns;
+        }
+    }
+    return born_ns >= 0 ? born_ns : sim_now() - acquire->waited_ms * SIM_MS;
+}
+
 void order_asked(const struct message *message)
 {
     const struct message_acquire *acquire = &message->as.acquire;
     uint32_t agent = agent_of_name(&acquire->agent);
+    uint32_t lock = disk_lock_of(&acquire->name);
     struct asked *at = asked_at(agent, acquire->request_id);
     if (at->agent != agent || at->epoch != acquire->epoch || at->id != acquire->request_id) {
+        int64_t born_ns = acquire->waited_ms > 0 ? born_before(acquire, agent, lock) : sim_now();
         *at = (struct asked){.agent = agent,
                              .epoch = acquire->epoch,
                              .id = acquire->request_id,
-                             .lock = disk_lock_of(&acquire->name),
-                             .born_ns = sim_now()};
+                             .lock = lock,
+                             .born_ns = born_ns};
     }
 }
 

@@ -536,10 +536,47 @@ static void rest(struct sim_process *process)
     }
 }
 
+/* A handle on lock 0 that waits its turn. */
+static bool open_for_line(struct sim_process *process, struct sim_handle *handle)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
+    if (handle->open && !say(process, &frame)) {
+        return false;
+    }
+    *handle = (struct sim_handle){.lock = 0, .seat = HFI_SEAT_NONE, .delay_ms = 20};
+    return handle_open_at(process, handle, false);
+}
+
+/* Comes for lock 0 at its time, has it once, and holds it as long as it does not go round. */
+static void stand_in_line(struct sim_process *process)
+{
+    struct sim_handle *handle = &process->handles[0];
+    if (process->line == LINE_SERVED) {
+        fiber_wait(INT64_MAX);
+    } else if (sim_now() < process->joins_ns) { /* an open asks for the grant already */
+        fiber_sleep_ns(process->joins_ns - sim_now());
+    } else if (process->line == LINE_COMES || !handle->open) {
+        process->line = open_for_line(process, handle) ? LINE_WAITS : process->line;
+    } else if (!handle->holds) {
+        wait_for(process, handle, false);
+        if (handle->holds) {
+            line_took(process);
+        }
+    } else if (sim_now() < world.goes_round_ns) {
+        fiber_sleep_ns(20 * SIM_MS);
+    } else {
+        fiber_sleep_ns((1 + sim_draw(100)) * SIM_MS);
+        release(process, handle);
+        line_released(process);
+    }
+}
+
 static void live(struct sim_process *process)
 {
     struct sim_handle *handle = &process->handles[sim_draw(HANDLES)];
-    if (world.healing) {
+    if (world.lined_up) {
+        stand_in_line(process);
+    } else if (world.healing) {
         if (!serve_once(process)) {
             process->done = true;
             fiber_wait(INT64_MAX);

@@ -12,6 +12,7 @@
  *   check.c    what must be true of holds, told from outside
  *   watch.c    what must be true of messages and disks, told from outside
  *   order.c    in which order locks are to be served, told from outside
+ *   line.c     a rolling restart with a line of waiters, and who has his turn when
  *   faults.c   what a seed allows, and when it happens; healing
  *   breaks.c   rules that are broken on purpose, to see the checks fail; breaks_core.c
  *   main.c     seeds and the command line
@@ -45,6 +46,7 @@ enum {
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
+    KEPT = 8, /* fewer than requests that may be under way */
 };
 #define SIM_MS INT64_C(1000000)
 #define SIM_TTL_NS (1000 * SIM_MS)
@@ -66,6 +68,7 @@ struct faults {
     bool older;      /* some agents' processes speak only the older version of the messages */
     bool rest;       /* processes close what they opened, and rest: names are deleted */
     bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
+    bool rolling;    /* when all is well, all agents are restarted one by one (line.c) */
 };
 
 /* What a run is, beside its seed. A number that is not set is drawn from the seed. */
@@ -199,6 +202,7 @@ struct sim_agent {
     enum store_state store;
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
     struct lease_file lease_file;
+    struct host_kept kept[KEPT];
     struct lifeline lifelines[LIFELINES];
     struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
     uint32_t region_count;
@@ -249,6 +253,9 @@ struct sim_handle {
     bool served;   /* after healing */
 };
 
+/* Where a process stands in the line (line.c). */
+enum line_place { LINE_NONE = 0, LINE_COMES, LINE_WAITS, LINE_HOLDS, LINE_SERVED };
+
 struct sim_process {
     struct fiber fiber;
     uint32_t index;
@@ -267,6 +274,8 @@ struct sim_process {
     struct hfi_kernel kernel;
     int32_t region_came; /* with the latest REGION */
     bool done;           /* after healing: was served everything */
+    enum line_place line;
+    int64_t joins_ns; /* the line */
 };
 
 struct sim_world {
@@ -276,6 +285,9 @@ struct sim_world {
     bool healing;
     int64_t healed_ns;
     int64_t rests_until_ns; /* everybody rests */
+    bool rolling;
+    bool lined_up;         /* everybody comes for lock 0 */
+    int64_t goes_round_ns; /* and is released from then on */
     struct faults faults;
     uint32_t voters;
     uint32_t agent_count; /* voters, then observers */
@@ -293,6 +305,8 @@ struct sim_world {
 
 extern struct sim_world world;
 
+/* One turn of the scheduler. */
+void sim_turn(void);
 /* A line of the story, with --verbose. */
 __attribute__((format(printf, 1, 2))) void sim_tell(const char *format, ...);
 /* Something that must be true is not. */
@@ -446,6 +460,14 @@ void order_took(const struct sim_process *process, const struct sim_handle *hand
 /* Is about to release. */
 void order_releases(const struct sim_process *process, const struct sim_handle *handle);
 
+/* ---- line.c ---- */
+
+bool line_is_drawn(void);
+/* All hosts' processes wait for one lock while all agents are restarted one by one. */
+void line_play(void);
+void line_took(struct sim_process *process);
+void line_released(struct sim_process *process);
+
 /* ---- faults.c ---- */
 
 /* NULL: there are no more. */
@@ -500,6 +522,7 @@ enum breaking {
     BREAK_QUEUE,       /* who waits on a host is put before those who wait there already */
     BREAK_FRESH,       /* whatever grant a host is told was made for it just now */
     BREAK_OPENED,      /* a start does not keep what its store had, before it commits more */
+    BREAK_PLACE,       /* a restarted agent does not know for what its host waits */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
 };
 extern enum breaking broken;

@@ -71,3 +71,16 @@ const struct host_send *cell_way(void)
     ck_assert_uint_gt(rig->send_count, 0);
     return &rig->ways[rig->send_count - 1];
 }
+
+void cell_wait_in_queue(struct hfi_opened *opened, uint32_t who, bool shared)
+{
+    opened->seat = rig_seat(rig, who, opened->handle, shared);
+    *hfi_seat_wait(&rig->region,
+                   opened->seat) = (uint64_t)rig->region.slots[opened->slot].ticket_next++
+                                       << HFI_WAIT_TICKET_SHIFT |
+                                   HFI_WAIT_WAITING | (shared ? HFI_WAIT_SHARED : 0);
+    rig->region.words[opened->slot].word |= HFI_W_WAITERS;
+    struct hfi_actor actor = rig_actor(rig, opened->holder);
+    hfi_ring(&actor, opened->slot);
+    rig_ring(rig);
+}

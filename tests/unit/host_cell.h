@@ -31,6 +31,8 @@ void cell_release(const struct hfi_opened *opened, const struct hfi_held *held);
 struct hfi_opened cell_opened_by(uint32_t who);
 /* OPEN with an exclusive grant, version 1, tokens 1 to 100. */
 struct hfi_opened cell_open_granted(uint32_t who);
+/* Takes a place in the queue, as queue_join() leaves it, and rings. */
+void cell_wait_in_queue(struct hfi_opened *opened, uint32_t who, bool shared);
 /* Where the host's latest message went. */
 const struct host_send *cell_way(void);
 

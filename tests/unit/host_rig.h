@@ -9,7 +9,7 @@
 #include "core/host.h"
 #include "holdfast/holdfast.h"
 
-enum { RIG_LOCKS = 32, RIG_REPLIES = 256, RIG_SENDS = 256, RIG_ALL = 3 };
+enum { RIG_LOCKS = 32, RIG_REPLIES = 256, RIG_SENDS = 256, RIG_ALL = 3, RIG_KEPT = 4 };
 #define RIG_MS INT64_C(1000000)
 
 struct rig_reply {
@@ -53,6 +53,7 @@ struct rig {
     uint64_t token_next;
     uint64_t version;
     uint32_t epoch; /* of the latest lease */
+    struct host_kept kept[RIG_KEPT];
 };
 
 /* An agent before START with an empty region, room for this many of everything. */

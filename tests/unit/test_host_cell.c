@@ -18,20 +18,6 @@ static enum hfi_outcome read_try(const struct hfi_opened *opened, struct hfi_hel
     return hfi_try_shared(&actor, &request, held);
 }
 
-/* Takes a place in the queue, as queue_join() leaves it, and rings. */
-static void wait_in_queue(struct hfi_opened *opened, uint32_t who, bool shared)
-{
-    opened->seat = rig_seat(rig, who, opened->handle, shared);
-    *hfi_seat_wait(&rig->region,
-                   opened->seat) = (uint64_t)rig->region.slots[opened->slot].ticket_next++
-                                       << HFI_WAIT_TICKET_SHIFT |
-                                   HFI_WAIT_WAITING | (shared ? HFI_WAIT_SHARED : 0);
-    rig->region.words[opened->slot].word |= HFI_W_WAITERS;
-    struct hfi_actor actor = rig_actor(rig, opened->holder);
-    hfi_ring(&actor, opened->slot);
-    rig_ring(rig);
-}
-
 /* A waiting reader looks again: enters, and leaves the queue. */
 static struct hfi_held enter(struct hfi_opened *opened)
 {
@@ -435,7 +421,7 @@ START_TEST(a_hand_over_is_counted_before_it_is_made)
     struct hfi_opened next = rig_open(rig, other, "a", 0)->frame.opened;
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
     rig_recall(rig, "a", 1);
-    wait_in_queue(&next, other, false);
+    cell_wait_in_queue(&next, other, false);
     at_the_swap = rig->region.slots[opened.slot].handovers_left;
     swapped = opened.slot;
     rig->kernel.wake = look_at_the_count;
@@ -456,7 +442,7 @@ START_TEST(a_waiting_reader_asks_to_read)
     struct hfi_opened opened = cell_opened_by(client);
     uint64_t id = sent_id(MESSAGE_ACQUIRE);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.mode, MESSAGE_MODE_EXCLUSIVE);
-    wait_in_queue(&opened, client, true);
+    cell_wait_in_queue(&opened, client, true);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.mode, MESSAGE_MODE_SHARED);
     ck_assert_uint_eq(sent_id(MESSAGE_ACQUIRE), id);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
@@ -467,7 +453,7 @@ START_TEST(a_waiting_reader_asks_to_read)
     struct hfi_held also;
     enum hfi_outcome outcome = read_try(&second, &also);
     if (outcome != HFI_HELD) { /* the waiters bit still stands: through the queue */
-        wait_in_queue(&second, other, true);
+        cell_wait_in_queue(&second, other, true);
         also = enter(&second);
     }
     ck_assert_uint_eq(also.token, 70);
@@ -483,7 +469,7 @@ START_TEST(a_shared_grant_forgets_that_somebody_waited)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_pass(rig, 60 * RIG_MS);
     struct hfi_opened opened = cell_opened_by(client);
-    wait_in_queue(&opened, client, true);
+    cell_wait_in_queue(&opened, client, true);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
     struct hfi_opened second = rig_open(rig, other, "a", 0)->frame.opened;
     second.seat = rig_seat(rig, other, second.handle, true);
@@ -508,7 +494,7 @@ START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
     struct hfi_held held;
     opened.seat = rig_seat(rig, client, opened.handle, true);
     ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
-    wait_in_queue(&writer, other, false);
+    cell_wait_in_queue(&writer, other, false);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
     cell_release(&opened, &held);

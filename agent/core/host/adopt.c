@@ -257,6 +257,7 @@ void adopt_all(struct host *host, struct host_actions *actions)
             }
         }
     }
+    kept_adopt(host);
     locks_mark_wanted(host);
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         if ((host->clients[i].flags & CLIENT_DEAD) && host->clients[i].handles == NONE &&

@@ -84,6 +84,12 @@ static void set_version(struct lock *lock, struct message_order version)
     lock->sequence = version.sequence & (MESSAGE_SEQUENCE_LIMIT - 1);
 }
 
+void lock_has_returned(struct lock *lock, struct message_order version)
+{
+    set_version(lock, version);
+    lock->sequence += lock->ballot == 0 && lock->sequence == 0; /* none, but not nothing */
+}
+
 /* What the give-back of a grant says that this process has not put in force: all tokens were used.
  * A process before it may have done so; nothing here knows, and there are tokens enough. */
 static const uint64_t TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
@@ -107,10 +113,12 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
 {
     struct lock *lock = lock_at(host, at);
     bool adopted = lock->state == LOCK_ADOPTED;
-    if ((lock->state != LOCK_IDLE && !adopted) || lock->request != 0 || !lease_is_safe(host)) {
+    struct request *request = request_of(host, at);
+    bool asked = request != NULL && !request_is_kept(request);
+    if ((lock->state != LOCK_IDLE && !adopted) || asked || !lease_is_safe(host)) {
         return; /* under way, or asked for as soon as the session is safe */
     }
-    struct request *request = request_start(host, at, MESSAGE_ACQUIRE);
+    request = request != NULL ? request : request_start(host, at, MESSAGE_ACQUIRE);
     if (request == NULL) {
         lock_look_later(host, at);
         return;
@@ -119,6 +127,8 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
     if (adopted && lock->mode != HFI_GRANT_NONE) { /* what it should have */
         request->mode = lock->mode == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
                                                        : MESSAGE_MODE_EXCLUSIVE;
+    } else {
+        kept_note(host, request, !lock_is_doubtful(host, lock));
     }
     request->lock_delay_ms = longest_delay(host, at, lock_delay_ms);
     lock->state = adopted ? LOCK_ADOPTED : LOCK_ASKING;
@@ -329,6 +339,13 @@ static void grant_move(struct host *host, struct place at, const struct message_
     }
 }
 
+/* Another host waits: from now on so many hand-overs more. */
+static void recall_word(struct host *host, struct place at)
+{
+    hfi_recall(lock_actor(host, at), at.slot,
+               lock_at(host, at)->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
+}
+
 /* Puts a grant, or a range of it, in force. No request is under way. */
 static void grant_apply(struct host *host, struct place at, const struct message_grant *grant,
                         struct host_actions *actions)
@@ -374,10 +391,15 @@ static void grant_apply(struct host *host, struct place at, const struct message
     bool next = lock->mode == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
     uint64_t first = grant->token_first + next;
     hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, first, grant->token_last);
-    if (adopted && !lock->recalled) {
+    if (adopted) {
         /* seq_cst: a change of the word like any other; then those who waited for it */
         atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL);
         hfi_rouse(lock_actor(host, at), at.slot);
+        hfi_serve(lock_actor(host, at), at.slot);
+    }
+    if (lock->recalled && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
+        /* It came before the word was in force: the turn is this host's all the same. */
+        recall_word(host, at);
     }
     pending_resolve(host, at, 0);
     if (lock->recalled || lock->mode == HFI_GRANT_SHARED || adopted ||
@@ -502,6 +524,11 @@ static void recalled(struct host *host, const struct message_version *recall,
         request_send(host, request, actions); /* it did not arrive */
     } else if (lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE) {
         lock->recalled = 1; /* seen to when it is known what it has */
+    } else if (lock->state == LOCK_ADOPTED && request != NULL && !lock_is_doubtful(host, lock) &&
+               message_order_before(lock_version(lock), recall->version)) {
+        /* Made for what the agent before this one had asked, so it is the answer to what goes on,
+         * and the host's turn. Recalled again when it is here. */
+        return;
     } else if (!lock_is_granted(lock)) {
         give_back_unknown(host, &recall->name, recall->version, actions);
     } else if (!message_order_before(recall->version, lock_version(lock))) {
@@ -511,8 +538,9 @@ static void recalled(struct host *host, const struct message_version *recall,
         if (!counted) {
             host->counts.recalls++;
             HF_PROBE2(recalled, recall->name.bytes, recall->name.length);
-            hfi_recall(lock_actor(host, at), at.slot,
-                       lock->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
+            if (hfi_word_mode(atomic_load(lock_word(host, at))) != HFI_GRANT_NONE) {
+                recall_word(host, at);
+            } /* else when it is: under the bit it would be handed to nobody, and go back unused */
         }
         lock_attend(host, at, actions);
     }

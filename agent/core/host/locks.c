@@ -346,7 +346,7 @@ static bool word_is_awaited(const struct host *host, struct place at)
     return atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS);
 }
 
-static bool lock_is_awaited(const struct host *host, struct place at)
+bool lock_is_awaited(const struct host *host, struct place at)
 {
     if (word_is_awaited(host, at)) {
         return true;
@@ -367,7 +367,8 @@ static bool lock_is_missing(const struct host *host, struct place at)
     const struct lock *lock = lock_at(host, at);
     return (lock->state == LOCK_IDLE && !lock->full && lock_is_awaited(host, at)) ||
            (lock->state == LOCK_ADOPTED && lock->request == 0 &&
-            (lock->mode != HFI_GRANT_NONE || lock_is_awaited(host, at)));
+            (lock->mode != HFI_GRANT_NONE || lock_is_awaited(host, at))) ||
+           (lock->request != 0 && request_is_kept(request_of(host, at)));
 }
 
 void lock_look_later(struct host *host, struct place at)

@@ -9,6 +9,8 @@
  * remembered too: a request for that name must not overtake it, or it would be answered with the
  * very grant that is on its way back. So the name's next lock begins with it.
  *
+ * What waits is noted for the next agent (kept.c).
+ *
  * The table is bounded. What finds no room is not begun, and is tried again when one has ended.
  */
 #include "state.h"
@@ -150,6 +152,21 @@ struct request *request_start(struct host *host, struct place at, enum message_k
     return request;
 }
 
+struct request *request_keep(struct host *host, struct place at, int64_t since_ns)
+{
+    struct request *request = request_start(host, at, MESSAGE_ACQUIRE);
+    if (request != NULL) {
+        request->since_ns = since_ns;
+        set_due(host, request, INT64_MAX);
+    }
+    return request;
+}
+
+bool request_is_kept(const struct request *request)
+{
+    return request->due_ns == INT64_MAX;
+}
+
 static void orphan_unlink(struct host *host, struct request *request)
 {
     uint32_t index = (uint32_t)(request - host->requests);
@@ -176,6 +193,7 @@ void request_end(struct host *host, struct request *request)
         heap_down(host, place, last);
         heap_up(host, host->requests[last].heap, last);
     }
+    kept_forget(host, index);
     request->id = 0;
     request->next = host->request_free;
     host->request_free = index + 1;
@@ -308,7 +326,8 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
     }
     for (uint32_t index = 0; index < host->requests_used; index++) {
         struct request *request = &host->requests[index];
-        if (request->id != 0 && message_partition_has(partitions, request->partition)) {
+        if (request->id != 0 && !request_is_kept(request) &&
+            message_partition_has(partitions, request->partition)) {
             request->tries = 0;
             set_due(host, request, host->now_ns);
         }

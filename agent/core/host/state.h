@@ -8,6 +8,7 @@
  *   locks.c    slots, taking holds away, what a rung bell means
  *   grants.c   what is asked of the quorum for a lock, what its answers do
  *   requests.c what was asked and is not answered yet: sent again until it is
+ *   kept.c     what of that the next agent goes on with
  *   routes.c   which voter coordinates which partition
  *   remote.c   sequencers and an administrator's break: here, or asked of other hosts
  *   inspect.c  list, show, status
@@ -297,6 +298,8 @@ struct host {
     struct holder_id *ids;
     struct opening *openings;
     struct request *requests;
+    struct host_kept *kept; /* by a request's index; outside of this block */
+    uint32_t kept_count;
     uint32_t *request_heap;             /* by due_ns */
     uint32_t *limited;                  /* handles with a limit */
     uint64_t *named_ids;                /* bits: ids that some holder's record names (scratch) */
@@ -468,6 +471,8 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
                 uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
+/* Whether somebody waits for it to be granted. */
+bool lock_is_awaited(const struct host *host, struct place at);
 /* Until when the lock is closed, or was last. */
 int64_t lock_closed_until_ns(const struct host *host, struct place at);
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
@@ -496,6 +501,8 @@ void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool
                 struct host_actions *actions);
 /* Adopted: its word was in force, so the agent before this one had not given its grant back. */
 void lock_was_in_force(struct lock *lock);
+/* Adopted: the agent before this one had returned that version, and none above it. */
+void lock_has_returned(struct lock *lock, struct message_order version);
 /* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
 bool lock_lacks_delay(const struct host *host, struct place at);
 /* Serves, gives back or amends a grant that is here. */
@@ -533,6 +540,19 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
                     const struct message_agent *owner);
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);
+
+/* An ACQUIRE that the agent before began then. Only lock_ask() sends it. NULL: no room. */
+struct request *request_keep(struct host *host, struct place at, int64_t since_ns);
+/* Made by request_keep(), and not sent yet. */
+bool request_is_kept(const struct request *request);
+
+/* ---- kept.c ---- */
+
+/* Notes the request of a lock for the next agent. known: see lock_has_returned(). */
+void kept_note(struct host *host, const struct request *request, bool known);
+void kept_forget(struct host *host, uint32_t index);
+/* Goes on with what the agent before waited for. */
+void kept_adopt(struct host *host);
 
 /* ---- routes.c ---- */
 

@@ -221,6 +221,21 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
  * this host only. */
 void host_set_gossip(struct host *host, struct gossip *gossip);
 
+/* For what the host waits, in memory that outlives the agent: 0 or all zeros at first. */
+struct host_kept {
+    _Atomic int64_t since_ns; /* when it was first asked for; 0: the rest does not count */
+    uint64_t ballot;          /* of the last version of the lock that went back, if known */
+    uint64_t sequence;
+    uint32_t slot;
+    uint16_t space;
+    uint16_t known;
+};
+
+/* Before START: room for what the next agent of the session is to go on waiting for, with what the
+ * one before left there (host/kept.c). Borrowed. Without it, or beyond count, requests of this
+ * host count from the next agent's start. */
+void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
+
 /*
  * Before START, for each namespace that is in use. base is the mapped region (borrowed for ever;
  * own_... are filled in by the host). adopted: it is the region of the agent before this one, else

@@ -5,8 +5,13 @@
  * promised anything (the boot id tells). So it is a page of shared memory beside the regions,
  * written before each promise: a mapped file would have the kernel write that page to the disk
  * twice a minute, also when nobody wants anything. The file `lease` in state_dir is written once
- * a session: which epoch it was is still known there when store or shared memory are lost. A
- * write that a kill tore apart reads as "no session".
+ * a session: which epoch it was is still known there when store or shared memory are lost; and
+ * once more at an orderly end, for an agent of an older release, which knows no page. A write that
+ * a kill tore apart reads as "no session".
+ *
+ * Behind the page lies what is kept of this host's requests (core/host/kept.c). It counts if the
+ * agent that wrote the last deadline wrote it too: one of an older release, in between, leaves it
+ * as it was.
  */
 #ifndef IO_LEASE_FILE_H
 #define IO_LEASE_FILE_H
@@ -14,11 +19,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/host.h"
+
 struct lease_file_content;
+struct lease_file_shared;
 
 struct lease_file {
-    struct lease_file_content *disk;   /* mapped */
-    struct lease_file_content *shared; /* mapped; NULL until lease_file_share() */
+    struct lease_file_content *disk;  /* mapped */
+    struct lease_file_shared *shared; /* mapped; NULL until lease_file_share() */
+    struct host_kept *kept;           /* in it; NULL: none were asked for */
+    uint32_t kept_count;
 };
 
 struct lease_record {
@@ -33,12 +43,14 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     __attribute__((warn_unused_result));
 
 /*
- * Opens or makes the page of shared memory of that name, and makes *found what was promised
- * last: what stands there, if it is of the epoch and the boot that *found, from the file, has.
- * false: errno; EPERM: an object of that name is another user's, or open to others.
+ * Opens or makes the page of shared memory of that name, with room for so many requests behind it,
+ * and makes *found what was promised last: what stands there, if it is of the epoch and the boot
+ * that *found, from the file, has. false: errno; EPERM: an object of that name is another user's,
+ * or open to others.
  */
-bool lease_file_share(struct lease_file *file, const char *shm_name, struct lease_record *found)
-    __attribute__((warn_unused_result));
+bool lease_file_share(struct lease_file *file, const char *shm_name, uint32_t kept_count,
+                      struct lease_record *found) __attribute__((warn_unused_result));
+/* Nothing is promised any more. Leaves the last deadline in the file. */
 void lease_file_close(struct lease_file *file);
 
 /* Before anybody is told that deadline of that epoch. */

@@ -1,0 +1,98 @@
+/*
+ * What is kept of requests: for what this host waits, in memory that outlives the agent.
+ *
+ * A host stands in a lock's queue by when it first asked. The requests of an agent end with its
+ * process; the next one of the session would ask anew, behind all who came meanwhile. So every
+ * ACQUIRE that is under way is noted beside the regions, and the next agent goes on with it: under
+ * an id of its own, but with the old one's time. It is sent as soon as there is a lease.
+ *
+ * A note is there from before its request is sent until the request has ended, and it ends before
+ * what follows from that is sent. So whoever wrote it has returned no version above the one that
+ * it names: a grant that was made for his request need not go back for doubt (grants.c).
+ *
+ * No client maps these notes. What is read in them is checked all the same.
+ */
+#include "state.h"
+
+void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count)
+{
+    HF_CHECK(!host->started);
+    host->kept = kept;
+    host->kept_count = count;
+}
+
+void kept_note(struct host *host, const struct request *request, bool known)
+{
+    uint32_t index = (uint32_t)(request - host->requests);
+    if (index >= host->kept_count) {
+        return; /* it has no place in the next agent's time */
+    }
+    struct host_kept *note = &host->kept[index];
+    const struct lock *lock = lock_at(host, (struct place){request->space, request->slot});
+    /* seq_cst: nobody else reads it while this process lives; what counts is that the rest is
+     * complete whenever this is not 0, whatever was stored last before a kill. */
+    atomic_store(&note->since_ns, 0);
+    note->ballot = lock->ballot;
+    note->sequence = lock->sequence;
+    note->space = (uint16_t)request->space;
+    note->slot = request->slot;
+    note->known = known;
+    atomic_store(&note->since_ns, request->since_ns);
+}
+
+void kept_forget(struct host *host, uint32_t index)
+{
+    if (index < host->kept_count) {
+        atomic_store(&host->kept[index].since_ns, 0); /* seq_cst: as above */
+    }
+}
+
+/* Whether it is a lock of which this agent knows nothing yet, and which somebody waits for. */
+static bool goes_on(const struct host *host, const struct host_kept *note, int64_t since_ns)
+{
+    struct place at = {note->space, note->slot};
+    if (since_ns <= 0 || since_ns > host->now_ns || at.space >= host->config.namespace_count ||
+        !host->spaces[at.space].used || at.slot >= host->spaces[at.space].slots_used) {
+        return false;
+    }
+    const struct lock *lock = lock_at(host, at);
+    return lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
+           lock_is_awaited(host, at);
+}
+
+/* The request gets an index of its own, at most that of the note it comes from: no other has been
+ * made yet. */
+static void go_on(struct host *host, uint32_t index, int64_t since_ns)
+{
+    const struct host_kept *note = &host->kept[index];
+    struct place at = {note->space, note->slot};
+    bool known = note->known != 0;
+    if (known) {
+        lock_has_returned(lock_at(host, at), (struct message_order){note->ballot, note->sequence});
+    }
+    struct request *request = request_keep(host, at, since_ns);
+    if (request == NULL) {
+        kept_forget(host, index);
+        return;
+    }
+    kept_note(host, request, known);
+    if ((uint32_t)(request - host->requests) != index) {
+        kept_forget(host, index);
+    }
+}
+
+void kept_adopt(struct host *host)
+{
+    bool continued = host->config.continued_epoch != 0 && host->request_count == 0;
+    for (uint32_t i = 0; i < host->kept_count; i++) {
+        int64_t since_ns = atomic_load(&host->kept[i].since_ns); /* seq_cst: see kept_note() */
+        if (since_ns == 0) {
+            continue;
+        }
+        if (continued && goes_on(host, &host->kept[i], since_ns)) {
+            go_on(host, i, since_ns);
+        } else {
+            kept_forget(host, i);
+        }
+    }
+}

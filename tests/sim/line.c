@@ -1,0 +1,186 @@
+/*
+ * A rolling restart with a line of waiters: when everything has healed and everybody was served,
+ * a process takes lock 0 and keeps it, others of all hosts come for it one by one, and every agent
+ * is restarted, one after the other. Somewhere on the way the lock begins to go round.
+ *
+ * Whose turn it is then: of two hosts the one that came first. A host's turn ends when another
+ * host has the lock, and it comes anew with its next process. All clocks go at one rate by then:
+ * what different ones do to times that are told is looked at in order.c.
+ *
+ * One may be passed over: the host whose agent is not there while the lock changes hands, if
+ * another voter coordinates it by then than did when that agent ended, which has never heard of
+ * the host. Who comes back has its old place.
+ */
+#include <string.h>
+
+#include "proto/check.h"
+#include "quorum/state.h"
+#include "sim.h"
+
+enum { LINE_MAX = 12 };                          /* processes that come */
+static const int64_t SETTLED_NS = 5000 * SIM_MS; /* what a cut held back has arrived */
+static const int64_t GAP_NS = 250 * SIM_MS;      /* between two who come, at most twice that */
+static const int64_t SLACK_NS = 200 * SIM_MS;    /* messages that wait, rounds */
+static const int64_t ASKS_NS = 400 * SIM_MS;     /* until who is back has asked */
+static const int64_t PAUSE_NS = 700 * SIM_MS;    /* between two restarts */
+static const int64_t DOWN_NS = 300 * SIM_MS;     /* at most, well below a lease */
+static const int64_t ENDS_NS = 60000 * SIM_MS;   /* then everybody has been served */
+
+/* What the line knows of a host. */
+static struct {
+    int64_t left_ns; /* when a process of it last had the lock */
+    int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
+    uint64_t reign;  /* of the coordinator that knew it when its agent last ended */
+} hosts[AGENTS];
+static uint32_t had; /* whose turn it is */
+
+bool line_is_drawn(void)
+{
+    return world.rolling && world.agent_count > 1 && world.agent_count <= 8 &&
+           world.process_count >= 2;
+}
+
+/* When the first of its processes came that wait now; INT64_MAX: none does. */
+static int64_t born_ns(uint32_t host)
+{
+    int64_t born = INT64_MAX;
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        const struct sim_process *process = &world.processes[i];
+        if (process->agent->index == host && process->line == LINE_WAITS &&
+            process->joins_ns < born) {
+            born = process->joins_ns;
+        }
+    }
+    return born == INT64_MAX || born > hosts[host].left_ns ? born : hosts[host].left_ns;
+}
+
+/* The ballot of whoever coordinates lock 0; 0: nobody does. */
+static uint64_t reign_of(void)
+{
+    char name[32];
+    uint64_t highest = 0;
+    lock_name_of(0, name, sizeof(name));
+    uint32_t at = names_partition((const uint8_t *)name, strlen(name));
+    for (uint32_t i = 0; i < world.voters; i++) {
+        const struct quorum *quorum = world.agents[i].up ? world.agents[i].quorum : NULL;
+        if (quorum != NULL && quorum->partitions[at].state == PARTITION_PREPARED &&
+            quorum->partitions[at].ballot > highest) {
+            highest = quorum->partitions[at].ballot;
+        }
+    }
+    return highest;
+}
+
+/* Whether the coordinator cannot know that it waits. */
+static bool is_unknown(uint32_t host)
+{
+    bool away = hosts[host].back_ns == INT64_MAX || hosts[host].back_ns + ASKS_NS > sim_now();
+    return away && hosts[host].reign != reign_of();
+}
+
+void line_took(struct sim_process *process)
+{
+    uint32_t mine = process->agent->index;
+    int64_t born = born_ns(mine);
+    process->line = LINE_HOLDS;
+    hosts[mine].left_ns = sim_now();
+    if (mine == had) {
+        return;
+    }
+    had = mine;
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        int64_t other = i == mine || is_unknown(i) ? INT64_MAX : born_ns(i);
+        if (other != INT64_MAX && other + SLACK_NS < born) {
+            sim_fail("host %u has its turn before host %u, who came %lld us before it%s", mine, i,
+                     (long long)(born - other) / 1000,
+                     hosts[i].back_ns == INT64_MAX ? ", and is away" : "");
+        }
+    }
+}
+
+void line_released(struct sim_process *process)
+{
+    process->line = LINE_SERVED;
+    hosts[process->agent->index].left_ns = sim_now();
+}
+
+static void run_until(int64_t until_ns)
+{
+    while (sim_now() < until_ns) {
+        sim_turn();
+    }
+}
+
+static void line_up(void)
+{
+    int64_t when_ns = sim_now() + 100 * SIM_MS;
+    uint32_t first = sim_draw(world.process_count);
+    had = AGENTS;
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        hosts[i].left_ns = hosts[i].back_ns = 0;
+        clock_drift(&world.agents[i]);
+    }
+    world.lined_up = true;
+    world.goes_round_ns = INT64_MAX;
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        struct sim_process *process = &world.processes[(first + i) % world.process_count];
+        process->done = false;
+        process->line = i < LINE_MAX ? LINE_COMES : LINE_SERVED;
+        process->joins_ns = when_ns;
+        when_ns += i < LINE_MAX ? GAP_NS + (int64_t)(sim_random() % (uint64_t)GAP_NS) : 0;
+        fiber_tell(&process->fiber);
+    }
+    run_until(when_ns);
+}
+
+static void restart(struct sim_agent *agent)
+{
+    int64_t until_ns = sim_now() + ENDS_NS;
+    hosts[agent->index].back_ns = INT64_MAX;
+    hosts[agent->index].reign = reign_of();
+    agent_crash(agent, sim_draw((uint32_t)(DOWN_NS / SIM_MS)) * SIM_MS);
+    while (!agent->up || !agent->serving) {
+        sim_turn();
+        if (sim_now() > until_ns) {
+            sim_fail("host %u's agent does not come back", agent->index);
+        }
+    }
+    hosts[agent->index].back_ns = sim_now();
+    run_until(sim_now() + PAUSE_NS);
+}
+
+static bool all_served(void)
+{
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        if (world.processes[i].line != LINE_SERVED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void line_play(void)
+{
+    run_until(world.healed_ns + SETTLED_NS);
+    line_up();
+    uint32_t order[AGENTS];
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        uint32_t at = sim_draw(i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    uint32_t round = sim_draw(2) == 0 ? world.agent_count : sim_draw(world.agent_count);
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        if (i == round) {
+            world.goes_round_ns = sim_now();
+        }
+        restart(&world.agents[order[i]]);
+    }
+    world.goes_round_ns = sim_now();
+    for (int64_t until_ns = sim_now() + ENDS_NS; !all_served();) {
+        sim_turn();
+        if (sim_now() > until_ns) {
+            sim_fail("the line is never served");
+        }
+    }
+}

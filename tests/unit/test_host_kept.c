@@ -1,0 +1,223 @@
+/*
+ * The host core in a cell of several voters: an agent goes on waiting for what the one before it
+ * waited for, in the place that it had; and a host that has its turn uses it, whenever the next
+ * host's wish is heard of. The quorum is the test.
+ */
+#include "host_cell.h"
+
+#include <string.h>
+
+#include "../suite_main.h"
+
+enum { WAITED_MS = 1700 };
+
+/* The agent dies and another one takes over, with the session. */
+static void restart(const struct hfi_opened *opened)
+{
+    static const uint8_t name[] = "a";
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
+    rig_restart(rig, 1);
+    ck_assert(host_load_slot(rig->host, 0, opened->slot, name, 1));
+    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
+    rig_begin(rig);
+}
+
+/* The client waits in the queue of a lock that was given back in version 1. */
+static struct hfi_opened wait_for_it(void)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 1);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    cell_wait_in_queue(&opened, client, false);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.waited_ms, 0);
+    return opened;
+}
+
+/* Who was handed the lock leaves the queue and releases it. */
+static void has_had_it(const struct hfi_opened *opened, uint64_t token)
+{
+    struct hfi_held held = {.token = token};
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened->slot)), opened->holder);
+    atomic_store(hfi_seat_wait(&rig->region, opened->seat), 0);
+    cell_release(opened, &held);
+}
+
+static const struct message_acquire *asked(void)
+{
+    const struct message *message = rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_nonnull(message);
+    return &message->as.acquire;
+}
+
+START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
+{
+    struct hfi_opened opened = wait_for_it();
+    uint64_t before = asked()->request_id;
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    restart(&opened);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
+    ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
+    ck_assert_uint_ne(asked()->request_id, before);
+    ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
+    /* And the one after it, which nobody told anything either. */
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    restart(&opened);
+    ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
+}
+END_TEST
+
+/* It came while no agent was there. Nothing of it can have been returned, so it is not doubtful. */
+START_TEST(what_was_granted_to_the_one_before_is_taken)
+{
+    struct hfi_opened opened = wait_for_it();
+    restart(&opened);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+}
+END_TEST
+
+START_TEST(what_the_one_before_returned_is_not_taken)
+{
+    struct hfi_opened opened = wait_for_it();
+    restart(&opened);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
+}
+END_TEST
+
+/* The next host waits already, and its recall overtakes the answer. */
+START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
+{
+    struct hfi_opened opened = wait_for_it();
+    restart(&opened);
+    rig_recall(rig, "a", 2);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    rig_recall(rig, "a", 2);
+    has_had_it(&opened, 101);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 2);
+}
+END_TEST
+
+/* What is under way when the agent ends may have been returned: there is no note of it. */
+START_TEST(what_was_being_returned_stays_doubtful)
+{
+    struct hfi_opened opened = wait_for_it();
+    rig_recall(rig, "a", 2); /* its grant was lost */
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 2);
+    restart(&opened);
+    ck_assert_uint_eq(asked()->waited_ms, 0);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 2);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+}
+END_TEST
+
+/* The one between knew nothing of it, and has not been answered: the next one knows no more. */
+START_TEST(doubt_is_handed_on)
+{
+    struct hfi_opened opened = wait_for_it();
+    rig_recall(rig, "a", 2);
+    restart(&opened);
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    restart(&opened);
+    ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 2);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+}
+END_TEST
+
+START_TEST(who_waits_no_more_has_no_place)
+{
+    struct hfi_opened opened = wait_for_it();
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    atomic_fetch_and(&rig->region.words[opened.slot].word, ~HFI_W_WAITERS);
+    restart(&opened);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_ACQUIRE));
+    atomic_fetch_or(&rig->region.words[opened.slot].word, HFI_W_WAITERS);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_ring(&actor, opened.slot);
+    rig_ring(rig);
+    ck_assert_uint_eq(asked()->waited_ms, 0);
+}
+END_TEST
+
+START_TEST(another_session_keeps_nothing)
+{
+    struct hfi_opened opened = wait_for_it();
+    ck_assert_int_ne(rig->kept[0].since_ns, 0);
+    rig_restart(rig, 0);
+    rig_begin(rig);
+    ck_assert_int_eq(rig->kept[0].since_ns, 0);
+    (void)opened;
+}
+END_TEST
+
+/* Nobody writes there but agents; still, nothing of it is used unseen. */
+START_TEST(rubbish_in_what_was_kept_is_passed_over)
+{
+    static const struct host_kept rubbish[] = {
+        {.since_ns = INT64_MAX, .slot = 0},
+        {.since_ns = -1, .slot = 0},
+        {.since_ns = 1, .slot = UINT32_MAX, .known = 1},
+        {.since_ns = 1, .slot = 0, .space = UINT16_MAX, .sequence = UINT64_MAX},
+    };
+    struct hfi_opened opened = wait_for_it();
+    _Static_assert(sizeof(rubbish) == sizeof(rig->kept), "one each");
+    memcpy((void *)rig->kept, rubbish, sizeof(rubbish));
+    restart(&opened);
+    ck_assert_uint_eq(asked()->waited_ms, 0);
+    for (uint32_t i = 1; i < RIG_KEPT; i++) {
+        ck_assert_int_eq(rig->kept[i].since_ns, 0);
+    }
+}
+END_TEST
+
+/* Trap: a grant has to be amended before it is put in force, and the next host's recall comes
+ * meanwhile. Under the recall bit the word would be handed to nobody: it went back unused. */
+START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
+{
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_pass(rig, 60 * RIG_MS);
+    struct hfi_opened opened = cell_opened_by(client);
+    cell_wait_in_queue(&opened, client, false);
+    const struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS)); /* asks for more than that */
+    rig_answer(rig, &first, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    rig_recall(rig, "a", 1);
+    struct message amend = *rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_uint_eq(amend.as.amend.lock_delay_ms, 5000);
+    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    has_had_it(&opened, 1);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host_kept");
+    TCase *next = cell_case(suite, "the next agent");
+    TCase *turn = cell_case(suite, "a turn");
+
+    tcase_add_test(next, a_restarted_agent_asks_with_the_time_that_its_host_has_waited);
+    tcase_add_test(next, what_was_granted_to_the_one_before_is_taken);
+    tcase_add_test(next, what_the_one_before_returned_is_not_taken);
+    tcase_add_test(next, a_recall_before_the_answer_does_not_cost_the_turn);
+    tcase_add_test(next, what_was_being_returned_stays_doubtful);
+    tcase_add_test(next, doubt_is_handed_on);
+    tcase_add_test(next, who_waits_no_more_has_no_place);
+    tcase_add_test(next, another_session_keeps_nothing);
+    tcase_add_test(next, rubbish_in_what_was_kept_is_passed_over);
+    tcase_add_test(turn, a_recall_while_a_grant_is_amended_does_not_cost_the_turn);
+    return suite_run(suite);
+}
