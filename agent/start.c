@@ -60,7 +60,7 @@ void agent_raise_limits(void)
     }
 }
 
-/* The deadline's page, with what is kept if this host may ever wait for others. It is named as a region
+/* The deadline's page, with what is kept of requests if there can be any. It is named as a region
  * is; no namespace's name has capitals. */
 static int open_lease_page(struct agent *agent)
 {

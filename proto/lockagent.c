@@ -164,7 +164,13 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
         if ((seen & HFI_W_CELLS) && hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
             return false;
         }
-        if (atomic_compare_exchange_strong(word, &seen, seen & ~(HFI_W_MODE | HFI_W_RECALL))) {
+        /* Who barges tells by his bit that he waits, and who waits no more leaves it: it goes, and
+         * whoever still sleeps wakes and says so again. */
+        uint64_t gone = seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_BARGERS);
+        if (atomic_compare_exchange_strong(word, &seen, gone)) {
+            if (seen & HFI_W_BARGERS) {
+                wake_slot(agent, slot, INT32_MAX);
+            }
             return true;
         }
     }

@@ -173,6 +173,8 @@ void order_request(struct quorum *quorum, const struct message *message,
     uint32_t agent = 0;
     order_asked(message);
     bool before = is_queued(quorum, acquire);
+    sim_tell("voter %u: %.*s asks, waited %u ms%s", quorum->config.self, acquire->agent.length,
+             acquire->agent.text, acquire->waited_ms, before ? ", again" : "");
     if (!before && quorum_agent(quorum, &acquire->agent, &agent)) {
         *queued_at(quorum, (uint16_t)agent, acquire->request_id) = (struct queued){
             .starts = world.agents[quorum->config.self].starts,

@@ -203,6 +203,21 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 }
 END_TEST
 
+/* Trap: a barger that is gone leaves its bit, and the host would ask for the lock again and again,
+ * for nobody, as long as another host wants it. */
+START_TEST(who_barged_once_does_not_bring_the_lock_back)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    atomic_fetch_or(&rig->region.words[opened.slot].word, HFI_W_BARGERS);
+    uint32_t wakes = rig->wakes;
+    rig_recall(rig, "a", 1);
+    ck_assert_uint_eq(rig->wakes, wakes + 1); /* one that is there says so again */
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host_kept");
@@ -219,5 +234,6 @@ int main(void)
     tcase_add_test(next, another_session_keeps_nothing);
     tcase_add_test(next, rubbish_in_what_was_kept_is_passed_over);
     tcase_add_test(turn, a_recall_while_a_grant_is_amended_does_not_cost_the_turn);
+    tcase_add_test(turn, who_barged_once_does_not_bring_the_lock_back);
     return suite_run(suite);
 }
