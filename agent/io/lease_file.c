@@ -110,11 +110,13 @@ bool lease_file_share(struct lease_file *file, const char *shm_name, uint32_t ke
     file->kept_count = kept_count;
     file->kept = kept_count > 0 ? file->shared->kept : NULL;
     read_record(&file->shared->record, &shared);
-    /* seq_cst: see write_record() */
-    if (kept_count > 0 && atomic_load(&file->shared->noted_ns) != shared.deadline_ns) {
-        memset(file->kept, 0, kept_count * sizeof(struct host_kept));
+    bool counts = same_session(&shared, found) && shared.deadline_ns >= found->deadline_ns;
+    /* One that an agent of a release between wrote, here or in the file alone, tells that what is
+     * kept is older. seq_cst: see write_record(). */
+    if (kept_count > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
+        memset((void *)file->kept, 0, kept_count * sizeof(struct host_kept));
     }
-    if (same_session(&shared, found) && shared.deadline_ns > found->deadline_ns) {
+    if (counts) {
         found->deadline_ns = shared.deadline_ns;
     }
     return true;

@@ -92,17 +92,18 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
  * process before it, whose request may be known, or its own was pushed out. */
 static int64_t born_before(const struct message_acquire *acquire, uint32_t agent, uint32_t lock)
 {
-    int64_t most_ns = acquire->waited_ms * SIM_MS / 100 * (100 - RATES_PERCENT / 2);
-    int64_t born_ns = -1;
+    int64_t waited_ns = acquire->waited_ms * SIM_MS;
+    int64_t slack_ns = 50 * SIM_MS + waited_ns / 100 * RATES_PERCENT / 2;
     for (uint32_t i = 0; i < ASKED; i++) {
         const struct asked *before = &notes.asked[i];
+        int64_t age_ns = sim_now() - before->born_ns;
         if (before->id != 0 && before->agent == agent && before->epoch == acquire->epoch &&
             before->lock == lock && before->id != acquire->request_id &&
-            sim_now() - before->born_ns >= most_ns && before->born_ns > born_ns) {
-            born_ns = before->born_ns;
+            age_ns > waited_ns - slack_ns && age_ns < waited_ns + slack_ns) {
+            return before->born_ns;
         }
     }
-    return born_ns >= 0 ? born_ns : sim_now() - acquire->waited_ms * SIM_MS;
+    return sim_now() - waited_ns;
 }
 
 void order_asked(const struct message *message)

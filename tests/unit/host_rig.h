@@ -9,7 +9,7 @@
 #include "core/host.h"
 #include "holdfast/holdfast.h"
 
-enum { RIG_LOCKS = 32, RIG_REPLIES = 256, RIG_SENDS = 256, RIG_ALL = 3, RIG_KEPT = 4 };
+enum { RIG_LOCKS = 32, RIG_REPLIES = 256, RIG_SENDS = 256, RIG_ALL = 3, RIG_KEPT = 5 };
 #define RIG_MS INT64_C(1000000)
 
 struct rig_reply {

@@ -1,10 +1,14 @@
-# The store: what is durable, and what files it makes.
+# The store: what is durable, and what files it makes; and the lease record beside it.
 add_executable(test_store ${CMAKE_CURRENT_LIST_DIR}/test_store.c)
 target_link_libraries(test_store PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store COMMAND test_store)
 add_executable(test_store_files ${CMAKE_CURRENT_LIST_DIR}/test_store_files.c)
 target_link_libraries(test_store_files PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store_files COMMAND test_store_files)
+add_executable(test_lease_file ${CMAKE_CURRENT_LIST_DIR}/test_lease_file.c)
+target_link_libraries(test_lease_file PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
+add_test(NAME lease_file COMMAND test_lease_file)
+set_tests_properties(lease_file PROPERTIES LABELS "unit;asan")
 set_tests_properties(store store_files PROPERTIES LABELS "unit;asan;tsan")
 # It stands between SQLite and libc, where sanitizers stand too.
 add_executable(test_store_flush ${CMAKE_CURRENT_LIST_DIR}/test_store_flush.c)

@@ -163,13 +163,15 @@ END_TEST
 /* Nobody writes there but agents; still, nothing of it is used unseen. */
 START_TEST(rubbish_in_what_was_kept_is_passed_over)
 {
-    static const struct host_kept rubbish[] = {
-        {.since_ns = INT64_MAX, .slot = 0},
-        {.since_ns = -1, .slot = 0},
-        {.since_ns = 1, .slot = UINT32_MAX, .known = 1},
-        {.since_ns = 1, .slot = 0, .space = UINT16_MAX, .sequence = UINT64_MAX},
-    };
     struct hfi_opened opened = wait_for_it();
+    uint64_t name_hash = rig->kept[0].name_hash;
+    const struct host_kept rubbish[] = {
+        {.since_ns = INT64_MAX, .name_hash = name_hash, .slot = opened.slot},
+        {.since_ns = -1, .name_hash = name_hash, .slot = opened.slot},
+        {.since_ns = 1, .name_hash = name_hash, .slot = 0x7fffff, .known = 1},
+        {.since_ns = 1, .name_hash = name_hash, .slot = opened.slot, .space = UINT16_MAX},
+        {.since_ns = 1, .name_hash = ~name_hash, .slot = opened.slot, .known = 1},
+    };
     _Static_assert(sizeof(rubbish) == sizeof(rig->kept), "one each");
     memcpy((void *)rig->kept, rubbish, sizeof(rubbish));
     restart(&opened);

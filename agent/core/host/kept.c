@@ -14,6 +14,8 @@
  */
 #include "state.h"
 
+enum { SLOT_MASK = (1 << 23) - 1 }; /* a region has at most 2^22 */
+
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count)
 {
     HF_CHECK(!host->started);
@@ -28,14 +30,16 @@ void kept_note(struct host *host, const struct request *request, bool known)
         return; /* it has no place in the next agent's time */
     }
     struct host_kept *note = &host->kept[index];
-    const struct lock *lock = lock_at(host, (struct place){request->space, request->slot});
+    struct place at = {request->space, request->slot};
+    const struct lock *lock = lock_at(host, at);
     /* seq_cst: nobody else reads it while this process lives; what counts is that the rest is
      * complete whenever this is not 0, whatever was stored last before a kill. */
     atomic_store(&note->since_ns, 0);
     note->ballot = lock->ballot;
     note->sequence = lock->sequence;
     note->space = (uint16_t)request->space;
-    note->slot = request->slot;
+    note->slot = request->slot & SLOT_MASK;
+    note->name_hash = lock_hash(host, at);
     note->known = known;
     atomic_store(&note->since_ns, request->since_ns);
 }
@@ -47,7 +51,8 @@ void kept_forget(struct host *host, uint32_t index)
     }
 }
 
-/* Whether it is a lock of which this agent knows nothing yet, and which somebody waits for. */
+/* Whether it is a lock of that name (namespaces may have been configured anew) of which this agent
+ * knows nothing yet, and which somebody waits for. */
 static bool goes_on(const struct host *host, const struct host_kept *note, int64_t since_ns)
 {
     struct place at = {note->space, note->slot};
@@ -57,7 +62,7 @@ static bool goes_on(const struct host *host, const struct host_kept *note, int64
     }
     const struct lock *lock = lock_at(host, at);
     return lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
-           lock_is_awaited(host, at);
+           lock_hash(host, at) == note->name_hash && lock_is_awaited(host, at);
 }
 
 /* The request gets an index of its own, at most that of the note it comes from: no other has been

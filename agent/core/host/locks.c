@@ -34,7 +34,7 @@ void lock_name(const struct host *host, struct place at, struct message_name *ou
     memcpy(out->bytes, bytes, size);
 }
 
-static uint64_t lock_hash(const struct host *host, struct place at)
+uint64_t lock_hash(const struct host *host, struct place at)
 {
     size_t size = 0;
     const uint8_t *bytes = names_bytes(host->names, lock_at(host, at)->name, &size);

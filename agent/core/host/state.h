@@ -440,6 +440,8 @@ bool blocks_adopt(struct host *host, uint32_t space);
 
 /* ---- locks.c ---- */
 
+/* What stands for its name where that is too long. */
+uint64_t lock_hash(const struct host *host, struct place at);
 /* The place of a name; false: it has none. */
 bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct place *at);
 /* Gives a name a slot. false: full. */

@@ -245,6 +245,12 @@ static struct share own_part(struct plan *plan, uint16_t agent)
     return own;
 }
 
+/* Whether what the host has is of this plan: then it is made for whatever request of it is here. */
+static bool is_made_now(const struct plan *plan, const struct share *own)
+{
+    return plan->fresh && (plan->value.mode == MESSAGE_MODE_EXCLUSIVE || own->version.ballot == 0);
+}
+
 /* Whether it was answered, by a grant that is no longer there. */
 static bool is_stale(const struct request *request, const struct answered *before,
                      const struct share *own)
@@ -333,7 +339,7 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct req
     }
     if (own.epoch == request->epoch) {
         cover_delay(plan, request->lock_delay_ms);
-        request->fresh = before != NULL && before->fresh;
+        request->fresh = is_made_now(plan, &own) || (before != NULL && before->fresh);
         return OUTCOME_GRANT;
     }
     if (is_unheard(quorum, request)) {

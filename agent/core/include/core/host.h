@@ -221,14 +221,15 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
  * this host only. */
 void host_set_gossip(struct host *host, struct gossip *gossip);
 
-/* For what the host waits, in memory that outlives the agent: 0 or all zeros at first. */
+/* For what the host waits, in memory that outlives the agent; all zeros at first. */
 struct host_kept {
     _Atomic int64_t since_ns; /* when it was first asked for; 0: the rest does not count */
-    uint64_t ballot;          /* of the last version of the lock that went back, if known */
-    uint64_t sequence;
-    uint32_t slot;
-    uint16_t space;
-    uint16_t known;
+    uint64_t name_hash;
+    uint64_t ballot : 48; /* of the last version of the lock that went back, if known */
+    uint64_t space : 16;
+    uint64_t sequence : 40;
+    uint64_t slot : 23;
+    uint64_t known : 1;
 };
 
 /* Before START: room for what the next agent of the session is to go on waiting for, with what the
