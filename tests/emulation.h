@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,6 +98,22 @@ static inline bool orphans_are_adopted(const char *what, const char *why)
         printf("left out: %s: %s\n", what, why);
     }
     return adopted;
+}
+
+/* Whether a process can be traced, which qemu does not emulate. what: the test that asks. */
+static inline bool processes_are_traced(const char *what)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 ? 0 : 1);
+    }
+    bool untraced = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+                    WEXITSTATUS(status) == 1;
+    if (untraced) {
+        printf("left out: %s: nothing is traced here\n", what);
+    }
+    return !untraced;
 }
 
 /* Whether packet sockets have the options that the tests' own switch needs (cluster/relay.c). qemu

@@ -40,11 +40,12 @@ MADV_WIPEONFORK and does nothing"
     "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
 refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
     "cluster_hostile: descriptors that a client sends unasked: qemu leaves them open"
-    "cluster_cell_links, cluster_cell_traps, cluster_torture: links that are slow or rough: qemu knows no options of \
-packet sockets"
+    "cluster_cell_links, cluster_cell_traps, cluster_torture: links that are slow or rough: qemu \
+knows no options of packet sockets"
     "cluster_torture: no memory, no descriptors: the emulator would lack them"
     "sandbox: qemu refuses filters of system calls; so agents run without one"
-    "crash: not built but for x86-64: they single step with ptrace, which qemu does not emulate"
+    "crash (not built but for x86-64), store_migrate: what is killed at each step: qemu does not \
+emulate ptrace"
 )
 
 die() { printf 'arm64: %s\n' "$*" >&2; exit 1; }
