@@ -169,14 +169,6 @@ void log_unsigned(struct log_line *line, const char *key, uint64_t value)
     put_text(line, text);
 }
 
-void log_hex(struct log_line *line, const char *key, uint64_t value)
-{
-    char text[24];
-    snprintf(text, sizeof(text), "%016" PRIx64, value);
-    put_key(line, key);
-    put_text(line, text);
-}
-
 void log_seconds(struct log_line *line, const char *key, int64_t value_ns)
 {
     char text[32];

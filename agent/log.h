@@ -60,7 +60,6 @@ void log_text(struct log_line *line, const char *key, const char *value);
 void log_bytes(struct log_line *line, const char *key, const void *value, size_t size);
 void log_number(struct log_line *line, const char *key, int64_t value);
 void log_unsigned(struct log_line *line, const char *key, uint64_t value);
-void log_hex(struct log_line *line, const char *key, uint64_t value);
 /* Nanoseconds, as seconds with three digits. */
 void log_seconds(struct log_line *line, const char *key, int64_t value_ns);
 void log_end(struct log_line *line);

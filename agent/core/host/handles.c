@@ -22,11 +22,6 @@ uint32_t handle_of(const struct host *host, struct place at, uint32_t holder)
     return NONE;
 }
 
-uint32_t handle_of_seat(const struct host *host, uint32_t space, uint32_t seat)
-{
-    return host->spaces[space].seat_handle[seat];
-}
-
 /* ---- blocks and seats ---- */
 
 static void seat_clear(struct space *space, uint32_t seat)

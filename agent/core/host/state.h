@@ -422,7 +422,6 @@ void handle_retire(struct host *host, uint32_t handle);
 void zombies_sweep(struct host *host, struct host_actions *actions);
 /* The handle of a lock that has this holder id; NONE. */
 uint32_t handle_of(const struct host *host, struct place at, uint32_t holder);
-uint32_t handle_of_seat(const struct host *host, uint32_t space, uint32_t seat);
 /* Answers what can be answered of the OPENs of this lock: error 0, or why not. */
 void pending_resolve(struct host *host, struct place at, int32_t error);
 void pending_work(struct host *host, struct host_actions *actions);

@@ -92,11 +92,6 @@ bool members_rules_match(const struct quorum *quorum, uint64_t digest)
     return digest == quorum->members.rules_digest;
 }
 
-uint32_t quorum_membership(const struct quorum *quorum)
-{
-    return quorum->members.number;
-}
-
 /* What the store had when it was opened, or when a process before this one, which did not get to
  * vote, opened it. */
 static uint64_t opened_commit(const struct quorum *quorum)

@@ -257,12 +257,10 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
 /* Whether this voter has nothing to decide but, maybe, what concerns that name. */
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name);
 
-/* What goes out as the header's membership: it changes when the record of stores does. A packet
- * says what is so when its first message is made, and has no messages from after a change. */
-uint32_t quorum_membership(const struct quorum *quorum);
-
 /* Ready-made header fields for messages of this agent (the host core's): from, membership,
- * store_id, commit. The rest of *message is zeroed. */
+ * store_id, commit. The rest of *message is zeroed. The membership changes when the record of
+ * stores does. A packet says what is so when its first message is made, and has no messages from
+ * after a change. */
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
 
 /* The last commit that the driver knows durable; messages tell it. The first time, before START:
