@@ -145,6 +145,34 @@ START_TEST(asked_again_while_it_waits)
 }
 END_TEST
 
+/* An agent was restarted, twice: its requests stand one behind the other. The grant is made for
+ * the first, while the other is there too: it is as fresh for that one. Who asks later is not told
+ * so. */
+START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
+{
+    static const enum message_mode modes[] = {X, S};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cell *cell = cell_ready(3);
+        uint32_t to = cell_coordinator(cell, "a");
+        uint32_t other = (to + 1) % 3;
+        ask(cell, to, to, 1, X, 0);
+        cell_settle(cell);
+        ask(cell, other, to, 11, modes[i], 900);
+        ask(cell, other, to, 12, modes[i], 800);
+        cell_settle(cell);
+        give_back(cell, to, to, 2, granted(cell, to, 1).version);
+        struct message_grant second = granted(cell, other, 12);
+        ck_assert(second.fresh);
+        ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_GRANT), 2);
+        ask(cell, other, to, 13, modes[i], 700);
+        cell_settle(cell);
+        struct message_grant third = granted(cell, other, 13);
+        ck_assert(!third.fresh && message_order_equal(third.version, second.version));
+        cell_destroy(cell);
+    }
+}
+END_TEST
+
 /* Trap: a late repeat of a request whose grant was given back. It is answered the same, has nobody
  * recalled and is not granted anew. */
 START_TEST(asked_again_after_it_was_given_back)
@@ -747,6 +775,7 @@ int main(void)
     tcase_add_test(tests, who_has_waited_longer_is_first);
     tcase_add_test(tests, a_voter_knows_whether_it_decides_about_one_name_only);
     tcase_add_test(tests, asked_again_while_it_waits);
+    tcase_add_test(tests, a_grant_is_fresh_for_all_of_the_host_that_wait);
     tcase_add_test(tests, asked_again_after_it_was_given_back);
     tcase_add_loop_test(tests, amended_and_given_back_at_once, 0, 2);
     tcase_add_test(tests, old_versions_given_back);
