@@ -43,6 +43,7 @@ refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
     "cluster_cell_links, cluster_cell_traps, cluster_torture: links that are slow or rough: qemu \
 knows no options of packet sockets"
     "cluster_torture: no memory, no descriptors: the emulator would lack them"
+    "sim: fewer seeds, and of the broken rules those of one host: nothing in the others is arm64's"
     "sandbox: qemu refuses filters of system calls; so agents run without one"
     "crash (not built but for x86-64), store_migrate: what is killed at each step: qemu does not \
 emulate ptrace"
