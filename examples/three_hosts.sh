@@ -97,9 +97,11 @@ on() {
 
 # Waits until a process has left the namespace of this script.
 await_namespace() {
-    local tries
+    local tries own its
+    own=$(readlink /proc/self/ns/net)
     for ((tries = 0; tries < 200; tries++)); do
-        [[ $(readlink "/proc/$1/ns/net") != $(readlink /proc/self/ns/net) ]] && return 0
+        its=$(readlink "/proc/$1/ns/net" || true)
+        [[ -n $its && $its != "$own" ]] && return 0
         sleep 0.02
     done
     die "no namespace"
