@@ -39,7 +39,8 @@ enum {
     DESCRIPTORS_MORE_MAX = 3 * CLIENTS_OF_USER + SILENT_MAX + 64,
     /* For each client 64 KiB that wait to be sent, in up to 1,024 packets; and what a client is. */
     MEMORY_MORE_MAX_KB = CLIENTS_OF_USER * (64 + 64 + 8),
-    LOG_MORE_MAX = 64 * 1024,
+    LOG_MORE_MAX = 64 * 1024, /* and so much a second: what is told of clients that come and go */
+    LOG_A_SECOND_MAX = 2 * 1024,
     ANSWERS = 400,      /* asked for by one that does not read */
     LARGE = 100 * 1000, /* bytes, and depth */
 };
@@ -155,6 +156,13 @@ static void ask_and_never_read(int fd)
     }
 }
 
+/* Few ask and never read: the agent has to do as much for one of them as for all others. */
+static enum manner manner_of(unsigned number)
+{
+    static const enum manner others[] = {SILENT, BYTE_BY_BYTE, TOO_LARGE, NESTED};
+    return number % 20 == 1 ? NEVER_READS : others[number % 4];
+}
+
 static void misbehave(int fd, enum manner manner, unsigned number)
 {
     static unsigned char large[LARGE];
@@ -168,7 +176,7 @@ static void misbehave(int fd, enum manner manner, unsigned number)
     } else if (manner == TOO_LARGE) {
         (void)!send(fd, large, sizeof(large), MSG_NOSIGNAL | MSG_DONTWAIT);
     } else if (manner == NESTED) {
-        nest(fd, number % 2 == 0 ? HFI_FRAME_MAX : LARGE);
+        nest(fd, number % 8 == 3 ? HFI_FRAME_MAX : LARGE);
     }
 }
 
@@ -176,7 +184,7 @@ static void look(unsigned process, const int fds[EACH])
 {
     unsigned open[MANNERS] = {0};
     for (unsigned i = 0; i < EACH; i++) {
-        open[i % MANNERS] += fds[i] >= 0 && is_open(fds[i]);
+        open[manner_of(i)] += fds[i] >= 0 && is_open(fds[i]);
     }
     for (unsigned i = 0; i < MANNERS; i++) {
         atomic_store(&shared->open[process][i], open[i]);
@@ -198,16 +206,16 @@ static void flood(unsigned process)
         fds[i] = dial();
         atomic_fetch_add(fds[i] >= 0 ? &shared->connected : &shared->refused, 1);
         if (fds[i] >= 0) {
-            misbehave(fds[i], i % MANNERS, i);
+            misbehave(fds[i], manner_of(i), i);
         }
     }
     look(process, fds);
     atomic_fetch_add(&shared->done, 1);
     for (;;) {
         for (unsigned i = 0; i < EACH; i++) {
-            if (fds[i] >= 0 && i % MANNERS == BYTE_BY_BYTE) { /* a second */
+            if (fds[i] >= 0 && manner_of(i) == BYTE_BY_BYTE) { /* a second */
                 (void)!send(fds[i], "\x01", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-            } else if (fds[i] >= 0 && i % MANNERS == NEVER_READS && is_open(fds[i])) {
+            } else if (fds[i] >= 0 && manner_of(i) == NEVER_READS && is_open(fds[i])) {
                 ask_and_never_read(fds[i]);
             }
         }
@@ -234,7 +242,14 @@ static void serve_one(struct most *most)
     hf_lock *lock;
     int64_t begin_ns = boottime_now();
     snprintf(name, sizeof(name), "honest/%u", locks++);
-    ck_assert_int_eq(hf_open(honest, name, NULL, &lock), 0);
+    /* An agent that gets no processor time for long is none to the library: it may try again. */
+    int result = hf_open(honest, name, NULL, &lock);
+    for (int64_t end_ns = begin_ns + 60000 * MS;
+         result == HF_ENOAGENT && boottime_now() < end_ns;) {
+        sleep_ms(50);
+        result = hf_open(honest, name, NULL, &lock);
+    }
+    ck_assert_int_eq(result, 0);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 60000 * MS, NULL), 0);
     ck_assert_int_eq(hf_release(lock), 0);
     hf_close(lock);
@@ -339,7 +354,8 @@ START_TEST(ten_thousand_connections)
                       PROCESSES * EACH);
     ck_assert_uint_le(most.descriptors, before.descriptors + DESCRIPTORS_MORE_MAX);
     ck_assert_uint_le(most.memory_kb, before.memory_kb + MEMORY_MORE_MAX_KB);
-    ck_assert_int_le(log_size() - log_before, LOG_MORE_MAX);
+    ck_assert_int_le(log_size() - log_before,
+                     LOG_MORE_MAX + LOG_A_SECOND_MAX * ((boottime_now() - begin_ns) / (1000 * MS)));
     /* Four a minute and kind, not one for each connection. */
     unsigned told = logged("event=client_broke_rules");
     ck_assert_uint_ge(told, 1);
