@@ -145,15 +145,6 @@ void agent_turn_end(struct agent *agent)
     agent->in_turn = false;
 }
 
-/* After everything that was ready. */
-static void on_check(uv_check_t *check)
-{
-    struct agent *agent = check->data;
-    if (agent->in_turn) {
-        agent_turn_end(agent);
-    }
-}
-
 /* ---- what is due ---- */
 
 /* The kernel's clocks may be adjusted by more than the drift that leases allow for. */
@@ -197,15 +188,9 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->seen_commits = commits;
 }
 
-static void on_timer(uv_poll_t *poll, int status, int events)
+static void do_what_is_due(struct agent *agent)
 {
-    struct agent *agent = poll->data;
-    (void)status;
-    (void)events;
-    agent_turn(agent);
-    clock_timer_drain(agent->timer_fd);
     int64_t now_ns = clock_boottime_ns();
-    agent->armed_ns = INT64_MAX; /* it has fired */
     driver_tick(agent->driver);
     upkeep(agent, now_ns);
     if (agent->look_ns <= now_ns) {
@@ -219,6 +204,31 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
         notify_alive();
         agent->alive_ns = now_ns + agent->alive_interval_ns;
+    }
+}
+
+static void on_timer(uv_poll_t *poll, int status, int events)
+{
+    struct agent *agent = poll->data;
+    (void)status;
+    (void)events;
+    agent_turn(agent);
+    clock_timer_drain(agent->timer_fd);
+    agent->armed_ns = INT64_MAX; /* it has fired */
+    agent->fired = true;
+}
+
+/* After everything that was ready: where this process got no processor for a while, what others
+ * sent in time counts before their silence does, and is answered by what goes out now. */
+static void on_check(uv_check_t *check)
+{
+    struct agent *agent = check->data;
+    if (agent->fired) {
+        agent->fired = false;
+        do_what_is_due(agent);
+    }
+    if (agent->in_turn) {
+        agent_turn_end(agent);
     }
 }
 

@@ -140,6 +140,7 @@ struct agent {
     uv_poll_t bells[HOST_NAMESPACES_MAX];
     int timer_fd;
     int64_t armed_ns;
+    bool fired; /* the timer, in this turn */
     bool in_turn;
     bool told_to_end;
     int exit_code;

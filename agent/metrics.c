@@ -234,6 +234,8 @@ static void tell_quorum(struct text *text, const struct metrics *metrics)
     gauge(text, "holdfast_agents_known", "Names of agents that it has heard of", voting->agents);
     gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait here",
           voting->requests);
+    seconds(text, "holdfast_patience_seconds", "For how long a voter's silence is borne",
+            voting->patience_ns);
     gauge(text, "holdfast_voting", "1 if this voter's store counts", voting->votes);
     gauge(text, "holdfast_majority", "1 if a majority of the voters hears this one",
           voting->majority);

@@ -34,7 +34,7 @@ static const struct fault table[] = {
     CHANCE(lose),    CHANCE(fail),     CHANCE(loss),    CHANCE(repeat), CHANCE(late),
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
-    FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),
+    FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -112,10 +112,12 @@ static void draw_between_hosts(struct faults *faults)
     faults->long_delay = sim_draw(3) == 0;
     faults->older = faults_draw_beside(AGENTS, 0, 3) == 0;
     faults->rolling = faults_draw_beside(AGENTS, 1, 8) == 0;
+    faults->starved = faults_draw_beside(AGENTS, 2, 8) == 0;
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;
         faults->rest = faults->long_delay = faults->older = faults->rolling = false;
+        faults->starved = false;
     }
 }
 
@@ -245,6 +247,37 @@ static void inject_agents(const struct faults *faults)
     }
 }
 
+/* Its host has more to do than processors: it runs for a few milliseconds now and then. How long
+ * and how often is the agent's own for the whole run, so that each has its phase. */
+static int64_t starve(struct sim_agent *agent)
+{
+    uint32_t what = AGENTS + 1 + agent->index;
+    int64_t runs_ns = (10 + faults_draw_beside(what, 1, 50)) * SIM_MS;
+    int64_t rests_ns = (100 + faults_draw_beside(what, 2, 450)) * SIM_MS;
+    if (!world.run.starved && faults_draw_beside(what, 0, 4) == 0) {
+        return INT64_MAX; /* that host is well */
+    }
+    if (agent->starves_ns <= sim_now()) {
+        if (agent->up) {
+            agent->stalled_ns = agent->stalled_ns == 0 ? sim_now() : agent->stalled_ns;
+            fiber_stop(&agent->fiber, rests_ns);
+        }
+        agent->starves_ns = sim_now() + rests_ns + runs_ns;
+    }
+    return agent->starves_ns;
+}
+
+int64_t faults_starve(void)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; (world.faults.starved || world.run.starved) && i < world.agent_count;
+         i++) {
+        int64_t at_ns = starve(&world.agents[i]);
+        next_ns = at_ns < next_ns ? at_ns : next_ns;
+    }
+    return next_ns;
+}
+
 /* ---- disks that are not what they were ---- */
 
 /* Whether whoever answers that voter's first question in a majority knows its store, durably: then
@@ -369,7 +402,8 @@ void faults_heal(void)
     sim_tell("everything heals");
     world.healing = true;
     world.healed_ns = sim_now();
-    world.rolling = world.faults.rolling;
+    /* Not where tokens are soon used up: whose slot ends so gives the grant back, and asks anew. */
+    world.rolling = world.faults.rolling && !world.faults.high_tokens;
     world.faults = (struct faults){.delay_ns_max = delay_ns};
     net_heal();
     for (uint32_t i = 0; i < world.process_count; i++) {

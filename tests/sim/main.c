@@ -74,8 +74,10 @@ void sim_turn(void)
 {
     int64_t next_ns = faults_start_due();
     int64_t net_ns = net_work();
+    int64_t starve_ns = faults_starve();
     next_ns = net_ns < next_ns ? net_ns : next_ns;
-    if (world.healing && !fibers_runnable(world.fibers, world.fiber_count)) {
+    next_ns = starve_ns < next_ns ? starve_ns : next_ns;
+    if (world.healing && !world.run.starved && !fibers_runnable(world.fibers, world.fiber_count)) {
         check_quiet();
     }
     (void)fibers_step(world.fibers, world.fiber_count, next_ns);
@@ -327,6 +329,8 @@ static void help(FILE *out)
     }
     fprintf(out,
             "\n"
+            "  --starved        all agents run for 10 to 59 ms after each pause of 100 to 549 ms,\n"
+            "                   to the end, and must serve everybody all the same\n"
             "  --shrink         make the run smaller as long as it fails\n"
             "  --verbose        tell the story\n"
             "\n"
@@ -415,6 +419,10 @@ static bool option(int left, char **arguments, struct arguments *out, int *used)
     }
     if (strcmp(arguments[0], "--shrink") == 0) {
         out->shrink = true;
+        return true;
+    }
+    if (strcmp(arguments[0], "--starved") == 0) {
+        out->run.starved = true;
         return true;
     }
     *used = 2;

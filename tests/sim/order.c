@@ -3,9 +3,10 @@
  *
  *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by
  *                      what their hosts said when they came (core/quorum/request.c). Always
- *   between hosts      once everything has healed and settled: who asked SLACK_NS before another,
- *                      and longer than what told waiting times may differ by the rates of clocks,
- *                      is not granted the lock after it, whoever coordinates meanwhile
+ *   between hosts      once everything has healed and settled, and nobody is starved: who asked
+ *                      SLACK_NS before another, and longer than what told waiting times may differ
+ *                      by the rates of clocks, is not granted the lock after it, whoever
+ *                      coordinates meanwhile
  *   on a host          nobody takes a lock exclusively past one who slept in its queue already
  *                      when he began to take it. Always; HF_BARGING aside. Who gives up his place
  *                      while he is being handed the lock, and takes it again, has it by that place
@@ -221,7 +222,8 @@ static void check_hosts(struct asked *mine)
 {
     int64_t since_ns = world.healed_ns + SETTLED_NS;
     int64_t slack_ns = SLACK_NS + (sim_now() - mine->born_ns) / 100 * RATES_PERCENT;
-    for (uint32_t i = 0; i < ASKED && world.healing && mine->granted_ns == 0; i++) {
+    bool well = world.healing && !world.run.starved;
+    for (uint32_t i = 0; i < ASKED && well && mine->granted_ns == 0; i++) {
         const struct asked *other = &notes.asked[i];
         if (other->id != 0 && other->lock == mine->lock && other->granted_ns > since_ns &&
             other->born_ns > mine->born_ns + slack_ns) {

@@ -22,6 +22,9 @@ void run_print(const struct run *run)
     if (run->observers_set && run->voters != 1) {
         printf(" --observers %u", run->observers);
     }
+    if (run->starved) {
+        printf(" --starved");
+    }
     if (run->processes != 0) {
         printf(" --processes %u", run->processes);
     }

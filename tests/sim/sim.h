@@ -49,8 +49,9 @@ enum {
     KEPT = 8, /* fewer than requests that may be under way */
 };
 #define SIM_MS INT64_C(1000000)
-#define SIM_TTL_NS (1000 * SIM_MS)
-#define SIM_GRACE_NS (1000 * SIM_MS)
+/* Starved agents need the time that a real cell has by default. */
+#define SIM_TTL_NS ((world.run.starved ? 5000 : 1000) * SIM_MS)
+#define SIM_GRACE_NS SIM_TTL_NS
 #define SIM_DRIFT_PERCENT 10
 
 /* What a seed allows. A number is one chance in so many scheduler turns; 0 never. */
@@ -65,6 +66,7 @@ struct faults {
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
+    bool starved;    /* some agents run for some milliseconds now and then, until all heals */
     bool older;      /* some agents' processes speak only the older version of the messages */
     bool rest;       /* processes close what they opened, and rest: names are deleted */
     bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
@@ -80,6 +82,7 @@ struct run {
     uint32_t processes;
     uint32_t locks;
     bool observers_set;
+    bool starved; /* all agents are starved, to the end */
     uint64_t off; /* faults that are off, by fault_name()'s index */
 };
 
@@ -208,6 +211,7 @@ struct sim_agent {
     uint32_t region_count;
     bool bell;
     int64_t stalled_ns; /* the process stood still since; 0: it did not */
+    int64_t starves_ns; /* when it is next kept from running */
     /* What a crash loses. */
     struct driver *driver;
     struct net_packet *taken;         /* what it is reading */
@@ -479,6 +483,8 @@ uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit);
 /* Draws the cell too: how many voters, observers, processes, locks. */
 void faults_draw_cell(void);
 void faults_inject(void);
+/* Keeps starved agents from running; when it is to be called again. */
+int64_t faults_starve(void);
 /* Starts what is down and whose time has come; when the next one's comes. */
 int64_t faults_start_due(void);
 void faults_heal(void);

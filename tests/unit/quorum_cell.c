@@ -249,11 +249,17 @@ static void disk_load(const struct cell_disk *disk, struct quorum *quorum)
 
 /* ---- Driving ---- */
 
+static bool is_late(const struct cell *cell, enum message_kind kind)
+{
+    return kind < 64 && (cell->late_kinds >> kind & 1) != 0;
+}
+
 static void network_put(struct cell *cell, uint32_t to, const struct message *message)
 {
     struct cell_packet *packet = packet_put(cell, to);
     if (packet != NULL) {
         message_copy(&packet->message, message);
+        packet->arrives_ns += is_late(cell, message->kind) ? cell->late_ns : 0;
     }
 }
 
@@ -532,17 +538,28 @@ void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct messa
     }
 }
 
+/* When that node runs, from then on. */
+static int64_t runs_at(const struct cell *cell, uint32_t node, int64_t at_ns)
+{
+    at_ns = at_ns > cell->now_ns ? at_ns : cell->now_ns;
+    if (cell->of_ns[node] == 0 || at_ns == INT64_MAX) {
+        return at_ns;
+    }
+    int64_t into_ns = (at_ns + cell->shift_ns[node]) % cell->of_ns[node];
+    return into_ns < cell->runs_ns[node] ? at_ns : at_ns + cell->of_ns[node] - into_ns;
+}
+
 static int64_t next_ns(const struct cell *cell)
 {
     int64_t next = INT64_MAX;
     for (uint32_t i = 0; i < cell->packet_count; i++) {
-        if (cell->packets[i].arrives_ns < next) {
-            next = cell->packets[i].arrives_ns;
-        }
+        int64_t at_ns = runs_at(cell, cell->packets[i].to, cell->packets[i].arrives_ns);
+        next = at_ns < next ? at_ns : next;
     }
     for (uint32_t i = 0; i < cell->config.voter_count; i++) {
-        if (cell->nodes[i].up && quorum_next_tick_ns(cell->nodes[i].quorum) < next) {
-            next = quorum_next_tick_ns(cell->nodes[i].quorum);
+        if (cell->nodes[i].up) {
+            int64_t at_ns = runs_at(cell, i, quorum_next_tick_ns(cell->nodes[i].quorum));
+            next = at_ns < next ? at_ns : next;
         }
     }
     return next;
@@ -596,6 +613,18 @@ void cell_run_ready(struct cell *cell)
     ck_abort_msg("the cell never gets ready");
 }
 
+static void tick_all(struct cell *cell)
+{
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        if (cell->nodes[i].up &&
+            runs_at(cell, i, quorum_next_tick_ns(cell->nodes[i].quorum)) <= cell->now_ns) {
+            struct quorum_event event = {
+                .kind = QUORUM_TICK, .now_ns = cell->now_ns, .random = cell_random(cell)};
+            cell_step(cell, i, event);
+        }
+    }
+}
+
 void cell_run(struct cell *cell, int64_t duration_ns)
 {
     int64_t end_ns = cell->now_ns + duration_ns;
@@ -606,20 +635,17 @@ void cell_run(struct cell *cell, int64_t duration_ns)
             return;
         }
         cell->now_ns = at_ns > cell->now_ns ? at_ns : cell->now_ns;
+        if (cell->tick_first) {
+            tick_all(cell);
+        }
         for (uint32_t i = 0; i < cell->packet_count;) {
-            if (cell->packets[i].arrives_ns > cell->now_ns) {
+            if (runs_at(cell, cell->packets[i].to, cell->packets[i].arrives_ns) > cell->now_ns) {
                 i++;
                 continue;
             }
             network_take(cell, i);
         }
-        for (uint32_t i = 0; i < cell->config.voter_count; i++) {
-            if (cell->nodes[i].up && quorum_next_tick_ns(cell->nodes[i].quorum) <= cell->now_ns) {
-                struct quorum_event event = {
-                    .kind = QUORUM_TICK, .now_ns = cell->now_ns, .random = cell_random(cell)};
-                cell_step(cell, i, event);
-            }
-        }
+        tick_all(cell);
     }
     ck_abort_msg("the cell never comes to rest");
 }

@@ -63,6 +63,12 @@ struct cell {
     uint32_t loss_percent;
     uint32_t repeat_percent;
     int64_t delay_max_ns;
+    uint64_t late_kinds; /* take late_ns longer */
+    int64_t late_ns;
+    /* A node that gets little processor time: it runs for the first so many of each so many ns,
+     * shifted by so many. 0: it runs all the time. */
+    int64_t runs_ns[CELL_NODES], of_ns[CELL_NODES], shift_ns[CELL_NODES];
+    bool tick_first;                       /* what is due is done before what has arrived is read */
     bool cut[CELL_NODES][CELL_NODES];      /* from, to */
     uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to (itself, too): kinds that get lost */
     bool silent;                           /* nobody is told that a link broke, or is there again */

@@ -19,18 +19,24 @@
 enum {
     BEAT_GAP_MS = 5,         /* at least between two beats */
     BEAT_JUMP_MAX = 1 << 20, /* a number further away is another process's */
+    LATE_MS = 20,            /* a step that comes later: this process did not run */
+    EXCUSED_MS = 20,         /* so long it reads then before it judges */
+    SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_BEAT_MS,
+    SETTLE_MIN_MS = 1000,  /* so long a voter has to be well, to get back what it coordinated */
+    SETTLE_MAX_MS = 32000, /* if it was well and fell silent again and again */
+    SETTLED_MS = 60000,    /* and so long to be as good as any */
 };
-_Static_assert((int)BEATS_KEPT *(int)BEAT_GAP_MS > (int)QUORUM_TAKEOVER_MS, "none is missed");
+_Static_assert((int)BEATS_KEPT *(int)BEAT_GAP_MS > (int)QUORUM_PATIENCE_MAX_MS, "none is missed");
 
 static bool recent(const struct quorum *quorum, int64_t when_ns)
 {
-    return when_ns != INT64_MIN && quorum->now_ns - when_ns <= QUORUM_TAKEOVER_MS * MS_NS;
+    return when_ns != INT64_MIN && quorum->now_ns - when_ns <= quorum->patience_ns;
 }
 
 /* Its process is there, as far as can be known, and its link works. */
 static bool alive(const struct quorum *quorum, const struct peer *peer)
 {
-    return !peer->broken && recent(quorum, peer->heard_ns);
+    return !peer->broken && (recent(quorum, peer->heard_ns) || quorum->now_ns < peer->excused_ns);
 }
 
 /* Who never had a majority is given the time to find one: the cell may just be starting. */
@@ -91,12 +97,37 @@ static void forget(struct peer *peer)
     peer->votes = false;
     peer->majority = false;
     peer->had_majority = false;
+    peer->excused_ns = INT64_MIN;
+    peer->settle_ns = SETTLE_MIN_MS * MS_NS;
+    memset(&peer->lag, 0, sizeof(peer->lag));
+}
+
+/* It cannot coordinate now. If it could for long enough to have got back what is its own, it will
+ * take twice as long the next time: else a voter that falls silent every few seconds has all its
+ * partitions change hands twice each time. */
+static void spoil(struct quorum *quorum, struct peer *peer)
+{
+    if (peer->good_ns != NEVER && quorum->now_ns - peer->good_ns >= peer->settle_ns) {
+        peer->settle_ns *= 2;
+        if (peer->settle_ns > SETTLE_MAX_MS * MS_NS) {
+            peer->settle_ns = SETTLE_MAX_MS * MS_NS;
+        }
+    }
+    peer->good_ns = NEVER;
+}
+
+bool beat_settled(const struct quorum *quorum, uint32_t voter)
+{
+    const struct peer *peer = &quorum->peers[voter];
+    return peer->good_ns != NEVER && quorum->now_ns - peer->good_ns >= peer->settle_ns;
 }
 
 void beat_start(struct quorum *quorum)
 {
+    quorum->slept_ns = INT64_MIN;
     quorum->beat_ns = NEVER;
     quorum->begin_ns = INT64_MIN;
+    patience_start(quorum);
     if (quorum->config.voter_count == 1) {
         return;
     }
@@ -111,6 +142,20 @@ void beat_start(struct quorum *quorum)
     quorum->beat_last_ns = INT64_MIN;
     quorum->begin_ns = quorum->now_ns + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
     beat_soon(quorum);
+}
+
+void beat_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns)
+{
+    if (late_ns < LATE_MS * MS_NS) {
+        return;
+    }
+    quorum->slept_ns = late_ns >= SLEPT_MS * MS_NS ? now_ns : quorum->slept_ns;
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        struct peer *peer = &quorum->peers[voter];
+        if (voter != quorum->config.self && recent(quorum, peer->heard_ns)) {
+            peer->excused_ns = now_ns + EXCUSED_MS * MS_NS;
+        }
+    }
 }
 
 bool beat_all_heard(const struct quorum *quorum)
@@ -170,10 +215,13 @@ int64_t beat_tick(struct quorum *quorum)
     if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
         return quorum->now_ns;
     }
+    patience_tick(quorum);
     for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
         struct peer *peer = &quorum->peers[voter];
         if (!able(quorum, peer)) {
-            peer->good_ns = NEVER;
+            spoil(quorum, peer);
+        } else if (peer->good_ns != NEVER && quorum->now_ns - peer->good_ns > SETTLED_MS * MS_NS) {
+            peer->settle_ns = SETTLE_MIN_MS * MS_NS;
         }
     }
     coordinator_review(quorum); /* who fell silent shows here */
@@ -182,13 +230,17 @@ int64_t beat_tick(struct quorum *quorum)
     return quorum->beat_ns;
 }
 
-static void note_echo(struct quorum *quorum, struct peer *peer, uint64_t echo)
+/* Returns how old the newest of the own beats that it had echoed was, if it echoes a newer one;
+ * else 0. */
+static int64_t note_echo(struct quorum *quorum, struct peer *peer, uint64_t echo)
 {
     if (echo == 0 || echo > quorum->beat_number || quorum->beat_number - echo >= BEATS_KEPT) {
-        return;
+        return 0;
     }
+    int64_t before_ns = peer->echoed_ns;
     int64_t sent_ns = quorum->beat_sent_ns[echo % BEATS_KEPT];
-    peer->echoed_ns = sent_ns > peer->echoed_ns ? sent_ns : peer->echoed_ns;
+    peer->echoed_ns = sent_ns > before_ns ? sent_ns : before_ns;
+    return sent_ns > before_ns && before_ns != INT64_MIN ? quorum->now_ns - before_ns : 0;
 }
 
 void beat_receive(struct quorum *quorum, const struct message *message)
@@ -219,10 +271,10 @@ void beat_receive(struct quorum *quorum, const struct message *message)
     peer->majority = beat->majority;
     peer->had_majority = peer->had_majority || beat->majority;
     peer->owned = beat->owned;
-    note_echo(quorum, peer, beat->echo);
+    patience_echoed(quorum, voter, note_echo(quorum, peer, beat->echo));
     bool good = able(quorum, peer) && peer->majority;
     if (!good) {
-        peer->good_ns = NEVER;
+        spoil(quorum, peer);
     } else if (peer->good_ns == NEVER) {
         peer->good_ns = quorum->now_ns;
     }

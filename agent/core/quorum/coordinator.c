@@ -28,9 +28,8 @@ enum {
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 60,
     REFUSED_MS = 1000,
-    HAND_BACK_MS = 1000, /* so long the preferred voter has to be well */
-    IDLE_MIN_MS = 1000,  /* so long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 4000,  /* if it happens again and again */
+    IDLE_MIN_MS = 1000, /* so long this voter coordinates nothing after a stuck round */
+    IDLE_MAX_MS = 4000, /* if it happens again and again */
 };
 
 static uint64_t own_ballot(const struct quorum *quorum)
@@ -277,6 +276,14 @@ static void resign(struct quorum *quorum, uint32_t p)
     quorum->partitions[p].retry_ns = 0;
 }
 
+/* Another claims what this voter has prepared. One of the two does not know yet that it was taken
+ * over from: whoever did not run for a while since. */
+static bool replaced(const struct quorum *quorum, uint32_t p)
+{
+    return quorum->partitions[p].prepared_ns < quorum->slept_ns &&
+           coordinator_claimed(quorum, p, quorum->config.self);
+}
+
 /* What becomes of one partition. true: its state changed. */
 static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
 {
@@ -287,11 +294,10 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     switch ((enum partition_state)partition->state) {
     case PARTITION_PREPARED:
         if (self_able && best != self) {
-            int64_t good_ns = quorum->peers[best].good_ns;
-            if (good_ns == NEVER || quorum->now_ns - good_ns < HAND_BACK_MS * MS_NS) {
+            if (!beat_settled(quorum, best)) {
                 return false;
             }
-        } else if (self_able) {
+        } else if (self_able && !replaced(quorum, p)) {
             return false;
         }
         resign(quorum, p);
@@ -476,10 +482,10 @@ void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
     }
 }
 
-void coordinator_round_age(struct quorum *quorum, int64_t began_ns)
+void coordinator_round_age(struct quorum *quorum, const struct given_up *round)
 {
     if (quorum->config.voter_count == 1 ||
-        quorum->now_ns - began_ns <= QUORUM_TAKEOVER_MS * MS_NS ||
+        quorum->now_ns - round->began_ns <= patience_round_ns(quorum) ||
         quorum->now_ns < quorum->idle_until_ns) {
         return;
     }
@@ -488,6 +494,7 @@ void coordinator_round_age(struct quorum *quorum, int64_t began_ns)
     quorum->idle_ms = again ? 2 * quorum->idle_ms : (uint32_t)IDLE_MIN_MS;
     quorum->idle_ms = quorum->idle_ms > IDLE_MAX_MS ? (uint32_t)IDLE_MAX_MS : quorum->idle_ms;
     quorum->idle_until_ns = quorum->now_ns + quorum->idle_ms * MS_NS;
+    patience_gave_up(quorum, round);
     look_again_at(quorum, quorum->now_ns);
     beat_soon(quorum);
 }
@@ -589,7 +596,6 @@ bool quorum_ready(const struct quorum *quorum)
 bool quorum_hears(const struct quorum *quorum, uint32_t voter)
 {
     const struct peer *peer = &quorum->peers[voter];
-    return voter == quorum->config.self ||
-           (!peer->broken && peer->number != 0 &&
-            quorum->now_ns - peer->heard_ns <= QUORUM_TAKEOVER_MS * MS_NS);
+    return voter == quorum->config.self || (!peer->broken && peer->number != 0 &&
+                                            quorum->now_ns - peer->heard_ns <= quorum->patience_ns);
 }

@@ -500,11 +500,21 @@ static void tick(struct quorum *quorum)
     quorum_schedule(quorum, work_tick(quorum));
 }
 
+/* How long this process did not run though it wanted to. */
+static void note_lateness(struct quorum *quorum, int64_t now_ns)
+{
+    int64_t due_ns = quorum->tick_ns > quorum->now_ns ? quorum->tick_ns : quorum->now_ns;
+    if (quorum->started && now_ns > due_ns) {
+        beat_late(quorum, now_ns - due_ns, now_ns);
+    }
+}
+
 void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions)
 {
     HF_CHECK(actions->capacity - actions->count >= QUORUM_STEP_ACTIONS);
     HF_CHECK(event->now_ns >= quorum->now_ns);
     HF_CHECK(quorum->started || event->kind == QUORUM_START);
+    note_lateness(quorum, event->now_ns);
     quorum->now_ns = event->now_ns;
     quorum->random = event->random;
     quorum->actions = actions;

@@ -13,7 +13,8 @@ void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
                                   .registers_max = quorum->config.limits.registers,
                                   .agents = quorum->agent_count,
                                   .votes = members_votes(quorum),
-                                  .majority = beat_majority(quorum)};
+                                  .majority = beat_majority(quorum),
+                                  .patience_ns = quorum->patience_ns};
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         out->partitions += quorum->partitions[p].state == PARTITION_PREPARED;
     }

@@ -25,8 +25,10 @@
 #include "state.h"
 
 enum {
-    PULL_RESEND_MS = 100,
+    PULL_RESEND_MS = 100,      /* at least, before the same place is asked again; */
+    PULL_RESEND_MAX_MS = 1600, /* where no answer came at all, doubling up to that */
     PULL_TRIES_MAX = 20,
+    PULL_SILENT_MAX = 6,    /* of these, without an answer at all */
     CATCH_UP_MS = 240,      /* between two looks at */
     CATCH_UP_AT_ONCE = 6,   /* so many partitions: all within about 10 s */
     SUSPECT_MAX = 4,        /* so often different in a row: something is missing */
@@ -139,6 +141,19 @@ void sweep_pull(struct quorum *quorum, const struct message *message)
 
 /* ---- Asking ---- */
 
+/* Answers to what was asked before do not count when it is asked again: they may be of another
+ * list. So who has not answered at all, and may be slow, is given more time with each try. */
+static int64_t pause_ns(const struct quorum *quorum, const struct pull *pull)
+{
+    static const int64_t most_ns = PULL_RESEND_MAX_MS * MS_NS;
+    int64_t pause_ns = patience_trip_ns(quorum, pull->voter);
+    pause_ns = pause_ns > PULL_RESEND_MS * MS_NS ? pause_ns : PULL_RESEND_MS * MS_NS;
+    for (uint32_t i = 0; i < pull->silent && pause_ns < most_ns; i++) {
+        pause_ns *= 2;
+    }
+    return pause_ns < most_ns ? pause_ns : most_ns;
+}
+
 /* Asks for what follows the place that was reached. */
 static void ask(struct quorum *quorum, struct pull *pull)
 {
@@ -146,7 +161,7 @@ static void ask(struct quorum *quorum, struct pull *pull)
     pull->id = ++quorum->pull_id;
     pull->got = 0;
     pull->answers = 0;
-    pull->resend_ns = quorum->now_ns + PULL_RESEND_MS * MS_NS;
+    pull->resend_ns = quorum->now_ns + pause_ns(quorum, pull);
     quorum_schedule(quorum, pull->resend_ns);
     struct message_pull *message = &quorum_send(quorum, pull->voter, MESSAGE_PULL)->as.pull;
     message->what = pull->what;
@@ -226,7 +241,8 @@ bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what 
 static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
 {
     const struct partition *partition = &quorum->partitions[pull->partition];
-    if (!quorum_hears(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX) {
+    if (!quorum_hears(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX ||
+        pull->silent > PULL_SILENT_MAX) {
         return false;
     }
     switch ((enum pull_purpose)pull->purpose) {
@@ -487,6 +503,7 @@ int64_t sweep_tick(struct quorum *quorum)
                 return quorum->now_ns;
             }
             pull->tries++;
+            pull->silent = pull->got == 0 ? pull->silent + 1 : 0;
             if (is_wanted(quorum, pull)) {
                 ask(quorum, pull);
             } else {

@@ -464,6 +464,7 @@ static void note_checkpoint(struct work *work, const struct message_read_value *
 static void read_done(struct quorum *quorum, struct work *work)
 {
     struct partition *partition = partition_of(quorum, work);
+    patience_round(quorum, quorum->now_ns - work->began_ns);
     set_state(quorum, work, WORK_WAITING);
     if (work->checkpoint.floor > partition->floor) {
         partition->floor = work->checkpoint.floor;
@@ -536,6 +537,9 @@ void work_accepted(struct quorum *quorum, const struct message *message)
     struct work *work = round_of(quorum, message, &answer->name, WORK_ACCEPTING, answer->order,
                                  &voter);
     if (work == NULL) {
+        if (answer->higher == 0 && !answer->full) {
+            patience_late(quorum, voter, answer->order);
+        }
         return;
     }
     if (answer->higher != 0) {
@@ -549,6 +553,7 @@ void work_accepted(struct quorum *quorum, const struct message *message)
     work->mask |= (uint8_t)(1u << voter);
     work->full &= (uint8_t) ~(1u << voter);
     if (mask_is_majority(quorum, work->mask) && own_has(quorum, work)) {
+        patience_round(quorum, quorum->now_ns - work->began_ns);
         set_state(quorum, work, WORK_WAITING);
         answer_decided(quorum, work, &work->value);
         tell_spared(quorum, work);
@@ -569,7 +574,8 @@ int64_t work_tick(struct quorum *quorum)
             continue;
         }
         if (!mask_is_majority(quorum, work->mask | work->full)) {
-            coordinator_round_age(quorum, work->began_ns);
+            coordinator_round_age(quorum,
+                                  &(struct given_up){work->order, work->began_ns, work->mask});
         }
         uint8_t to = work->state == WORK_ACCEPTING && work->spared != 0 ? work->spared
                                                                         : (uint8_t)~work->mask;

@@ -51,6 +51,8 @@ enum {
      * beat of a coordinator counts. */
     QUORUM_BEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
+    /* It counts for up to so long where a majority of the voters is slow. */
+    QUORUM_PATIENCE_MAX_MS = 5000,
 };
 
 struct quorum_limits {
@@ -305,7 +307,8 @@ struct quorum_survey {
     uint32_t agents;   /* names of agents that it knows */
     uint32_t requests; /* of hosts, waiting or under way here */
     bool votes;
-    bool majority; /* enough voters hear it, and are heard */
+    bool majority;       /* enough voters hear it, and are heard */
+    int64_t patience_ns; /* for how long it bears that a voter is silent */
 };
 const struct quorum_counts *quorum_counts(const struct quorum *quorum);
 void quorum_survey(const struct quorum *quorum, struct quorum_survey *out);

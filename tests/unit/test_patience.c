@@ -1,0 +1,324 @@
+/*
+ * Voters that get too little processor time, slow links, slow rounds: nobody is replaced for being
+ * slow as long as a majority is no faster, and whoever is gone is replaced all the same.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "quorum_cell.h"
+
+static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
+static const int64_t SECOND = 1000 * CELL_MS;
+
+static struct cell *start(uint32_t voters, uint64_t seed)
+{
+    struct cell *cell = cell_create(voters, seed);
+    cell_start_all(cell);
+    cell_run_ready(cell);
+    return cell;
+}
+
+/* The first so many nodes run for 30 ms of each 500 ms, each at its own time. */
+static void starve(struct cell *cell, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        cell->runs_ns[i] = 30 * CELL_MS;
+        cell->of_ns[i] = 500 * CELL_MS;
+        cell->shift_ns[i] = (int64_t)(cell_random(cell) % 500) * CELL_MS;
+    }
+}
+
+static void feed(struct cell *cell)
+{
+    memset(cell->of_ns, 0, sizeof(cell->of_ns));
+}
+
+static uint64_t rounds_used(const struct cell *cell)
+{
+    uint64_t rounds = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        rounds += cell->nodes[i].disk.round;
+    }
+    return rounds;
+}
+
+static uint64_t taken_over(const struct cell *cell)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        count += cell->nodes[i].up ? quorum_counts(cell->nodes[i].quorum)->taken_over : 0;
+    }
+    return count;
+}
+
+/* How many partitions are not known in full to who coordinates them. */
+static uint32_t incomplete(const struct cell *cell)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        struct quorum_survey survey;
+        quorum_survey(cell->nodes[i].quorum, &survey);
+        count += survey.incomplete;
+    }
+    return count;
+}
+
+/* How many claim that name, by their own word. */
+static uint32_t owners(struct cell *cell, const char *name)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+        count += cell->nodes[i].up && cell_coordinator_at(cell, i, name) == i;
+    }
+    return count;
+}
+
+/* Asks whom the host's voter believes to coordinate, again and again. Returns how long it took. */
+static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id)
+{
+    int64_t began_ns = cell->now_ns;
+    cell->nodes[host].inbox_count = 0;
+    for (uint32_t turn = 0; turn < 200; turn++) {
+        uint32_t to = cell_coordinator_at(cell, host, name);
+        if (to < cell->config.voter_count && turn % 10 == 0) {
+            cell_acquire(cell, host, to, name, id, 1, X, 0);
+        }
+        cell_run(cell, 50 * CELL_MS);
+        const struct message *grant = cell_got(cell, host, MESSAGE_GRANT);
+        if (grant != NULL && grant->as.grant.request_id == id) {
+            return cell->now_ns - began_ns;
+        }
+        cell->nodes[host].inbox_count = 0;
+    }
+    ck_abort_msg("nobody answers");
+    return 0;
+}
+
+/* How long a voter that dies without a word goes on being believed in. */
+static int64_t replaced_ns(struct cell *cell, uint32_t dead)
+{
+    char name[8] = "a";
+    while (cell_coordinator(cell, name) != dead) {
+        name[0]++;
+        ck_assert_int_le(name[0], 'z');
+    }
+    cell->silent = true;
+    cell_kill(cell, dead);
+    int64_t began_ns = cell->now_ns;
+    uint32_t looker = cell->config.voter_count - 1;
+    while (cell_coordinator_at(cell, looker, name) == dead) {
+        cell_run(cell, 10 * CELL_MS);
+        ck_assert_int_lt(cell->now_ns - began_ns, 30 * SECOND);
+    }
+    return cell->now_ns - began_ns;
+}
+
+/* Everybody is slow: one take-over or two until that is known, none from then on. */
+START_TEST(a_starved_cell_serves)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 200 + (uint64_t)_i);
+    cell->tick_first = _i % 4 >= 2;
+    starve(cell, voters);
+    cell_run(cell, 20 * SECOND);
+    uint64_t rounds = rounds_used(cell);
+    uint64_t taken = taken_over(cell);
+    cell_run(cell, 20 * SECOND);
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    ck_assert_uint_eq(taken_over(cell), taken);
+    ck_assert_uint_eq(incomplete(cell), 0);
+    for (uint32_t i = 0; i < 20; i++) {
+        char name[2] = {(char)('a' + i), '\0'};
+        /* There, two voters' rounds, and back. */
+        ck_assert_int_lt(served_ns(cell, i % voters, name, i + 1), 8 * 500 * CELL_MS);
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A cell that comes up while it is starved is there within seconds. */
+START_TEST(a_starved_cell_comes_up)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    struct cell *cell = cell_create(voters, 210 + (uint64_t)_i);
+    cell->natural = true;
+    cell->tick_first = _i % 4 >= 2;
+    starve(cell, voters);
+    cell_start_all(cell);
+    cell_run(cell, 5 * SECOND);
+    ck_assert_int_lt(served_ns(cell, 0, "a", 1), 5 * SECOND);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Afterwards silence counts as it did before; and it counts while all are slow, only later. */
+START_TEST(the_silent_are_replaced)
+{
+    struct cell *cell = start(3, 220 + (uint64_t)_i);
+    starve(cell, 3);
+    cell_run(cell, 10 * SECOND);
+    if (_i % 2 == 0) {
+        feed(cell);
+        cell_run(cell, 30 * SECOND);
+        ck_assert_str_eq(cell->nodes[2].last_log, "voters_timely");
+        ck_assert_int_lt(replaced_ns(cell, 0), (QUORUM_TAKEOVER_MS + 200) * CELL_MS);
+    } else {
+        ck_assert_str_eq(cell->nodes[2].last_log, "voters_slow");
+        ck_assert_int_lt(replaced_ns(cell, 0), (QUORUM_PATIENCE_MAX_MS + 1500) * CELL_MS);
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* The others are a majority without the slow ones: those are replaced, once, and nobody else is
+ * borne with for longer because of them. */
+START_TEST(a_slow_minority_changes_nothing)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    uint32_t slow = voters / 2;
+    struct cell *cell = start(voters, 230 + (uint64_t)_i);
+    starve(cell, slow);
+    for (uint32_t i = 0; i < slow; i++) {
+        cell->of_ns[i] = 900 * CELL_MS;
+    }
+    cell_run(cell, 10 * SECOND);
+    uint64_t taken = taken_over(cell);
+    cell_run(cell, 60 * SECOND);
+    ck_assert_uint_eq(taken_over(cell), taken);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert_uint_ge(quorum_coordinator(cell->nodes[voters - 1].quorum, p), slow);
+    }
+    if (voters == 5) {
+        starve(cell, 1);
+        cell->of_ns[1] = 0;
+        cell_run(cell, 2 * SECOND);
+        ck_assert_int_lt(replaced_ns(cell, 3), (QUORUM_TAKEOVER_MS + 200) * CELL_MS);
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* One that falls silent for a moment every few seconds gets its partitions back ever later, and as
+ * soon as before when it has been well for long. */
+START_TEST(who_falls_silent_again_and_again)
+{
+    struct cell *cell = start(3, 240 + (uint64_t)_i);
+    cell->runs_ns[0] = 3 * SECOND;
+    cell->of_ns[0] = 3700 * CELL_MS;
+    cell_run(cell, 60 * SECOND);
+    uint64_t taken = taken_over(cell);
+    cell_run(cell, 120 * SECOND);
+    ck_assert_uint_le(taken_over(cell), taken);
+    feed(cell);
+    cell_run(cell, 33 * SECOND);
+    ck_assert_uint_gt(taken_over(cell), taken);
+    cell_run(cell, 65 * SECOND);
+    taken = taken_over(cell);
+    cell->cut[0][1] = cell->cut[0][2] = true;
+    cell_run(cell, SECOND);
+    ck_assert_uint_gt(taken_over(cell), taken);
+    taken = taken_over(cell);
+    memset(cell->cut, 0, sizeof(cell->cut));
+    cell_run(cell, 3 * SECOND);
+    ck_assert_uint_gt(taken_over(cell), taken);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* What others sent while it did not run is read before it judges them by their silence. */
+START_TEST(who_wakes_up_takes_nothing_over)
+{
+    struct cell *cell = start(3, 250 + (uint64_t)_i);
+    cell->tick_first = true;
+    cell_run(cell, 5 * SECOND);
+    uint64_t rounds[2] = {cell->nodes[1].disk.round, cell->nodes[2].disk.round};
+    uint32_t own = cell->nodes[0].disk.round;
+    cell->runs_ns[0] = SECOND / 2;
+    cell->of_ns[0] = 4 * SECOND;
+    cell_run(cell, 8 * SECOND);
+    /* They took over what it had; it took nothing. */
+    ck_assert_uint_gt(cell->nodes[1].disk.round + cell->nodes[2].disk.round, rounds[0] + rounds[1]);
+    ck_assert_uint_eq(cell->nodes[0].disk.round, own);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* It is patient, the others are not: it was replaced while it did not run, and sees that by their
+ * claims, not only when a round of its own fails. */
+START_TEST(who_was_replaced_in_its_sleep_resigns)
+{
+    struct cell *cell = start(3, 260 + (uint64_t)_i);
+    char name[2] = "a";
+    while (cell_coordinator(cell, name) != 0) {
+        name[0]++;
+    }
+    starve(cell, 1);
+    cell->of_ns[0] = 900 * CELL_MS;
+    uint32_t both = 0;
+    for (uint32_t turn = 0; turn < 2000; turn++) {
+        cell_run(cell, 5 * CELL_MS);
+        both += owners(cell, name) > 1;
+    }
+    /* In its sleep it believes what it did. */
+    ck_assert_uint_lt(both * 5, 1000);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A round trip of more than the take-over timeout: nobody ever had a majority for long. */
+START_TEST(slow_links)
+{
+    uint32_t voters = _i % 2 == 0 ? 3 : 5;
+    struct cell *cell = start(voters, 270 + (uint64_t)_i);
+    cell->delay_max_ns = 500 * CELL_MS;
+    cell_run(cell, 20 * SECOND);
+    uint64_t rounds = rounds_used(cell);
+    cell_run(cell, 20 * SECOND);
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    ck_assert_uint_eq(incomplete(cell), 0);
+    for (uint32_t i = 0; i < 10; i++) {
+        char name[2] = {(char)('a' + i), '\0'};
+        ck_assert_int_lt(served_ns(cell, i % voters, name, i + 1), 4 * SECOND);
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Beats come in time, rounds do not: disks are slow. The first of them has their coordinator rest;
+ * then it is known. */
+START_TEST(slow_rounds)
+{
+    struct cell *cell = start(3, 280 + (uint64_t)_i);
+    uint64_t id = 0;
+    cell->late_kinds = UINT64_C(1) << MESSAGE_ACCEPTED;
+    cell->late_ns = 700 * CELL_MS;
+    for (uint32_t i = 0; i < 10; i++) {
+        char name[2] = {(char)('a' + i), '\0'};
+        (void)served_ns(cell, i % 3, name, ++id);
+    }
+    uint64_t rounds = rounds_used(cell);
+    for (uint32_t i = 0; i < 5; i++) {
+        char name[2] = {(char)('k' + i), '\0'};
+        ck_assert_int_lt(served_ns(cell, i % 3, name, ++id), 1600 * CELL_MS);
+    }
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    cell_destroy(cell);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("patience");
+    tcase_add_loop_test(tests, a_starved_cell_serves, 0, 8);
+    tcase_add_loop_test(tests, a_starved_cell_comes_up, 0, 8);
+    tcase_add_loop_test(tests, the_silent_are_replaced, 0, 6);
+    tcase_add_loop_test(tests, a_slow_minority_changes_nothing, 0, 4);
+    tcase_add_loop_test(tests, who_falls_silent_again_and_again, 0, 2);
+    tcase_add_loop_test(tests, who_wakes_up_takes_nothing_over, 0, 4);
+    tcase_add_loop_test(tests, who_was_replaced_in_its_sleep_resigns, 0, 4);
+    tcase_add_loop_test(tests, slow_links, 0, 4);
+    tcase_add_loop_test(tests, slow_rounds, 0, 4);
+    tcase_set_timeout(tests, 120);
+    return suite_main("patience", tests);
+}
