@@ -119,6 +119,26 @@ START_TEST(what_was_being_returned_stays_doubtful)
 }
 END_TEST
 
+/* Nor a host that does not know what was returned before: the answer says what it is. */
+START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
+{
+    struct hfi_opened opened = wait_for_it();
+    rig_recall(rig, "a", 2);
+    restart(&opened);
+    rig_recall(rig, "a", 3);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    rig->fresh = _i == 1;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 3, 201, 300);
+    if (_i == 1) {
+        ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+        ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    } else {
+        ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 3);
+        ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    }
+}
+END_TEST
+
 /* The one between knew nothing of it, and has not been answered: the next one knows no more. */
 START_TEST(doubt_is_handed_on)
 {
@@ -231,6 +251,7 @@ int main(void)
     tcase_add_test(next, what_the_one_before_returned_is_not_taken);
     tcase_add_test(next, a_recall_before_the_answer_does_not_cost_the_turn);
     tcase_add_test(next, what_was_being_returned_stays_doubtful);
+    tcase_add_loop_test(next, a_recall_before_the_answer_leaves_a_doubtful_host_its_turn, 0, 2);
     tcase_add_test(next, doubt_is_handed_on);
     tcase_add_test(next, who_waits_no_more_has_no_place);
     tcase_add_test(next, another_session_keeps_nothing);

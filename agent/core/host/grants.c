@@ -524,10 +524,11 @@ static void recalled(struct host *host, const struct message_version *recall,
         request_send(host, request, actions); /* it did not arrive */
     } else if (lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE) {
         lock->recalled = 1; /* seen to when it is known what it has */
-    } else if (lock->state == LOCK_ADOPTED && request != NULL && !lock_is_doubtful(host, lock) &&
+    } else if (lock->state == LOCK_ADOPTED && request != NULL &&
                message_order_before(lock_version(lock), recall->version)) {
-        /* Made for what the agent before this one had asked, so it is the answer to what goes on,
-         * and the host's turn. Recalled again when it is here. */
+        /* What is under way is answered with that grant, or has been: this came by a shorter
+         * way. If it is fresh, or no doubt is possible, it is the host's turn; else it goes back
+         * then. */
         return;
     } else if (!lock_is_granted(lock)) {
         give_back_unknown(host, &recall->name, recall->version, actions);
