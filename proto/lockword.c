@@ -170,6 +170,12 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
     return try_shared_from(actor, request, 0, held);
 }
 
+static bool is_stray(const struct hfi_actor *actor, uint32_t seat)
+{
+    uint32_t owner = seat_holder(actor->region, seat);
+    return owner == 0 || owner > HFI_HOLDER_MAX;
+}
+
 /*
  * A cell in a seat that is nobody's: of a process that waits on though it was taken for dead, or
  * written over another's. Nobody can be served there; the agent, which knows for certain whose the
@@ -177,8 +183,7 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  */
 static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 {
-    uint32_t owner = seat_holder(actor->region, seat);
-    bool stray = owner == 0 || owner > HFI_HOLDER_MAX;
+    bool stray = is_stray(actor, seat);
     if (stray && actor->holder == HFI_HOLDER_AGENT) {
         hfi_bury_waiter(actor, seat);
         wake_seat(actor, seat);
@@ -246,6 +251,23 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
         }
     }
     return false;
+}
+
+/*
+ * The word was freed for readers, the first of whom is that one. true: none came in, and it is
+ * taken again to serve those behind them.
+ */
+static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
+                         uint64_t *mine)
+{
+    if (admit_readers(actor, slot)) {
+        return false; /* the last of them to enter serves on */
+    }
+    if (actor->holder != HFI_HOLDER_AGENT && is_stray(actor, first->seat)) {
+        hfi_ring(actor, slot); /* it stays the first until the agent takes it out */
+        return false;
+    }
+    return take_again(actor, slot, mine);
 }
 
 /* What came of an attempt to hand a lock to a waiter. */
@@ -440,11 +462,11 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         }
         if (pick.found && usable && !(seen & HFI_W_RECALL) && unhanded < UNHANDED_MAX) {
             uint64_t mine = 0;
-            if (!admit_readers(actor, slot) && take_again(actor, slot, &mine)) {
+            if (readers_left(actor, slot, &pick, &mine)) {
                 holder = actor->holder;
                 token = hfi_token(top, mine);
                 continue;
-            } /* else the last of them to enter serves on */
+            }
         } else if (pick.found || (seen & (HFI_W_RECALL | HFI_W_WAITERS))) {
             hfi_ring(actor, slot);
         }
@@ -482,7 +504,13 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         struct pick pick = queue_first(region, slot, false);
         if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
             /* One that leaves meanwhile serves on: it is free. */
-            if (admit_readers(actor, slot) || actor->holder != HFI_HOLDER_AGENT) {
+            if (admit_readers(actor, slot)) {
+                return;
+            }
+            if (actor->holder != HFI_HOLDER_AGENT) {
+                if (is_stray(actor, pick.seat)) {
+                    hfi_ring(actor, slot);
+                }
                 return;
             }
             continue; /* strays, which are gone now */

@@ -121,7 +121,7 @@ START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
     ck_assert_uint_eq(hfi_seat(&rig->region, stray)->holder, 0);
     *hfi_seat_wait(&rig->region, stray) = (uint64_t)rig->region.slots[others.slot].ticket_next++
                                               << HFI_WAIT_TICKET_SHIFT |
-                                          HFI_WAIT_WAITING;
+                                          HFI_WAIT_WAITING | (_i > 0 ? HFI_WAIT_SHARED : 0);
     wait_other(&place);
     struct hfi_actor actor = rig_actor(rig, opened.holder);
     ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
