@@ -5,7 +5,8 @@
  *
  * Whose turn it is then: of two hosts the one that came first. A host's turn ends when another
  * host has the lock, and it comes anew with its next process. All clocks go at one rate by then:
- * what different ones do to times that are told is looked at in order.c.
+ * what different ones do to times that are told is looked at in order.c. Nobody is starved: when a
+ * message is read would decide who came first.
  *
  * One may be passed over: the host whose agent is not there while the lock changes hands, if
  * another voter coordinates it by then than did when that agent ended, which has never heard of
@@ -36,7 +37,7 @@ static uint32_t had; /* whose turn it is */
 
 bool line_is_drawn(void)
 {
-    return world.rolling && world.agent_count > 1 && world.agent_count <= 8 &&
+    return world.rolling && !world.run.starved && world.agent_count > 1 && world.agent_count <= 8 &&
            world.process_count >= 2;
 }
 

@@ -307,6 +307,32 @@ START_TEST(slow_rounds)
 }
 END_TEST
 
+/* What happens once tells nothing about what comes, however many echoes it kept waiting. */
+START_TEST(one_silence_changes_nothing)
+{
+    struct cell *cell = start(3, 290 + (uint64_t)_i);
+    cell_run(cell, 12 * SECOND + (int64_t)(cell_random(cell) % 200) * CELL_MS);
+    int64_t until_ns = cell->now_ns + 3 * SECOND;
+    if (_i % 2 == 0) { /* who looks on did not run */
+        cell->of_ns[2] = 1000 * SECOND;
+        cell->runs_ns[2] = 997 * SECOND;
+        cell->shift_ns[2] = cell->runs_ns[2] - cell->now_ns;
+        cell_run(cell, 4 * SECOND);
+        feed(cell);
+    } else { /* all links stood still */
+        cell->late_kinds = ~UINT64_C(0);
+        while (cell->now_ns < until_ns) {
+            cell->late_ns = until_ns - cell->now_ns;
+            cell_run(cell, 5 * CELL_MS);
+        }
+        cell->late_kinds = 0;
+    }
+    cell_run(cell, 5 * SECOND);
+    ck_assert_int_lt(replaced_ns(cell, 0), (QUORUM_TAKEOVER_MS + 200) * CELL_MS);
+    cell_destroy(cell);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("patience");
@@ -319,6 +345,7 @@ int main(void)
     tcase_add_loop_test(tests, who_was_replaced_in_its_sleep_resigns, 0, 4);
     tcase_add_loop_test(tests, slow_links, 0, 4);
     tcase_add_loop_test(tests, slow_rounds, 0, 4);
+    tcase_add_loop_test(tests, one_silence_changes_nothing, 0, 12);
     tcase_set_timeout(tests, 120);
     return suite_main("patience", tests);
 }

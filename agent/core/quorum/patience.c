@@ -44,12 +44,17 @@ static int64_t usual_ns(const struct lag *lag)
     return least_ns > second_ns ? least_ns : second_ns;
 }
 
-static void note(struct lag *lag, int64_t took_ns)
+/* One silence keeps several things waiting: the echoes that were on their way when it began and
+ * those that follow, and all rounds. They end together. So what ends sooner than half its own time
+ * after another is part of that one. */
+static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
 {
+    bool same = quorum->now_ns - lag->counted_ns < took_ns / 2;
+    lag->counted_ns = same ? lag->counted_ns : quorum->now_ns;
     if (took_ns > lag->worst_ns[0]) {
-        lag->second_ns[0] = lag->worst_ns[0];
+        lag->second_ns[0] = same ? lag->second_ns[0] : lag->worst_ns[0];
         lag->worst_ns[0] = took_ns;
-    } else if (took_ns > lag->second_ns[0]) {
+    } else if (took_ns > lag->second_ns[0] && !same) {
         lag->second_ns[0] = took_ns;
     }
 }
@@ -124,7 +129,7 @@ void patience_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns)
 {
     struct lag *lag = &quorum->peers[voter].lag;
     int64_t before_ns = usual_ns(lag);
-    note(lag, age_ns);
+    note(quorum, lag, age_ns);
     if (usual_ns(lag) > before_ns) {
         judge(quorum);
     }
@@ -159,7 +164,7 @@ int64_t patience_round_ns(const struct quorum *quorum)
 
 void patience_round(struct quorum *quorum, int64_t took_ns)
 {
-    note(&quorum->round_lag, took_ns);
+    note(quorum, &quorum->round_lag, took_ns);
 }
 
 void patience_gave_up(struct quorum *quorum, const struct given_up *round)
@@ -176,7 +181,7 @@ void patience_late(struct quorum *quorum, uint32_t voter, struct message_order o
     }
     round->mask |= (uint8_t)(1u << voter);
     if (mask_is_majority(quorum, round->mask) && (round->mask >> quorum->config.self & 1) != 0) {
-        note(&quorum->round_lag, quorum->now_ns - round->began_ns);
+        note(quorum, &quorum->round_lag, quorum->now_ns - round->began_ns);
         round->order.ballot = 0;
     }
 }

@@ -253,6 +253,7 @@ struct partition {
 struct lag {
     int64_t worst_ns[2];
     int64_t second_ns[2];
+    int64_t counted_ns; /* when the last one that was counted by itself ended */
 };
 
 /* A round that was given up because it took too long: whether it ends after all. */
