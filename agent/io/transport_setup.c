@@ -75,15 +75,18 @@ bool transport_address_is_number(const char *address)
     const char *host = host_of(address);
     const char *colon = host != NULL ? strrchr(host, ':') : NULL;
     size_t length = colon != NULL ? (size_t)(colon - host) : 0;
-    char text[INET_ADDRSTRLEN] = "";
-    struct in_addr number;
+    char text[INET6_ADDRSTRLEN + 2] = "";
+    unsigned char number[sizeof(struct in6_addr)];
 
     if (length == 0 || length >= sizeof text) {
-        return length > 0 && host[0] == '[';
+        return false;
     }
     memcpy(text, host, length);
-    return host[0] == '[' || strcmp(text, "localhost") == 0 ||
-           inet_pton(AF_INET, text, &number) == 1;
+    if (text[0] == '[') { /* NNG looks up what is no address between them, too */
+        text[length - 1] = '\0';
+        return inet_pton(AF_INET6, text + 1, number) == 1;
+    }
+    return strcmp(text, "localhost") == 0 || inet_pton(AF_INET, text, number) == 1;
 }
 
 bool transport_config_check(const struct transport_config *config, char *error)

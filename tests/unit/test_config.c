@@ -200,6 +200,8 @@ static const struct {
     {"role = observer\n[voters]\nb = tcp://x:1\n", ":6: [cell] listen: found none, expected tcp:"},
     {"role = observer\n[voters]\nb = tcp://x:1\n[cell]\nlisten = tcp://x:2\ninsecure = yes\n",
      ":8: [cell] advertise: found \"tcp://x:2\", expected an IP address as HOST"},
+    {"role = observer\n[voters]\nb = tcp://x:1\n[cell]\nlisten = tcp://[be.ef]:2\ninsecure = yes\n",
+     ":8: [cell] advertise: found \"tcp://[be.ef]:2\", expected an IP address as HOST"},
     {"[voters]\na = tcp://x:1\nb = tcp://x:1\n", ":6: [voters] b: found the address of a"},
     {"[voters]\na = tcp://0.0.0.0:1\n", ":5: [voters] a: found \"tcp://0.0.0.0:1\", expected an "},
     {"[voters]\na = tcp://x:1\nb = tcp://x:2\nc = tcp://x:3\nd = tcp://x:4\ne = tcp://x:5\n"

@@ -259,6 +259,25 @@ START_TEST(test_forgotten)
 }
 END_TEST
 
+/* What NNG would have to ask somebody for is no number: between [ and ] it takes names, too. */
+START_TEST(test_numbers)
+{
+    static const char *const numbers[] = {"tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1",
+                                          "tls+tcp://[2001:db8:11:22:33:44:255.255.255.255]:1"};
+    static const char *const names[] = {
+        "tcp://host-a:1", "tcp://10.0.0.256:1",  "tcp://127.1:1",  "tcp://[fade.be]:1",
+        "tcp://[cafe]:1", "tcp://[127.0.0.1]:1", "tcp://[::1.]:1", "tcp://[1:2:3:4:5:6:7:8:9]:1"};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        ck_assert_msg(transport_address_is_number(numbers[i]), "%s", numbers[i]);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ck_assert_ptr_null(transport_address_error(names[i]));
+        ck_assert_msg(!transport_address_is_number(names[i]), "%s", names[i]);
+    }
+}
+END_TEST
+
 static pid_t spawn_echo(char *listen, char *peer)
 {
     char *arguments[] = {(char[]){"test_transport"}, (char[]){"--echo"}, listen, peer, NULL};
@@ -851,6 +870,7 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_too_large);
     tcase_add_test(tcase, test_absent);
     tcase_add_test(tcase, test_forgotten);
+    tcase_add_test(tcase, test_numbers);
     tcase_add_test(tcase, test_peer_killed);
     tcase_add_test(tcase, test_waiting_is_bounded);
     tcase_add_test(tcase, test_rubbish);
