@@ -377,26 +377,34 @@ static uint64_t sum_of_files(const struct config *config)
     return sum;
 }
 
-void peers_renew_certificates(struct agent *agent)
+/* changed: the files, or somebody asked for it; else what was refused is tried again, and that it
+ * is refused was told. */
+static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
     char error[TRANSPORT_ERROR_MAX];
-    if (peers == NULL || agent->config.tls_ca[0] == '\0') {
-        log_simple(LOG_LEVEL_INFO, "tls_kept", "there is no [tls]: nothing is read again");
-        return;
-    }
     peers->files_sum = sum_of_files(&agent->config);
     peers->files_ns = clock_boottime_ns();
-    if (transport_tls_renew(peers->transport, error)) {
+    peers->files_kept = !transport_tls_renew(peers->transport, error);
+    if (!peers->files_kept) {
         log_simple(LOG_LEVEL_INFO, "tls_renewed",
                    "connections that are made from now on use the files as they are now");
-    } else {
+    } else if (changed) {
         log_simple(LOG_LEVEL_WARN, "tls_kept", error);
     }
 }
 
-/* Now and then: whether the files of [tls] were replaced. A set that is half there is refused, and
- * looked at again when the rest has come. */
+void peers_renew_certificates(struct agent *agent)
+{
+    if (agent->peers == NULL || agent->config.tls_ca[0] == '\0') {
+        log_simple(LOG_LEVEL_INFO, "tls_kept", "there is no [tls]: nothing is read again");
+        return;
+    }
+    renew_certificates(agent, true);
+}
+
+/* Now and then: whether the files of [tls] were replaced. Those that were refused are tried again:
+ * the rest may have come, a mode been put right, a certificate's time begun, memory be there. */
 static void look_at_files(struct agent *agent)
 {
     struct peers *peers = agent->peers;
@@ -404,10 +412,10 @@ static void look_at_files(struct agent *agent)
     if (agent->config.tls_ca[0] == '\0' || now_ns - peers->files_ns < minute_ns) {
         return;
     }
-    uint64_t sum = sum_of_files(&agent->config);
+    bool changed = sum_of_files(&agent->config) != peers->files_sum;
     peers->files_ns = now_ns;
-    if (sum != peers->files_sum) {
-        peers_renew_certificates(agent);
+    if (changed || peers->files_kept) {
+        renew_certificates(agent, changed);
     }
 }
 

@@ -62,6 +62,7 @@ struct peers {
     uint32_t kept_count;
     uint64_t files_sum; /* of [tls]: see sum_of_files() */
     int64_t files_ns;   /* when they were looked at */
+    bool files_kept;    /* they were not taken then; the same ones may be good later */
     uint64_t commit;    /* as the last message told */
     uint32_t membership;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
