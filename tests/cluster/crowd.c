@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000, LONG_ONE_OF = 16 };
+enum { LOOKS = 20 };
 enum { DRIFT_PERCENT = 10 }; /* max_drift, which the cell does not configure */
 
 /* In memory that all processes share. */
@@ -329,8 +330,8 @@ static void tell_stuck(const struct crowd *crowd)
     }
 }
 
-/* Which of the workers lock their lifeline (client.h): a bit for each. */
-static uint64_t find_lockers(const struct crowd *crowd)
+/* Which of the workers lock their lifeline (client.h): a bit for each, as one reading shows it. */
+static uint64_t read_lockers(const struct crowd *crowd)
 {
     uint64_t lockers = 0;
     char line[160];
@@ -344,6 +345,18 @@ static uint64_t find_lockers(const struct crowd *crowd)
         }
     }
     fclose(file);
+    return lockers;
+}
+
+/* A reading misses some if others go meanwhile (the kernel gives a page at a time, and counts on
+ * from where it was), so who was there before is looked for again. */
+static uint64_t find_lockers(const struct crowd *crowd)
+{
+    uint64_t lockers = read_lockers(crowd);
+    for (unsigned i = 0; i < LOOKS && (crowd->lockers & ~lockers) != 0; i++) {
+        sleep_ms(5);
+        lockers |= read_lockers(crowd);
+    }
     return lockers;
 }
 
