@@ -159,6 +159,16 @@ static void scribble(uint8_t what)
     }
 }
 
+/* However many wait there, by what is written there: what is told is seats of the region. */
+static void look_at_queue(const struct hfi_region *region, uint32_t slot)
+{
+    uint32_t seats[4];
+    size_t count = hfi_queue(region, slot, seats, 4);
+    for (size_t i = 0; i < count && i < 4; i++) {
+        HF_CHECK(seats[i] < region->block_count * HFI_BLOCK_SEATS);
+    }
+}
+
 static void call_client(uint8_t what)
 {
     uint32_t holder = 1 + what % (HOLDERS - 1);
@@ -170,7 +180,6 @@ static void call_client(uint8_t what)
         .slot = slot, .seat = seat, .limit_ns = more & 64 ? 50 * MS : 0, .barging = more & 128};
     struct hfi_patience patience = {world.now_ns + 100 * (int64_t)MS, &world.cancel, 0};
     struct hfi_held *held = &world.held[holder];
-    uint32_t seats[4];
     bool gone;
     switch (more / 4 % 16) {
     case 0:
@@ -211,7 +220,7 @@ static void call_client(uint8_t what)
         hfi_ring(&actor, slot);
         break;
     case 13:
-        HF_CHECK(hfi_queue(&world.region, slot, seats, 4) <= 4);
+        look_at_queue(&world.region, slot);
         (void)hfi_wanted(&world.region, slot);
         break;
     case 14:
@@ -232,7 +241,6 @@ static void call_agent(uint8_t what)
     uint32_t seat = slot * HFI_BLOCK_SEATS + holder - 1;
     int64_t until_ns = more & 128 ? 0 : world.now_ns + 10 * MS;
     uint64_t word = atomic_load(&world.region.words[slot].word);
-    uint32_t seats[4];
     switch (more / 8 % 16) {
     case 0:
         (void)hfi_evict(&agent, slot, hfi_word_holder(word), word & HFI_W_TOKEN, until_ns);
@@ -278,7 +286,7 @@ static void call_agent(uint8_t what)
         hfi_serve(&agent, slot);
         break;
     case 14:
-        HF_CHECK(hfi_queue(&world.agents, slot, seats, 4) <= 4);
+        look_at_queue(&world.agents, slot);
         (void)hfi_wanted(&world.agents, slot);
         break;
     default:
