@@ -9,7 +9,6 @@
  */
 #include <arpa/inet.h>
 #include <check.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,40 +44,6 @@ static unsigned ports[PORTS];
 static int liar = -1;
 static int listener = -1; /* where he says that the observer is */
 static unsigned listener_port;
-
-static unsigned descriptors(void)
-{
-    char path[64];
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)voter.pid);
-    DIR *folder = opendir(path);
-    REQUIRE(folder != NULL, "%s", path);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    closedir(folder);
-    return count;
-}
-
-static long log_size(void)
-{
-    struct stat status;
-    ck_assert_int_eq(stat(voter.log, &status), 0);
-    return (long)status.st_size;
-}
-
-static unsigned long resident_kb(void)
-{
-    char path[64];
-    unsigned long total = 0;
-    unsigned long resident = 0;
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)voter.pid);
-    FILE *file = fopen(path, "re");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%lu %lu", &total, &resident), 2);
-    fclose(file);
-    return resident * (unsigned long)(sysconf(_SC_PAGESIZE) / 1024);
-}
 
 static void dial_and_greet(void)
 {
@@ -278,10 +243,10 @@ END_TEST
 
 START_TEST(agents_that_there_are_not)
 {
-    unsigned before = descriptors();
+    unsigned before = agent_descriptors(&voter);
     unsigned most = before;
-    long log_before = log_size();
-    unsigned long memory_before = resident_kb();
+    long log_before = agent_log_size(&voter);
+    unsigned long memory_before = agent_resident_kb(&voter);
     int64_t begin_ns = boottime_now();
     for (unsigned i = 0; i < INVENTED; i++) {
         char name[32];
@@ -289,19 +254,21 @@ START_TEST(agents_that_there_are_not)
         say_port(name, i % 2 == 0 ? listener_port : ports[NOWHERE]);
         if (i % 500 == 0) {
             observer_is_served();
-            unsigned now = descriptors();
+            unsigned now = agent_descriptors(&voter);
             most = now > most ? now : most;
         }
     }
     observer_is_served();
     printf("%u agents that there are not: %u descriptors, before %u; %lu kB, before %lu\n",
-           INVENTED, most, before, resident_kb(), memory_before);
+           INVENTED, most, before, agent_resident_kb(&voter), memory_before);
     ck_assert_uint_le(most, before + LINKS_MORE_MAX);
-    ck_assert_uint_le(resident_kb(), memory_before + MEMORY_MORE_MAX_KB);
-    ck_assert_int_le(log_size(), log_before + LOG_MORE_MAX);
+    ck_assert_uint_le(agent_resident_kb(&voter), memory_before + MEMORY_MORE_MAX_KB);
+    ck_assert_int_le(agent_log_size(&voter), log_before + LOG_MORE_MAX);
     told_by_the_minute("event=peer_not_added", begin_ns);
-    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 2 * MS; descriptors() > before;) {
-        ck_assert_msg(boottime_now() < end_ns, "%u descriptors, before %u", descriptors(), before);
+    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 2 * MS;
+         agent_descriptors(&voter) > before;) {
+        ck_assert_msg(boottime_now() < end_ns, "%u descriptors, before %u",
+                      agent_descriptors(&voter), before);
         sleep_ms(200);
     }
     observer_is_served();

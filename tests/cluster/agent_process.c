@@ -246,6 +246,39 @@ bool agent_takes_connections(const struct agent_process *agent)
     return connected;
 }
 
+unsigned agent_descriptors(const struct agent_process *agent)
+{
+    char path[64];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)agent->pid);
+    DIR *folder = opendir(path);
+    REQUIRE(folder, "%s: %s", path, strerror(errno));
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+unsigned long agent_resident_kb(const struct agent_process *agent)
+{
+    char path[64];
+    unsigned long total = 0;
+    unsigned long pages = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)agent->pid);
+    FILE *file = fopen(path, "re");
+    REQUIRE(file && fscanf(file, "%lu %lu", &total, &pages) == 2, "%s", path);
+    fclose(file);
+    return pages * ((unsigned long)sysconf(_SC_PAGESIZE) / 1024);
+}
+
+long agent_log_size(const struct agent_process *agent)
+{
+    struct stat status;
+    REQUIRE(stat(agent->log, &status) == 0, "%s: %s", agent->log, strerror(errno));
+    return (long)status.st_size;
+}
+
 static void preload_faults(const struct agent_process *agent)
 {
     char host[16];

@@ -52,6 +52,10 @@ void agent_start(struct agent_process *agent);
 /* The same in two steps: agents of one cell may need each other to get that far. */
 void agent_launch(struct agent_process *agent);
 void agent_await_socket(struct agent_process *agent);
+/* What it has: entries of its /proc/PID/fd, resident memory in KiB, bytes in its log. */
+unsigned agent_descriptors(const struct agent_process *agent);
+unsigned long agent_resident_kb(const struct agent_process *agent);
+long agent_log_size(const struct agent_process *agent);
 /* Whether it takes connections now. */
 bool agent_takes_connections(const struct agent_process *agent);
 

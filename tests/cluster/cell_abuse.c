@@ -11,7 +11,6 @@
 #include "require.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -160,47 +159,22 @@ static pid_t abuse(unsigned from, unsigned to, void (*how)(unsigned, uint64_t *)
 
 /* ---- what an agent has ---- */
 
-static unsigned descriptors(unsigned host)
-{
-    char path[64];
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)cell.agents[host].pid);
-    DIR *folder = opendir(path);
-    while (folder && readdir(folder) != NULL) {
-        count++;
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    return count;
-}
-
-static unsigned long resident_kb(unsigned host)
-{
-    char path[64];
-    unsigned long total = 0;
-    unsigned long pages = 0;
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)cell.agents[host].pid);
-    FILE *file = fopen(path, "re");
-    REQUIRE(file && fscanf(file, "%lu %lu", &total, &pages) == 2, "%s", path);
-    fclose(file);
-    return pages * ((unsigned long)sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static void is_as_before(unsigned host, unsigned descriptors_before, unsigned long kb_before)
 {
     int64_t end_ns = boottime_now() + 2 * GUARD_MS * MS;
     int status;
     REQUIRE(waitpid(cell.agents[host].pid, &status, WNOHANG) == 0, "agent %u has fallen", host);
-    while (descriptors(host) > descriptors_before + DESCRIPTORS_SLACK) {
+    while (agent_descriptors(&cell.agents[host]) > descriptors_before + DESCRIPTORS_SLACK) {
         REQUIRE(boottime_now() < end_ns, "agent %u keeps %u descriptors, %u before", host,
-                descriptors(host), descriptors_before);
+                agent_descriptors(&cell.agents[host]), descriptors_before);
         sleep_ms(50);
     }
-    printf("host %u: %u descriptors, %u before; %lu KiB, %lu before\n", host, descriptors(host),
-           descriptors_before, resident_kb(host), kb_before);
+    printf("host %u: %u descriptors, %u before; %lu KiB, %lu before\n", host,
+           agent_descriptors(&cell.agents[host]), descriptors_before,
+           agent_resident_kb(&cell.agents[host]), kb_before);
 #ifndef HF_SANITIZED /* whose allocator keeps what is freed */
-    REQUIRE(resident_kb(host) <= kb_before + RSS_SLACK_KB, "agent %u has grown", host);
+    REQUIRE(agent_resident_kb(&cell.agents[host]) <= kb_before + RSS_SLACK_KB, "agent %u has grown",
+            host);
 #endif
 }
 
@@ -259,12 +233,12 @@ START_TEST(strangers_and_bad_links)
     unsigned descriptors_before[2];
     unsigned long kb_before[2];
     for (unsigned i = 0; i < 2; i++) {
-        descriptors_before[i] = descriptors(i);
+        descriptors_before[i] = agent_descriptors(&cell.agents[i]);
     }
     abuse_all(how_long_ms() / 3);
     for (unsigned i = 0; i < 2; i++) { /* what memory it takes once is no leak */
-        is_as_before(i, descriptors_before[i], resident_kb(i));
-        kb_before[i] = resident_kb(i);
+        is_as_before(i, descriptors_before[i], agent_resident_kb(&cell.agents[i]));
+        kb_before[i] = agent_resident_kb(&cell.agents[i]);
     }
     abuse_all(how_long_ms() * 2 / 3);
     ck_assert_uint_gt(counts->scans, 20);

@@ -8,7 +8,6 @@
  */
 #include <arpa/inet.h>
 #include <check.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -57,32 +56,6 @@ static struct {
     _Atomic unsigned done;                     /* processes that have made theirs */
     _Atomic unsigned open[PROCESSES][MANNERS]; /* as last looked at */
 } * shared;
-
-static unsigned descriptors(void)
-{
-    char path[64];
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)agent.pid);
-    DIR *folder = opendir(path);
-    REQUIRE(folder != NULL, "%s", path);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    closedir(folder);
-    return count;
-}
-
-static unsigned long resident_kb(void)
-{
-    char path[64];
-    unsigned long total = 0;
-    unsigned long resident = 0;
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)agent.pid);
-    FILE *file = fopen(path, "re");
-    REQUIRE(file != NULL && fscanf(file, "%lu %lu", &total, &resident) == 2, "%s", path);
-    fclose(file);
-    return resident * (unsigned long)(sysconf(_SC_PAGESIZE) / 1024);
-}
 
 /* ---- who floods ---- */
 
@@ -255,8 +228,8 @@ static void serve_one(struct most *most)
     ck_assert_int_eq(hf_release(lock), 0);
     hf_close(lock);
     int64_t wait_ns = boottime_now() - begin_ns;
-    unsigned now = descriptors();
-    unsigned long now_kb = resident_kb();
+    unsigned now = agent_descriptors(&agent);
+    unsigned long now_kb = agent_resident_kb(&agent);
     most->wait_ns = wait_ns > most->wait_ns ? wait_ns : most->wait_ns;
     most->descriptors = now > most->descriptors ? now : most->descriptors;
     most->memory_kb = now_kb > most->memory_kb ? now_kb : most->memory_kb;
@@ -281,13 +254,6 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-static long log_size(void)
-{
-    struct stat status;
-    ck_assert_int_eq(stat(agent.log, &status), 0);
-    return (long)status.st_size;
-}
-
 static unsigned logged(const char *event)
 {
     char line[2048];
@@ -303,8 +269,10 @@ static unsigned logged(const char *event)
 
 static void await_descriptors(unsigned most)
 {
-    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 3 * MS; descriptors() > most;) {
-        ck_assert_msg(boottime_now() < end_ns, "%u descriptors, expected %u", descriptors(), most);
+    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 3 * MS;
+         agent_descriptors(&agent) > most;) {
+        ck_assert_msg(boottime_now() < end_ns, "%u descriptors, expected %u",
+                      agent_descriptors(&agent), most);
         sleep_ms(100);
     }
 }
@@ -333,7 +301,7 @@ START_TEST(ten_thousand_connections)
     struct most before = {0};
     struct most most = {0};
     serve_one(&before);
-    long log_before = log_size();
+    long log_before = agent_log_size(&agent);
     int64_t begin_ns = boottime_now();
     for (unsigned i = 0; i < PROCESSES; i++) {
         pids[i] = fork_tied();
@@ -361,14 +329,14 @@ START_TEST(ten_thousand_connections)
     printf("%u connections, %u refused; descriptors %u, before %u; %lu kB, before %lu; "
            "log %ld bytes; an open and a lock at most %lld ms\n",
            atomic_load(&shared->connected), atomic_load(&shared->refused), most.descriptors,
-           before.descriptors, most.memory_kb, before.memory_kb, log_size() - log_before,
-           (long long)(most.wait_ns / MS));
+           before.descriptors, most.memory_kb, before.memory_kb,
+           agent_log_size(&agent) - log_before, (long long)(most.wait_ns / MS));
     fflush(stdout);
     ck_assert_uint_eq(atomic_load(&shared->connected) + atomic_load(&shared->refused),
                       PROCESSES * EACH);
     ck_assert_uint_le(most.descriptors, before.descriptors + DESCRIPTORS_MORE_MAX);
     ck_assert_uint_le(most.memory_kb, before.memory_kb + MEMORY_MORE_MAX_KB);
-    ck_assert_int_le(log_size() - log_before,
+    ck_assert_int_le(agent_log_size(&agent) - log_before,
                      LOG_MORE_MAX + LOG_A_SECOND_MAX * ((boottime_now() - begin_ns) / (1000 * MS)));
     /* Four a minute and kind, not one for each connection. */
     unsigned told = logged("event=client_broke_rules");

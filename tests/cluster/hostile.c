@@ -4,7 +4,6 @@
  * more than before.
  */
 #include <check.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -28,20 +27,6 @@ enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000 };
 static struct agent_process agent;
 static unsigned descriptors_before;
 
-static unsigned descriptors(void)
-{
-    char path[64];
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)agent.pid);
-    DIR *folder = opendir(path);
-    REQUIRE(folder != NULL, "%s", path);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    closedir(folder);
-    return count;
-}
-
 /* An honest client is served. */
 static void honest(void)
 {
@@ -62,7 +47,7 @@ static void set_up(void)
     agent_start(&agent);
     honest();
     sleep_ms(200);
-    descriptors_before = descriptors();
+    descriptors_before = agent_descriptors(&agent);
 }
 
 /* The agent lives, serves, and kept nothing of the attack. */
@@ -71,7 +56,7 @@ static void tear_down(void)
     honest();
     unsigned now = 0;
     for (unsigned tries = 0; tries < 100; tries++) {
-        now = descriptors();
+        now = agent_descriptors(&agent);
         if (now <= descriptors_before) {
             break;
         }
@@ -385,7 +370,7 @@ START_TEST(a_truncated_region)
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_start(&agent);
     sleep_ms(200);
-    descriptors_before = descriptors();
+    descriptors_before = agent_descriptors(&agent);
 }
 END_TEST
 

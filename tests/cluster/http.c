@@ -7,7 +7,6 @@
 #include "require.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -183,20 +182,6 @@ START_TEST(health_goes_and_comes_with_the_majority)
 }
 END_TEST
 
-static unsigned descriptors(const struct agent_process *agent)
-{
-    char path[64];
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)agent->pid);
-    DIR *folder = opendir(path);
-    REQUIRE(folder != NULL, "%s", path);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    closedir(folder);
-    return count;
-}
-
 START_TEST(what_is_no_request_for_a_page_is_refused)
 {
     static char large[3 * 4096];
@@ -242,21 +227,21 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
     int silent[SILENT];
     start(1);
     await_health(0, "HTTP/1.1 200 ", "ok");
-    unsigned before = descriptors(&agents[0]);
+    unsigned before = agent_descriptors(&agents[0]);
     for (unsigned i = 0; i < SILENT; i++) {
         silent[i] = dial(0);
         REQUIRE(silent[i] >= 0, "dial");
         (void)!send(silent[i], "GET /metrics HTT", 16, MSG_NOSIGNAL);
     }
     await_health(0, "HTTP/1.1 200 ", "ok");
-    ck_assert_uint_le(descriptors(&agents[0]), before + CONNECTIONS_MAX);
+    ck_assert_uint_le(agent_descriptors(&agents[0]), before + CONNECTIONS_MAX);
     for (unsigned i = 0; i < SILENT; i++) {
         char byte;
         ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* closed, by and by */
         close(silent[i]);
     }
     await_health(0, "HTTP/1.1 200 ", "ok");
-    ck_assert_uint_le(descriptors(&agents[0]), before + 1);
+    ck_assert_uint_le(agent_descriptors(&agents[0]), before + 1);
     stop(1);
 }
 END_TEST

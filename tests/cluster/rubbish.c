@@ -251,19 +251,6 @@ static void spoil(const char *path)
 
 /* ---- the test ---- */
 
-static unsigned long resident_kb(void)
-{
-    char path[64];
-    unsigned long total = 0;
-    unsigned long resident = 0;
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)agent.pid);
-    FILE *file = fopen(path, "re");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%lu %lu", &total, &resident), 2);
-    fclose(file);
-    return resident * (unsigned long)(sysconf(_SC_PAGESIZE) / 1024);
-}
-
 /* Processor time that the agent had. */
 static int64_t agent_time_ms(void)
 {
@@ -279,13 +266,6 @@ static int64_t agent_time_ms(void)
                      2);
     fclose(file);
     return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
-}
-
-static long log_size(void)
-{
-    struct stat status;
-    ck_assert_int_eq(stat(agent.log, &status), 0);
-    return (long)status.st_size;
 }
 
 /* A lock of that namespace, by a client that comes now. */
@@ -340,9 +320,9 @@ START_TEST(a_region_full_of_rubbish)
     }
     pass(BEFORE_MS);
     uint64_t turns_before = turns();
-    unsigned long memory_before = resident_kb();
+    unsigned long memory_before = agent_resident_kb(&agent);
     int64_t time_before_ms = agent_time_ms();
-    long log_before = log_size();
+    long log_before = agent_log_size(&agent);
     int64_t begin_ns = boottime_now();
     pids[WORKERS + 1] = fork_tied();
     if (pids[WORKERS + 1] == 0) {
@@ -357,8 +337,8 @@ START_TEST(a_region_full_of_rubbish)
            "before %lu; log %ld bytes; the neighbours' turns: %llu a second, before %llu; in the "
            "region itself %llu holds, %llu refusals\n",
            (long long)passed_ms, (unsigned long long)atomic_load(&shared->written),
-           (unsigned long long)atomic_load(&shared->truncated), (long long)used_ms, resident_kb(),
-           memory_before, log_size() - log_before,
+           (unsigned long long)atomic_load(&shared->truncated), (long long)used_ms,
+           agent_resident_kb(&agent), memory_before, agent_log_size(&agent) - log_before,
            (unsigned long long)((turns() - turns_before) * 1000 / (uint64_t)passed_ms),
            (unsigned long long)(turns_before * 1000 / BEFORE_MS),
            (unsigned long long)atomic_load(&shared->victims_had),
@@ -374,8 +354,9 @@ START_TEST(a_region_full_of_rubbish)
     ck_assert_uint_gt(report.holds, 100);
     ck_assert(!agent_logged(&agent, "event=bug"));
     ck_assert_int_lt(used_ms, passed_ms * 3 / 4);
-    ck_assert_uint_lt(resident_kb(), memory_before + MEMORY_MORE_MAX_KB);
-    ck_assert_int_lt(log_size() - log_before, LOG_A_SECOND_MAX * (passed_ms / 1000 + 8));
+    ck_assert_uint_lt(agent_resident_kb(&agent), memory_before + MEMORY_MORE_MAX_KB);
+    ck_assert_int_lt(agent_log_size(&agent) - log_before,
+                     LOG_A_SECOND_MAX * (passed_ms / 1000 + 8));
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_start(&agent); /* with a region that is whole */
     ck_assert_int_eq(try_lock("bad/new"), 0);
