@@ -28,6 +28,7 @@ enum {
     PORT = 7411, /* as cell.c has it */
     HALF_OPEN = 1500,
     ABUSE_MS = 6000,
+    LONG_WAIT_MS = 10000,
     RSS_SLACK_KB = 8192,
     DESCRIPTORS_SLACK = 24,
 };
@@ -205,6 +206,7 @@ static unsigned flap(int64_t until_ns)
             agent_start(&cell.agents[2]);
         }
         sleep_ms(300 + (int64_t)crowd_draw(&draws, 300));
+        crowd_tell_waiting(&crowd, LONG_WAIT_MS * MS);
     }
     return rounds;
 }

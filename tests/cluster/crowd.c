@@ -330,6 +330,28 @@ static void tell_stuck(const struct crowd *crowd)
     }
 }
 
+void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns)
+{
+    int64_t now_ns = boottime_now();
+    for (unsigned i = 0; i < crowd->count; i++) {
+        struct crowd_worker *worker = &crowd->workers[i];
+        uint64_t holds = atomic_load(&crowd->shared->holds[i]);
+        bool waits = worker->seen_ns != 0 && holds == worker->holds_seen;
+        int64_t waited_ns = waits ? now_ns - worker->seen_ns : 0;
+        if (worker->told != (waited_ns > longer_than_ns)) {
+            worker->told = !worker->told;
+            fprintf(stderr, "at %lld ms: worker %u (%d) on host %u has %s, %llu so far\n",
+                    (long long)(now_ns / MS), i, (int)worker->pid, worker->host,
+                    worker->told ? "had no lock for long" : "a lock again",
+                    (unsigned long long)holds);
+        }
+        if (!waits) {
+            worker->holds_seen = holds;
+            worker->seen_ns = now_ns;
+        }
+    }
+}
+
 /* Which of the workers lock their lifeline (client.h): a bit for each, as one reading shows it. */
 static uint64_t read_lockers(const struct crowd *crowd)
 {

@@ -39,6 +39,9 @@ struct crowd_result {
 struct crowd_worker {
     pid_t pid;
     unsigned host;
+    uint64_t holds_seen; /* by crowd_tell_waiting(), and since when there have been so many */
+    int64_t seen_ns;
+    bool told;
 };
 
 struct crowd {
@@ -69,6 +72,10 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds);
 void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
 /* How many they had. */
 uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
+
+/* Names on stderr, once each, the workers that have had no lock for so long, and each that gets one
+ * again: for who asks afterwards which wait was the long one, and when. Called now and then. */
+void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
 /* That nobody has ended by himself, as one that crashed has, and that none who locked his lifeline
  * has let go of it: his agent would take him for dead. */
