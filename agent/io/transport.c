@@ -9,7 +9,10 @@
  * A peer's link is dialled until it is there; when it breaks, what was queued for it is lost (a
  * packet that arrives when the world has moved on helps nobody), and it is dialled again after a
  * pause that doubles from 20 ms up to a second. A dial that nobody answers, and a connection whose
- * other end does not greet, are given up after a few seconds.
+ * other end does not greet, are given up after a few seconds. With TLS the handshake is part of the
+ * greeting, and costs processor time that there may be little of: to begin it again and again would
+ * be of no use. So who dials bears twice as long the next time, up to six times as long, and who
+ * listens bears that at once, unless there are many strangers.
  *
  * Links that broke are closed where that is noticed, and freed at the end of the dispatch: what
  * epoll has told may be about them, and a handler may send in the middle of it.
@@ -38,13 +41,14 @@ enum {
     EVENTS_MAX = 64, /* taken from epoll at once */
     WORKS_MAX = 256, /* looked at in one dispatch */
     CHECK_MS_DEFAULT = 10000,
+    GREET_MS_DEFAULT = 5000,
     GUEST_MS_DEFAULT = 60000,
+    GREETS_MAX = 6, /* greet_ns, for a handshake of TLS */
     TEXT_MAX = 160,
 };
 
 static const int64_t ms_ns = 1000000;
 static const int64_t redial_max_ns = 1000000000;
-static const int64_t greet_ns = 5000000000;
 static const int64_t accept_again_ns = 100000000;
 static const int64_t check_grace_ns = 5000000000; /* for the agent to reach its own inbox */
 static const int64_t check_late_ns = 1000000000;  /* so late the process stood still itself */
@@ -136,6 +140,7 @@ static void peer_came(struct peer *peer)
     peer->up = true;
     peer->ups++;
     peer->pause_ns = TRANSPORT_REDIAL_MIN_NS;
+    peer->greet_ns = transport->greet_ns;
     peer->link->greet_by_ns = 0;
     if (peer != transport->self) {
         transport->handler.link(transport->handler.arg, peer->index, true);
@@ -270,7 +275,7 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         NULL);
     if (link != NULL) {
         link->heard_ns = clock_boottime_ns();
-        link->greet_by_ns = link->heard_ns + greet_ns;
+        link->greet_by_ns = link->heard_ns + transport->greet_ns;
         transport_inbox_add(&transport->inbox, link);
         transport_wake_at(transport, link->greet_by_ns);
         settle(transport, link);
@@ -312,7 +317,7 @@ static void dial_done(struct peer *peer)
         dial_later(peer);
         return;
     }
-    peer->link->greet_by_ns = clock_boottime_ns() + greet_ns;
+    peer->link->greet_by_ns = clock_boottime_ns() + peer->greet_ns;
     transport_wake_at(transport, peer->link->greet_by_ns);
     settle(transport, peer->link);
 }
@@ -389,6 +394,9 @@ static int64_t peer_due(struct peer *peer, int64_t now_ns)
     }
     if (link != NULL && link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
         transport_link_break(link, NNG_ETIMEDOUT, NULL); /* stopped, say, or far away */
+        if (link->secure) {
+            peer->greet_ns = min_ns(2 * peer->greet_ns, GREETS_MAX * peer->transport->greet_ns);
+        }
     }
     if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
         peer_down(peer);
@@ -399,23 +407,27 @@ static int64_t peer_due(struct peer *peer, int64_t now_ns)
     return peer->dial_at_ns;
 }
 
+/* Each newcomer has this looked at when his greet_ns is over: so many strangers are noticed. */
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_inbox *inbox = &transport->inbox;
+    bool patient = transport->secure && inbox->strangers <= TRANSPORT_STRANGERS_FEW;
+    const int64_t greet_ns = (patient ? GREETS_MAX : 1) * transport->greet_ns;
+    const char *mute = patient ? "it said nothing that an agent says in 30 s"
+                               : "it said nothing that an agent says in 5 s";
     int64_t next_ns = INT64_MAX;
     uint32_t i = 0;
 
     while (i < inbox->count) {
         struct transport_link *link = inbox->links[i];
         bool stranger = link->greet_by_ns != 0;
-        int64_t due_ns = stranger ? link->greet_by_ns : link->heard_ns + transport->guest_ns;
+        int64_t due_ns = link->heard_ns + (stranger ? greet_ns : transport->guest_ns);
 
         if (!stranger && link->known) {
             i++;
         } else if (due_ns <= now_ns) {
             transport_link_break(link, NNG_ETIMEDOUT,
-                                 stranger ? "it said nothing that an agent says in 5 s"
-                                          : "it greeted, and then sent nothing of use");
+                                 stranger ? mute : "it greeted, and then sent nothing of use");
             inbound_gone(transport, link); /* another one is in its place now */
         } else {
             next_ns = min_ns(next_ns, due_ns);
@@ -655,6 +667,7 @@ struct transport *transport_open(const struct transport_config *config,
     transport->inbox.max = config->inbound_max != 0 && config->inbound_max < TRANSPORT_INBOUND_MAX
                                ? config->inbound_max
                                : TRANSPORT_INBOUND_MAX;
+    transport->greet_ns = (config->greet_ms != 0 ? config->greet_ms : GREET_MS_DEFAULT) * ms_ns;
     transport->guest_ns = (config->guest_ms != 0 ? config->guest_ms : GUEST_MS_DEFAULT) * ms_ns;
     transport->check_ns = (config->check_ms != 0 ? config->check_ms : CHECK_MS_DEFAULT) * ms_ns;
     transport->check_at_ns = clock_boottime_ns() + transport->check_ns;

@@ -4,7 +4,8 @@
  * A stranger has not greeted; a guest has, and has sent no packet that makes sense; the others are
  * known by the name that their first packet gave. Anybody can greet, so places are given up:
  *
- *   who has not greeted after 5 s, or not sent a packet that makes sense a minute later, is closed;
+ *   who has not greeted after 5 s (with TLS, and no more than 128 strangers: 30 s), or not sent a
+ *   packet that makes sense a minute later, is closed;
  *   in a full inbox a newcomer gets the place of the stranger or guest that came first, else that
  *   of who was silent for longest, 10 s at least;
  *   agents that are no voters leave some places free, so there is always a guest's place from which
@@ -28,6 +29,7 @@
 enum {
     TRANSPORT_INBOUND_MAX = 2 * TRANSPORT_PEERS_MAX,
     TRANSPORT_STRANGERS_MAX = 256,
+    TRANSPORT_STRANGERS_FEW = TRANSPORT_STRANGERS_MAX / 2,
 };
 
 struct transport_inbox {

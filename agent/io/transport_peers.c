@@ -68,6 +68,7 @@ struct peer *transport_peer_create(struct transport *transport, const char *addr
     peer->transport = transport;
     peer->index = index;
     peer->pause_ns = TRANSPORT_REDIAL_MIN_NS;
+    peer->greet_ns = transport->greet_ns;
     peer->says = transport->version;
     peer->dial_at_ns = INT64_MAX;
     snprintf(peer->address, sizeof peer->address, "%s", address);

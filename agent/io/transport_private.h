@@ -27,6 +27,7 @@ struct peer {
     bool dialling;
     int64_t dial_at_ns; /* INT64_MAX: it is dialling, or there is a link */
     int64_t pause_ns;
+    int64_t greet_ns;            /* how long the next greeting may take */
     uint32_t says;               /* the next greeting */
     struct transport_link *link; /* NULL: none */
     bool up;                     /* it has greeted, and that was told */
@@ -66,6 +67,7 @@ struct transport {
     bool checking;
     bool deaf; /* the listener, as reported */
 
+    int64_t greet_ns; /* of a greeting, where there is no reason to bear more */
     int64_t guest_ns;
     bool full; /* the inbox, as reported */
     int64_t quiet_until_ns;

@@ -175,8 +175,9 @@ static void certificates_remove(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A node with the certificate of `cert`, that trusts the CA `ca`. */
-static struct node *node_tls(const char *ca, const char *cert, const char *key)
+/* A node with the certificate of `cert`, that trusts the CA `ca`; greet_ms: 0, the default. */
+static struct node *node_greets(const char *ca, const char *cert, const char *key,
+                                uint32_t greet_ms)
 {
     static char paths[NODES_MAX][3][64]; /* the transport reads the files again */
     static unsigned used;
@@ -186,6 +187,7 @@ static struct node *node_tls(const char *ca, const char *cert, const char *key)
         .listen = address,
         .packet_max = PACKET_MAX,
         .check_ms = 300,
+        .greet_ms = greet_ms,
         .name = strstr(cert, "host-b") ? "host-b" : "host-a",
         .tls = {.ca = own[0], .cert = own[1], .key = own[2]},
     };
@@ -195,6 +197,11 @@ static struct node *node_tls(const char *ca, const char *cert, const char *key)
     snprintf(own[2], sizeof own[2], "%s/%s.key", folder, key);
     free_address("tls+tcp://", address);
     return node_open(&config);
+}
+
+static struct node *node_tls(const char *ca, const char *cert, const char *key)
+{
+    return node_greets(ca, cert, key, 0);
 }
 
 START_TEST(test_tls)
@@ -386,6 +393,138 @@ START_TEST(test_tls_renewed)
 }
 END_TEST
 
+/* ---- slow handshakes ---- */
+
+enum {
+    GREET_MS = 300,
+    SLOW_MS = 100,    /* one way; a handshake and a greeting need four of them, or six */
+    SLOW_PAIRS = 64,  /* connections that went through the slow wire, in all */
+    SLOW_SIZE = 8192, /* more than either end says before both have greeted */
+};
+
+/* What one end said and the other has not got yet; all of it goes when it is due. */
+struct slow_bytes {
+    unsigned char data[SLOW_SIZE];
+    size_t size;
+    int64_t due_ms;
+};
+
+struct slow_pair {
+    int ends[2];
+    struct slow_bytes to[2];
+};
+
+static struct slow_pair slow_pairs[SLOW_PAIRS];
+static uint32_t slow_count;
+
+static void slow_carry(struct slow_pair *pair, int from)
+{
+    struct slow_bytes *bytes = &pair->to[1 - from];
+    ssize_t got = recv(pair->ends[from], bytes->data + bytes->size, SLOW_SIZE - bytes->size,
+                       MSG_DONTWAIT);
+
+    if (got > 0) {
+        bytes->due_ms = bytes->size == 0 ? now_ms() + SLOW_MS : bytes->due_ms;
+        bytes->size += (size_t)got;
+        ck_assert_uint_lt(bytes->size, SLOW_SIZE);
+    } else if (got == 0) {
+        (void)shutdown(pair->ends[1 - from], SHUT_WR);
+    }
+    if (bytes->size > 0 && now_ms() >= bytes->due_ms) {
+        (void)send(pair->ends[1 - from], bytes->data, bytes->size, MSG_NOSIGNAL);
+        bytes->size = 0;
+    }
+}
+
+/* Who is accepted gets a connection to that node, and what both say arrives later. */
+static void slow_turn(int listener, const struct node *node)
+{
+    int fd = accept(listener, NULL, NULL);
+
+    if (fd >= 0) {
+        ck_assert_uint_lt(slow_count, SLOW_PAIRS);
+        slow_pairs[slow_count++].ends[0] = fd;
+        slow_pairs[slow_count - 1].ends[1] = connect_raw(node->address);
+    }
+    for (uint32_t i = 0; i < slow_count; i++) {
+        slow_carry(&slow_pairs[i], 0);
+        slow_carry(&slow_pairs[i], 1);
+    }
+    pump(5);
+}
+
+/* A handshake that takes longer than a greeting may at first: it is over by and by. */
+START_TEST(test_tls_slow)
+{
+    char plain[ADDRESS_SIZE];
+    char address[ADDRESS_SIZE];
+    struct node *a;
+    struct node *b;
+    uint32_t to_b;
+    int listener;
+
+    certificates_make();
+    a = node_greets("good", "good", "good", GREET_MS);
+    b = node_greets("good", "good-host-b", "good-host-b", GREET_MS);
+    listener = listen_raw(plain);
+    snprintf(address, sizeof address, "tls+%.*s", (int)sizeof address - 5, plain);
+    to_b = transport_peer(a->transport, address, "host-b");
+    for (int64_t until_ms = now_ms() + GUARD_MS; !transport_is_up(a->transport, to_b);) {
+        ck_assert(now_ms() < until_ms);
+        slow_turn(listener, b);
+    }
+    ck_assert_uint_ge(slow_count, 2); /* the first one was given up */
+    ck_assert(send_number(a, to_b, 0, 300));
+    for (int64_t until_ms = now_ms() + GUARD_MS; b->packets == 0;) {
+        ck_assert(now_ms() < until_ms);
+        slow_turn(listener, b);
+    }
+    nodes_close();
+    for (uint32_t i = 0; i < slow_count; i++) {
+        close(slow_pairs[i].ends[0]);
+        close(slow_pairs[i].ends[1]);
+    }
+    close(listener);
+    certificates_remove();
+}
+END_TEST
+
+static bool told_words(const struct node *node, const char *words)
+{
+    for (uint32_t i = 0; i < node->trouble_count && i < TROUBLES_KEPT; i++) {
+        if (strstr(node->texts[i], words) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who says nothing is borne for longer than without TLS, unless there are many of them. */
+START_TEST(test_tls_silent)
+{
+    enum { SILENT_MAX = 2000 };
+    static int fds[SILENT_MAX];
+    uint32_t count = 0;
+    struct node *a;
+
+    certificates_make();
+    a = node_greets("good", "good", "good", GREET_MS);
+    fds[count++] = connect_raw(a->address);
+    PUMP_UNTIL(told_words(a, "said nothing that an agent says in 30 s"));
+    ck_assert(!told_words(a, "in 5 s"));
+    while (!told_words(a, "said nothing that an agent says in 5 s")) {
+        ck_assert_uint_lt(count, SILENT_MAX);
+        fds[count++] = connect_raw(a->address);
+        pump(count < 150 ? 0 : 20);
+    }
+    nodes_close();
+    for (uint32_t i = 0; i < count; i++) {
+        close(fds[i]);
+    }
+    certificates_remove();
+}
+END_TEST
+
 /* What `openssl s_client` of that version makes of a node; true: it shook hands. */
 static bool shakes_hands(const struct node *node, const char *version)
 {
@@ -517,6 +656,8 @@ int main(void)
     tcase_add_test(tcase, test_tls_refused);
     tcase_add_test(tcase, test_tls_names);
     tcase_add_test(tcase, test_tls_renewed);
+    tcase_add_test(tcase, test_tls_slow);
+    tcase_add_test(tcase, test_tls_silent);
     tcase_add_test(tcase, test_tls_versions);
     tcase_add_test(tcase, test_tls_and_plain);
     tcase_add_test(tcase, test_tls_files);

@@ -13,7 +13,8 @@
  *
  * Who connects has to greet at once, and so has who is dialled (proto/SCHEMA.md): somebody else, or
  * an agent with which no version is shared, is refused and told of, one who says nothing is refused
- * after 5 s.
+ * after 5 s; with TLS, whose handshake takes its time on a starved machine, after up to 30 s, if
+ * there are not too many of them.
  * A link is there when both have greeted. Of 4,096 connections that others make nobody keeps a
  * place for nothing: who greets and then sends no packet that makes sense is closed after 60 s, and
  * before, if there is no room for a newcomer (transport_inbox.h).
@@ -66,6 +67,7 @@ struct transport_config {
     size_t packet_max;        /* larger ones are refused while they arrive: their link is closed */
     uint32_t check_ms;        /* how often the listener is tried; 0: the default, 10 s */
     uint32_t inbound_max;     /* connections to the listener at once; 0: the default, 4096 */
+    uint32_t greet_ms;        /* a greeting without TLS; 0: the default, 5 s */
     uint32_t guest_ms;        /* who greeted and then sent nothing of use; 0: the default, 60 s */
     uint32_t version;         /* the newest that is spoken; 0: TRANSPORT_VERSION_FIRST */
 };
