@@ -22,6 +22,7 @@ enum {
 };
 
 static const int64_t minute_ns = 60000000000;
+static const int64_t kept_pause_ns = 5000000000; /* before refused files are tried again */
 
 /* ---- what goes out ---- */
 
@@ -403,13 +404,15 @@ void peers_renew_certificates(struct agent *agent)
     renew_certificates(agent, true);
 }
 
-/* Now and then: whether the files of [tls] were replaced. Those that were refused are tried again:
- * the rest may have come, a mode been put right, a certificate's time begun, memory be there. */
+/* Now and then: whether the files of [tls] were replaced. Those that were refused are tried again,
+ * and sooner: the rest may have come, a mode been put right, a certificate's time begun, memory be
+ * there. */
 static void look_at_files(struct agent *agent)
 {
     struct peers *peers = agent->peers;
     int64_t now_ns = clock_boottime_ns();
-    if (agent->config.tls_ca[0] == '\0' || now_ns - peers->files_ns < minute_ns) {
+    int64_t pause_ns = peers->files_kept ? kept_pause_ns : minute_ns;
+    if (agent->config.tls_ca[0] == '\0' || now_ns - peers->files_ns < pause_ns) {
         return;
     }
     bool changed = sum_of_files(&agent->config) != peers->files_sum;
@@ -612,12 +615,13 @@ int peers_open(struct agent *agent)
     agent->peers->files_ns = clock_boottime_ns();
     open_in_time(&before);
     agent->peers->transport = transport_open(&transport, &handler, error);
+    int why = errno;
     opened_in_time(&before);
     if (agent->peers->transport == NULL) {
         snprintf(agent->error, sizeof(agent->error), "%s", error);
         free(agent->peers);
         agent->peers = NULL;
-        return AGENT_EXIT_SOFTWARE;
+        return why == EINVAL ? AGENT_EXIT_SOFTWARE : AGENT_EXIT_UNAVAILABLE;
     }
     return AGENT_EXIT_OK;
 }
