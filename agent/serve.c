@@ -52,9 +52,13 @@ static void complain(struct agent *agent, const struct peer *peer, const char *e
         complaint->left_out++;
         return;
     }
+    log_begin_limited(&line, LOG_LEVEL_WARN, event, &agent->rules_limit, now_ns);
+    if (line.silent) { /* too many users at once: told with this one's next line */
+        complaint->left_out++;
+        return;
+    }
     complaint->told++;
     complaint->left_out = 0;
-    log_begin_limited(&line, LOG_LEVEL_WARN, event, &agent->rules_limit, now_ns);
     log_number(&line, "pid", peer->pid);
     log_number(&line, "uid", (int64_t)peer->uid);
     log_text(&line, "why", why);

@@ -540,8 +540,10 @@ int transport_fd(const struct transport *transport)
 
 /* ---- opening, closing ---- */
 
+/* false; errno as transport_open() has it. */
 static bool failed(char *error, const char *address, int result)
 {
+    errno = result == NNG_ENOMEM || result == NNG_ENOFILES ? ENOMEM : EINVAL;
     snprintf(error, TRANSPORT_ERROR_MAX, "%s: %s%s", address, nng_strerror(result),
              result == NNG_EADDRINUSE ? ": does another agent run here?" : "");
     return false;
@@ -654,6 +656,7 @@ struct transport *transport_open(const struct transport_config *config,
     bool opened;
 
     if (!transport_config_check(config, error)) {
+        errno = EINVAL;
         return NULL;
     }
     transport = calloc(1, sizeof *transport);
@@ -681,10 +684,12 @@ struct transport *transport_open(const struct transport_config *config,
              (config->tls.ca == NULL || (transport->credentials = transport_credentials_load(
                                              &config->tls, config->name, error)) != NULL) &&
              listen_start(transport, config->listen, error) && links_init(transport, config, error);
+    int why = errno;
     transport_threads_hold();
     transport_threads_restore(&before);
     if (!opened) {
         transport_close(transport);
+        errno = why;
         return NULL;
     }
     transport_wake_at(transport, transport->check_at_ns);
