@@ -10,8 +10,8 @@
 #include "lockword_private.h"
 
 /* Scans of the queue for who is first in it: see queue_first(). And how often in a row somebody
- * tries in vain to hand the lock to the first: a queue that somebody wrote over has a first whom
- * nobody can name, for ever. The agent, whose own copy of the queue is sound, is asked to serve. */
+ * tries in vain to hand the lock to the first, or lets readers in of whom none comes: a queue that
+ * somebody wrote over has a first whom nobody can name or let in, for ever. The agent, whose own copy of the queue is sound, is asked to serve. */
 enum { SCANS_MAX = 8, UNHANDED_MAX = 1000 };
 
 static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)
@@ -463,6 +463,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         if (pick.found && usable && !(seen & HFI_W_RECALL) && unhanded < UNHANDED_MAX) {
             uint64_t mine = 0;
             if (readers_left(actor, slot, &pick, &mine)) {
+                unhanded++;
                 holder = actor->holder;
                 token = hfi_token(top, mine);
                 continue;

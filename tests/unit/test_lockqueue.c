@@ -143,10 +143,36 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 }
 END_TEST
 
+/* Somebody wrote a reader's cell with a ticket that was never drawn: he is first and can never be let
+ * in. Whoever releases the lock gives up after a while, and asks the agent, with tokens left. */
+START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
+{
+    void *memory = region_make();
+    const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
+    const struct hfi_actor releaser = {&region, &kernel, RELEASER};
+    const struct hfi_request request = {.slot = 0, .seat = HFI_SEAT_NONE};
+    struct hfi_held held;
+    points = join_at = -1;
+    hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 100000);
+    ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
+    region.slots[0].ticket_next = 70;
+    join(0, READER, HFI_WAIT_SHARED);
+    region.slots[0].ticket_next = 60;
+    region.dirty[0] = 0;
+    ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
+    uint64_t word = region.words[0].word;
+    ck_assert_uint_eq(hfi_word_holder(word), 0);
+    ck_assert_uint_lt(word & HFI_W_TOKEN, 10000);
+    ck_assert_uint_eq(region.dirty[0], 1);
+    free(memory);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("order");
     tcase_add_test(tests, who_joins_during_a_scan_is_not_served_before_the_one_before_him);
+    tcase_add_test(tests, a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever);
     tcase_add_loop_test(tests, who_reads_is_not_let_in_past_a_writer_who_joined_before_him, 0, 2);
     return suite_main("lockqueue", tests);
 }
