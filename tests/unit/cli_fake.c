@@ -7,6 +7,7 @@
  *   lease_ms=N      a hold counts for N ms, then no more; nothing is said about it
  *   lost_ms=N       an event LOST after N ms
  *   stall           lease_ms starts again at each hf_progress
+ *   late            lease_ms starts with hf_progress, and not before
  *   release=E       hf_release fails with that number
  *   session=N       enum hf_session_state
  *   voters=S        as many voters as letters: up, down, refused; else two, one of them refused
@@ -219,7 +220,7 @@ static int block(hf_lock *lock, int64_t timeout_ns)
 
 static void begin(hf_lock *lock, struct hf_hold *out)
 {
-    int64_t lease_ms = number("lease_ms");
+    int64_t lease_ms = is_set("late") ? 0 : number("lease_ms");
 
     lock->held = true;
     lock->end_ns = now_ns() + (lease_ms > 0 ? lease_ms : 3600000) * 1000000;
@@ -271,7 +272,7 @@ int hf_release(hf_lock *lock)
 int hf_progress(hf_lock *lock)
 {
     log_call("progress %s", lock->name);
-    if (is_set("stall")) {
+    if (is_set("stall") || is_set("late")) {
         lock->end_ns = now_ns() + number("lease_ms") * 1000000;
     }
     return 0;

@@ -176,35 +176,38 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
+/* What CMD says when it is ready to lose its hold: from then on the fake's lease counts (late). */
+#define READY "echo >&$HOLDFAST_PROGRESS_FD; "
+
 START_TEST(test_lease_end)
 {
     struct ran ran;
 
-    run_command("lease_ms=300",
-                "lock --lease 300ms a -- sh -c 'trap \"echo term; exit\" TERM; "
-                "while :; do sleep 0.02; done'",
-                &ran);
+    run_command_in(
+        1300, "lease_ms=300,late",
+        "lock --lease 300ms --max-stall 1h a -- sh -c 'trap \"echo term; exit\" TERM; " READY
+        "while :; do sleep 0.02; done'",
+        &ran);
     ck_assert_int_eq(ran.status, 76);
     ck_assert_str_eq(ran.out, "term\n");
     ck_assert_int_ge(ran.took_ms, 290);
-    ck_assert_int_lt(ran.took_ms, 1300);
     ck_assert_ptr_nonnull(strstr(ran.err, "the hold of a ended"));
     ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
 }
 END_TEST
 
-static const char stubborn[] = "trap \"\" TERM; while :; do sleep 0.05; done";
+static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
 START_TEST(test_kill_before_lock_delay)
 {
     char line[256];
     struct ran ran;
 
-    snprintf(line, sizeof(line), "lock --lock-delay 4s a -- sh -c '%s'", stubborn);
-    run_command("lease_ms=200", line, &ran);
+    snprintf(line, sizeof(line), "lock --max-stall 1h --lock-delay 4s a -- sh -c '%s'", stubborn);
+    /* Before anybody else can have the lock. */
+    run_command_in(4200, "lease_ms=200,late", line, &ran);
     ck_assert_int_eq(ran.status, 76);
     ck_assert_int_ge(ran.took_ms, 3750); /* 200 + 3600: not sooner than needed */
-    ck_assert_int_lt(ran.took_ms, 4200); /* and before anybody else can have the lock */
 }
 END_TEST
 
@@ -213,12 +216,11 @@ START_TEST(test_kill_after)
     char line[256];
     struct ran ran;
 
-    snprintf(line, sizeof(line), "lock --lock-delay 20s --kill-after 300ms a -- sh -c '%s'",
-             stubborn);
-    run_command("lease_ms=200", line, &ran);
+    snprintf(line, sizeof(line),
+             "lock --max-stall 1h --lock-delay 20s --kill-after 300ms a -- sh -c '%s'", stubborn);
+    run_command_in(3000, "lease_ms=200,late", line, &ran);
     ck_assert_int_eq(ran.status, 76);
     ck_assert_int_ge(ran.took_ms, 480);
-    ck_assert_int_lt(ran.took_ms, 3000);
 }
 END_TEST
 
@@ -227,10 +229,9 @@ START_TEST(test_no_lock_delay_kills_at_once)
     char line[256];
     struct ran ran;
 
-    snprintf(line, sizeof(line), "lock --lock-delay 0s a -- sh -c '%s'", stubborn);
-    run_command("lease_ms=200", line, &ran);
+    snprintf(line, sizeof(line), "lock --max-stall 1h --lock-delay 0s a -- sh -c '%s'", stubborn);
+    run_command_in(1500, "lease_ms=200,late", line, &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_lt(ran.took_ms, 1500);
 }
 END_TEST
 
@@ -238,9 +239,8 @@ START_TEST(test_lost_event)
 {
     struct ran ran;
 
-    run_command("lost_ms=200", "lock a b -- sleep 15", &ran);
+    run_command_in(3000, "lost_ms=200", "lock a b -- sleep 15", &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_lt(ran.took_ms, 3000);
 }
 END_TEST
 
@@ -248,14 +248,15 @@ START_TEST(test_lost_group_gets_its_time)
 {
     struct ran ran;
 
-    /* The shell dies of SIGTERM at once; what it started needs 300 ms to clean up. */
-    run_command("lease_ms=200",
-                "lock --lock-delay 10s a -- sh -c '(trap \"sleep 0.3; echo clean; "
-                "exit\" TERM; while :; do sleep 0.02; done) & wait'",
-                &ran);
+    /* The shell dies of SIGTERM at once; what it started needs 300 ms to clean up. Its end is
+     * noticed, not waited out. */
+    run_command_in(
+        3000, "lease_ms=200,late",
+        "lock --max-stall 1h --lock-delay 10s a -- sh -c '(trap \"sleep 0.3; echo clean; "
+        "exit\" TERM; " READY "while :; do sleep 0.02; done) & wait'",
+        &ran);
     ck_assert_int_eq(ran.status, 76);
     ck_assert_str_eq(ran.out, "clean\n");
-    ck_assert_int_lt(ran.took_ms, 3000); /* its end is noticed, not waited out */
 }
 END_TEST
 
@@ -264,11 +265,11 @@ START_TEST(test_lost_stubborn_orphan)
     char line[256];
     struct ran ran;
 
-    snprintf(line, sizeof(line), "lock --kill-after 300ms a -- sh -c '(%s) & wait'", stubborn);
-    run_command("lease_ms=200", line, &ran);
+    snprintf(line, sizeof(line), "lock --max-stall 1h --kill-after 300ms a -- sh -c '(%s) & wait'",
+             stubborn);
+    run_command_in(3000, "lease_ms=200,late", line, &ran);
     ck_assert_int_eq(ran.status, 76);
     ck_assert_int_ge(ran.took_ms, 480); /* the orphan held stdout open until it was killed */
-    ck_assert_int_lt(ran.took_ms, 3000);
 }
 END_TEST
 
@@ -276,10 +277,9 @@ START_TEST(test_lost_while_stopped)
 {
     struct ran ran;
 
-    run_command("lease_ms=300", "lock --lock-delay 20s --kill-after 20s a -- sh -c 'kill -STOP $$'",
-                &ran);
+    run_command_in(3000, "lease_ms=300",
+                   "lock --lock-delay 20s --kill-after 20s a -- sh -c 'kill -STOP $$'", &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_lt(ran.took_ms, 3000);
 }
 END_TEST
 
@@ -302,18 +302,21 @@ END_TEST
 
 START_TEST(test_progress)
 {
-    struct ran ran;
+    enum { RUNS_MAX = 10 };
+    struct ran ran = {.status = 76};
 
-    run_command("lease_ms=600,stall",
-                "lock --max-stall 600ms a -- sh -c 'for i in 1 2 3 4 5 6; do sleep 0.2; "
-                "echo >&$HOLDFAST_PROGRESS_FD; done; exit 8'",
-                &ran);
+    /* A busy machine may keep CMD from reporting in time, but not ten times. */
+    for (uint32_t i = 0; i < RUNS_MAX && ran.status == 76; i++) {
+        run_command("lease_ms=600,stall",
+                    "lock --max-stall 600ms a -- sh -c 'for i in 1 2 3 4 5 6; do sleep 0.2; " READY
+                    "done; exit 8'",
+                    &ran);
+    }
     ck_assert_int_eq(ran.status, 8);
     ck_assert_ptr_nonnull(strstr(ran.log, "progress a\n"));
-    run_command("lease_ms=400,stall",
-                "lock --max-stall 400ms a -- sh -c 'echo >&$HOLDFAST_PROGRESS_FD; sleep 10'", &ran);
+    run_command_in(3000, "lease_ms=400,stall",
+                   "lock --max-stall 400ms a -- sh -c '" READY "sleep 10'", &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_lt(ran.took_ms, 3000);
     run_command("lease_ms=300,stall",
                 "lock --max-stall 300ms a -- sh -c 'exec 9>&-; eval "
                 "\"exec $HOLDFAST_PROGRESS_FD>&-\"; sleep 10'",
@@ -371,9 +374,8 @@ START_TEST(test_background_does_not_hold)
 {
     struct ran ran;
 
-    run_command("", "lock a -- sh -c 'sleep 1 >/dev/null 2>&1 & echo done'", &ran);
+    run_command_in(900, "", "lock a -- sh -c 'sleep 1 >/dev/null 2>&1 & echo done'", &ran);
     ck_assert_int_eq(ran.status, 0);
-    ck_assert_int_lt(ran.took_ms, 900);
 }
 END_TEST
 
