@@ -396,7 +396,8 @@ static void await_terminal(int fd, const char *part)
     }
 }
 
-/* Runs a shell line on a terminal of its own. The shell does job control if interactive. */
+/* Runs a shell line on a terminal of its own. The shell does job control if interactive. What was
+ * not read yet is gone when the line ends, so it has to wait for a last word (end_terminal). */
 static pid_t on_terminal(const char *line, int *fd)
 {
     pid_t pid = forkpty(fd, NULL, NULL, NULL);
@@ -425,6 +426,12 @@ static void type(int fd, const char *text)
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 }
 
+static int end_terminal(pid_t pid, int fd)
+{
+    type(fd, "end\n");
+    return finish_terminal(pid, fd);
+}
+
 START_TEST(test_terminal_read_and_interrupt)
 {
     int fd;
@@ -445,27 +452,29 @@ START_TEST(test_terminal_in_pipeline)
     int fd;
     /* stdout is a pipe: CMD gets the terminal only when it reads from it. */
     pid_t pid = on_terminal("$HOLDFAST lock a -- sh -c 'read x; echo got-$x; exit 6' | cat; "
-                            "read y; echo then-$y",
+                            "read y; echo then-$y; read end",
                             &fd);
 
     type(fd, "one\n");
     await_terminal(fd, "got-one");
     type(fd, "two\n"); /* and the terminal came back */
     await_terminal(fd, "then-two");
-    ck_assert_int_eq(finish_terminal(pid, fd), 0);
+    ck_assert_int_eq(end_terminal(pid, fd), 0);
 }
 END_TEST
 
 START_TEST(test_terminal_stop_without_shell)
 {
     int fd;
-    pid_t pid = on_terminal("exec $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x'", &fd);
+    pid_t pid = on_terminal("exec $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x; "
+                            "read end'",
+                            &fd);
 
     await_terminal(fd, "up");
     type(fd, "\x1a"); /* nobody could continue us: CMD goes on */
     type(fd, "word\n");
     await_terminal(fd, "got-word");
-    ck_assert_int_eq(finish_terminal(pid, fd), 0);
+    ck_assert_int_eq(end_terminal(pid, fd), 0);
 }
 END_TEST
 
@@ -473,7 +482,7 @@ START_TEST(test_terminal_stop_and_continue)
 {
     int fd;
     pid_t pid = on_terminal("set -m; $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x; "
-                            "exit 6'; echo stopped-$?; fg; echo ended-$?",
+                            "exit 6'; echo stopped-$?; fg; echo ended-$?; read end",
                             &fd);
 
     await_terminal(fd, "up");
@@ -481,7 +490,7 @@ START_TEST(test_terminal_stop_and_continue)
     await_terminal(fd, "stopped-1"); /* 128 + a stop signal: the shell saw it stop */
     type(fd, "word\n");
     await_terminal(fd, "ended-6");
-    ck_assert_int_eq(finish_terminal(pid, fd), 0);
+    ck_assert_int_eq(end_terminal(pid, fd), 0);
 }
 END_TEST
 
