@@ -22,8 +22,7 @@ static struct crowd_plan plan = {.workers_per_host = 2,
                                  .lock_delay_ms = 50,
                                  .hold_ms = 30,
                                  .long_ms = 1500,
-                                 .seed = 4,
-                                 .guard_ms = 60000};
+                                 .seed = 4};
 static struct cell cell;
 static struct crowd crowd;
 static char faults_path[96];

@@ -21,7 +21,7 @@
 #include "../suite_main.h"
 #include "proto/region.h"
 
-enum { VOTERS = 3, HOSTS = 4, WAITERS = 3, TTL_MS = 10000, LONG_MS = 100000, COPY_SIZE = 1 << 16 };
+enum { VOTERS = 3, HOSTS = 4, WAITERS = 3, TTL_MS = 10000, COPY_SIZE = 1 << 16 };
 
 static struct agent_process agents[HOSTS];
 static struct actor holders[HOSTS];          /* each holds a lock of its own throughout */
@@ -34,6 +34,7 @@ struct load {
     _Atomic uint32_t inside; /* how many hold the one lock that all want */
     _Atomic uint32_t wrong;  /* how often somebody was not alone, or lost its hold */
     _Atomic uint64_t holds[HOSTS];
+    _Atomic int64_t longest_ns[HOSTS]; /* that a process waited for the lock */
     _Atomic bool end;
 };
 static struct load *load;
@@ -82,8 +83,13 @@ static void load_run(unsigned host)
     REQUIRE(hf_connect(&options, &client) == 0, "host %u: connect", host);
     REQUIRE(hf_open(client, "load", NULL, &lock) == 0, "host %u: open", host);
     while (!atomic_load(&load->end)) {
-        int result = hf_acquire(lock, HF_EXCLUSIVE, LONG_MS * MS, NULL);
+        int64_t asked_ns = boottime_now();
+        int result = hf_acquire(lock, HF_EXCLUSIVE, GUARD_MS * MS, NULL);
         REQUIRE(result == 0, "host %u: no lock under load: %s", host, hf_strerror(result));
+        int64_t waited_ns = boottime_now() - asked_ns;
+        if (waited_ns > atomic_load(&load->longest_ns[host])) {
+            atomic_store(&load->longest_ns[host], waited_ns);
+        }
         bool alone = atomic_fetch_add(&load->inside, 1) == 0;
         sleep_ms(1);
         atomic_fetch_sub(&load->inside, 1);
@@ -113,7 +119,7 @@ static void load_await(uint64_t more)
 {
     for (unsigned i = 0; i < HOSTS; i++) {
         uint64_t goal = atomic_load(&load->holds[i]) + more;
-        int64_t end_ns = boottime_now() + LONG_MS * MS;
+        int64_t end_ns = boottime_now() + GUARD_MS * MS;
         while (atomic_load(&load->holds[i]) < goal) {
             REQUIRE(boottime_now() < end_ns, "host %u gets no lock any more", i);
             sleep_ms(5);
@@ -126,6 +132,9 @@ static void load_stop(void)
     atomic_store(&load->end, true);
     for (unsigned i = 0; i < HOSTS; i++) {
         ck_assert_int_eq(wait_for_long(loaders[i], 4 * GUARD_MS), 0);
+        printf("host %u: %llu holds, longest wait %lld ms\n", i,
+               (unsigned long long)atomic_load(&load->holds[i]),
+               (long long)(atomic_load(&load->longest_ns[i]) / MS));
     }
     ck_assert_uint_eq(atomic_load(&load->wrong), 0);
     munmap(load, sizeof(*load));
@@ -142,11 +151,11 @@ static void hold_and_wait(void)
         ck_assert_int_eq(
             actor_do(&holders[i], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
         ck_assert_int_eq(actor_open(&holders[i], 0, name, 100), 0);
-        ck_assert_int_eq(actor_acquire(&holders[i], 0, HF_EXCLUSIVE, LONG_MS, NULL), 0);
+        ck_assert_int_eq(actor_acquire(&holders[i], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
     actor_ready(&owner, agents[0].socket);
     ck_assert_int_eq(actor_open(&owner, 0, "queue", 100), 0);
-    ck_assert_int_eq(actor_acquire(&owner, 0, HF_EXCLUSIVE, LONG_MS, NULL), 0);
+    ck_assert_int_eq(actor_acquire(&owner, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     for (unsigned at = 0; at < WAITERS; at++) {
         for (unsigned i = 0; i < HOSTS; i++) {
             actor_ready(&waiters[i][at], agents[i].socket);
@@ -178,7 +187,7 @@ static void check_all_hold(void)
 /* Which waiter has been served: host * WAITERS + place. */
 static unsigned await_served(void)
 {
-    for (int64_t end_ns = boottime_now() + LONG_MS * MS;;) {
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;;) {
         for (unsigned i = 0; i < HOSTS * WAITERS; i++) {
             struct actor *waiter = &waiters[i / WAITERS][i % WAITERS];
             struct actor_reply reply;
@@ -222,7 +231,7 @@ static void await_status(unsigned host, const char *has, const char *has_not)
     char text[4096];
     snprintf(command, sizeof(command), "%s -s %s --json status", binary_path("holdfast"),
              agents[host].socket);
-    for (int64_t end_ns = boottime_now() + LONG_MS * MS;; sleep_ms(20)) {
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;; sleep_ms(20)) {
         FILE *said = popen(command, "r");
         REQUIRE(said != NULL, "popen");
         size_t size = fread(text, 1, sizeof(text) - 1, said);
