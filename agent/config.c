@@ -491,7 +491,7 @@ static bool take_voter(struct reading *reading, const char *name, const char *va
         return bad_value(reading, "voters", name, value, reachable_expected);
     }
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        if (strcmp(config->voters[i].address, voter->address) == 0) {
+        if (config_is_same(config->voters[i].address, voter->address)) {
             return wrong(reading, "[voters] %s: found the address of %s, expected another", name,
                          config->voters[i].name);
         }

@@ -85,6 +85,8 @@ enum config_result config_dev(struct config *config, const char *state_dir, char
 bool config_is_tls(const char *address);
 /* tcp://0.0.0.0:7411 is where one listens, not where one is reached. */
 bool config_is_anywhere(const char *address);
+/* Whether they name one place, in whatever way they are written. Names are not looked up. */
+bool config_is_same(const char *one, const char *other);
 /* Only processes of this host can connect there. */
 bool config_is_local(const char *address);
 

@@ -1,7 +1,10 @@
 /* What an address of the configuration is, by its text: see config.h. */
 #include "config.h"
 
+#include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *host_of(const char *address)
 {
@@ -35,4 +38,41 @@ bool config_is_local(const char *address)
 {
     const char *host = host_of(address);
     return is_loopback(host) || begins(host, "[::1]:") || begins(host, "localhost:");
+}
+
+enum { IP_SIZE = 16 };
+
+static size_t host_length(const char *host)
+{
+    return (size_t)(strrchr(host, ':') - host);
+}
+
+/* The host as an IPv6 address, an IPv4 one as that which stands for it. false: it is a name. */
+static bool read_ip(const char *host, unsigned char ip[IP_SIZE])
+{
+    char text[INET6_ADDRSTRLEN + sizeof("::ffff:[]")] = "::ffff:";
+    bool bracketed = host[0] == '[';
+    size_t at = bracketed ? 0 : strlen(text);
+    size_t length = host_length(host) - (bracketed ? 2 : 0);
+    if (length >= sizeof(text) - at) {
+        return false;
+    }
+    memcpy(text + at, host + (bracketed ? 1 : 0), length);
+    text[at + length] = '\0';
+    return inet_pton(AF_INET6, text, ip) == 1;
+}
+
+bool config_is_same(const char *one, const char *other)
+{
+    const char *hosts[] = {host_of(one), host_of(other)};
+    unsigned char ips[2][IP_SIZE];
+    size_t length = host_length(hosts[0]);
+    if (strtoul(hosts[0] + length + 1, NULL, 10) != strtoul(strrchr(hosts[1], ':') + 1, NULL, 10)) {
+        return false;
+    }
+    bool numbers[] = {read_ip(hosts[0], ips[0]), read_ip(hosts[1], ips[1])};
+    if (numbers[0] && numbers[1]) {
+        return memcmp(ips[0], ips[1], IP_SIZE) == 0;
+    }
+    return length == host_length(hosts[1]) && strncasecmp(hosts[0], hosts[1], length) == 0;
 }

@@ -203,6 +203,11 @@ static const struct {
     {"role = observer\n[voters]\nb = tcp://x:1\n[cell]\nlisten = tcp://[be.ef]:2\ninsecure = yes\n",
      ":8: [cell] advertise: found \"tcp://[be.ef]:2\", expected an IP address as HOST"},
     {"[voters]\na = tcp://x:1\nb = tcp://x:1\n", ":6: [voters] b: found the address of a"},
+    {"[voters]\na = tcp://x:1\nb = tcp://X:01\n", ":6: [voters] b: found the address of a"},
+    {"[voters]\na = tcp://[::ffff:10.0.0.1]:1\nb = tcp://10.0.0.1:1\n",
+     ":6: [voters] b: found the address of a"},
+    {"[voters]\na = tcp://[2001:DB8::1]:1\nb = tcp://[2001:db8:0::1]:1\n",
+     ":6: [voters] b: found the address of a"},
     {"[voters]\na = tcp://0.0.0.0:1\n", ":5: [voters] a: found \"tcp://0.0.0.0:1\", expected an "},
     {"[voters]\na = tcp://x:1\nb = tcp://x:2\nc = tcp://x:3\nd = tcp://x:4\ne = tcp://x:5\n"
      "f = tcp://x:6\ng = tcp://x:7\nh = tcp://x:8\n",
