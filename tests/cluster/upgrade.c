@@ -21,7 +21,7 @@
 #include "../suite_main.h"
 #include "proto/region.h"
 
-enum { VOTERS = 3, HOSTS = 4, WAITERS = 3, TTL_MS = 10000, COPY_SIZE = 1 << 16 };
+enum { VOTERS = 3, HOSTS = 4, WAITERS = 3, TTL_MS = 10000, APART_MS = 1200, COPY_SIZE = 1 << 16 };
 
 static struct agent_process agents[HOSTS];
 static struct actor holders[HOSTS];          /* each holds a lock of its own throughout */
@@ -162,6 +162,8 @@ static void hold_and_wait(void)
             ck_assert_int_eq(actor_open(&waiters[i][at], 0, "queue", 100), 0);
             actor_wait(&waiters[i][at], 0, HF_EXCLUSIVE);
             actor_await_waiters(&owner, "queue", (size_t)at * HOSTS + i + 1);
+            /* Who came so much earlier stays ahead when another coordinates (TIMEOUTS.md). */
+            sleep_ms(at == 0 && i + 1 < HOSTS ? APART_MS : 0);
         }
     }
 }

@@ -55,6 +55,9 @@ static void make_folder(void)
     folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(identity.agent, sizeof(identity.agent), "fuzz-%ld", (long)getpid());
     HF_CHECK(folder_fd >= 0 && atexit(remove_folder) == 0 && region_file_guard());
+    char lease[64];
+    lease_name(lease);
+    shm_unlink(lease); /* of a process that was killed and had this number */
     HF_CHECK(mkfifoat(folder_fd, "default", 0600) == 0);
 }
 

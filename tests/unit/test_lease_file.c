@@ -28,6 +28,7 @@ static void setup(void)
     folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_ge(folder_fd, 0);
     snprintf(page, sizeof(page), "/holdfast.unit.%d.LEASE", (int)getpid());
+    shm_unlink(page); /* of a process that was killed and had this number */
 }
 
 static void teardown(void)

@@ -118,11 +118,20 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
+/* Whether the storm goes on for this one: so many rounds, and until a hold was taken away. (Who takes
+ * them away may be kept waiting for a processor until all others have ended.) */
+static bool goes_on(const struct runner *runner, uint64_t round)
+{
+    const struct storm *storm = runner->storm;
+    bool none_lost = atomic_load(&storm->evicts) && atomic_load(&storm->lost) == 0;
+    return round < runner->rounds || (none_lost && round < 1000 * runner->rounds);
+}
+
 static void *runner_main(void *arg)
 {
     struct runner *runner = arg;
     struct storm *storm = runner->storm;
-    for (uint64_t i = 0; i < runner->rounds; i++) {
+    for (uint64_t i = 0; goes_on(runner, i); i++) {
         hf_lock *lock = storm->locks[runner->index >= THREADS - 2];
         enum hf_mode mode = draw(runner, 4) == 0 ? HF_SHARED : HF_EXCLUSIVE;
         int64_t timeout_ns = draw(runner, 3) == 0 ? (int64_t)draw(runner, 200) * 1000 : 0;
