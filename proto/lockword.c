@@ -11,7 +11,8 @@
 
 /* Scans of the queue for who is first in it: see queue_first(). And how often in a row somebody
  * tries in vain to hand the lock to the first, or lets readers in of whom none comes: a queue that
- * somebody wrote over has a first whom nobody can name or let in, for ever. The agent, whose own copy of the queue is sound, is asked to serve. */
+ * somebody wrote over has a first whom nobody can name or let in, for ever. The agent, whose own
+ * copy of the queue is sound, is asked to serve. */
 enum { SCANS_MAX = 8, UNHANDED_MAX = 1000 };
 
 static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)

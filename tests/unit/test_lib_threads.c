@@ -118,8 +118,8 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
-/* Whether the storm goes on for this one: so many rounds, and until a hold was taken away. (Who takes
- * them away may be kept waiting for a processor until all others have ended.) */
+/* Whether the storm goes on for this one: so many rounds, and until a hold was taken away. (Who
+ * takes them away may be kept waiting for a processor until all others have ended.) */
 static bool goes_on(const struct runner *runner, uint64_t round)
 {
     const struct storm *storm = runner->storm;

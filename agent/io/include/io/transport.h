@@ -96,8 +96,8 @@ struct transport_handler {
 };
 
 /* error: TRANSPORT_ERROR_MAX bytes. NULL: error says what, where and what was expected (a bad
- * address, a file of TLS that cannot be read, an address that is in use), and errno is not EINVAL if
- * it may be well the next time (no memory, no descriptors). */
+ * address, a file of TLS that cannot be read, an address that is in use); errno is not EINVAL if it
+ * may be well the next time (no memory, no descriptors). */
 struct transport *transport_open(const struct transport_config *config,
                                  const struct transport_handler *handler, char *error)
     __attribute__((warn_unused_result));
