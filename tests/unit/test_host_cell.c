@@ -353,6 +353,8 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
     rig_recall(rig, "a", 3);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK)); /* it may be on its way */
+    rig_recall(rig, "a", 3);
     const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
     ck_assert_ptr_nonnull(give_back);
     ck_assert_uint_eq(give_back->as.give_back.version.sequence, 3);
@@ -363,6 +365,39 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
     rig_returned(rig, give_back);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_uint_ne(sent_id(MESSAGE_ACQUIRE), asked.as.acquire.request_id);
+}
+END_TEST
+
+/* Nor does it cost the host its turn, if the grant comes after all. */
+START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
+{
+    const struct hfi_held held = {.token = 1};
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
+    rig_recall(rig, "a", 3);
+    rig_pass(rig, 60 * RIG_MS); /* the OPEN is answered */
+    struct hfi_opened opened = cell_opened_by(client);
+    cell_wait_in_queue(&opened, client, false);
+    rig_answer(rig, &asked, MESSAGE_MODE_EXCLUSIVE, 3, 1, 100);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0);
+    cell_release(&opened, &held);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 3);
+}
+END_TEST
+
+/* It was for a request that has been refused since: what is asked for then is another grant. */
+START_TEST(a_recall_is_of_no_later_request)
+{
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_recall(rig, "a", 3);
+    rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_FULL);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 4, 1, 100);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert(!(rig_word(rig, cell_opened_by(client).slot) & HFI_W_RECALL));
 }
 END_TEST
 
@@ -628,6 +663,8 @@ static Suite *make_suite(void)
     tcase_add_test(versions, a_grant_under_another_id_is_not_taken);
     tcase_add_test(versions, an_epoch_that_nobody_renewed_gives_nothing_back);
     tcase_add_test(versions, a_recall_that_overtakes_its_grant_retires_it);
+    tcase_add_test(versions, a_grant_that_its_recall_has_overtaken_is_used);
+    tcase_add_test(versions, a_recall_is_of_no_later_request);
     tcase_add_test(versions, a_recall_of_what_was_given_back_is_old);
     tcase_add_test(versions, a_repeated_recall_grants_no_more_hand_overs);
     tcase_add_test(versions, a_recall_of_what_is_recalled_grants_no_more_hand_overs);

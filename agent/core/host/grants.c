@@ -12,8 +12,8 @@
  *
  *   a grant is taken only as the answer to the request that is under way;
  *   one that nobody asked for is given back, unless something is under way, which settles it;
- *   a recall of an unknown version ends the request that is under way, whose grant it may be about,
- *   and is answered with that version's give-back.
+ *   a recall of an unknown version, repeated, ends the request that is under way, whose grant it
+ *   may be about, and is answered with that version's give-back.
  *
  * ADOPTED: the agent before this one left the word in force, but only the quorum knows whether the
  * grant is still there. Holders keep what they have, nobody new gets in (the recall bit stands),
@@ -530,6 +530,11 @@ static void recalled(struct host *host, const struct message_version *recall,
          * way. If it is fresh, or no doubt is possible, it is the host's turn; else it goes back
          * then. */
         return;
+    } else if (lock->state == LOCK_ASKING && !lock->recalled &&
+               message_order_before(lock_version(lock), recall->version)) {
+        /* It has overtaken its grant, and does not cost the host its turn. Repeated, the grant may
+         * be lost, or made for another mode than is asked for by now: it goes back. */
+        lock->recalled = 1;
     } else if (!lock_is_granted(lock)) {
         give_back_unknown(host, &recall->name, recall->version, actions);
     } else if (!message_order_before(recall->version, lock_version(lock))) {
@@ -573,6 +578,7 @@ static void refused(struct host *host, const struct message_refused *refused,
     emit_lock_log(host, actions, "request_refused", at, 0, refused->reason);
     if (lock->state == LOCK_ASKING) {
         lock->state = LOCK_IDLE;
+        lock->recalled = 0;
     } else if (lock->state == LOCK_AMENDING && refused->reason == MESSAGE_REFUSED_VERSION &&
                !amends_mode) {
         hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* it is not ours any more */
