@@ -60,8 +60,8 @@ void agent_raise_limits(void)
     }
 }
 
-/* The deadline's page, with what is kept of requests if there can be any. It is named as a region
- * is; no namespace's name has capitals. */
+/* The deadline's page, with the lock-delays, and what is kept of requests if there can be any. It
+ * is named as a region is; no namespace's name has capitals. */
 static int open_lease_page(struct agent *agent)
 {
     struct hfi_region_identity identity = {.namespace_name = "LEASE"};
@@ -71,7 +71,8 @@ static int open_lease_page(struct agent *agent)
     snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
     region_file_name(&identity, name);
     bool asks = agent->host_config.voter_count > 1 || agent->host_config.self == HOST_OBSERVER;
-    if (!lease_file_share(&agent->lease_file, name, asks ? KEPT_MAX : 0, &agent->left)) {
+    const struct lease_file_room room = {.kept = asks ? KEPT_MAX : 0, .delays = HOST_DELAYS_MAX};
+    if (!lease_file_share(&agent->lease_file, name, &room, &agent->left)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,
                     strerror(errno));
@@ -301,7 +302,9 @@ static int map_cores(struct agent *agent)
     agent->quorum = voter ? quorum_init(agent->quorum_block.memory, &config, agent->names) : NULL;
     agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
                             &agent->kernel);
-    host_set_kept(agent->host, agent->lease_file.kept, agent->lease_file.kept_count);
+    const struct lease_file *file = &agent->lease_file;
+    host_set_kept(agent->host, file->kept, file->room.kept);
+    host_set_delays(agent->host, file->delays_ms, file->room.delays);
     if (!map_gossip(agent)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }

@@ -58,7 +58,8 @@ static bool read_deadline(struct agent *agent, const char *shm_name)
     char page[REGION_NAME_MAX];
     const char *dot = strrchr(shm_name, '.');
     snprintf(page, sizeof(page), "%.*s.LEASE", dot != NULL ? (int)(dot - shm_name) : 0, shm_name);
-    return lease_file_share(&agent->lease_file, page, 0, &agent->left);
+    const struct lease_file_room none = {0};
+    return lease_file_share(&agent->lease_file, page, &none, &agent->left);
 }
 
 /* Whether what was held under the agent of before can still count, or count again. */

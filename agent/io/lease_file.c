@@ -27,6 +27,14 @@ struct lease_file_shared {
 };
 _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 bytes");
 
+/* Behind what is kept; a release between has nothing there. */
+struct lease_file_delays {
+    _Atomic int64_t noted_ns[2]; /* for which deadline these count: the last one, or the next */
+    uint32_t count;
+    uint32_t unused;
+    _Atomic uint16_t delays_ms[];
+};
+
 /* Maps size bytes of fd, which is taken; blank if they never were a record. NULL: errno. */
 static void *map_record(int fd, size_t size)
 {
@@ -82,39 +90,67 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     return true;
 }
 
-static size_t shared_size(uint32_t kept_count)
+static size_t delays_offset(const struct lease_file_room *room)
 {
-    return sizeof(struct lease_file_shared) + kept_count * sizeof(struct host_kept);
+    return sizeof(struct lease_file_shared) + room->kept * sizeof(struct host_kept);
+}
+
+static size_t shared_size(const struct lease_file_room *room)
+{
+    size_t delays = sizeof(struct lease_file_delays) + room->delays * sizeof(uint16_t);
+    return delays_offset(room) + (room->delays > 0 ? delays : 0);
 }
 
 static void leave_page(struct lease_file *file)
 {
     if (file->shared != NULL) {
-        munmap(file->shared, shared_size(file->kept_count));
+        munmap(file->shared, shared_size(&file->room));
     }
     file->shared = NULL;
     file->kept = NULL;
-    file->kept_count = 0;
+    file->noted = NULL;
+    file->delays_ms = NULL;
+    file->room = (struct lease_file_room){0};
 }
 
-bool lease_file_share(struct lease_file *file, const char *shm_name, uint32_t kept_count,
-                      struct lease_record *found)
+/* Forgets what an agent of another release has not gone on with. deadline_ns: of the page, 0: none
+ * that counts. */
+static void find_delays(struct lease_file *file, int64_t deadline_ns)
+{
+    struct lease_file_delays *noted = (void *)((char *)file->shared + delays_offset(&file->room));
+    file->noted = noted;
+    file->delays_ms = noted->delays_ms;
+    /* seq_cst: see write_record() */
+    bool counts = deadline_ns > 0 && noted->count == file->room.delays &&
+                  (atomic_load(&noted->noted_ns[0]) == deadline_ns ||
+                   atomic_load(&noted->noted_ns[1]) == deadline_ns);
+    if (!counts) {
+        memset((void *)noted, 0, shared_size(&file->room) - delays_offset(&file->room));
+        noted->count = file->room.delays;
+    }
+}
+
+bool lease_file_share(struct lease_file *file, const char *shm_name,
+                      const struct lease_file_room *room, struct lease_record *found)
 {
     struct lease_record shared;
     leave_page(file);
     int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    file->shared = fd < 0 ? NULL : map_record(fd, shared_size(kept_count));
+    file->shared = fd < 0 ? NULL : map_record(fd, shared_size(room));
     if (file->shared == NULL) {
         return false;
     }
-    file->kept_count = kept_count;
-    file->kept = kept_count > 0 ? file->shared->kept : NULL;
+    file->room = *room;
+    file->kept = room->kept > 0 ? file->shared->kept : NULL;
     read_record(&file->shared->record, &shared);
     bool counts = same_session(&shared, found) && shared.deadline_ns >= found->deadline_ns;
     /* One that an agent of a release between wrote, here or in the file alone, tells that what is
      * kept is older. seq_cst: see write_record(). */
-    if (kept_count > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
-        memset((void *)file->kept, 0, kept_count * sizeof(struct host_kept));
+    if (room->kept > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
+        memset((void *)file->kept, 0, room->kept * sizeof(struct host_kept));
+    }
+    if (room->delays > 0) {
+        find_delays(file, counts ? shared.deadline_ns : 0);
     }
     if (counts) {
         found->deadline_ns = shared.deadline_ns;
@@ -136,6 +172,17 @@ static void write_record(struct lease_file_content *content, const struct lease_
     atomic_store(&content->deadline_ns, record->deadline_ns);
 }
 
+/* A kill between this and the deadline's own store must not make what is noted that of another
+ * release: it counts for the deadline before, too. */
+static void stamp_delays(struct lease_file *file, int64_t deadline_ns)
+{
+    struct lease_record last;
+    read_record(&file->shared->record, &last);
+    /* seq_cst: see write_record() */
+    bool first_is_last = atomic_load(&file->noted->noted_ns[0]) == last.deadline_ns;
+    atomic_store(&file->noted->noted_ns[first_is_last], deadline_ns);
+}
+
 void lease_file_write(struct lease_file *file, const struct lease_record *record)
 {
     struct lease_record begun;
@@ -145,6 +192,9 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
     }
     if (file->kept != NULL) {
         atomic_store(&file->shared->noted_ns, record->deadline_ns); /* seq_cst: as above */
+    }
+    if (file->noted != NULL) {
+        stamp_delays(file, record->deadline_ns);
     }
     write_record(&file->shared->record, record);
 }

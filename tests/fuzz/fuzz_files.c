@@ -110,6 +110,8 @@ static void read_lease(const uint8_t *bytes, size_t size)
     struct lease_file file;
     struct lease_record found;
     struct lease_record again = {.epoch = 5, .deadline_ns = 77};
+    const struct lease_file_room none = {0};
+    const struct lease_file_room room = {.kept = 4, .delays = 3};
     char shared[64];
     lease_name(shared);
     write_file("lease", bytes, size / 2);
@@ -117,12 +119,12 @@ static void read_lease(const uint8_t *bytes, size_t size)
     HF_CHECK(fd >= 0 && write(fd, bytes + size / 2, size - size / 2) >= 0 && close(fd) == 0);
     HF_CHECK(lease_file_open(&file, folder_fd, &found));
     uint32_t epoch = found.epoch;
-    HF_CHECK(lease_file_share(&file, shared, 0, &found) && found.epoch == epoch);
+    HF_CHECK(lease_file_share(&file, shared, &none, &found) && found.epoch == epoch);
     HF_CHECK(found.epoch == 0 || found.deadline_ns > 0);
     lease_file_write(&file, &again);
     lease_file_close(&file);
     HF_CHECK(lease_file_open(&file, folder_fd, &found) && found.epoch == 5);
-    HF_CHECK(lease_file_share(&file, shared, 4, &found) && found.deadline_ns == 77);
+    HF_CHECK(lease_file_share(&file, shared, &room, &found) && found.deadline_ns == 77);
     lease_file_close(&file);
 }
 

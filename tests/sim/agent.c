@@ -525,6 +525,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     agent->lease_file.valid = false;
     memset(agent->lifelines, 0, sizeof(agent->lifelines));
     memset(agent->kept, 0, sizeof(agent->kept));
+    memset((void *)agent->delays_ms, 0, sizeof(agent->delays_ms));
     if (agent->region_count > 0) { /* nobody maps it any more */
         struct region_memory *last = &agent->regions[agent->region_count - 1];
         free(last->memory);

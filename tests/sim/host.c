@@ -253,7 +253,11 @@ void host_make(struct sim_agent *agent, bool adopted)
     if (broken == BREAK_PLACE) {
         memset(agent->kept, 0, sizeof(agent->kept));
     }
+    if (broken == BREAK_NOTES) {
+        memset((void *)agent->delays_ms, 0, sizeof(agent->delays_ms));
+    }
     host_set_kept(agent->host, agent->kept, KEPT);
+    host_set_delays(agent->host, agent->delays_ms, DELAYS);
     agent->mapped = agent->regions[agent->region_count - 1].region;
     const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
     HF_CHECK(error == NULL);

@@ -46,7 +46,8 @@ enum {
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
-    KEPT = 8, /* fewer than requests that may be under way */
+    KEPT = 8,   /* fewer than requests that may be under way */
+    DELAYS = 5, /* fewer than locks */
 };
 #define SIM_MS INT64_C(1000000)
 /* Starved agents need the time that a real cell has by default. */
@@ -206,6 +207,7 @@ struct sim_agent {
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
+    _Atomic uint16_t delays_ms[DELAYS];
     struct lifeline lifelines[LIFELINES];
     struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
     uint32_t region_count;
@@ -530,6 +532,7 @@ enum breaking {
     BREAK_OPENED,      /* a start does not keep what its store had, before it commits more */
     BREAK_PLACE,       /* a restarted agent does not know for what its host waits */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
+    BREAK_NOTES,       /* a restarted agent finds no lock-delays noted */
 };
 extern enum breaking broken;
 

@@ -44,6 +44,7 @@ static void host_make(struct rig *rig, bool adopted)
     rig->names = names_init(rig->names_memory, NAMES, 7);
     rig->host = host_init(rig->memory, &rig->config, rig->names, &rig->kernel);
     host_set_kept(rig->host, rig->kept, RIG_KEPT);
+    host_set_delays(rig->host, rig->delays_ms, RIG_DELAYS);
     rig->agents = rig->region;
     ck_assert_ptr_null(host_add_region(rig->host, 0, &rig->agents, adopted));
 }

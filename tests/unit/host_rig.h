@@ -9,7 +9,14 @@
 #include "core/host.h"
 #include "holdfast/holdfast.h"
 
-enum { RIG_LOCKS = 32, RIG_REPLIES = 256, RIG_SENDS = 256, RIG_ALL = 3, RIG_KEPT = 5 };
+enum {
+    RIG_LOCKS = 32,
+    RIG_REPLIES = 256,
+    RIG_SENDS = 256,
+    RIG_ALL = 3,
+    RIG_KEPT = 5,
+    RIG_DELAYS = 7
+};
 #define RIG_MS INT64_C(1000000)
 
 struct rig_reply {
@@ -54,6 +61,7 @@ struct rig {
     uint64_t version;
     uint32_t epoch; /* of the latest lease */
     struct host_kept kept[RIG_KEPT];
+    _Atomic uint16_t delays_ms[RIG_DELAYS];
 };
 
 /* An agent before START with an empty region, room for this many of everything. */

@@ -13,7 +13,7 @@
 
 #include "../suite_main.h"
 
-enum { KEPT = 3, DEADLINE_OFFSET = 32 };
+enum { KEPT = 3, DELAYS = 5, DEADLINE_OFFSET = 32 };
 
 static char folder[32];
 static char page[64];
@@ -41,9 +41,11 @@ static void teardown(void)
 
 static void begin(void)
 {
+    const struct lease_file_room room = {.kept = KEPT, .delays = DELAYS};
     ck_assert(lease_file_open(&file, folder_fd, &found));
-    ck_assert(lease_file_share(&file, page, KEPT, &found));
-    ck_assert_uint_eq(file.kept_count, KEPT);
+    ck_assert(lease_file_share(&file, page, &room, &found));
+    ck_assert_uint_eq(file.room.kept, KEPT);
+    ck_assert_uint_eq(file.room.delays, DELAYS);
 }
 
 static void promise(uint32_t epoch, int64_t deadline_ns)
@@ -61,6 +63,13 @@ static void write_deadline(int fd, int64_t deadline_ns)
     ck_assert_int_eq(close(fd), 0);
 }
 
+/* No orderly end. */
+static void kill_it(void)
+{
+    file.disk = NULL;
+    lease_file_close(&file);
+}
+
 /* An agent promises twice, keeps something, and is killed. */
 static void live(void)
 {
@@ -68,8 +77,8 @@ static void live(void)
     promise(3, 1000);
     promise(3, 2000);
     atomic_store(&file.kept[1].since_ns, 500);
-    file.disk = NULL; /* no orderly end */
-    lease_file_close(&file);
+    atomic_store(&file.delays_ms[DELAYS - 1], 7000);
+    kill_it();
 }
 
 START_TEST(what_was_kept_is_found_by_the_next_one)
@@ -80,6 +89,8 @@ START_TEST(what_was_kept_is_found_by_the_next_one)
     ck_assert_int_eq(found.deadline_ns, 2000);
     ck_assert_int_eq(file.kept[1].since_ns, 500);
     ck_assert_int_eq(file.kept[0].since_ns, 0);
+    ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 7000);
+    ck_assert_uint_eq(file.delays_ms[0], 0);
     lease_file_close(&file);
 }
 END_TEST
@@ -107,6 +118,7 @@ START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
     begin();
     ck_assert_int_eq(found.deadline_ns, 3000);
     ck_assert_int_eq(file.kept[1].since_ns, 0);
+    ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 0);
     lease_file_close(&file);
 }
 END_TEST
@@ -118,6 +130,47 @@ START_TEST(what_was_kept_before_one_that_keeps_nothing_is_forgotten)
     begin();
     ck_assert_int_eq(found.deadline_ns, 3000);
     ck_assert_int_eq(file.kept[1].since_ns, 0);
+    ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 0);
+    lease_file_close(&file);
+}
+END_TEST
+
+/* Killed when it had said for which deadline they count from then on, but not that deadline. */
+static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
+{
+    begin();
+    promise(3, last_ns);
+    promise(3, unsaid_ns);
+    kill_it();
+    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), last_ns);
+    begin();
+    ck_assert_int_eq(found.deadline_ns, last_ns);
+    ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 7000);
+    kill_it();
+}
+
+START_TEST(lock_delays_are_not_lost_between_two_promises)
+{
+    live();
+    assert_kept_without(4000, 3000);
+    assert_kept_without(5000, 4000);
+    assert_kept_without(6000, 5000);
+    assert_kept_without(8000, 7000);
+}
+END_TEST
+
+/* An agent without requests to keep has them in another place; one of another release more. */
+START_TEST(where_they_lie_elsewhere_nothing_is_found)
+{
+    const struct lease_file_room rooms[] = {{.kept = 0, .delays = DELAYS},
+                                            {.kept = KEPT, .delays = DELAYS + 1}};
+    live();
+    ck_assert(lease_file_open(&file, folder_fd, &found));
+    ck_assert(lease_file_share(&file, page, &rooms[_i], &found));
+    ck_assert_int_eq(found.deadline_ns, 2000);
+    for (uint32_t i = 0; i < rooms[_i].delays; i++) {
+        ck_assert_uint_eq(file.delays_ms[i], 0);
+    }
     lease_file_close(&file);
 }
 END_TEST
@@ -129,6 +182,7 @@ START_TEST(another_session_has_nothing_of_it)
     begin();
     ck_assert_uint_eq(found.epoch, 0);
     ck_assert_int_eq(file.kept[1].since_ns, 0);
+    ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 0);
     promise(4, 100);
     lease_file_close(&file);
     begin();
@@ -146,6 +200,8 @@ int main(void)
     tcase_add_test(tests, an_orderly_end_writes_the_last_deadline);
     tcase_add_test(tests, what_was_kept_before_one_that_knows_no_page_is_forgotten);
     tcase_add_test(tests, what_was_kept_before_one_that_keeps_nothing_is_forgotten);
+    tcase_add_test(tests, lock_delays_are_not_lost_between_two_promises);
+    tcase_add_loop_test(tests, where_they_lie_elsewhere_nothing_is_found, 0, 2);
     tcase_add_test(tests, another_session_has_nothing_of_it);
     return suite_main("lease_file", tests);
 }

@@ -238,6 +238,7 @@ void adopt_all(struct host *host, struct host_actions *actions)
 {
     uint32_t live = 0;
     uint32_t ghost = 0;
+    delays_adopt(host);
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         live += (host->clients[i].flags & CLIENT_SURVIVOR) != 0;
     }

@@ -32,24 +32,30 @@
 #include "state.h"
 
 /*
- * The longest lock-delay that any handle of the lock asks for. Not those of the dead and of clients
- * that have not opened theirs again: the grant that they held under covers them, and as long as it
- * is not known theirs is not either.
+ * The longest lock-delay that any known handle of the lock asks for, also one of a client that hung
+ * up: its process goes on with it until it connects again. Not those of the dead: the grant that
+ * they held under covers them.
  */
-static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
+static uint16_t longest_known(const struct host *host, struct place at, uint32_t at_least_ms)
 {
-    /* Clients that have not opened their handles again may have asked for more than is known. */
-    uint32_t unknown_ms = handles_unknown(host) ? LOCK_DELAY_UNKNOWN_MS : 0;
-    uint32_t longest_ms = at_least_ms > unknown_ms ? at_least_ms : unknown_ms;
+    uint32_t longest_ms = at_least_ms;
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         const struct handle *who = &host->handles[handle];
-        if ((who->flags & (HANDLE_FOUND | HANDLE_ZOMBIE)) == 0 && who->lock_delay_ms > longest_ms) {
+        if (who->lock_delay_ms > longest_ms && handle_may_take(host, who)) {
             longest_ms = who->lock_delay_ms;
         }
         handle = who->lock_next;
     }
     return (uint16_t)longest_ms;
+}
+
+/* The same with the handles that clients of before have not opened again: who has one may take the
+ * lock as soon as it is granted. */
+static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
+{
+    uint32_t unknown_ms = handles_unknown(host) ? delay_noted_ms(host, at) : 0;
+    return longest_known(host, at, at_least_ms > unknown_ms ? at_least_ms : unknown_ms);
 }
 
 bool lock_lacks_delay(const struct host *host, struct place at)
@@ -386,14 +392,18 @@ static void grant_apply(struct host *host, struct place at, const struct message
             return;
         }
     }
+    bool covers = longest_known(host, at, 0) <= lock->lock_delay_ms;
     /* A token whose low bits are 0 cannot be told by a word: the next one is the first. Readers
      * show the last token that was used, which is all that their range has. */
     bool next = lock->mode == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
     uint64_t first = grant->token_first + next;
     hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, first, grant->token_last);
     if (adopted) {
+        /* Opened since with a longer lock-delay, and answered for want of patience: nobody new gets
+         * in under this grant. It goes back, and the lock is asked for anew. */
+        uint64_t stays = covers ? 0 : HFI_W_RECALL;
         /* seq_cst: a change of the word like any other; then those who waited for it */
-        atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL);
+        atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL | stays);
         hfi_rouse(lock_actor(host, at), at.slot);
         hfi_serve(lock_actor(host, at), at.slot);
     }

@@ -237,6 +237,7 @@ static void handle_free(struct host *host, uint32_t handle)
         link = &host->handles[*link].lock_next;
     }
     *link = who->lock_next;
+    delay_gone(host, who->lock_delay_ms);
     if (who->flags & HANDLE_ZOMBIE) {
         host->zombie_count--;
     }
@@ -426,7 +427,9 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct place a
 static int32_t handle_options(struct host *host, uint32_t handle, const struct hfi_open *open)
 {
     struct handle *who = &host->handles[handle];
+    delay_gone(host, who->lock_delay_ms);
     who->lock_delay_ms = (uint16_t)((open->lock_delay_ns + MS - 1) / MS);
+    delay_note(host, (struct place){who->space, who->slot}, who->lock_delay_ms);
     who->flags |= open->flags & HFI_OPEN_BARGING ? HANDLE_BARGING : 0;
     int64_t limit_ns = open->lease_ns;
     if (open->max_stall_ns > 0 && (limit_ns == 0 || open->max_stall_ns < limit_ns)) {

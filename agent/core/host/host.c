@@ -468,6 +468,7 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
     }
     /* At every renewal, so that nothing that is awaited is ever left to a bell that did not ring:
      * a refused request, a range of tokens that ran out while no agent was there. */
+    delays_settle(host);
     if (lease_is_safe(host)) {
         locks_mark_wanted(host);
     }

@@ -23,6 +23,10 @@ static void check_handle(const struct host *host, uint32_t index)
         HF_CHECK(space->seat_handle[handle->seat] == index);
     }
     HF_CHECK(handle->seat != HFI_SEAT_NONE || !(handle->flags & HANDLE_LIMITED));
+    struct place at = {handle->space, handle->slot};
+    HF_CHECK(host->delay_count == 0 || (handle->flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
+             !lock_is_named(lock_at(host, at)) ||
+             delay_noted_ms(host, at) >= handle->lock_delay_ms);
 }
 
 static void check_clients(const struct host *host, uint32_t handles_used)

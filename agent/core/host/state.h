@@ -9,6 +9,7 @@
  *   grants.c   what is asked of the quorum for a lock, what its answers do
  *   requests.c what was asked and is not answered yet: sent again until it is
  *   kept.c     what of that the next agent goes on with
+ *   delays.c   the lock-delays that the next agent counts with
  *   routes.c   which voter coordinates which partition
  *   remote.c   sequencers and an administrator's break: here, or asked of other hosts
  *   inspect.c  list, show, status
@@ -37,6 +38,11 @@
 
 #define NONE UINT32_MAX
 
+/* In the simulator every lock-delay is longer. */
+#ifndef HOST_DELAY_UNKNOWN_MS
+#define HOST_DELAY_UNKNOWN_MS 1000
+#endif
+
 enum {
     HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     WORK_ACTIONS = 24,  /* the room that one piece of work may need */
@@ -51,8 +57,9 @@ enum {
     QUESTIONS_MAX = 64,
     BROKEN_MAX = 64,
     ANSWERED_LATER = 1, /* instead of an error: the client's request is not answered yet */
-    LOCK_DELAY_UNKNOWN_MS = 1000, /* of a handle that is not known yet: the API's default */
-    SCAN_SLOTS = 4096,            /* slots looked at in one piece of a scan */
+    /* Of a handle that is not known yet, at least: the API's default. */
+    LOCK_DELAY_UNKNOWN_MS = HOST_DELAY_UNKNOWN_MS,
+    SCAN_SLOTS = 4096, /* slots looked at in one piece of a scan */
 };
 
 static const int64_t MS = 1000000;
@@ -300,8 +307,12 @@ struct host {
     struct request *requests;
     struct host_kept *kept; /* by a request's index; outside of this block */
     uint32_t kept_count;
-    uint32_t *request_heap;             /* by due_ns */
-    uint32_t *limited;                  /* handles with a limit */
+    _Atomic uint16_t *delays_ms; /* outside of this block: see delays.c */
+    uint32_t delay_count;
+    bool delays_stale;                           /* some may say too much */
+    uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* scratch */
+    uint32_t *request_heap;                      /* by due_ns */
+    uint32_t *limited;                           /* handles with a limit */
     uint64_t *named_ids;                /* bits: ids that some holder's record names (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     uint32_t pending_end;               /* of pending: one behind the last that is used */
@@ -554,6 +565,21 @@ void kept_note(struct host *host, const struct request *request, bool known);
 void kept_forget(struct host *host, uint32_t index);
 /* Goes on with what the agent before waited for. */
 void kept_adopt(struct host *host);
+
+/* ---- delays.c ---- */
+
+/* Whether its process may take the lock by this handle: it is not closed, nor its client dead. */
+bool handle_may_take(const struct host *host, const struct handle *who);
+/* The longest lock-delay of the lock's handles that the agent before this one may have told of. */
+uint32_t delay_noted_ms(const struct host *host, struct place at);
+/* Before a handle with that lock-delay is told of. */
+void delay_note(struct host *host, struct place at, uint32_t delay_ms);
+/* A handle had that one, and has it no more. */
+void delay_gone(struct host *host, uint32_t delay_ms);
+/* Takes over what the agent before noted, if its session goes on. */
+void delays_adopt(struct host *host);
+/* Lowers what says too much, if every handle is known. */
+void delays_settle(struct host *host);
 
 /* ---- routes.c ---- */
 

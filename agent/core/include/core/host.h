@@ -40,6 +40,7 @@ enum {
     HOST_TO_AGENT = UINT32_MAX, /* host_send.to: the agent that message.to names */
     HOST_NO_RELAY = 0xff,
     HOST_REQUESTS_MAX = 65535,
+    HOST_DELAYS_MAX = 16384,
 };
 
 struct host_limits {
@@ -236,6 +237,12 @@ struct host_kept {
  * one before left there (host/kept.c). Borrowed. Without it, or beyond count, requests of this
  * host count from the next agent's start. */
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
+
+/* Before START: at most HOST_DELAYS_MAX lock-delays in milliseconds, in memory that outlives the
+ * agent, all zeros at first, as the one before left them (host/delays.c): what is granted before
+ * the clients of before have opened their locks again covers them. Borrowed. Without it, handles
+ * that are not known count as with the API's default. */
+void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t count);
 
 /*
  * Before START, for each namespace that is in use. base is the mapped region (borrowed for ever;

@@ -9,9 +9,9 @@
  * once more at an orderly end, for an agent of an older release, which knows no page. A write that
  * a kill tore apart reads as "no session".
  *
- * Behind the page lies what is kept of this host's requests (core/host/kept.c). It counts if the
- * agent that wrote the last deadline wrote it too: one of an older release, in between, leaves it
- * as it was.
+ * Behind the page lies what is kept of this host's requests (core/host/kept.c) and the lock-delays
+ * that are noted (core/host/delays.c). They count if the agent that wrote the last deadline wrote
+ * them too: one of an older release, in between, leaves them as they were.
  */
 #ifndef IO_LEASE_FILE_H
 #define IO_LEASE_FILE_H
@@ -23,12 +23,21 @@
 
 struct lease_file_content;
 struct lease_file_shared;
+struct lease_file_delays;
+
+/* What there is to be room for behind the deadline. */
+struct lease_file_room {
+    uint32_t kept;
+    uint32_t delays;
+};
 
 struct lease_file {
     struct lease_file_content *disk;  /* mapped */
     struct lease_file_shared *shared; /* mapped; NULL until lease_file_share() */
     struct host_kept *kept;           /* in it; NULL: none were asked for */
-    uint32_t kept_count;
+    struct lease_file_delays *noted;  /* in it; NULL: none were asked for */
+    _Atomic uint16_t *delays_ms;      /* in that */
+    struct lease_file_room room;
 };
 
 struct lease_record {
@@ -43,13 +52,13 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     __attribute__((warn_unused_result));
 
 /*
- * Opens or makes the page of shared memory of that name, with room for so many requests behind it,
- * and makes *found what was promised last: what stands there, if it is of the epoch and the boot
- * that *found, from the file, has. false: errno; EPERM: an object of that name is another user's,
- * or open to others.
+ * Opens or makes the page of shared memory of that name, with that room behind it, and makes *found
+ * what was promised last: what stands there, if it is of the epoch and the boot that *found, from
+ * the file, has. false: errno; EPERM: an object of that name is another user's, or open to others.
  */
-bool lease_file_share(struct lease_file *file, const char *shm_name, uint32_t kept_count,
-                      struct lease_record *found) __attribute__((warn_unused_result));
+bool lease_file_share(struct lease_file *file, const char *shm_name,
+                      const struct lease_file_room *room, struct lease_record *found)
+    __attribute__((warn_unused_result));
 /* Nothing is promised any more. Leaves the last deadline in the file. */
 void lease_file_close(struct lease_file *file);
 

@@ -1,0 +1,238 @@
+/*
+ * The host core: a lock is never granted for less than the lock-delay of who may take it, be his
+ * handle known to this agent or not. The quorum is the test.
+ */
+#include "host_cell.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../suite_main.h"
+
+enum { DELAY_MS = 5000, DEFAULT_MS = 1000 }; /* the latter: the least that is taken for unknown */
+
+static struct hfi_opened opened; /* the client's */
+
+static void setup(void)
+{
+    cell_setup();
+    opened = rig_open_granted(rig, client, "a", DELAY_MS * RIG_MS);
+}
+
+/* The agent dies and another one takes over, with the session. Of its clients these live. */
+static void restart(bool client_lives, bool other_lives)
+{
+    static const uint8_t name[] = "a";
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
+    rig_restart(rig, 1);
+    ck_assert(host_load_slot(rig->host, 0, opened.slot, name, 1));
+    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert(!client_lives || host_load_survivor(rig->host, client, client, 4242, &peer));
+    ck_assert(!other_lives || host_load_survivor(rig->host, other, other, 4242, &peer));
+    rig_begin(rig);
+}
+
+/* The grant goes to another host. */
+static void lose_grant(void)
+{
+    rig_recall(rig, "a", rig->version);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+
+static void renew(void)
+{
+    rig_pass(rig, RIG_MS);
+    rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false);
+}
+
+static uint32_t asked_ms(void)
+{
+    const struct message *message = rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_nonnull(message);
+    return message->as.acquire.lock_delay_ms;
+}
+
+/* What the lock is asked for when a new client opens it. */
+static uint32_t asked_by_new_ms(void)
+{
+    uint32_t newcomer = rig_connect(rig, HOST_MAY_USE);
+    uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    (void)rig_open(rig, newcomer, "a", 0);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
+    return asked_ms();
+}
+
+START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_for_as_long)
+{
+    lose_grant();
+    cell_wait_in_queue(&opened, client, false);
+    restart(true, false);
+    ck_assert_uint_eq(asked_ms(), DELAY_MS);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0); /* he was told */
+    rig_die(rig, client);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    rig_pass(rig, (DELAY_MS - 1) * RIG_MS);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    rig_pass(rig, 2 * RIG_MS);
+    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_CLOSED));
+}
+END_TEST
+
+/* And before anything that the quorum says. */
+START_TEST(it_is_noted_before_the_client_has_its_answer)
+{
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, third, "a", 2LL * DELAY_MS * RIG_MS));
+    restart(true, false);
+    ck_assert_uint_eq(asked_by_new_ms(), 2 * DELAY_MS);
+}
+END_TEST
+
+/* He takes it by a swap, as before, until he has connected again. */
+START_TEST(who_hung_up_is_covered_by_what_is_granted_meanwhile)
+{
+    rig_hang_up(rig, client);
+    lose_grant();
+    ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
+    lose_grant();
+    rig_die(rig, client);
+    rig_pass(rig, 2000 * RIG_MS); /* dead handles are forgotten within a second */
+    ck_assert_uint_eq(asked_by_new_ms(), 0);
+}
+END_TEST
+
+/* He left the queue with it: it is not forgotten at once, but nobody takes the lock by it. */
+START_TEST(a_closed_handle_is_not_counted_with)
+{
+    lose_grant();
+    cell_wait_in_queue(&opened, client, false);
+    rig_close(rig, client, opened.handle);
+    rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_FULL);
+    ck_assert_uint_eq(asked_by_new_ms(), 0);
+}
+END_TEST
+
+START_TEST(a_handle_that_is_gone_is_not_counted_with)
+{
+    (void)rig_open_granted(rig, other, "a", 0);
+    rig_close(rig, client, opened.handle);
+    lose_grant();
+    renew();
+    restart(true, true);
+    ck_assert_uint_eq(asked_by_new_ms(), DEFAULT_MS);
+}
+END_TEST
+
+/* Not while somebody may have it open, however many agents come and go. */
+START_TEST(a_note_stays_until_every_handle_is_known)
+{
+    (void)rig_open_granted(rig, other, "a", 0);
+    lose_grant();
+    for (uint32_t i = 0; i < 3; i++) {
+        restart(true, true);
+        renew();
+        rig_die(rig, other);
+        renew();
+    }
+    ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
+    lose_grant();
+    rig_die(rig, client); /* nobody of before is left */
+    renew();
+    restart(false, true);
+    ck_assert_uint_eq(asked_by_new_ms(), DEFAULT_MS);
+}
+END_TEST
+
+START_TEST(another_session_has_nothing_of_it)
+{
+    const struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    ck_assert_uint_ne(rig->delays_ms[hfi_name_hash("a", 1) % RIG_DELAYS], 0);
+    rig_restart(rig, 0);
+    ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
+    ck_assert_ptr_null(host_check_regions(rig->host));
+    rig_begin(rig);
+    for (uint32_t i = 0; i < RIG_DELAYS; i++) {
+        ck_assert_uint_eq(rig->delays_ms[i], 0);
+    }
+}
+END_TEST
+
+/* Locks that share a note: it is that of whoever has the longest one. */
+START_TEST(locks_share_a_note_and_none_has_less)
+{
+    uint32_t at = (uint32_t)(hfi_name_hash("a", 1) % RIG_DELAYS);
+    char name[16];
+    uint32_t number = 0;
+    do {
+        snprintf(name, sizeof(name), "b%u", number++);
+    } while (hfi_name_hash(name, strlen(name)) % RIG_DELAYS != at);
+    struct hfi_opened beside = rig_open_granted(rig, other, name, 3LL * DELAY_MS * RIG_MS);
+    ck_assert_uint_eq(rig->delays_ms[at], 3 * DELAY_MS);
+    rig_close(rig, other, beside.handle);
+    ck_assert_uint_eq(rig->delays_ms[at], 3 * DELAY_MS);
+    renew();
+    ck_assert_uint_eq(rig->delays_ms[at], DELAY_MS);
+    rig_close(rig, client, opened.handle);
+    renew();
+    ck_assert_uint_eq(rig->delays_ms[at], 0);
+}
+END_TEST
+
+/* Whatever stands there. */
+START_TEST(a_note_says_no_more_than_a_lock_delay_can_be)
+{
+    lose_grant();
+    restart(true, false);
+    rig->delays_ms[hfi_name_hash("a", 1) % RIG_DELAYS] = UINT16_MAX;
+    ck_assert_uint_eq(asked_by_new_ms(), MESSAGE_LOCK_DELAY_MAX_MS);
+}
+END_TEST
+
+/* What a lock has is asked for; meanwhile another one opens it with a longer lock-delay, and is
+ * answered, for patience ends. The answer does not let him in: he is not covered. */
+START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
+{
+    struct hfi_held held = rig_take(rig, &opened);
+    restart(true, false);
+    ck_assert_uint_eq(asked_ms(), DELAY_MS);
+    uint32_t newcomer = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, newcomer, "a", 2LL * DELAY_MS * RIG_MS));
+    rig_pass(rig, 60 * RIG_MS);
+    struct hfi_opened longer = cell_opened_by(newcomer);
+    struct message asked;
+    message_copy(&asked, rig_sent(rig, MESSAGE_ACQUIRE));
+    ck_assert_uint_eq(asked.as.acquire.lock_delay_ms, DELAY_MS);
+    rig_answer(rig, &asked, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.lock_delay_ms, 2 * DELAY_MS);
+    cell_release(&opened, &held);
+    ck_assert_int_ne(cell_try(&longer, &held), HFI_HELD);
+    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    cell_wait_in_queue(&longer, newcomer, false);
+    ck_assert_uint_eq(asked_ms(), 2 * DELAY_MS);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), longer.holder);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("host_delays");
+    tcase_add_checked_fixture(tests, setup, cell_teardown);
+    tcase_add_test(tests,
+                   who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_for_as_long);
+    tcase_add_test(tests, it_is_noted_before_the_client_has_its_answer);
+    tcase_add_test(tests, who_hung_up_is_covered_by_what_is_granted_meanwhile);
+    tcase_add_test(tests, a_closed_handle_is_not_counted_with);
+    tcase_add_test(tests, a_handle_that_is_gone_is_not_counted_with);
+    tcase_add_test(tests, a_note_stays_until_every_handle_is_known);
+    tcase_add_test(tests, another_session_has_nothing_of_it);
+    tcase_add_test(tests, locks_share_a_note_and_none_has_less);
+    tcase_add_test(tests, a_note_says_no_more_than_a_lock_delay_can_be);
+    tcase_add_test(tests, who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered);
+    return suite_main("host_delays", tests);
+}
