@@ -144,7 +144,7 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 END_TEST
 
 /* Somebody wrote a reader's cell with a ticket that was never drawn: he is first and can never be
- * let in. Whoever releases the lock gives up after a while, and asks the agent, with tokens left. */
+ * let in. Whoever releases the lock gives up after a while and asks the agent, with tokens left. */
 START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 {
     void *memory = region_make();
