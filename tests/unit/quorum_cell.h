@@ -130,6 +130,10 @@ uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind
 /* Requests of a node's host to a coordinator. */
 void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                   uint32_t epoch, enum message_mode mode, uint16_t lock_delay_ms);
+/* Asks whom the host's voter believes to coordinate for the lock, exclusively under epoch 1, each
+ * ask_ms until it is granted; how long that took. */
+int64_t cell_served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id,
+                       uint32_t ask_ms);
 void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                     uint32_t epoch, struct message_order version, uint64_t token_used);
 void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, uint64_t id,
