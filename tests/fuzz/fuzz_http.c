@@ -1,18 +1,14 @@
 /*
- * The HTTP server between hostile clients and a hostile kernel: agent/io/http.c with sockets, a
- * clock, memory and a libuv of this file's. Each answer has to be the one that a second, simpler
- * reading of the request gives, however it was cut and however little of the answer the kernel took
- * at a time; nobody outstays his time, no more are connected than may be, nothing is left open.
+ * The HTTP server between hostile clients and a hostile kernel: agent/io/http.c with sockets of
+ * this file's, and a clock, memory and a libuv of server_kernel.c's. Each answer has to be the one
+ * that a second, simpler reading of the request gives, however it was cut and however little of the
+ * answer the kernel took at a time; nobody outstays his time, no more are connected than may be,
+ * nothing is left open.
  *
  * An input is a row of events: somebody connects, says something, goes, reads nothing, time passes.
  */
-#include "http_calls.h"
-#undef malloc /* the real ones, for this file */
-#undef calloc
-#undef free
-
-#include "draw.h"
 #include "fuzz.h"
+#include "server_kernel.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +19,7 @@
 #include "io/http.h"
 #include "proto/check.h"
 
-enum { INPUT_MAX = 1024, EVENTS_MAX = 300, CLIENTS = 96, LISTENER = 1000, FIRST_FD = 2000 };
+enum { INPUT_MAX = 1024, EVENTS_MAX = 300, CLIENTS = KERNEL_CLIENTS_MAX };
 enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_MAX = 4096 };
 #define MS INT64_C(1000000)
 
@@ -36,9 +32,7 @@ struct client {
     bool shut; /* by the server, for writing */
     int64_t accepted_ns;
     uint32_t window; /* bytes that the kernel takes of an answer */
-    uv_poll_t *poll;
-    uv_poll_cb callback;
-    int events; /* 0: stopped */
+    struct kernel_end end;
     size_t pending_size;
     size_t pending_read;
     size_t said_size; /* what the server read until it answered */
@@ -50,25 +44,9 @@ struct client {
 };
 
 static struct {
-    struct draw draw;
-    int64_t now_ns;
     struct http_server *server;
-    uv_poll_t *listener;
-    uv_poll_cb on_connect;
-    bool listens; /* the listener's handle is polled */
-    bool listener_open;
     bool turned; /* the handler was told of this turn */
-    bool memory_fails;
-    int accept_error;
-    uint32_t waiting;  /* to be accepted */
-    uint32_t accepted; /* so far */
     uint32_t connected;
-    uint32_t blocks; /* of memory in use */
-    uint32_t closing_count;
-    struct {
-        uv_handle_t *handle;
-        uv_close_cb callback;
-    } closing[CLIENTS + 1];
     size_t body_size;
     char body[BODY_MAX];
     struct client clients[CLIENTS];
@@ -82,48 +60,20 @@ static struct client *client_of(int fd)
     return client;
 }
 
-/* ---- memory, time ---- */
-
-void *fuzz_malloc(size_t size)
+struct kernel_end *kernel_end_of(int fd)
 {
-    bool fails = world.memory_fails;
-    world.memory_fails = false;
-    world.blocks += fails ? 0 : 1;
-    return fails ? NULL : malloc(size);
-}
-
-void *fuzz_calloc(size_t count, size_t size)
-{
-    void *memory = fuzz_malloc(count * size);
-    return memory != NULL ? memset(memory, 0, count * size) : NULL;
-}
-
-void fuzz_free(void *memory)
-{
-    world.blocks -= memory != NULL ? 1 : 0;
-    free(memory);
-}
-
-int64_t fuzz_clock(void)
-{
-    return world.now_ns;
+    return &client_of(fd)->end;
 }
 
 /* ---- sockets ---- */
 
-static int fails_now(void)
-{
-    errno = EADDRINUSE;
-    return draw_byte(&world.draw) == 255 ? -1 : 0;
-}
-
 int fuzz_socket(int family, int type, int protocol)
 {
     HF_CHECK(family == AF_INET && (type & SOCK_NONBLOCK) != 0 && protocol == 0);
-    if (fails_now() != 0) {
+    if (kernel_fails() != 0) {
         return -1;
     }
-    world.listener_open = true;
+    kernel.listener_open = true;
     return LISTENER;
 }
 
@@ -132,42 +82,30 @@ int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t si
     (void)level;
     (void)name;
     HF_CHECK(fd == LISTENER && value != NULL && size == sizeof(int));
-    return fails_now();
+    return kernel_fails();
 }
 
 int fuzz_bind(int fd, const struct sockaddr *address, socklen_t size)
 {
     HF_CHECK(fd == LISTENER && address->sa_family == AF_INET && size == sizeof(struct sockaddr_in));
-    return fails_now();
-}
-
-int fuzz_listen(int fd, int backlog)
-{
-    HF_CHECK(fd == LISTENER && backlog > 0);
-    return fails_now();
+    return kernel_fails();
 }
 
 int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
     HF_CHECK(fd == LISTENER && address == NULL && size == NULL && (flags & SOCK_NONBLOCK) != 0);
     HF_CHECK(world.turned);
-    if (world.accept_error != 0) {
-        errno = world.accept_error;
-        world.accept_error = 0;
+    int number = kernel_accept(CLIENTS);
+    if (number < 0) {
         return -1;
     }
-    if (world.waiting == 0 || world.accepted == CLIENTS) {
-        errno = EAGAIN;
-        return -1;
-    }
-    struct client *client = &world.clients[world.accepted];
-    world.waiting--;
+    struct client *client = &world.clients[number];
     world.connected++;
     memset(client, 0, offsetof(struct client, pending));
     client->open = true;
-    client->accepted_ns = world.now_ns;
+    client->accepted_ns = kernel.now_ns;
     client->window = UINT32_MAX;
-    return FIRST_FD + (int)world.accepted++;
+    return FIRST_FD + number;
 }
 
 ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
@@ -183,7 +121,7 @@ ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
         errno = EAGAIN;
         return client->gone ? 0 : -1;
     }
-    uint8_t most = draw_byte(&world.draw);
+    uint8_t most = draw_byte(&kernel.draw);
     size = left < size ? left : size;
     size = most > 0 && most < size ? most : size;
     memcpy(buffer, client->pending + client->pending_read, size);
@@ -209,7 +147,7 @@ ssize_t fuzz_send(int fd, const void *buffer, size_t size, int flags)
         return -1;
     }
     if (client->window == 0) {
-        errno = draw_byte(&world.draw) == 255 ? EINTR : EAGAIN;
+        errno = draw_byte(&kernel.draw) == 255 ? EINTR : EAGAIN;
         return -1;
     }
     size = size < client->window ? size : client->window;
@@ -233,89 +171,15 @@ int fuzz_shutdown(int fd, int how)
 int fuzz_close(int fd)
 {
     if (fd == LISTENER) {
-        HF_CHECK(world.listener_open && !world.listens);
-        world.listener_open = false;
+        HF_CHECK(kernel.listener_open && !kernel.listens);
+        kernel.listener_open = false;
         return 0;
     }
     struct client *client = client_of(fd);
-    HF_CHECK(client->events == 0); /* libuv's rule */
+    HF_CHECK(client->end.events == 0); /* libuv's rule */
     client->open = false;
     world.connected--;
     return 0;
-}
-
-/* ---- libuv ---- */
-
-static int fd_of(const uv_poll_t *poll)
-{
-    return poll->io_watcher.fd;
-}
-
-int fuzz_uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
-{
-    if (fails_now() != 0) {
-        return UV_ENOMEM;
-    }
-    poll->loop = loop;
-    poll->io_watcher.fd = fd;
-    if (fd == LISTENER) {
-        world.listener = poll;
-    } else {
-        client_of(fd)->poll = poll;
-    }
-    return 0;
-}
-
-int fuzz_uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback)
-{
-    HF_CHECK(events != 0);
-    if (poll == world.listener) {
-        HF_CHECK(world.listener_open);
-        world.listens = true;
-        world.on_connect = callback;
-        return 0;
-    }
-    struct client *client = client_of(fd_of(poll));
-    HF_CHECK(client->poll == poll);
-    client->events = events;
-    client->callback = callback;
-    return 0;
-}
-
-int fuzz_uv_poll_stop(uv_poll_t *poll)
-{
-    if (poll == world.listener) {
-        world.listens = false;
-    } else {
-        client_of(fd_of(poll))->events = 0;
-    }
-    return 0;
-}
-
-void fuzz_uv_close(uv_handle_t *handle, uv_close_cb callback)
-{
-    uv_poll_t *poll = (uv_poll_t *)handle;
-    for (uint32_t i = 0; i < world.closing_count; i++) {
-        HF_CHECK(world.closing[i].handle != handle);
-    }
-    if (poll == world.listener) {
-        world.listener = NULL;
-        world.listens = false;
-    } else {
-        client_of(fd_of(poll))->events = 0;
-        client_of(fd_of(poll))->poll = NULL;
-    }
-    HF_CHECK(world.closing_count <= CLIENTS);
-    world.closing[world.closing_count].handle = handle;
-    world.closing[world.closing_count++].callback = callback;
-}
-
-static void finish_closing(void)
-{
-    for (uint32_t i = 0; i < world.closing_count; i++) {
-        world.closing[i].callback(world.closing[i].handle);
-    }
-    world.closing_count = 0;
 }
 
 /* ---- what the answer has to be ---- */
@@ -459,10 +323,10 @@ static void on_turn(void *arg)
 
 static struct client *draw_client(void)
 {
-    if (world.accepted == 0) {
+    if (kernel.accepted == 0) {
         return NULL;
     }
-    struct client *client = &world.clients[draw_byte(&world.draw) % world.accepted];
+    struct client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
     return client->open ? client : NULL;
 }
 
@@ -498,7 +362,7 @@ static void say(struct client *client)
                                          "GET /metrics HTTP/1.1\r\n\r\n"};
     static const uint8_t zero = 0;
     char run[1500];
-    uint8_t what = draw_byte(&world.draw);
+    uint8_t what = draw_byte(&kernel.draw);
     if (what < 200) {
         const char *piece = pieces[what % (sizeof(pieces) / sizeof(pieces[0]))];
         add(client, piece, strlen(piece));
@@ -506,10 +370,10 @@ static void say(struct client *client)
         add(client, &zero, 1);
     } else if (what < 230) {
         memset(run, 'a', sizeof(run));
-        add(client, run, what < 220 ? sizeof(run) : draw_byte(&world.draw));
+        add(client, run, what < 220 ? sizeof(run) : draw_byte(&kernel.draw));
     } else {
-        for (uint8_t left = what % 16; left > 0 && world.draw.left > 0; left--) {
-            uint8_t byte = draw_byte(&world.draw);
+        for (uint8_t left = what % 16; left > 0 && kernel.draw.left > 0; left--) {
+            uint8_t byte = draw_byte(&kernel.draw);
             add(client, &byte, 1);
         }
     }
@@ -521,10 +385,10 @@ static void call(struct client *client, int status)
     bool readable = client->gone || client->reset || client->pending_read < client->pending_size;
     bool writable = client->window > 0 || client->reset;
     int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
-    if (client->events == 0 || ((events & client->events) == 0 && status == 0)) {
+    if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
-    client->callback(client->poll, status, events & client->events);
+    client->end.callback(client->end.poll, status, events & client->end.events);
 }
 
 static void change(struct client *client, uint8_t what)
@@ -540,7 +404,7 @@ static void change(struct client *client, uint8_t what)
         client->window = 0;
         break;
     case 3:
-        client->window = draw_byte(&world.draw);
+        client->window = draw_byte(&kernel.draw);
         break;
     case 4:
         client->window = UINT32_MAX;
@@ -556,36 +420,36 @@ static void change(struct client *client, uint8_t what)
 static void accept_some(uint8_t what)
 {
     static const int errors[] = {EMFILE, ENFILE, ENOMEM, EINTR, ECONNABORTED, EAGAIN, ENOBUFS, 0};
-    world.waiting += what % 16 == 15 ? 40 : 1;
-    world.accept_error = what >= 192 ? errors[what / 16 % 8] : 0;
-    if (world.listens) {
-        world.on_connect(world.listener, 0, UV_READABLE);
+    kernel.waiting += what % 16 == 15 ? 40 : 1;
+    kernel.accept_error = what >= 192 ? errors[what / 16 % 8] : 0;
+    if (kernel.listens) {
+        kernel.on_listener(kernel.listener, 0, UV_READABLE);
     }
 }
 
 static void pass(uint8_t what)
 {
     static const int64_t spans_ms[] = {1, 20, 101, 400, 1000, 1001, 4999, HTTP_PATIENCE_MS};
-    world.now_ns += spans_ms[what % 8] * MS;
-    if (http_next_tick_ns(world.server) > world.now_ns) {
+    kernel.now_ns += spans_ms[what % 8] * MS;
+    if (http_next_tick_ns(world.server) > kernel.now_ns) {
         return;
     }
-    http_tick(world.server, world.now_ns);
-    HF_CHECK(http_next_tick_ns(world.server) > world.now_ns);
-    for (uint32_t i = 0; i < world.accepted; i++) {
+    http_tick(world.server, kernel.now_ns);
+    HF_CHECK(http_next_tick_ns(world.server) > kernel.now_ns);
+    for (uint32_t i = 0; i < kernel.accepted; i++) {
         const struct client *client = &world.clients[i];
-        HF_CHECK(!client->open || client->accepted_ns + HTTP_PATIENCE_MS * MS > world.now_ns);
+        HF_CHECK(!client->open || client->accepted_ns + HTTP_PATIENCE_MS * MS > kernel.now_ns);
     }
 }
 
 static void play_event(void)
 {
-    uint8_t what = draw_byte(&world.draw);
+    uint8_t what = draw_byte(&kernel.draw);
     struct client *client = NULL;
     world.turned = false;
     switch (what % 8) {
     case 0:
-        accept_some(draw_byte(&world.draw));
+        accept_some(draw_byte(&kernel.draw));
         break;
     case 1:
     case 2:
@@ -603,20 +467,20 @@ static void play_event(void)
     case 6:
         client = draw_client();
         if (client != NULL) {
-            change(client, draw_byte(&world.draw));
+            change(client, draw_byte(&kernel.draw));
         }
         break;
     default:
         if (what > 240) {
-            world.memory_fails = true;
+            kernel.memory_fails = true;
         } else if (what > 200) {
-            world.body_size = draw_below(&world.draw, BODY_MAX + 1);
+            world.body_size = draw_below(&kernel.draw, BODY_MAX + 1);
         } else {
             pass(what / 8);
         }
     }
     if (what & 32) {
-        finish_closing();
+        kernel_finish_closing();
     }
     HF_CHECK(world.connected <= HTTP_CONNECTIONS_MAX);
 }
@@ -702,22 +566,21 @@ static void http_entry(const uint8_t *bytes, size_t size)
         return;
     }
     memset(&world, 0, offsetof(__typeof__(world), clients));
-    world.draw = (struct draw){bytes, size};
-    world.now_ns = 1000000 * MS;
-    world.body_size = draw_byte(&world.draw);
+    kernel = (struct kernel){.draw = {bytes, size}, .now_ns = 1000000 * MS};
+    world.body_size = draw_byte(&kernel.draw);
     memset(world.body, 'b', sizeof(world.body));
     HF_CHECK(http_address_read("http://127.0.0.1:7412", &address));
     world.server = http_open(NULL, &address, &handler, error);
     if (world.server == NULL) {
-        HF_CHECK(error[0] != '\0' && !world.listener_open && world.blocks == 0);
+        HF_CHECK(error[0] != '\0' && !kernel.listener_open && kernel.blocks == 0);
         return;
     }
-    for (uint32_t i = 0; i < EVENTS_MAX && world.draw.left > 0; i++) {
+    for (uint32_t i = 0; i < EVENTS_MAX && kernel.draw.left > 0; i++) {
         play_event();
     }
     http_shut(world.server);
-    finish_closing();
-    HF_CHECK(world.connected == 0 && !world.listener_open && world.blocks == 0);
+    kernel_finish_closing();
+    HF_CHECK(world.connected == 0 && !kernel.listener_open && kernel.blocks == 0);
 }
 
 const struct fuzz_target fuzz_target = {"http", http_entry, http_seed, INPUT_MAX};

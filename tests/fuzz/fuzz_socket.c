@@ -1,20 +1,15 @@
 /*
  * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket.c with
- * sockets, descriptors, a clock, memory and a libuv of this file's. Who is connected sends packets
- * of any size with any number of descriptors, does not read, goes; the handler answers, keeps a
- * descriptor, closes this or another connection. No descriptor is kept or closed twice, packets
- * arrive in order, what waits is bounded, nobody stays who says nothing, a number that is over is
- * nobody's.
+ * sockets and descriptors of this file's, and a clock, memory and a libuv of server_kernel.c's. Who
+ * is connected sends packets of any size with any number of descriptors, does not read, goes; the
+ * handler answers, keeps a descriptor, closes this or another connection. No descriptor is kept or
+ * closed twice, packets arrive in order, what waits is bounded, nobody stays who says nothing, a
+ * number that is over is nobody's.
  *
  * An input is a row of events; what the handler does is drawn from it when it is asked.
  */
-#include "socket_calls.h"
-#undef malloc /* the real ones, for this file */
-#undef calloc
-#undef free
-
-#include "draw.h"
 #include "fuzz.h"
+#include "server_kernel.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,14 +19,7 @@
 #include "proto/frame.h"
 
 enum { INPUT_MAX = 1024, EVENTS_MAX = 400, CLIENTS = 64, CONNECTIONS = 12, PENDING = 24 };
-enum {
-    TOLD_MAX = 800,
-    LISTENER = 1000,
-    FIRST_FD = 2000,
-    FIRST_PASSED = 3000,
-    PASSED = 400,
-    OURS = 4000
-};
+enum { TOLD_MAX = 800, FIRST_PASSED = 3000, PASSED = 400, OURS = 4000 };
 #define MS INT64_C(1000000)
 
 struct pending {
@@ -49,9 +37,7 @@ struct client {
     int64_t accepted_ns;
     uint32_t number;
     uint32_t window; /* packets that the kernel takes */
-    uv_poll_t *poll;
-    uv_poll_cb callback;
-    int events;
+    struct kernel_end end;
     uint32_t pending_count;
     uint32_t pending_read;
     struct pending pending[PENDING];
@@ -64,26 +50,10 @@ struct client {
 };
 
 static struct {
-    struct draw draw;
-    int64_t now_ns;
     struct socket_server *server;
-    uv_poll_t *listener;
-    uv_poll_cb on_listener;
-    bool listens;
-    bool listener_open;
-    bool memory_fails;
-    int accept_error;
-    uint32_t waiting;
-    uint32_t accepted;
-    uint32_t blocks;
     uint32_t passed_count; /* descriptors that came or go with packets, ever */
     uint32_t passed_open;
     bool passed[PASSED];
-    uint32_t closing_count;
-    struct {
-        uv_handle_t *handle;
-        uv_close_cb callback;
-    } closing[CLIENTS + 1];
     struct client clients[CLIENTS];
 } world;
 
@@ -95,32 +65,12 @@ static struct client *client_of(int fd)
     return client;
 }
 
-/* ---- memory, time, descriptors ---- */
-
-void *fuzz_malloc(size_t size)
+struct kernel_end *kernel_end_of(int fd)
 {
-    bool fails = world.memory_fails;
-    world.memory_fails = false;
-    world.blocks += fails ? 0 : 1;
-    return fails ? NULL : malloc(size);
+    return &client_of(fd)->end;
 }
 
-void *fuzz_calloc(size_t count, size_t size)
-{
-    void *memory = fuzz_malloc(count * size);
-    return memory != NULL ? memset(memory, 0, count * size) : NULL;
-}
-
-void fuzz_free(void *memory)
-{
-    world.blocks -= memory != NULL ? 1 : 0;
-    free(memory);
-}
-
-int64_t fuzz_clock(void)
-{
-    return world.now_ns;
-}
+/* ---- descriptors ---- */
 
 static int new_passed(void)
 {
@@ -141,15 +91,15 @@ static bool is_open(int fd)
 int fuzz_close(int fd)
 {
     if (fd == LISTENER) {
-        HF_CHECK(world.listener_open && !world.listens);
-        world.listener_open = false;
+        HF_CHECK(kernel.listener_open && !kernel.listens);
+        kernel.listener_open = false;
     } else if (fd >= FIRST_PASSED) {
         HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
         world.passed[fd - FIRST_PASSED] = false;
         world.passed_open--;
     } else {
         struct client *client = client_of(fd);
-        HF_CHECK(client->events == 0); /* libuv's rule */
+        HF_CHECK(client->end.events == 0); /* libuv's rule */
         client->open = false;
     }
     return 0;
@@ -157,19 +107,13 @@ int fuzz_close(int fd)
 
 /* ---- the listener ---- */
 
-static int fails_now(void)
-{
-    errno = EADDRINUSE;
-    return draw_byte(&world.draw) == 255 ? -1 : 0;
-}
-
 int fuzz_socket(int family, int type, int protocol)
 {
     HF_CHECK(family == AF_UNIX && (type & 0xf) == SOCK_SEQPACKET && protocol == 0);
-    if (fails_now() != 0) {
+    if (kernel_fails() != 0) {
         return -1;
     }
-    world.listener_open = true;
+    kernel.listener_open = true;
     return LISTENER;
 }
 
@@ -177,7 +121,7 @@ int fuzz_lstat(const char *path, struct stat *out)
 {
     HF_CHECK(path[0] == '/');
     memset(out, 0, sizeof(*out));
-    errno = fails_now() != 0 ? EACCES : ENOENT;
+    errno = kernel_fails() != 0 ? EACCES : ENOENT;
     return -1;
 }
 
@@ -190,48 +134,36 @@ int fuzz_unlink(const char *path)
 int fuzz_fchmod(int fd, mode_t mode)
 {
     HF_CHECK(fd == LISTENER && (mode == 0600 || mode == 0666));
-    return fails_now();
+    return kernel_fails();
 }
 
 int fuzz_bind(int fd, const struct sockaddr *address, socklen_t size)
 {
     HF_CHECK(fd == LISTENER && address->sa_family == AF_UNIX && size > 0);
-    return fails_now();
-}
-
-int fuzz_listen(int fd, int backlog)
-{
-    HF_CHECK(fd == LISTENER && backlog > 0);
-    return fails_now();
+    return kernel_fails();
 }
 
 int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
     HF_CHECK(fd == LISTENER && address == NULL && size == NULL && (flags & SOCK_NONBLOCK) != 0);
-    if (world.accept_error != 0) {
-        errno = world.accept_error;
-        world.accept_error = 0;
+    int number = kernel_accept(CLIENTS);
+    if (number < 0) {
         return -1;
     }
-    if (world.waiting == 0 || world.accepted == CLIENTS) {
-        errno = EAGAIN;
-        return -1;
-    }
-    struct client *client = &world.clients[world.accepted];
-    world.waiting--;
+    struct client *client = &world.clients[number];
     memset(client, 0, offsetof(struct client, pending));
     client->told = client->sent = 0;
     client->open = true;
-    client->accepted_ns = world.now_ns;
+    client->accepted_ns = kernel.now_ns;
     client->window = UINT32_MAX;
-    return FIRST_FD + (int)world.accepted++;
+    return FIRST_FD + number;
 }
 
 bool fuzz_peer_of(int fd, struct peer *out)
 {
     (void)client_of(fd);
-    *out = (struct peer){.pid = 5, .uid = 1000u + draw_byte(&world.draw) % 2, .gid = 9};
-    return draw_byte(&world.draw) != 255;
+    *out = (struct peer){.pid = 5, .uid = 1000u + draw_byte(&kernel.draw) % 2, .gid = 9};
+    return draw_byte(&kernel.draw) != 255;
 }
 
 /* ---- packets ---- */
@@ -313,7 +245,7 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
         return -1;
     }
     if (client->window == 0) {
-        errno = refusals[draw_byte(&world.draw) % 3];
+        errno = refusals[draw_byte(&kernel.draw) % 3];
         return -1;
     }
     client->window -= client->window != UINT32_MAX;
@@ -334,80 +266,6 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
     return (ssize_t)size;
 }
 
-/* ---- libuv ---- */
-
-static int fd_of(const uv_poll_t *poll)
-{
-    return poll->io_watcher.fd;
-}
-
-int fuzz_uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
-{
-    if (fails_now() != 0) {
-        return UV_ENOMEM;
-    }
-    poll->loop = loop;
-    poll->io_watcher.fd = fd;
-    if (fd == LISTENER) {
-        world.listener = poll;
-    } else {
-        client_of(fd)->poll = poll;
-    }
-    return 0;
-}
-
-int fuzz_uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback)
-{
-    HF_CHECK(events != 0);
-    if (poll == world.listener) {
-        HF_CHECK(world.listener_open);
-        world.listens = true;
-        world.on_listener = callback;
-        return 0;
-    }
-    struct client *client = client_of(fd_of(poll));
-    HF_CHECK(client->poll == poll);
-    client->events = events;
-    client->callback = callback;
-    return 0;
-}
-
-int fuzz_uv_poll_stop(uv_poll_t *poll)
-{
-    if (poll == world.listener) {
-        world.listens = false;
-    } else {
-        client_of(fd_of(poll))->events = 0;
-    }
-    return 0;
-}
-
-void fuzz_uv_close(uv_handle_t *handle, uv_close_cb callback)
-{
-    uv_poll_t *poll = (uv_poll_t *)handle;
-    for (uint32_t i = 0; i < world.closing_count; i++) {
-        HF_CHECK(world.closing[i].handle != handle);
-    }
-    if (poll == world.listener) {
-        world.listener = NULL;
-        world.listens = false;
-    } else {
-        client_of(fd_of(poll))->events = 0;
-        client_of(fd_of(poll))->poll = NULL;
-    }
-    HF_CHECK(world.closing_count <= CLIENTS);
-    world.closing[world.closing_count].handle = handle;
-    world.closing[world.closing_count++].callback = callback;
-}
-
-static void finish_closing(void)
-{
-    for (uint32_t i = 0; i < world.closing_count; i++) {
-        world.closing[i].callback(world.closing[i].handle);
-    }
-    world.closing_count = 0;
-}
-
 /* ---- the handler ---- */
 
 static struct client *client_with(const struct connection *connection)
@@ -420,7 +278,7 @@ static void tell(struct connection *connection, bool unasked)
 {
     static uint8_t bytes[HFI_FRAME_MAX];
     struct client *client = client_with(connection);
-    uint8_t what = draw_byte(&world.draw);
+    uint8_t what = draw_byte(&kernel.draw);
     uint32_t number = client->told + 1;
     struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = unasked};
     if (number == TOLD_MAX) {
@@ -462,7 +320,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && (*fd < 0 || is_open(*fd)));
     bool good = hfi_frame_decode(bytes, size, &frame, NULL, &error) == 0;
     client->number = connection_number(connection);
-    switch (draw_byte(&world.draw) % 8) {
+    switch (draw_byte(&kernel.draw) % 8) {
     case 0:
     case 1:
         connection_greeted(connection);
@@ -470,7 +328,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         break;
     case 2:
     case 3:
-        tell(connection, draw_bool(&world.draw));
+        tell(connection, draw_bool(&kernel.draw));
         break;
     case 4:
         if (connection_note(connection)->pidfd < 0 && *fd >= 0) {
@@ -479,7 +337,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         }
         break;
     case 5:
-        other = socket_find(world.server, world.clients[draw_byte(&world.draw) % CLIENTS].number);
+        other = socket_find(world.server, world.clients[draw_byte(&kernel.draw) % CLIENTS].number);
         if (other != NULL) {
             socket_close(other);
         }
@@ -495,7 +353,7 @@ static void on_closed(void *arg, struct connection *connection, const char *why)
 {
     HF_CHECK(arg == &world && (why == NULL || why[0] != '\0'));
     HF_CHECK(client_with(connection)->open);
-    if (draw_byte(&world.draw) % 8 == 7) { /* the handler may do so itself */
+    if (draw_byte(&kernel.draw) % 8 == 7) { /* the handler may do so itself */
         socket_close(connection);
     }
 }
@@ -515,16 +373,16 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
 
 static struct client *draw_client(void)
 {
-    if (world.accepted == 0) {
+    if (kernel.accepted == 0) {
         return NULL;
     }
-    struct client *client = &world.clients[draw_byte(&world.draw) % world.accepted];
+    struct client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
     return client->open ? client : NULL;
 }
 
 static void say(struct client *client)
 {
-    uint8_t what = draw_byte(&world.draw);
+    uint8_t what = draw_byte(&kernel.draw);
     uint32_t count = what >= 248 ? PENDING : 1;
     for (uint32_t i = 0; i < count && client->pending_count - client->pending_read < PENDING; i++) {
         client->pending[client->pending_count++ % PENDING] = (struct pending){
@@ -539,10 +397,10 @@ static void call(struct client *client, int status)
     bool readable = client->gone || client->reset || client->pending_read < client->pending_count;
     bool writable = client->window > 0 || client->reset;
     int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
-    if (client->events == 0 || ((events & client->events) == 0 && status == 0)) {
+    if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
-    client->callback(client->poll, status, status != 0 ? 0 : events & client->events);
+    client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
 }
 
 static void change(struct client *client, uint8_t what)
@@ -559,7 +417,7 @@ static void change(struct client *client, uint8_t what)
         client->window = 0;
         break;
     case 3:
-        client->window = draw_byte(&world.draw) % 8;
+        client->window = draw_byte(&kernel.draw) % 8;
         break;
     case 4:
         client->window = UINT32_MAX;
@@ -581,37 +439,37 @@ static void change(struct client *client, uint8_t what)
 static void accept_some(uint8_t what)
 {
     static const int errors[] = {EMFILE, ENFILE, ENOMEM, EINTR, ECONNABORTED, EAGAIN, ENOBUFS, 0};
-    world.waiting += what % 16 == 15 ? 20 : 1;
-    world.accept_error = what >= 192 ? errors[what / 16 % 8] : 0;
-    if (world.listens) {
-        world.on_listener(world.listener, 0, UV_READABLE);
+    kernel.waiting += what % 16 == 15 ? 20 : 1;
+    kernel.accept_error = what >= 192 ? errors[what / 16 % 8] : 0;
+    if (kernel.listens) {
+        kernel.on_listener(kernel.listener, 0, UV_READABLE);
     }
 }
 
 static void pass(uint8_t what)
 {
     static const int64_t spans_ms[] = {1, 20, 101, 400, 1000, 1001, 4999, SOCKET_GREETING_MS};
-    world.now_ns += spans_ms[what % 8] * MS;
-    if (socket_next_tick_ns(world.server) > world.now_ns) {
+    kernel.now_ns += spans_ms[what % 8] * MS;
+    if (socket_next_tick_ns(world.server) > kernel.now_ns) {
         return;
     }
-    socket_tick(world.server, world.now_ns);
-    HF_CHECK(socket_next_tick_ns(world.server) > world.now_ns);
-    for (uint32_t i = 0; i < world.accepted; i++) {
+    socket_tick(world.server, kernel.now_ns);
+    HF_CHECK(socket_next_tick_ns(world.server) > kernel.now_ns);
+    for (uint32_t i = 0; i < kernel.accepted; i++) {
         const struct client *client = &world.clients[i];
         HF_CHECK(!client->open || client->greeted ||
-                 client->accepted_ns + SOCKET_GREETING_MS * MS > world.now_ns);
+                 client->accepted_ns + SOCKET_GREETING_MS * MS > kernel.now_ns);
     }
 }
 
 static void play_event(void)
 {
-    uint8_t what = draw_byte(&world.draw);
+    uint8_t what = draw_byte(&kernel.draw);
     struct client *client = NULL;
     uint32_t open = 0;
     switch (what % 8) {
     case 0:
-        accept_some(draw_byte(&world.draw));
+        accept_some(draw_byte(&kernel.draw));
         break;
     case 1:
     case 2:
@@ -629,20 +487,20 @@ static void play_event(void)
     case 6:
         client = draw_client();
         if (client != NULL) {
-            change(client, draw_byte(&world.draw));
+            change(client, draw_byte(&kernel.draw));
         }
         break;
     default:
         if (what > 240) {
-            world.memory_fails = true;
+            kernel.memory_fails = true;
         } else {
             pass(what / 8);
         }
     }
     if (what & 32) {
-        finish_closing();
+        kernel_finish_closing();
     }
-    for (uint32_t i = 0; i < world.accepted; i++) {
+    for (uint32_t i = 0; i < kernel.accepted; i++) {
         open += world.clients[i].open;
         HF_CHECK(world.clients[i].open ||
                  socket_find(world.server, world.clients[i].number) == NULL);
@@ -676,25 +534,24 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         .connections_max = CONNECTIONS,
         .handler = {on_packet, on_closed, on_drained, on_refused, &world}};
     memset(&world, 0, offsetof(__typeof__(world), clients));
-    world.draw = (struct draw){bytes, size};
-    world.now_ns = 1000000 * MS;
+    kernel = (struct kernel){.draw = {bytes, size}, .now_ns = 1000000 * MS};
     for (uint32_t i = 0; i < CLIENTS; i++) {
         world.clients[i].number = 0;
     }
     world.server = socket_open(NULL, &config, error);
     if (world.server == NULL) {
-        HF_CHECK(error[0] != '\0' && !world.listener_open && world.blocks == 0);
+        HF_CHECK(error[0] != '\0' && !kernel.listener_open && kernel.blocks == 0);
         return;
     }
-    for (uint32_t i = 0; i < EVENTS_MAX && world.draw.left > 0; i++) {
+    for (uint32_t i = 0; i < EVENTS_MAX && kernel.draw.left > 0; i++) {
         play_event();
     }
     socket_shut(world.server);
-    finish_closing();
-    for (uint32_t i = 0; i < world.accepted; i++) {
+    kernel_finish_closing();
+    for (uint32_t i = 0; i < kernel.accepted; i++) {
         HF_CHECK(!world.clients[i].open);
     }
-    HF_CHECK(!world.listener_open && world.blocks == 0 && world.passed_open == 0);
+    HF_CHECK(!kernel.listener_open && kernel.blocks == 0 && world.passed_open == 0);
 }
 
 const struct fuzz_target fuzz_target = {"socket", socket_entry, socket_seed, INPUT_MAX};

@@ -1,0 +1,60 @@
+/*
+ * The kernel, libuv and memory of a server between hostile clients, for the fuzzers of
+ * agent/io/http.c and agent/io/socket.c: one listener, connections that are accepted and polled,
+ * memory that is counted and may fail. What is said over a connection is the fuzzer's own.
+ */
+#ifndef TESTS_FUZZ_SERVER_KERNEL_H
+#define TESTS_FUZZ_SERVER_KERNEL_H
+
+#include "server_calls.h"
+#undef malloc /* the real ones, for the fuzzers */
+#undef calloc
+#undef free
+
+#include "draw.h"
+
+enum {
+    KERNEL_CLIENTS_MAX = 96,
+    LISTENER = 1000,
+    FIRST_FD = 2000, /* of the connections, in the order in which they are accepted */
+};
+
+/* How a connection is polled. */
+struct kernel_end {
+    uv_poll_t *poll;
+    uv_poll_cb callback;
+    int events; /* 0: stopped */
+};
+
+struct kernel {
+    struct draw draw;
+    int64_t now_ns;
+    uv_poll_t *listener;
+    uv_poll_cb on_listener;
+    bool listens; /* the listener's handle is polled */
+    bool listener_open;
+    bool memory_fails; /* the next time */
+    int accept_error;
+    uint32_t waiting;  /* to be accepted */
+    uint32_t accepted; /* so far */
+    uint32_t blocks;   /* of memory in use */
+    uint32_t closing_count;
+    struct {
+        uv_handle_t *handle;
+        uv_close_cb callback;
+    } closing[KERNEL_CLIENTS_MAX + 1];
+};
+
+extern struct kernel kernel;
+
+/* The fuzzer's: that of a connection which is open. */
+struct kernel_end *kernel_end_of(int fd);
+
+/* -1 now and then, with an errno. */
+int kernel_fails(void);
+/* The number of the connection that is accepted, one of `clients` at most; -1: errno. */
+int kernel_accept(uint32_t clients);
+/* Calls back whatever was closed. */
+void kernel_finish_closing(void);
+
+#endif
