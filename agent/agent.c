@@ -23,6 +23,7 @@ enum {
     DESCRIPTORS_PER_CLIENT = 3,
     COMMITS_UNTIL_CHECKPOINT = 4096, /* with no quiet moment before */
     START_ROUNDS_MAX = 1000,
+    RESIGN_MS = 1000, /* so long an orderly end waits for others to coordinate, at most */
 };
 
 /* Set by SIGCONT's handler: this process was stopped. It has no other way to tell. */
@@ -78,6 +79,7 @@ static void arm_timer(struct agent *agent)
         due_ns = earlier(due_ns, agent->alive_ns);
     }
     due_ns = earlier(due_ns, web_next_tick_ns(agent));
+    due_ns = agent->stops_ns != 0 ? earlier(due_ns, agent->stops_ns) : due_ns;
     int64_t now_ns = clock_boottime_ns();
     if (agent->turn_ns != 0) {
         histogram_add(&agent->turn, now_ns - agent->turn_ns);
@@ -131,6 +133,28 @@ static void checkpoint_if_due(struct agent *agent)
     }
 }
 
+/* An orderly end: the others coordinate what was this voter's, or nobody does in time. */
+static void end_if_resigned(struct agent *agent)
+{
+    int64_t now_ns = clock_boottime_ns();
+    bool resigned = driver_resigned(agent->driver);
+    if (agent->stops_ns == 0 || agent->told_to_end || (!resigned && now_ns < agent->stops_ns)) {
+        return;
+    }
+    struct log_line line;
+    log_begin(&line, resigned ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+              resigned ? "handed_over" : "not_handed_over");
+    log_seconds(&line, "took", now_ns - agent->stops_ns + RESIGN_MS * INT64_C(1000000));
+    if (!resigned) {
+        log_text(
+            &line, "text",
+            "no other voter coordinates in time what this one did: waiters of this host may be "
+            "passed over while it is away");
+    }
+    log_end(&line);
+    agent_end(agent, AGENT_EXIT_OK);
+}
+
 void agent_turn_end(struct agent *agent)
 {
     driver_flush(agent->driver);
@@ -139,6 +163,7 @@ void agent_turn_end(struct agent *agent)
     peers_flush(agent);
     checkpoint_if_due(agent);
     end_if_failed(agent);
+    end_if_resigned(agent);
     if (!agent->told_to_end) {
         arm_timer(agent);
     }
@@ -246,10 +271,27 @@ static void on_bell(uv_poll_t *poll, int status, int events)
     }
 }
 
+/* The second signal ends it at once. Who does not serve yet, or is the only voter, has nothing to
+ * hand over. */
+static void stop(struct agent *agent, int number)
+{
+    struct log_line line;
+    bool first = agent->stops_ns == 0;
+    log_begin(&line, LOG_LEVEL_INFO, "stopping");
+    log_text(&line, "signal", strsignal(number));
+    log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");
+    log_end(&line);
+    if (first && agent->server != NULL && agent->quorum != NULL && agent->config.voter_count > 1) {
+        agent->stops_ns = clock_boottime_ns() + RESIGN_MS * INT64_C(1000000);
+        driver_resign(agent->driver);
+    } else {
+        agent_end(agent, AGENT_EXIT_OK);
+    }
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct agent *agent = handle->data;
-    struct log_line line;
     agent_turn(agent);
     if (number == SIGUSR1) {
         peers_log_traffic(agent);
@@ -259,11 +301,7 @@ static void on_signal(uv_signal_t *handle, int number)
         peers_renew_certificates(agent);
         return;
     }
-    log_begin(&line, LOG_LEVEL_INFO, "stopping");
-    log_text(&line, "signal", strsignal(number));
-    log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");
-    log_end(&line);
-    agent_end(agent, AGENT_EXIT_OK);
+    stop(agent, number);
 }
 
 void agent_end(struct agent *agent, int exit_code)

@@ -142,6 +142,7 @@ struct agent {
     int64_t armed_ns;
     bool fired; /* the timer, in this turn */
     bool in_turn;
+    int64_t stops_ns; /* it was told to end, and does at the latest then; 0: it was not */
     bool told_to_end;
     int exit_code;
     /* The clients. */

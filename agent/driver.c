@@ -593,6 +593,21 @@ void driver_stalled(struct driver *driver)
     }
 }
 
+void driver_resign(struct driver *driver)
+{
+    if (!has_failed(driver) && driver->started) {
+        struct quorum_event event = {.kind = QUORUM_RESIGN};
+        step_quorum(driver, &event);
+        drain(driver);
+    }
+}
+
+bool driver_resigned(const struct driver *driver)
+{
+    return has_failed(driver) || driver->config.quorum == NULL ||
+           quorum_resigned(driver->config.quorum);
+}
+
 void driver_clock(struct driver *driver, bool astray)
 {
     const struct driver_config *config = &driver->config;

@@ -124,6 +124,11 @@ void driver_tick(struct driver *driver);
 /* This process stood still. Before anything else that happened meanwhile. */
 void driver_stalled(struct driver *driver);
 
+/* This process is about to end in order: what it coordinates is for others from now on. Whether
+ * that is done; it may never be. Everything else goes on meanwhile. */
+void driver_resign(struct driver *driver);
+bool driver_resigned(const struct driver *driver);
+
 /* The clock runs at another rate than max_drift allows (astray): tell it at least four times a ttl
  * for as long as it does, and once when it is over. Nothing happens if it was well and is. */
 void driver_clock(struct driver *driver, bool astray);

@@ -1,7 +1,8 @@
 /*
  * A cell of three voters and an observer on this machine's loopback, upgraded and taken back agent
  * by agent while its locks are in use: no hold is lost, no waiter is forgotten or loses its place,
- * and the two versions of the messages work side by side on the way. And an agent that finds a
+ * nobody is passed over while its agent, which coordinates the lock, is stopped, and the two
+ * versions of the messages work side by side on the way. And an agent that finds a
  * region of another layout: it does not start while somebody may hold a lock there. And what an
  * orderly end leaves for an agent of an older release.
  */
@@ -21,7 +22,16 @@
 #include "../suite_main.h"
 #include "proto/region.h"
 
-enum { VOTERS = 3, HOSTS = 4, WAITERS = 3, TTL_MS = 10000, APART_MS = 1200, COPY_SIZE = 1 << 16 };
+enum {
+    VOTERS = 3,
+    HOSTS = 4,
+    WAITERS = 3,
+    TTL_MS = 10000,
+    APART_MS = 1200,
+    COPY_SIZE = 1 << 16,
+    NAMES_TRIED = 60,
+    PASSED_MS = 500 /* far more than who is not waited for waits */
+};
 
 static struct agent_process agents[HOSTS];
 static struct actor holders[HOSTS];          /* each holds a lock of its own throughout */
@@ -246,6 +256,67 @@ static void await_status(unsigned host, const char *has, const char *has_not)
     }
 }
 
+/* ---- a turn that comes while the agent is away ---- */
+
+static struct actor taker, first, second; /* of one lock: holds it, waits for it, waits behind */
+static unsigned handed_over;              /* voters that were stopped and got that done in time */
+
+static void queue_up(unsigned voter)
+{
+    char name[32];
+    const char host[] = {'h', 'o', 's', 't', '-', (char)('a' + voter), '\0'};
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    actor_ready(&taker, agents[VOTERS].socket);
+    actor_ready(&first, agents[voter].socket);
+    actor_ready(&second, agents[(voter + 1) % VOTERS].socket);
+    unsigned number = 0;
+    do { /* one that this voter coordinates; it may not have got its own back yet */
+        REQUIRE(boottime_now() < end_ns, "host %u coordinates nothing", voter);
+        snprintf(name, sizeof(name), "turn/%u/%u", voter, number++ % NAMES_TRIED);
+        sleep_ms(number % NAMES_TRIED == 0 ? 100 : 0);
+    } while (strcmp(actor_show(&first, name).coordinator, host) != 0);
+    ck_assert_int_eq(actor_open(&taker, 0, name, 100), 0);
+    ck_assert_int_eq(actor_acquire(&taker, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(actor_open(&first, 0, name, 100), 0);
+    ck_assert_int_eq(actor_open(&second, 0, name, 100), 0);
+    actor_wait(&first, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&taker, name, 1);
+    sleep_ms(10); /* times are told in milliseconds */
+    actor_wait(&second, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&taker, name, 2);
+}
+
+/* The voter's agent was stopped: the lock waits for its host, however free it is. Where nothing
+ * runs for a second it may not have handed over, which it says. */
+static void release_and_see(unsigned voter)
+{
+    struct actor_reply reply;
+    bool done = agent_logged(&agents[voter], "event=handed_over");
+    ck_assert(done || agent_logged(&agents[voter], "event=not_handed_over"));
+    ck_assert_int_eq(actor_release(&taker, 0), 0);
+    if (done) {
+        sleep_ms(PASSED_MS);
+        REQUIRE(!actor_receive(&second, &reply, 0), "host %u is passed over, its agent away",
+                voter);
+        handed_over++;
+    }
+}
+
+static void end_turns(unsigned voter)
+{
+    struct actor_reply reply;
+    if (agent_logged(&agents[voter], "event=handed_over")) {
+        REQUIRE(actor_receive(&first, &reply, GUARD_MS) && reply.result == 0, "it waits on");
+        REQUIRE(!actor_receive(&second, &reply, 0), "both have the lock");
+        ck_assert_int_eq(actor_release(&first, 0), 0);
+        REQUIRE(actor_receive(&second, &reply, GUARD_MS) && reply.result == 0, "it waits on");
+        ck_assert_int_eq(actor_release(&second, 0), 0);
+    }
+    actor_end(&taker);
+    actor_end(&first);
+    actor_end(&second);
+}
+
 enum how { BY_TERM, BY_KILL };
 
 /* One agent after the other comes up again, in that version; the cell is whole before the next.
@@ -256,15 +327,25 @@ static void roll(unsigned protocol, enum how how, const char *program)
     char text[640];
     for (unsigned turn = 0; turn < HOSTS; turn++) {
         unsigned i = how == BY_TERM ? turn : HOSTS - 1 - turn;
+        bool turns = how == BY_TERM && i < VOTERS;
+        if (turns) {
+            queue_up(i);
+        }
         if (how == BY_TERM) {
             ck_assert_int_eq(agent_stop(&agents[i]), 0);
         } else {
             agent_kill(&agents[i]);
         }
+        if (turns) {
+            release_and_see(i);
+        }
         describe(i, protocol, text, sizeof(text));
         agent_configure(&agents[i], text);
         agents[i].program = program;
         agent_start(&agents[i]);
+        if (turns) {
+            end_turns(i);
+        }
         for (unsigned other = 0; other < HOSTS; other++) {
             await_status(other, "\"safe\"", "\"down\"");
         }
@@ -300,6 +381,7 @@ START_TEST(a_cell_is_upgraded_and_taken_back)
     load_await(3);
     ck_assert(!agent_logged(&agents[0], "protocol=4"));
     roll(4, BY_TERM, copy_program());
+    ck_assert_uint_gt(handed_over, 0);
     for (unsigned i = 0; i < HOSTS; i++) {
         ck_assert(agent_logged(&agents[i], "protocol=4"));
         ck_assert(agent_logged(&agents[i], "event=peer_release"));

@@ -15,7 +15,7 @@
 
 static const struct quorum_limits quorum_limits = {
     .registers = 64, .agents = 40, .requests = 192, .shares = 96};
-enum { NAMES = 96, STEPS_BEFORE_REST = 200000 };
+enum { NAMES = 96, STEPS_BEFORE_REST = 200000, STOP_MS = 1000 };
 
 uint32_t agent_of_name(const struct message_agent *name)
 {
@@ -432,7 +432,25 @@ static int64_t next_ns(const struct sim_agent *agent)
     int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
     int64_t due_ns = net_due_ns(agent->index);
     at_ns = due_ns < at_ns ? due_ns : at_ns;
+    at_ns = agent->stops_ns != 0 && agent->stops_ns < at_ns ? agent->stops_ns : at_ns;
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
+}
+
+/* As agent/agent.c does when it gets SIGTERM. */
+static void see_to_end(struct sim_agent *agent)
+{
+    if (agent->stops_ns == 0) {
+        return;
+    }
+    if (!agent->resigns && broken != BREAK_RESIGN) {
+        driver_resign(agent->driver);
+        driver_flush(agent->driver);
+    }
+    agent->resigns = true;
+    if (sim_now() >= agent->stops_ns || broken == BREAK_RESIGN || driver_resigned(agent->driver)) {
+        agent_crash(agent, agent->down_ns);
+        fiber_exit();
+    }
 }
 
 static void agent_main(void *arg)
@@ -450,6 +468,7 @@ static void agent_main(void *arg)
             agent_crash(agent, sim_draw(200) * SIM_MS);
             fiber_exit();
         }
+        see_to_end(agent);
         if (busy) {
             if (++turns > STEPS_BEFORE_REST) {
                 sim_fail("host %u: an agent never comes to rest", agent->index);
@@ -469,6 +488,8 @@ void agent_start(struct sim_agent *agent)
     agent->serving = false;
     agent->bell = true; /* whoever rang while nobody listened */
     agent->stalled_ns = 0;
+    agent->stops_ns = 0;
+    agent->resigns = false;
     agent->starts++;
     agent->version = WIRE_VERSION;
     if (world.faults.older) {
@@ -511,6 +532,18 @@ void agent_crash(struct sim_agent *agent, int64_t down_ns)
         sim_tell("host %u: agent crashes, down for %lld us", agent->index,
                  (long long)(down_ns / 1000));
         process_ends(agent, down_ns, false);
+    }
+}
+
+void agent_stop(struct sim_agent *agent, int64_t down_ns)
+{
+    if (!agent->up || !agent->serving) { /* whoever has not begun ends at once */
+        agent_crash(agent, down_ns);
+    } else if (agent->stops_ns == 0) {
+        sim_tell("host %u: agent is told to end", agent->index);
+        agent->stops_ns = sim_now() + STOP_MS * SIM_MS;
+        agent->down_ns = down_ns;
+        fiber_tell(&agent->fiber);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/renewal.h"
-#include "quorum/state.h"
+#include "quorum/work.h"
 #include "sim.h"
 
 uint32_t real_quorum_majority(const struct quorum *quorum);
@@ -17,6 +17,7 @@ bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
 bool real_acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
 void real_session_renew(struct quorum *quorum, const struct message *message);
 void real_session_mark(struct quorum *quorum, const struct message *message);
+void real_handover_look(struct quorum *quorum, struct work *work);
 void real_work_request(struct quorum *quorum, const struct message *message);
 void real_renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                         struct actions *actions);
@@ -130,6 +131,19 @@ void work_request(struct quorum *quorum, const struct message *message)
         return;
     }
     real_work_request(quorum, message);
+}
+
+/* Whoever waits where another coordinates now is sent away. */
+void handover_look(struct quorum *quorum, struct work *work)
+{
+    if (broken != BREAK_SUCCESSOR) {
+        real_handover_look(quorum, work);
+        return;
+    }
+    answer_all(quorum, work, OUTCOME_REFUSED_NOT_OWNER);
+    if (work->first != NONE) {
+        wait_until(quorum, work, quorum->now_ns);
+    }
 }
 
 /* The lease runs from the answer's arrival. */

@@ -35,6 +35,7 @@ static const struct fault table[] = {
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
+    FLAG(orderly),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -113,11 +114,12 @@ static void draw_between_hosts(struct faults *faults)
     faults->older = faults_draw_beside(AGENTS, 0, 3) == 0;
     faults->rolling = faults_draw_beside(AGENTS, 1, 8) == 0;
     faults->starved = faults_draw_beside(AGENTS, 2, 8) == 0;
+    faults->orderly = faults_draw_beside(AGENTS, 3, 2) == 0;
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;
         faults->rest = faults->long_delay = faults->older = faults->rolling = false;
-        faults->starved = false;
+        faults->starved = faults->orderly = false;
     }
 }
 
@@ -224,7 +226,11 @@ static void inject_agents(const struct faults *faults)
     struct sim_agent *agent = &world.agents[sim_draw(world.agent_count)];
     int64_t most_ns = sim_draw(2) == 0 ? faults->down_ns_max : 50 * SIM_MS;
     if (sim_chance(faults->crash)) {
-        agent_crash(agent, draw_ns(most_ns));
+        if (faults->orderly) {
+            agent_stop(agent, draw_ns(most_ns));
+        } else {
+            agent_crash(agent, draw_ns(most_ns));
+        }
     }
     if (sim_chance(faults->stall) && agent->up) {
         int64_t for_ns = draw_ns(faults->stop_ns_max);
@@ -404,6 +410,7 @@ void faults_heal(void)
     world.healed_ns = sim_now();
     /* Not where tokens are soon used up: whose slot ends so gives the grant back, and asks anew. */
     world.rolling = world.faults.rolling && !world.faults.high_tokens;
+    world.orderly = world.faults.orderly;
     world.faults = (struct faults){.delay_ns_max = delay_ns};
     net_heal();
     for (uint32_t i = 0; i < world.process_count; i++) {

@@ -8,9 +8,10 @@
  * what different ones do to times that are told is looked at in order.c. Nobody is starved: when a
  * message is read would decide who came first.
  *
- * One may be passed over: the host whose agent is not there while the lock changes hands, if
- * another voter coordinates it by then than did when that agent ended, which has never heard of
- * the host. Who comes back has its old place.
+ * Where agents are told to end, nobody who waits then is passed over. Where they are killed, one
+ * may be: the host whose agent is not there while the lock changes hands, if another voter
+ * coordinates it by then than did when that agent ended, which has never heard of the host. Who
+ * comes back has its old place.
  */
 #include <string.h>
 
@@ -30,7 +31,8 @@ static const int64_t ENDS_NS = 60000 * SIM_MS;   /* then everybody has been serv
 /* What the line knows of a host. */
 static struct {
     int64_t left_ns; /* when a process of it last had the lock */
-    int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
+    int64_t gone_ns; /* when its agent last ended, or was told to */
+    int64_t back_ns; /* when it last came back; INT64_MAX: it is away */
     uint64_t reign;  /* of the coordinator that knew it when its agent last ended */
 } hosts[AGENTS];
 static uint32_t had; /* whose turn it is */
@@ -76,6 +78,9 @@ static uint64_t reign_of(void)
 static bool is_unknown(uint32_t host)
 {
     bool away = hosts[host].back_ns == INT64_MAX || hosts[host].back_ns + ASKS_NS > sim_now();
+    if (world.orderly) {
+        return away && born_ns(host) > hosts[host].gone_ns - SLACK_NS;
+    }
     return away && hosts[host].reign != reign_of();
 }
 
@@ -118,7 +123,7 @@ static void line_up(void)
     uint32_t first = sim_draw(world.process_count);
     had = AGENTS;
     for (uint32_t i = 0; i < world.agent_count; i++) {
-        hosts[i].left_ns = hosts[i].back_ns = 0;
+        hosts[i].left_ns = hosts[i].gone_ns = hosts[i].back_ns = 0;
         clock_drift(&world.agents[i]);
     }
     world.lined_up = true;
@@ -137,10 +142,17 @@ static void line_up(void)
 static void restart(struct sim_agent *agent)
 {
     int64_t until_ns = sim_now() + ENDS_NS;
+    int64_t down_ns = sim_draw((uint32_t)(DOWN_NS / SIM_MS)) * SIM_MS;
+    uint32_t starts = agent->starts;
+    hosts[agent->index].gone_ns = sim_now();
     hosts[agent->index].back_ns = INT64_MAX;
     hosts[agent->index].reign = reign_of();
-    agent_crash(agent, sim_draw((uint32_t)(DOWN_NS / SIM_MS)) * SIM_MS);
-    while (!agent->up || !agent->serving) {
+    if (world.orderly) {
+        agent_stop(agent, down_ns);
+    } else {
+        agent_crash(agent, down_ns);
+    }
+    while (agent->starts == starts || !agent->up || !agent->serving) {
         sim_turn();
         if (sim_now() > until_ns) {
             sim_fail("host %u's agent does not come back", agent->index);

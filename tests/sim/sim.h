@@ -72,6 +72,7 @@ struct faults {
     bool rest;       /* processes close what they opened, and rest: names are deleted */
     bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
     bool rolling;    /* when all is well, all agents are restarted one by one (line.c) */
+    bool orderly;    /* agents are told to end where they would be killed; there too */
 };
 
 /* What a run is, beside its seed. A number that is not set is drawn from the seed. */
@@ -214,6 +215,9 @@ struct sim_agent {
     bool bell;
     int64_t stalled_ns; /* the process stood still since; 0: it did not */
     int64_t starves_ns; /* when it is next kept from running */
+    int64_t stops_ns;   /* it was told to end, and does at the latest then; 0: it was not */
+    int64_t down_ns;    /* for so long */
+    bool resigns;       /* its driver knows */
     /* What a crash loses. */
     struct driver *driver;
     struct net_packet *taken;         /* what it is reading */
@@ -291,7 +295,7 @@ struct sim_world {
     bool healing;
     int64_t healed_ns;
     int64_t rests_until_ns; /* everybody rests */
-    bool rolling;
+    bool rolling, orderly;
     bool lined_up;         /* everybody comes for lock 0 */
     int64_t goes_round_ns; /* and is released from then on */
     struct faults faults;
@@ -380,6 +384,8 @@ void lock_name_of(uint32_t lock, char *name, size_t size);
 
 void agent_start(struct sim_agent *agent);
 void agent_crash(struct sim_agent *agent, int64_t down_ns);
+/* Tells it to end in order. */
+void agent_stop(struct sim_agent *agent, int64_t down_ns);
 /* All its processes are dead already; memory that is shared goes, and so does the lease file. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
 void agent_free(struct sim_agent *agent);
@@ -533,6 +539,8 @@ enum breaking {
     BREAK_PLACE,       /* a restarted agent does not know for what its host waits */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
     BREAK_NOTES,       /* a restarted agent finds no lock-delays noted */
+    BREAK_RESIGN,      /* an agent that is told to end just ends */
+    BREAK_SUCCESSOR,   /* a coordinator does not tell the next one who waits */
 };
 extern enum breaking broken;
 

@@ -1,7 +1,7 @@
 # The quorum core, its names and renewals.
 set(quorum_tests ${CMAKE_CURRENT_LIST_DIR})
-foreach(part names message acceptor session quorum shares queue takeover patience sweep renewal pace
-        members checkpoint cell full)
+foreach(part names message acceptor session quorum shares queue takeover handover patience sweep
+        renewal pace members checkpoint cell full)
     set(sources ${quorum_tests}/test_${part}.c)
     if(NOT part STREQUAL "names" AND NOT part STREQUAL "message")
         list(APPEND sources ${quorum_tests}/quorum_cell.c)

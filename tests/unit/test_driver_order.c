@@ -126,6 +126,12 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
     return &names[index];
 }
 
+bool quorum_resigned(const struct quorum *quorum)
+{
+    (void)quorum;
+    return true;
+}
+
 int64_t quorum_next_tick_ns(const struct quorum *quorum)
 {
     (void)quorum;

@@ -435,10 +435,39 @@ START_TEST(answered_by_the_latest_way)
     ask(cell, host, to, 1, X, 0);
     cell_settle(cell);
     cell->cut[to][host] = true;
-    ask(cell, host, other, 1, X, 40);
+    cell_run(cell, 250 * CELL_MS); /* so long a host waits before it goes another way */
+    ask(cell, host, other, 1, X, 290);
     cell_run(cell, 5 * CELL_MS);
     give_back(cell, to, to, 2, granted(cell, to, 1).version);
     granted(cell, host, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Its way changes while the round goes on: a recall by the old one would overtake the grant. */
+START_TEST(a_recall_goes_the_way_of_its_grant)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t host = (to + 1) % 3;
+    uint32_t other = (to + 2) % 3;
+    ask(cell, to, to, 1, X, 0);
+    cell_settle(cell);
+    ask(cell, host, to, 1, X, 0);
+    cell_settle(cell);
+    ask(cell, other, to, 1, X, 0);
+    cell_settle(cell);
+    cell->drop[host][to] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    cell->drop[other][to] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    cell_give_back(cell, to, to, "a", 2, 1, granted(cell, to, 1).version, 0);
+    cell_run(cell, 175 * CELL_MS);
+    ask(cell, host, other, 1, X, 215);
+    cell_run(cell, 5 * CELL_MS);
+    cell->cut[to][host] = true;
+    cell->drop[other][to] = 0;
+    cell_run(cell, 100 * CELL_MS); /* the round is sent again */
+    granted(cell, host, 1);
+    ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_RECALL));
     cell_destroy(cell);
 }
 END_TEST
@@ -785,6 +814,7 @@ int main(void)
     tcase_add_test(tests, recalls_go_two_ways);
     tcase_add_test(tests, each_next_owner_is_recalled_at_once);
     tcase_add_test(tests, answered_by_the_latest_way);
+    tcase_add_test(tests, a_recall_goes_the_way_of_its_grant);
     tcase_add_test(tests, breaks_go_to_the_owners);
     tcase_add_loop_test(tests, a_repeated_break_does_not_hit_the_next_owner, 0, 2);
     tcase_add_test(tests, a_break_does_not_hit_the_next_owner);

@@ -70,10 +70,16 @@ bool beat_majority(const struct quorum *quorum)
     return count >= quorum_majority(quorum);
 }
 
+/* What the own beats call a majority: a voter that says so and has none any more is replaced at
+ * once, its link still there. */
+static bool may_coordinate(const struct quorum *quorum)
+{
+    return beat_majority(quorum) && !quorum->resigned && quorum->now_ns >= quorum->idle_until_ns;
+}
+
 static bool self_able(const struct quorum *quorum)
 {
-    return quorum->started && members_votes(quorum) && beat_majority(quorum) &&
-           quorum->now_ns >= quorum->idle_until_ns;
+    return may_coordinate(quorum) && quorum->started && members_votes(quorum);
 }
 
 uint8_t beat_able(const struct quorum *quorum)
@@ -99,6 +105,7 @@ static void forget(struct peer *peer)
     peer->had_majority = false;
     peer->excused_ns = INT64_MIN;
     peer->settle_ns = SETTLE_MIN_MS * MS_NS;
+    peer->passed_ns = INT64_MIN;
     memset(&peer->lag, 0, sizeof(peer->lag));
 }
 
@@ -188,7 +195,7 @@ static void send(struct quorum *quorum)
 {
     struct message_beat beat = {
         .number = ++quorum->beat_number,
-        .majority = beat_majority(quorum) && quorum->now_ns >= quorum->idle_until_ns,
+        .majority = may_coordinate(quorum),
         .votes = members_votes(quorum),
     };
     quorum->beat_sent_ns[beat.number % BEATS_KEPT] = quorum->now_ns;
@@ -285,6 +292,7 @@ void beat_receive(struct quorum *quorum, const struct message *message)
     }
     if (!same || was_able != able(quorum, peer)) {
         coordinator_review(quorum);
+        handover_claims(quorum, voter);
     }
 }
 

@@ -5,8 +5,8 @@
  *   OTHERS -> PREPARING   this voter is the preferred one of those that could coordinate, and
  *                         nobody whose beat counts claims the partition
  *          -> PREPARED    a majority promised: from here on it is claimed in the beats
- *          -> OTHERS      resigned: nobody hears this voter, a round got stuck, or the preferred
- *                         voter is back and has been well for a while
+ *          -> OTHERS      resigned: nobody hears this voter, a round got stuck, it is about to end,
+ *                         or the preferred voter is back and has been well for a while
  *
  * The preferred voter is that of rendezvous hashing (Thaler and Ravishankar 1998): when one goes,
  * only its partitions move. Whoever is right about who is alive, safety is the ballots' affair.
@@ -94,15 +94,21 @@ static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t ab
     return quorum->config.voter_count;
 }
 
-bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t except)
+uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t p, uint32_t except)
 {
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    uint32_t voter = 0;
+    for (; voter < quorum->config.voter_count; voter++) {
         if (voter != except && beat_counts(quorum, voter) &&
             message_partition_has(&quorum->peers[voter].owned, p)) {
-            return true;
+            break;
         }
     }
-    return false;
+    return voter;
+}
+
+bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t except)
+{
+    return coordinator_claimant(quorum, p, except) < quorum->config.voter_count;
 }
 
 /* ---- States ---- */
@@ -115,6 +121,9 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     quorum->counts.left += partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED;
     quorum->counts.taken_over += partition->state != PARTITION_PREPARED &&
                                  state == PARTITION_PREPARED;
+    if (state == PARTITION_OTHERS) {
+        partition->left_ns = quorum->now_ns;
+    }
     partition->state = (uint8_t)state;
     partition->complete = false;
     partition->pulled = 0;

@@ -538,6 +538,9 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         quorum->fresh_since_ns = quorum->now_ns;
         death_count_anew(quorum);
         break;
+    case QUORUM_RESIGN:
+        handover_resign(quorum);
+        break;
     case QUORUM_LINK:
         members_link(quorum, event->as.link.voter, event->as.link.up);
         beat_link(quorum, event->as.link.voter, event->as.link.up);

@@ -101,18 +101,31 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
     return true;
 }
 
+/* Whether a voter passed on what came straight from the host a moment ago: what it had in a queue,
+ * or what went two ways. A host that changes its way waits longer than that. */
+static bool is_detour(const struct quorum *quorum, const struct request *queued,
+                      const struct request *request)
+{
+    return request->relay != QUORUM_NO_RELAY && queued->relay == QUORUM_NO_RELAY &&
+           quorum->now_ns - queued->heard_ns < RESEND_MS * MS_NS;
+}
+
 /*
  * Whether it is asked again; then it is answered by the way by which it came last. An acquire may
  * ask for another mode meanwhile, in its old place: *changed.
  */
-static bool is_queued(struct quorum *quorum, const struct work *work, const struct request *request,
+static bool is_queued(struct quorum *quorum, struct work *work, const struct request *request,
                       bool *changed)
 {
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
         struct request *other = &quorum->requests[at];
         if (other->agent == request->agent && other->epoch == request->epoch &&
             other->id == request->id && other->kind == request->kind) {
-            other->relay = request->relay;
+            if (!is_detour(quorum, other, request)) {
+                other->relay = request->relay;
+                /* The recall behind its grant goes the same way, see wait.c. */
+                work->way = other->outcome == OUTCOME_GRANT ? request->relay : work->way;
+            }
             other->heard_ns = quorum->now_ns;
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
                        other->outcome == OUTCOME_NONE;

@@ -8,6 +8,7 @@
  *   beat.c         the other voters: who is alive, what they claim, whether they hear us
  *   patience.c     how long silence is borne
  *   coordinator.c  ballots: which partitions are this voter's, and prepared
+ *   handover.c     whoever coordinates next is told who waits; an orderly end
  *   sweep.c        pulling registers from each other: completeness, catching up
  *   work.c         a name that somebody asks for; with request.c, plan.c and others: work.h
  *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
@@ -236,6 +237,7 @@ struct partition {
     int64_t prepared_ns; /* PREPARED: since when */
     int64_t refused_ns;  /* the last time for the sake of its owner */
     int64_t retry_ns;    /* OTHERS: not to be prepared before; 0: at any time */
+    int64_t left_ns;     /* OTHERS: since when */
     uint8_t state;
     uint8_t mask;   /* voters that promised */
     uint8_t pulled; /* PREPARED: of those, the voters whose registers are all here */
@@ -272,6 +274,7 @@ struct peer {
     int64_t echoed_ns;  /* when the newest of our beats that it echoed was sent; INT64_MIN */
     int64_t good_ns;    /* since when it could coordinate; NEVER: it cannot */
     int64_t settle_ns;  /* for how long it must, before anything is handed back to it */
+    int64_t passed_ns;  /* when a queue's request was last passed on to it; INT64_MIN: never */
     struct message_partitions owned;
     bool broken; /* its link is */
     bool votes;
@@ -447,6 +450,8 @@ struct quorum {
     int64_t retry_ns;      /* when to look again at who should coordinate what; NEVER */
     int64_t idle_until_ns; /* coordinates nothing before: a round of its own got stuck */
     uint32_t idle_ms;      /* how long it will the next time */
+    bool resigned;         /* for good: this process is about to end */
+    struct message_partitions resigned_of; /* what it coordinated then */
     struct pull pulls[PULLS_MAX];
     uint64_t pull_id;    /* of the last one */
     uint32_t listing;    /* the last one's number */
@@ -620,6 +625,17 @@ int64_t coordinator_tick(struct quorum *quorum);
 bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
 /* Whether another voter coordinates that partition by its own word, as far as it counts here. */
 bool coordinator_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
+/* Which one does; voter_count: none. */
+uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
+
+/* handover.c */
+/* That name's partition is another's: its acquires go to whoever claims it, all other requests back
+ * to their hosts. Those that are left wait for a claim. */
+void handover_look(struct quorum *quorum, struct work *work);
+/* That voter may claim other partitions than before. */
+void handover_claims(struct quorum *quorum, uint32_t voter);
+/* Coordinates nothing any more. */
+void handover_resign(struct quorum *quorum);
 
 /* patience.c */
 void patience_start(struct quorum *quorum);

@@ -353,9 +353,8 @@ void work_look(struct quorum *quorum, struct work *work)
     wait_for_nobody(quorum, work);
     wait_until(quorum, work, NEVER);
     if (partition->state == PARTITION_OTHERS) {
-        answer_all(quorum, work, OUTCOME_REFUSED_NOT_OWNER);
+        handover_look(quorum, work);
         if (work->first != NONE) {
-            wait_until(quorum, work, quorum->now_ns);
             return;
         }
     }

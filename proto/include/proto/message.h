@@ -364,7 +364,8 @@ struct message_owner {
 struct message_beat {
     uint64_t number; /* of this beat; from a random start, rising */
     uint64_t echo;   /* the number of the receiver's last beat that arrived here, 0: none */
-    bool majority;   /* a majority echoed a beat of the sender's that is not too old */
+    bool majority;   /* a majority echoed a beat of the sender's that is not too old, and it goes on
+                      * coordinating; if that ends it is replaced at once */
     bool votes;      /* the sender is a voter in good standing */
     struct message_partitions owned; /* what it coordinates */
 };

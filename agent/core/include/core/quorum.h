@@ -166,6 +166,7 @@ enum quorum_event_kind {
     QUORUM_STALLED,   /* this process stood still for a while, until now */
     QUORUM_ASTRAY,    /* the clock is out of max_drift, or was until now; tell it again and again */
     QUORUM_LINK,      /* the connection to another voter is there, or broken */
+    QUORUM_RESIGN,    /* this process is about to end: others are to coordinate */
 };
 
 struct quorum_event {
@@ -238,6 +239,10 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
 /* Whether everything that this voter coordinates is prepared, and complete: a name that it does
  * not know needs no read. */
 bool quorum_ready(const struct quorum *quorum);
+
+/* After RESIGN: whether there is nothing more to be done. What this voter coordinated is claimed by
+ * others, and they have heard who waits; or nobody is there to hear it. That may never be. */
+bool quorum_resigned(const struct quorum *quorum);
 
 /* This voter's standing in the cell; what another said last of its own (0: nothing yet); and
  * whether it is heard. */

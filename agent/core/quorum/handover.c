@@ -1,0 +1,133 @@
+/*
+ * Handing over: who ceases to coordinate a partition tells the next one who waits there.
+ *
+ * The queue of a name is known to its coordinator alone. Hosts repeat what they ask for as soon as
+ * another says that it coordinates, and say how long they have waited, so they stand there as they
+ * did. But an agent that is being restarted at that moment cannot ask: its host would be passed
+ * over. So a coordinator that goes and lives (the preferred voter is back, or this one is about to
+ * end) keeps its queues until another claims the partition, and passes on what is in them: each
+ * acquire as if its host had sent it here by mistake, which every release understands. It comes
+ * within the time that the next coordinator waits for repeats (ORDER_WAIT_MS).
+ *
+ * About to end: a voter says with its beats that it has no majority any more. So it is replaced at
+ * once, while it is still there to promise and to vote, and its links need not break for that.
+ *
+ * Nothing of it decides what is safe. An acquire may be repeated, late, or for nothing anyway; it
+ * lets its host have the lock, nobody else. Whoever is killed hands nothing over.
+ */
+#include "proto/check.h"
+#include "work.h"
+
+enum { KEPT_MS = 1000 }; /* so long a queue waits for somebody who claims its partition */
+
+static void pass_on(struct quorum *quorum, const struct work *work, const struct request *request,
+                    uint32_t voter)
+{
+    int64_t waited_ms = (quorum->now_ns - request->arrived_ns) / MS_NS;
+    struct message_acquire *acquire = &quorum_send(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
+    acquire->agent = quorum->agents[request->agent].name;
+    acquire->epoch = request->epoch;
+    acquire->request_id = request->id;
+    quorum_name(quorum, work->name, &acquire->name);
+    acquire->mode = request->mode;
+    acquire->lock_delay_ms = request->lock_delay_ms;
+    acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
+    quorum->peers[voter].passed_ns = quorum->now_ns;
+}
+
+void handover_look(struct quorum *quorum, struct work *work)
+{
+    const struct partition *partition = &quorum->partitions[work->partition];
+    uint32_t voter = coordinator_claimant(quorum, work->partition, quorum->config.self);
+    bool claimed = voter < quorum->config.voter_count;
+    int64_t end_ns = partition->left_ns + KEPT_MS * MS_NS;
+    uint32_t count = 0;
+    uint32_t at = work->first;
+    HF_CHECK(partition->state == PARTITION_OTHERS);
+    for (; at != NONE && count < OUTCOMES_MAX; at = quorum->requests[at].next) {
+        struct request *request = &quorum->requests[at];
+        request->outcome = OUTCOME_REFUSED_NOT_OWNER;
+        if (request->kind == MESSAGE_ACQUIRE && claimed) {
+            pass_on(quorum, work, request, voter);
+        } else if (request->kind == MESSAGE_ACQUIRE && quorum->now_ns < end_ns) {
+            request->outcome = OUTCOME_NONE;
+            continue;
+        }
+        count++;
+    }
+    for (; at != NONE; at = quorum->requests[at].next) {
+        quorum->requests[at].outcome = OUTCOME_NONE;
+    }
+    answer_decided(quorum, work, NULL);
+    if (work->first != NONE) {
+        wait_until(quorum, work, count == OUTCOMES_MAX ? quorum->now_ns : end_ns);
+    } else if (claimed) {
+        beat_soon(quorum); /* whose echo says that it was heard */
+    }
+}
+
+void handover_claims(struct quorum *quorum, uint32_t voter)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct partition *partition = &quorum->partitions[p];
+        if (partition->state != PARTITION_OTHERS ||
+            !message_partition_has(&quorum->peers[voter].owned, p)) {
+            continue;
+        }
+        for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
+            if (quorum->works[at].first != NONE) {
+                wait_until(quorum, &quorum->works[at], quorum->now_ns);
+            }
+        }
+    }
+}
+
+void handover_resign(struct quorum *quorum)
+{
+    if (quorum->config.voter_count == 1 || quorum->resigned) {
+        return;
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (quorum->partitions[p].state == PARTITION_PREPARED) {
+            message_partition_add(&quorum->resigned_of, p);
+        }
+    }
+    quorum->resigned = true;
+    coordinator_review(quorum);
+    beat_soon(quorum);
+}
+
+/* Whether whoever has it now knows who waits for its names. */
+static bool is_handed_over(const struct quorum *quorum, uint32_t p)
+{
+    const struct partition *partition = &quorum->partitions[p];
+    if (!coordinator_claimed(quorum, p, quorum->config.self)) {
+        return false;
+    }
+    for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
+        if (quorum->works[at].first != NONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool quorum_resigned(const struct quorum *quorum)
+{
+    if ((beat_able(quorum) & ~(1u << quorum->config.self)) == 0) {
+        return true;
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (message_partition_has(&quorum->resigned_of, p) && !is_handed_over(quorum, p)) {
+            return false;
+        }
+    }
+    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+        const struct peer *peer = &quorum->peers[voter];
+        if (quorum_hears(quorum, voter) && peer->passed_ns != INT64_MIN &&
+            peer->echoed_ns <= peer->passed_ns) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,251 @@
+/* A coordinator that goes and lives tells the next one who waits; an orderly end. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "quorum_cell.h"
+
+static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
+enum { MANY = 40, KEPT_MS = 1000 };
+
+static void resign(struct cell *cell, uint32_t node)
+{
+    struct quorum_event event = {.kind = QUORUM_RESIGN, .now_ns = cell->now_ns};
+    event.random = cell_random(cell);
+    cell_step(cell, node, event);
+}
+
+static bool has_resigned(const struct cell *cell, uint32_t node)
+{
+    return quorum_resigned(cell->nodes[node].quorum);
+}
+
+/* Until all is handed over; in which time. */
+static int64_t resign_ns(struct cell *cell, uint32_t node)
+{
+    int64_t began_ns = cell->now_ns;
+    resign(cell, node);
+    for (uint32_t turn = 0; turn < KEPT_MS && !has_resigned(cell, node); turn++) {
+        cell_run(cell, CELL_MS);
+    }
+    ck_assert(has_resigned(cell, node));
+    return cell->now_ns - began_ns;
+}
+
+static bool has(struct cell *cell, uint32_t node, uint64_t id)
+{
+    const struct message *message = cell_got(cell, node, MESSAGE_GRANT);
+    return message != NULL && message->as.grant.request_id == id;
+}
+
+static uint32_t waiting_at(const struct cell *cell, uint32_t node)
+{
+    struct quorum_survey survey;
+    quorum_survey(cell->nodes[node].quorum, &survey);
+    return survey.requests;
+}
+
+/* The host of one node has "a", and then others wait for it: first that of the coordinator. */
+struct scene {
+    struct cell *cell;
+    uint32_t owner;  /* coordinates */
+    uint32_t holder; /* has it */
+    uint32_t later;  /* waits behind the coordinator's host */
+    struct message_order version;
+};
+
+static struct scene set_scene(uint32_t voters)
+{
+    struct cell *cell = cell_ready(voters);
+    struct scene scene = {.cell = cell, .owner = cell_coordinator(cell, "a")};
+    scene.holder = (scene.owner + 1) % voters;
+    scene.later = (scene.owner + 2) % voters;
+    cell_acquire(cell, scene.holder, scene.owner, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    scene.version = cell_got(cell, scene.holder, MESSAGE_GRANT)->as.grant.version;
+    cell_acquire(cell, scene.owner, scene.owner, "a", 5, 1, X, 0);
+    cell_settle(cell);
+    cell_acquire(cell, scene.later, scene.owner, "a", 6, 1, X, 0);
+    cell_settle(cell);
+    return scene;
+}
+
+START_TEST(it_is_replaced_at_once_and_for_good)
+{
+    struct cell *cell = cell_ready(_i == 0 ? 3 : 5);
+    uint32_t node = cell_coordinator(cell, "a");
+    ck_assert_int_lt(resign_ns(cell, node), QUORUM_TAKEOVER_MS / 2 * CELL_MS);
+    cell_run(cell, 5000 * CELL_MS); /* it is there and well, and preferred */
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        for (uint32_t i = 0; i < cell->config.voter_count; i++) {
+            ck_assert_uint_ne(quorum_coordinator(cell->nodes[i].quorum, p), node);
+        }
+    }
+    ck_assert_uint_eq(quorum_standing(cell->nodes[node].quorum), MESSAGE_STANDING_VOTING);
+    cell_kill(cell, node);
+    cell_start(cell, node); /* another process */
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, node, "a"), node);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Nobody's host asks again. */
+START_TEST(the_next_one_knows_who_waits)
+{
+    struct scene scene = set_scene(_i == 0 ? 3 : 5);
+    struct cell *cell = scene.cell;
+    (void)resign_ns(cell, scene.owner);
+    cell_kill(cell, scene.owner);
+    cell_run(cell, 200 * CELL_MS);
+    uint32_t next = cell_coordinator_at(cell, scene.holder, "a");
+    ck_assert_uint_ne(next, scene.owner);
+    ck_assert_uint_eq(waiting_at(cell, next), 2);
+    cell_give_back(cell, scene.holder, next, "a", 2, 1, scene.version, 0);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert(!has(cell, scene.later, 6)); /* it is the turn of the host that is away */
+    cell_start(cell, scene.owner);
+    cell_run(cell, 100 * CELL_MS);
+    cell_acquire(cell, scene.owner, next, "a", 7, 1, X, 0);
+    cell_settle(cell);
+    ck_assert(has(cell, scene.owner, 7));
+    ck_assert(!has(cell, scene.later, 6));
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(more_than_one_turn_of_answers)
+{
+    struct scene scene = set_scene(3);
+    struct cell *cell = scene.cell;
+    for (uint32_t i = 0; i < MANY; i++) {
+        char agent[] = {'o', (char)('a' + i / 10), (char)('0' + i % 10), '\0'};
+        cell_other_acquire(cell, agent, scene.owner, "a", 1, 1, X);
+    }
+    cell_settle(cell);
+    ck_assert_uint_eq(waiting_at(cell, scene.owner), MANY + 2);
+    (void)resign_ns(cell, scene.owner);
+    ck_assert_uint_eq(waiting_at(cell, scene.owner), 0);
+    ck_assert_uint_eq(waiting_at(cell, cell_coordinator_at(cell, scene.holder, "a")), MANY + 2);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* The same when the preferred voter gets its own back. */
+START_TEST(handed_back_with_its_queues)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    cell_kill(cell, owner);
+    cell_run(cell, 1000 * CELL_MS);
+    uint32_t next = cell_coordinator_at(cell, (owner + 1) % 3, "a");
+    uint32_t other = 3 - owner - next;
+    cell_acquire(cell, next, next, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    struct message_order version = cell_got(cell, next, MESSAGE_GRANT)->as.grant.version;
+    cell_acquire(cell, other, next, "a", 5, 1, X, 0);
+    cell_settle(cell);
+    cell_start(cell, owner);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, other, "a"), owner);
+    cell_give_back(cell, next, owner, "a", 2, 1, version, 0);
+    cell_settle(cell);
+    ck_assert(has(cell, other, 5));
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Hosts are sent away in the end, and an end waits no longer than it wants to. */
+START_TEST(nobody_takes_over)
+{
+    struct scene scene = set_scene(3);
+    struct cell *cell = scene.cell;
+    for (uint32_t from = 0; from < 3; from++) {
+        for (uint32_t to = 0; to < 3; to++) {
+            cell->drop[from][to] = UINT64_C(1) << MESSAGE_PROMISE;
+        }
+    }
+    resign(cell, scene.owner);
+    cell_run(cell, (KEPT_MS - 100) * CELL_MS);
+    ck_assert_ptr_null(cell_got(cell, scene.later, MESSAGE_REFUSED));
+    cell_run(cell, 200 * CELL_MS);
+    ck_assert_uint_eq(cell_got(cell, scene.later, MESSAGE_REFUSED)->as.refused.reason,
+                      MESSAGE_REFUSED_NOT_OWNER);
+    ck_assert_uint_eq(waiting_at(cell, scene.owner), 0);
+    ck_assert(!has_resigned(cell, scene.owner));
+    cell_destroy(cell);
+}
+END_TEST
+
+START_TEST(nobody_is_there)
+{
+    struct cell *cell = cell_ready(3);
+    for (uint32_t node = 1; node < 3; node++) {
+        cell_kill(cell, node);
+    }
+    cell_run(cell, 100 * CELL_MS);
+    resign(cell, 0);
+    ck_assert(has_resigned(cell, 0));
+    cell_destroy(cell);
+    cell = cell_ready(1);
+    resign(cell, 0);
+    ck_assert(has_resigned(cell, 0));
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    ck_assert(has(cell, 0, 1)); /* the only voter serves its host to the end */
+    cell_destroy(cell);
+}
+END_TEST
+
+/* All are told to end at once: nobody waits for anybody. */
+START_TEST(all_resign)
+{
+    struct cell *cell = cell_ready(3);
+    for (uint32_t node = 0; node < 3; node++) {
+        resign(cell, node);
+    }
+    cell_run(cell, 50 * CELL_MS);
+    for (uint32_t node = 0; node < 3; node++) {
+        ck_assert(has_resigned(cell, node));
+    }
+    cell_destroy(cell);
+}
+END_TEST
+
+/* What a voter passes on that came straight a moment ago does not turn the answer's way. */
+START_TEST(a_detour_is_not_taken)
+{
+    struct scene scene = set_scene(5);
+    struct cell *cell = scene.cell;
+    uint32_t voter = (scene.owner + 3) % 5;
+    struct message message;
+    cell_header(cell, voter, MESSAGE_ACQUIRE, &message);
+    message.as.acquire.agent = cell->config.voters[scene.owner];
+    message.as.acquire.epoch = 1;
+    message.as.acquire.request_id = 5;
+    message.as.acquire.mode = (uint8_t)X;
+    message_name_set(&message.as.acquire.name, "a", 1);
+    cell_send(cell, voter, scene.owner, &message);
+    cell_settle(cell);
+    cell_kill(cell, voter);
+    cell_give_back(cell, scene.holder, scene.owner, "a", 2, 1, scene.version, 0);
+    cell_settle(cell);
+    ck_assert(has(cell, scene.owner, 5));
+    cell_destroy(cell);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("handover");
+    tcase_add_loop_test(tests, it_is_replaced_at_once_and_for_good, 0, 2);
+    tcase_add_loop_test(tests, the_next_one_knows_who_waits, 0, 2);
+    tcase_add_test(tests, more_than_one_turn_of_answers);
+    tcase_add_test(tests, handed_back_with_its_queues);
+    tcase_add_test(tests, nobody_takes_over);
+    tcase_add_test(tests, nobody_is_there);
+    tcase_add_test(tests, all_resign);
+    tcase_add_test(tests, a_detour_is_not_taken);
+    return suite_main("handover", tests);
+}
