@@ -347,6 +347,32 @@ START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 }
 END_TEST
 
+/* A grant that comes in jeopardy and does not cover a handle's lock-delay is not in force; nor is
+ * it when that handle is gone. In force, it goes on behind the tokens that were used before it. */
+START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
+{
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
+    rig_lease(rig, 1, rig->now_ns + 100 * RIG_MS, false);
+    rig_pass(rig, 200 * RIG_MS);
+    rig_grant(rig, &asked, 5000, 5099);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
+    struct hfi_opened its = cell_opened_by(other);
+    cell_wait_in_queue(&its, other, false);
+    rig_die(rig, other);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, its.slot)), HFI_GRANT_NONE);
+    rig_lease(rig, 1, rig->now_ns + 10000 * RIG_MS, false);
+    struct hfi_opened opened = cell_opened_by(client);
+    cell_wait_in_queue(&opened, client, false);
+    const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_ptr_nonnull(amend);
+    rig_answer(rig, amend, MESSAGE_MODE_EXCLUSIVE, 1, 5000, 5099);
+    ck_assert_uint_ge(rig_word(rig, opened.slot) & HFI_W_TOKEN, 4999);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
+}
+END_TEST
+
 /* Trap: a recall overtakes its grant. */
 START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 {
@@ -662,6 +688,7 @@ static Suite *make_suite(void)
     tcase_add_test(versions, an_orphan_is_given_back_before_its_name_is_asked_for);
     tcase_add_test(versions, a_grant_under_another_id_is_not_taken);
     tcase_add_test(versions, an_epoch_that_nobody_renewed_gives_nothing_back);
+    tcase_add_test(versions, a_grant_that_was_never_in_force_is_opened_above_its_tokens);
     tcase_add_test(versions, a_recall_that_overtakes_its_grant_retires_it);
     tcase_add_test(versions, a_grant_that_its_recall_has_overtaken_is_used);
     tcase_add_test(versions, a_recall_is_of_no_later_request);

@@ -291,6 +291,13 @@ void grant_attend(struct host *host, struct place at, struct host_actions *actio
     if (lock->state == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
         return; /* not in force before it covers every handle's lock-delay */
     }
+    if (hfi_word_mode(word) == HFI_GRANT_NONE) {
+        /* Not in force yet either: there was no lease to amend it by, and the handle that it did
+         * not cover may be gone by now. (Or somebody wrote over it.) The answer says where its
+         * tokens begin. */
+        lock_amend(host, at, 0, false, actions);
+        return;
+    }
     if (lock->recalled && !(word & HFI_W_RECALL)) { /* somebody wrote over it */
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
