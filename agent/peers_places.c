@@ -167,7 +167,7 @@ static const char *address_error(const struct agent *agent, const char *address)
         error = "expected an IP address: names are looked up only for voters";
     }
     for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
-        error = strcmp(config->addresses[i], address) == 0 ? "it is that of a voter" : NULL;
+        error = config_is_same(config->addresses[i], address) ? "it is that of a voter" : NULL;
     }
     return error;
 }
