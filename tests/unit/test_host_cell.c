@@ -373,6 +373,24 @@ START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 }
 END_TEST
 
+/* It has no room for what such a grant lacks, and another host waits: it goes back, rather than
+ * that the same is asked for again at once, and again. */
+START_TEST(a_recalled_grant_that_cannot_be_put_in_force_goes_back)
+{
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
+    rig_grant(rig, &asked, 0, 0);
+    struct message amend = *rig_sent(rig, MESSAGE_AMEND);
+    rig_recall(rig, "a", 1);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    rig_refuse(rig, &amend, MESSAGE_REFUSED_FULL);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 1);
+}
+END_TEST
+
 /* Trap: a recall overtakes its grant. */
 START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 {
@@ -689,6 +707,7 @@ static Suite *make_suite(void)
     tcase_add_test(versions, a_grant_under_another_id_is_not_taken);
     tcase_add_test(versions, an_epoch_that_nobody_renewed_gives_nothing_back);
     tcase_add_test(versions, a_grant_that_was_never_in_force_is_opened_above_its_tokens);
+    tcase_add_test(versions, a_recalled_grant_that_cannot_be_put_in_force_goes_back);
     tcase_add_test(versions, a_recall_that_overtakes_its_grant_retires_it);
     tcase_add_test(versions, a_grant_that_its_recall_has_overtaken_is_used);
     tcase_add_test(versions, a_recall_is_of_no_later_request);

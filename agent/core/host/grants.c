@@ -569,6 +569,21 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
+/* An amend was. The recall may have come while it was under way. What is not in force for want of
+ * it goes back as it is: attended to, the same would be asked for again at once, without end. */
+static void attend_refused(struct host *host, struct place at, struct host_actions *actions)
+{
+    if (!lock_at(host, at)->recalled) {
+        return;
+    }
+    if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE) {
+        hfi_recall(lock_actor(host, at), at.slot, 0);
+        attend_recalled(host, at, actions);
+    } else {
+        grant_attend(host, at, actions);
+    }
+}
+
 static void refused(struct host *host, const struct message_refused *refused,
                     struct host_actions *actions)
 {
@@ -603,9 +618,7 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock->recalled = 0;
     } else if (lock->state == LOCK_AMENDING) {
         lock->state = LOCK_GRANTED;
-        if (lock->recalled) { /* it came while this was under way */
-            grant_attend(host, at, actions);
-        }
+        attend_refused(host, at, actions);
     }
     if (!amends_mode) {
         pending_resolve(host, at, HF_EFULL);
