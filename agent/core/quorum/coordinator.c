@@ -69,6 +69,7 @@ void coordinator_init(struct quorum *quorum)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint8_t *order = quorum->partitions[p].order;
         quorum->partitions[p].refused_ns = INT64_MIN / 2;
+        quorum->partitions[p].left_ns = INT64_MIN / 2;
         quorum->partitions[p].spent = true;
         for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
             uint64_t own = weight(&quorum->config.voters[voter], p);
@@ -121,7 +122,7 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     quorum->counts.left += partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED;
     quorum->counts.taken_over += partition->state != PARTITION_PREPARED &&
                                  state == PARTITION_PREPARED;
-    if (state == PARTITION_OTHERS) {
+    if (partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED) {
         partition->left_ns = quorum->now_ns;
     }
     partition->state = (uint8_t)state;

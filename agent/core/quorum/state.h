@@ -237,7 +237,7 @@ struct partition {
     int64_t prepared_ns; /* PREPARED: since when */
     int64_t refused_ns;  /* the last time for the sake of its owner */
     int64_t retry_ns;    /* OTHERS: not to be prepared before; 0: at any time */
-    int64_t left_ns;     /* OTHERS: since when */
+    int64_t left_ns;     /* when it was last PREPARED; long ago: never */
     uint8_t state;
     uint8_t mask;   /* voters that promised */
     uint8_t pulled; /* PREPARED: of those, the voters whose registers are all here */
