@@ -137,15 +137,16 @@ static void checkpoint_if_due(struct agent *agent)
 static void end_if_resigned(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
-    bool resigned = driver_resigned(agent->driver);
-    if (agent->stops_ns == 0 || agent->told_to_end || (!resigned && now_ns < agent->stops_ns)) {
+    if (agent->stops_ns == 0 || agent->told_to_end ||
+        (!driver_resigned(agent->driver) && now_ns < agent->stops_ns)) {
         return;
     }
+    bool done = driver_handed_over(agent->driver);
     struct log_line line;
-    log_begin(&line, resigned ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
-              resigned ? "handed_over" : "not_handed_over");
+    log_begin(&line, done ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
+              done ? "handed_over" : "not_handed_over");
     log_seconds(&line, "took", now_ns - agent->stops_ns + RESIGN_MS * INT64_C(1000000));
-    if (!resigned) {
+    if (!done) {
         log_text(
             &line, "text",
             "no other voter coordinates in time what this one did: waiters of this host may be "

@@ -608,6 +608,12 @@ bool driver_resigned(const struct driver *driver)
            quorum_resigned(driver->config.quorum);
 }
 
+bool driver_handed_over(const struct driver *driver)
+{
+    return !has_failed(driver) && driver->config.quorum != NULL &&
+           quorum_handed_over(driver->config.quorum);
+}
+
 void driver_clock(struct driver *driver, bool astray)
 {
     const struct driver_config *config = &driver->config;

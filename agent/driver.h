@@ -125,9 +125,11 @@ void driver_tick(struct driver *driver);
 void driver_stalled(struct driver *driver);
 
 /* This process is about to end in order: what it coordinates is for others from now on. Whether
- * that is done; it may never be. Everything else goes on meanwhile. */
+ * that is done, or cannot be; it may never be. Whether it is done. Everything else goes on
+ * meanwhile. */
 void driver_resign(struct driver *driver);
 bool driver_resigned(const struct driver *driver);
+bool driver_handed_over(const struct driver *driver);
 
 /* The clock runs at another rate than max_drift allows (astray): tell it at least four times a ttl
  * for as long as it does, and once when it is over. Nothing happens if it was well and is. */

@@ -16,6 +16,11 @@ static void resign(struct cell *cell, uint32_t node)
     cell_step(cell, node, event);
 }
 
+static bool has_handed_over(const struct cell *cell, uint32_t node)
+{
+    return quorum_handed_over(cell->nodes[node].quorum);
+}
+
 static bool has_resigned(const struct cell *cell, uint32_t node)
 {
     return quorum_resigned(cell->nodes[node].quorum);
@@ -29,7 +34,7 @@ static int64_t resign_ns(struct cell *cell, uint32_t node)
     for (uint32_t turn = 0; turn < KEPT_MS && !has_resigned(cell, node); turn++) {
         cell_run(cell, CELL_MS);
     }
-    ck_assert(has_resigned(cell, node));
+    ck_assert(has_resigned(cell, node) && has_handed_over(cell, node));
     return cell->now_ns - began_ns;
 }
 
@@ -178,6 +183,34 @@ START_TEST(nobody_takes_over)
 }
 END_TEST
 
+/* A voter that cannot reach the coordinator tries to be it, again and again: what it was asked
+ * meanwhile is not kept for as long as that goes on. */
+START_TEST(who_tries_in_vain_keeps_nothing)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t kept = 0;
+    for (uint32_t cut = 0; cut < 3; cut++) {
+        if (cut == owner) {
+            continue;
+        }
+        cell->cut[owner][cut] = cell->cut[cut][owner] = true;
+        for (uint64_t id = 1; id < 2000; id++) {
+            cell_other_acquire(cell, "obs", cut, "a", id, 1, X);
+            cell_run(cell, CELL_MS);
+            kept += waiting_at(cell, cut) > 0;
+        }
+        cell_run(cell, 2 * KEPT_MS * CELL_MS);
+        ck_assert_uint_eq(cell_coordinator_at(cell, 3 - owner - cut, "a"), owner);
+        ck_assert_uint_eq(waiting_at(cell, cut), 0);
+        cell->cut[owner][cut] = cell->cut[cut][owner] = false;
+        cell_run(cell, 1000 * CELL_MS);
+    }
+    ck_assert_uint_gt(kept, 0);
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(nobody_is_there)
 {
     struct cell *cell = cell_ready(3);
@@ -187,6 +220,7 @@ START_TEST(nobody_is_there)
     cell_run(cell, 100 * CELL_MS);
     resign(cell, 0);
     ck_assert(has_resigned(cell, 0));
+    ck_assert(!has_handed_over(cell, 0)); /* and it does not say so */
     cell_destroy(cell);
     cell = cell_ready(1);
     resign(cell, 0);
@@ -208,6 +242,7 @@ START_TEST(all_resign)
     cell_run(cell, 50 * CELL_MS);
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert(has_resigned(cell, node));
+        ck_assert(!has_handed_over(cell, node));
     }
     cell_destroy(cell);
 }
@@ -244,6 +279,7 @@ int main(void)
     tcase_add_test(tests, more_than_one_turn_of_answers);
     tcase_add_test(tests, handed_back_with_its_queues);
     tcase_add_test(tests, nobody_takes_over);
+    tcase_add_test(tests, who_tries_in_vain_keeps_nothing);
     tcase_add_test(tests, nobody_is_there);
     tcase_add_test(tests, all_resign);
     tcase_add_test(tests, a_detour_is_not_taken);

@@ -112,10 +112,15 @@ static bool is_handed_over(const struct quorum *quorum, uint32_t p)
     return true;
 }
 
-bool quorum_resigned(const struct quorum *quorum)
+static bool others_are_there(const struct quorum *quorum)
 {
-    if ((beat_able(quorum) & ~(1u << quorum->config.self)) == 0) {
-        return true;
+    return (beat_able(quorum) & ~(1u << quorum->config.self)) != 0;
+}
+
+bool quorum_handed_over(const struct quorum *quorum)
+{
+    if (!others_are_there(quorum)) {
+        return false;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (message_partition_has(&quorum->resigned_of, p) && !is_handed_over(quorum, p)) {
@@ -130,4 +135,9 @@ bool quorum_resigned(const struct quorum *quorum)
         }
     }
     return true;
+}
+
+bool quorum_resigned(const struct quorum *quorum)
+{
+    return !others_are_there(quorum) || quorum_handed_over(quorum);
 }

@@ -240,8 +240,10 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
  * not know needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
-/* After RESIGN: whether there is nothing more to be done. What this voter coordinated is claimed by
- * others, and they have heard who waits; or nobody is there to hear it. That may never be. */
+/* After RESIGN: whether what this voter coordinated is claimed by others, and they have heard who
+ * waits; whether there is nothing more to be done, as it is so or nobody is there to hear it. That
+ * may never be. */
+bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
 /* This voter's standing in the cell; what another said last of its own (0: nothing yet); and
