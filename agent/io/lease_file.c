@@ -127,6 +127,8 @@ static void find_delays(struct lease_file *file, int64_t deadline_ns)
     if (!counts) {
         memset((void *)noted, 0, shared_size(&file->room) - delays_offset(&file->room));
         noted->count = file->room.delays;
+        /* What is noted from now on counts, too, if a kill comes before the next deadline. */
+        atomic_store(&noted->noted_ns[0], deadline_ns); /* seq_cst: see write_record() */
     }
 }
 

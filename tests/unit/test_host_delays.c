@@ -104,6 +104,39 @@ START_TEST(who_hung_up_is_covered_by_what_is_granted_meanwhile)
 }
 END_TEST
 
+static void reconnect(void)
+{
+    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = client};
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    struct host_event event = {.kind = HOST_CONNECTED};
+    hello.nonce = rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce;
+    event.as.connected.peer = &peer;
+    event.as.connected.hello = &hello;
+    event.as.connected.request = 1000;
+    event.as.connected.connection = 50;
+    event.as.connected.resumed = true;
+    rig_step(rig, event);
+    ck_assert(rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.resumed);
+}
+
+/* Nor does he cease when he has connected, but when he has said that he has opened all again. */
+START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all)
+{
+    struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
+    rig_hang_up(rig, client);
+    lose_grant();
+    rig_pass(rig, 2000 * RIG_MS);
+    reconnect();
+    rig_pass(rig, 2000 * RIG_MS); /* he has many, and is not through with them */
+    ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
+    lose_grant();
+    ck_assert_ptr_nonnull(rig_ask(rig, client, &resumed)); /* without this one: it was closed */
+    rig_pass(rig, 2000 * RIG_MS);
+    ck_assert_uint_eq(asked_by_new_ms(), 0);
+}
+END_TEST
+
 /* He left the queue with it: it is not forgotten at once, but nobody takes the lock by it. */
 START_TEST(a_closed_handle_is_not_counted_with)
 {
@@ -227,6 +260,7 @@ int main(void)
                    who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_for_as_long);
     tcase_add_test(tests, it_is_noted_before_the_client_has_its_answer);
     tcase_add_test(tests, who_hung_up_is_covered_by_what_is_granted_meanwhile);
+    tcase_add_test(tests, who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all);
     tcase_add_test(tests, a_closed_handle_is_not_counted_with);
     tcase_add_test(tests, a_handle_that_is_gone_is_not_counted_with);
     tcase_add_test(tests, a_note_stays_until_every_handle_is_known);

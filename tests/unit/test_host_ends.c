@@ -41,15 +41,35 @@ static enum hfi_outcome try_other(void)
     return hfi_try_exclusive(&actor, &request, &ignored);
 }
 
-/* The other waits, and is not served for now. */
-static void wait_other(uint64_t *place)
+/* The other waits in its seat, and is not served for now. */
+static void wait_again(uint64_t *place)
 {
-    others.seat = rig_seat(rig, other, others.handle, false);
     /* as queue_join() leaves it */
     *place = (uint64_t)rig->region.slots[others.slot].ticket_next++ << HFI_WAIT_TICKET_SHIFT |
              HFI_WAIT_WAITING;
     *hfi_seat_wait(&rig->region, others.seat) = *place;
     rig->region.words[others.slot].word |= HFI_W_WAITERS;
+}
+
+static void wait_other(uint64_t *place)
+{
+    others.seat = rig_seat(rig, other, others.handle, false);
+    wait_again(place);
+}
+
+/* A client of before, whose nonce was that. */
+static void connect_again(uint32_t who, uint64_t nonce)
+{
+    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = who, .nonce = nonce};
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    struct host_event event = {.kind = HOST_CONNECTED};
+    event.as.connected.peer = &peer;
+    event.as.connected.hello = &hello;
+    event.as.connected.request = 1000;
+    event.as.connected.connection = 50;
+    event.as.connected.resumed = true;
+    rig_step(rig, event);
+    ck_assert(rig_find(rig, who, HFI_FRAME_WELCOME)->frame.welcome.resumed);
 }
 
 static void assert_closed_for(int64_t delay_ns)
@@ -78,6 +98,35 @@ START_TEST(a_hang_up_closes_too_but_keeps_the_id)
     rig_die(rig, client);
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(rig->forgotten, 1);
+}
+END_TEST
+
+/* Its threads go on while it opens what it had: the agent takes nothing from under them. */
+START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
+{
+    uint64_t place = 0;
+    wait_other(&place);
+    uint64_t nonce = rig_find(rig, other, HFI_FRAME_WELCOME)->frame.welcome.nonce;
+    rig_hang_up(rig, other);
+    rig_pass(rig, 2000 * RIG_MS);
+    wait_again(&place); /* by another thread than that which connects */
+    connect_again(other, nonce);
+    rig_pass(rig, 2000 * RIG_MS);
+    ck_assert_uint_eq(*hfi_seat_wait(&rig->region, others.seat), place);
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened its = rig_open_granted(rig, third, "a", 0);
+    ck_assert_uint_ne(rig_seat(rig, third, its.handle, false), others.seat);
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open = (struct hfi_open){.name = {"a", 1},
+                                   .flags = HFI_OPEN_RESUME,
+                                   .holder = others.holder,
+                                   .slot = others.slot,
+                                   .seat = others.seat,
+                                   .incarnation = 99};
+    const struct rig_reply *reply = rig_ask(rig, other, &frame);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_uint_eq(reply->frame.opened.holder, others.holder);
+    ck_assert_uint_eq(reply->frame.opened.seat, others.seat);
 }
 END_TEST
 
@@ -391,15 +440,7 @@ START_TEST(a_resumed_handle_has_one_seat)
     survive(client);
     survive(other);
     rig_begin(rig);
-    struct host_event event = {.kind = HOST_CONNECTED};
-    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = other, .nonce = 4242};
-    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
-    event.as.connected.peer = &peer;
-    event.as.connected.hello = &hello;
-    event.as.connected.request = 1000;
-    event.as.connected.connection = 50;
-    event.as.connected.resumed = true;
-    rig_step(rig, event);
+    connect_again(other, 4242);
     struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
     frame.open.name = (struct hfi_text){"a", 1};
     frame.open.flags = HFI_OPEN_RESUME;
@@ -422,6 +463,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_death_closes_the_lock_for_its_delay);
     tcase_add_test(tests, a_hang_up_closes_too_but_keeps_the_id);
+    tcase_add_test(tests, who_connects_again_keeps_its_place_until_it_has_opened_all_it_had);
     tcase_add_test(tests, a_goodbye_is_a_death);
     tcase_add_test(tests, the_waiter_behind_a_dead_holder_is_served_after_the_delay);
     tcase_add_test(tests, a_dead_waiter_is_skipped);

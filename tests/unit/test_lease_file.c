@@ -149,6 +149,22 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
     kill_it();
 }
 
+/* One that came after another release, and is killed before it promised anything. */
+START_TEST(lock_delays_are_not_lost_before_the_first_promise)
+{
+    live();
+    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), 3000);
+    begin();
+    ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 0);
+    atomic_store(&file.delays_ms[0], 9000);
+    kill_it();
+    begin();
+    ck_assert_int_eq(found.deadline_ns, 3000);
+    ck_assert_uint_eq(file.delays_ms[0], 9000);
+    kill_it();
+}
+END_TEST
+
 START_TEST(lock_delays_are_not_lost_between_two_promises)
 {
     live();
@@ -200,6 +216,7 @@ int main(void)
     tcase_add_test(tests, an_orderly_end_writes_the_last_deadline);
     tcase_add_test(tests, what_was_kept_before_one_that_knows_no_page_is_forgotten);
     tcase_add_test(tests, what_was_kept_before_one_that_keeps_nothing_is_forgotten);
+    tcase_add_test(tests, lock_delays_are_not_lost_before_the_first_promise);
     tcase_add_test(tests, lock_delays_are_not_lost_between_two_promises);
     tcase_add_loop_test(tests, where_they_lie_elsewhere_nothing_is_found, 0, 2);
     tcase_add_test(tests, another_session_has_nothing_of_it);

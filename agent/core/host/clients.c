@@ -4,7 +4,9 @@
  * A client ends in steps. When its socket is closed its holds and waits are taken away (it is
  * "buried"), but its process may still have the region mapped, so its ids stay its own until the
  * process is dead. Then each handle goes as soon as no holder record names its id any more
- * (lockword.h, rule 5), and with the last of them the ids and the record.
+ * (lockword.h, rule 5), and with the last of them the ids and the record. If it connects again its
+ * handles stay until it has said that it has opened all that it has (RESUMED): other threads of it
+ * wait and take locks by them meanwhile.
  *
  * A survivor is a client of the agent before this one. What it has open is known only when it has
  * connected and opened all of it again (RESUMED); then, or if it dies before, every slot is looked
@@ -31,6 +33,12 @@ bool client_lives(const struct host *host, uint32_t client)
     const struct client *who = &host->clients[client];
     return (who->flags & CLIENT_USED) && !(who->flags & CLIENT_DEAD) &&
            (who->flags & (CLIENT_CONNECTED | CLIENT_SURVIVOR));
+}
+
+bool client_may_use_closed(const struct host *host, uint32_t client)
+{
+    uint32_t flags = host->clients[client].flags;
+    return !(flags & CLIENT_DEAD) && (!(flags & CLIENT_CONNECTED) || (flags & CLIENT_OPENING));
 }
 
 void client_is_known(struct host *host, uint32_t client)
@@ -231,6 +239,7 @@ void client_connected(struct host *host, const struct host_event *event,
     }
     struct client *who = &host->clients[client];
     who->flags = (who->flags | CLIENT_CONNECTED) & ~(uint32_t)(CLIENT_EVENTS | CLIENT_LAGGED);
+    who->flags |= resumed ? CLIENT_OPENING : 0;
     who->connection = event->as.connected.connection;
     who->peer = *event->as.connected.peer;
     who->regions_sent = 0;
@@ -249,7 +258,7 @@ void client_hangup(struct host *host, uint32_t client)
 {
     struct client *who = &host->clients[client];
     if (who->flags & CLIENT_CONNECTED) {
-        who->flags &= ~(uint32_t)(CLIENT_CONNECTED | CLIENT_EVENTS);
+        who->flags &= ~(uint32_t)(CLIENT_CONNECTED | CLIENT_EVENTS | CLIENT_OPENING);
         host->connected_count--;
         watch_drop(host, client);
         client_bury(host, client);
@@ -270,6 +279,7 @@ void client_died(struct host *host, uint32_t client)
 void client_resumed(struct host *host, uint32_t client)
 {
     struct client *who = &host->clients[client];
+    who->flags &= ~(uint32_t)CLIENT_OPENING;
     if (who->flags & CLIENT_SURVIVOR) {
         who->scan_space = 0;
         who->scan_slot = 0;

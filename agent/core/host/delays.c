@@ -26,9 +26,8 @@ void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t co
 
 bool handle_may_take(const struct host *host, const struct handle *who)
 {
-    uint32_t client = host->clients[who->client].flags;
     return (who->flags & HANDLE_USED) && !(who->flags & HANDLE_FOUND) &&
-           (!(who->flags & HANDLE_ZOMBIE) || !(client & (CLIENT_DEAD | CLIENT_CONNECTED)));
+           (!(who->flags & HANDLE_ZOMBIE) || client_may_use_closed(host, who->client));
 }
 
 static uint32_t note_of(const struct host *host, struct place at)

@@ -33,8 +33,8 @@
 
 /*
  * The longest lock-delay that any known handle of the lock asks for, also one of a client that hung
- * up: its process goes on with it until it connects again. Not those of the dead: the grant that
- * they held under covers them.
+ * up: its process goes on with it until it has opened it again. Not those of the dead: the grant
+ * that they held under covers them.
  */
 static uint16_t longest_known(const struct host *host, struct place at, uint32_t at_least_ms)
 {

@@ -582,9 +582,7 @@ void handle_retire(struct host *host, uint32_t handle)
     }
     who->flags |= HANDLE_ZOMBIE;
     host->zombie_count++;
-    bool client_may_act = !(host->clients[who->client].flags & CLIENT_DEAD) &&
-                          !(host->clients[who->client].flags & CLIENT_CONNECTED);
-    if (!client_may_act && handle_is_clear(host, who)) {
+    if (!client_may_use_closed(host, who->client) && handle_is_clear(host, who)) {
         handle_free(host, handle);
     } else if (host->sweep_due_ns == INT64_MAX) {
         host->sweep_due_ns = host->now_ns + ZOMBIE_SWEEP_MS * MS;
@@ -715,9 +713,7 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
             continue;
         }
         uint32_t client = who->client;
-        bool dead = host->clients[client].flags & CLIENT_DEAD;
-        bool closed = host->clients[client].flags & CLIENT_CONNECTED;
-        if ((!dead && !closed) || (host->clients[client].flags & CLIENT_BURYING)) {
+        if (client_may_use_closed(host, client) || (host->clients[client].flags & CLIENT_BURYING)) {
             continue;
         }
         if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {

@@ -127,6 +127,7 @@ enum {
     CLIENT_SCANNING = 64, /* then all slots, since a survivor may have had any open */
     CLIENT_POKE = 128,    /* is to be told to look at its holds */
     CLIENT_LAGGED = 256,  /* missed a CHANGED: is to look at everything */
+    CLIENT_OPENING = 512, /* connected again, and has not opened all that it had again */
 };
 
 struct client {
@@ -409,6 +410,9 @@ void client_forget_if_done(struct host *host, uint32_t client, struct host_actio
 /* One piece of burying. */
 void client_bury_piece(struct host *host, uint32_t client, struct host_actions *actions);
 bool client_lives(const struct host *host, uint32_t client);
+/* Whether its process may go on with handles that are closed here: it was hung up on, and has not
+ * opened all of them again. */
+bool client_may_use_closed(const struct host *host, uint32_t client);
 /* What it has open is all known now. */
 void client_is_known(struct host *host, uint32_t client);
 
