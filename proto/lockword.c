@@ -559,6 +559,7 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
                 (!held->cell && !hfi_word_names(word, holder, held->token));
     if (!over && request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
+        own_ns = own_ns > 0 ? own_ns : 0; /* hostile bytes */
         over = own_ns <= now_ns;
         deadline_ns = own_ns < deadline_ns ? own_ns : deadline_ns;
     }
