@@ -19,6 +19,7 @@ void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const str
         /* The seat's deadline was counted from the moment of the grant, by the shorter limit. */
         int64_t end_ns = (int64_t)atomic_load(
             &hfi_seat(&place->map->region, place->seat)->deadline_ns);
+        end_ns = end_ns > lock->limit_ns ? end_ns : lock->limit_ns; /* hostile bytes */
         /* relaxed: only hf_progress() reads it, after it has seen the hold itself */
         atomic_store_explicit(&hold->lease_end_ns,
                               add_saturated(end_ns - lock->limit_ns, lock->lease_ns),
