@@ -11,6 +11,10 @@
  * processes takes; docs/BENCHMARKS.md has what was measured. */
 enum { SPINS = 100 };
 
+/* How often a waiter is given a hold that is over before he looks whether he wants to wait
+ * on: it is so for ever if somebody wrote a time long past over the hold's own deadline. */
+enum { GONE_MAX = 100 };
+
 static inline void spin_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -205,6 +209,18 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
     return outcome;
 }
 
+/* Whether patience has ended, and the queue is left; HFI_GONE: it goes on. */
+static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
+                                const struct hfi_patience *patience, uint64_t *place)
+{
+    enum hfi_outcome why = impatience(patience, actor->kernel->now_ns(actor->kernel->arg));
+    if (why == HFI_HELD) {
+        return HFI_GONE;
+    }
+    hfi_leave(actor, request, place);
+    return why;
+}
+
 /* A barging waiter takes a free word itself; others may sleep on, so the bargers bit stays. */
 static bool barge(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t seen)
 {
@@ -269,6 +285,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
     _Atomic uint64_t *word = word_of(actor, request->slot);
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
+    unsigned gone = 0;
     for (;;) { /* ends by HELD, RETIRED, patience or lease */
         if (!*place) {
             queue_join(actor, request, false, place);
@@ -281,6 +298,9 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
         uint64_t seen = atomic_load(word);
         if (hfi_word_holder(seen) == actor->holder) {
             enum hfi_outcome outcome = settle(actor, request, patience, place, held);
+            if (outcome == HFI_GONE && ++gone > GONE_MAX) {
+                outcome = give_up(actor, request, patience, place);
+            }
             if (outcome != HFI_GONE) {
                 return outcome;
             }

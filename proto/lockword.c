@@ -333,7 +333,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
             /* Only ever later: a hander that stood still must not shorten a hold that has begun. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;
             uint64_t old_ns = atomic_load(&seat->deadline_ns);
-            while (old_ns < end_ns && /* ends: it only rises */
+            while ((int64_t)old_ns < (int64_t)end_ns && /* ends: it only rises */
                    !atomic_compare_exchange_weak(&seat->deadline_ns, &old_ns, end_ns)) {
             }
         }
