@@ -124,6 +124,7 @@ void rig_restart(struct rig *rig, uint32_t epoch)
     rig->config.continued_epoch = epoch;
     rig->send_count = 0;
     rig->reply_count = 0;
+    rig->restarts++;
     host_make(rig, true);
 }
 
@@ -146,7 +147,7 @@ static void keep_reply(struct rig *rig, const struct host_action *action)
 void rig_step(struct rig *rig, struct host_event event)
 {
     event.now_ns = rig->now_ns;
-    event.random = 4242;
+    event.random = (rig->restarts << 40) + 4242;
     host_step(rig->host, &event, &rig->actions);
     host_check_invariants(rig->host);
     uint32_t count = rig->actions.count;

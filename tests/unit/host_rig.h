@@ -44,6 +44,7 @@ struct rig {
     uint32_t wakes;
     uint32_t bells;
     uint64_t requests;
+    uint64_t restarts;
     uint32_t connections;
     struct host_actions actions;
     struct rig_reply *replies;

@@ -11,8 +11,8 @@
 
 enum { WAITED_MS = 1700 };
 
-/* The agent dies and another one takes over, with the session. */
-static void restart(const struct hfi_opened *opened)
+/* The agent dies and another one takes over, with the session; without a lease yet if `waits`. */
+static void restart_until(const struct hfi_opened *opened, bool waits)
 {
     static const uint8_t name[] = "a";
     struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
@@ -20,7 +20,17 @@ static void restart(const struct hfi_opened *opened)
     ck_assert(host_load_slot(rig->host, 0, opened->slot, name, 1));
     ck_assert_ptr_null(host_check_regions(rig->host));
     ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
-    rig_begin(rig);
+    if (waits) {
+        struct host_event event = {.kind = HOST_START, .as.lease.epoch = 1};
+        rig_step(rig, event);
+    } else {
+        rig_begin(rig);
+    }
+}
+
+static void restart(const struct hfi_opened *opened)
+{
+    restart_until(opened, false);
 }
 
 /* The client waits in the queue of a lock that was given back in version 1. */
@@ -146,7 +156,8 @@ START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 }
 END_TEST
 
-/* The one between knew nothing of it, and has not been answered: the next one knows no more. */
+/* The one between knew nothing of it, and has not been answered. The next one knows no more unless
+ * it is told that the grant was made for that request. */
 START_TEST(doubt_is_handed_on)
 {
     struct hfi_opened opened = wait_for_it();
@@ -158,6 +169,71 @@ START_TEST(doubt_is_handed_on)
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 2);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+}
+END_TEST
+
+/* But it asks under the same id, and takes what was made for it: nobody has returned that. */
+START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
+{
+    struct hfi_opened opened = wait_for_it();
+    recall_what_is_lost();
+    restart(&opened);
+    uint64_t before = asked()->request_id;
+    for (int i = 0; i < 2; i++) {
+        rig_pass(rig, WAITED_MS * RIG_MS);
+        restart(&opened);
+        ck_assert_uint_eq(asked()->request_id, before);
+    }
+    ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
+    rig->fresh = true;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    ck_assert_int_eq(rig->kept[0].since_ns, 0);
+}
+END_TEST
+
+/* What the one before was answered arrives before the next one has asked: a refusal is not its
+ * affair, it has not even chosen a mode. */
+START_TEST(an_answer_to_the_one_before_finds_the_next_one)
+{
+    struct hfi_opened opened = wait_for_it();
+    recall_what_is_lost();
+    restart(&opened);
+    const struct message before = *rig_sent(rig, MESSAGE_ACQUIRE);
+    restart_until(&opened, true);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_ACQUIRE));
+    struct message refused = {.kind = MESSAGE_REFUSED};
+    refused.as.refused = (struct message_refused){.agent = before.as.acquire.agent,
+                                                  .epoch = before.as.acquire.epoch,
+                                                  .request_id = before.as.acquire.request_id,
+                                                  .name = before.as.acquire.name,
+                                                  .reason = MESSAGE_REFUSED_NOT_OWNER,
+                                                  .owner = rig->config.voters[1]};
+    rig_lease(rig, 1, rig->now_ns - 1, false); /* in jeopardy */
+    rig_hear(rig, &refused);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_ACQUIRE));
+    rig->fresh = true;
+    rig_answer(rig, &before, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+/* A release before notes no id. What it leaves there, and what cannot be one, is none. */
+START_TEST(a_note_without_an_id_gets_a_new_one)
+{
+    struct hfi_opened opened = wait_for_it();
+    recall_what_is_lost();
+    restart(&opened);
+    uint64_t before = asked()->request_id;
+    ck_assert_uint_eq(rig->kept[0].known, 0);
+    rig->kept[0].ballot = _i == 0 ? 0 : rig->kept[0].ballot + 1;
+    rig->kept[0].sequence = _i == 0 ? 1 : rig->kept[0].sequence;
+    restart(&opened);
+    ck_assert_uint_ne(asked()->request_id, before);
+    ck_assert_uint_ne(asked()->request_id, UINT64_C(1) << 48);
+    ck_assert_uint_eq(asked()->request_id & 0xffff, 0);
 }
 END_TEST
 
@@ -260,6 +336,9 @@ int main(void)
     tcase_add_test(next, what_was_being_returned_stays_doubtful);
     tcase_add_loop_test(next, a_recall_before_the_answer_leaves_a_doubtful_host_its_turn, 0, 2);
     tcase_add_test(next, doubt_is_handed_on);
+    tcase_add_test(next, doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before);
+    tcase_add_test(next, an_answer_to_the_one_before_finds_the_next_one);
+    tcase_add_loop_test(next, a_note_without_an_id_gets_a_new_one, 0, 2);
     tcase_add_test(next, who_waits_no_more_has_no_place);
     tcase_add_test(next, another_session_keeps_nothing);
     tcase_add_test(next, rubbish_in_what_was_kept_is_passed_over);

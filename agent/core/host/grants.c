@@ -22,8 +22,8 @@
  * In a session that goes on, the agent before this one may have returned a grant by a message that
  * is still on its way: told it again, this process would put it in force, and lose it to another
  * host when that message arrives. So the first grant of a lock that was not in force when this
- * process came is taken only if it is fresh, made for this process's own request; any other goes
- * back, and the lock is asked for anew.
+ * process came is taken only if it is fresh, made for this process's own request, or for one that
+ * it goes on with (kept.c); any other goes back, and the lock is asked for anew.
  *
  * A shared grant lets local readers in. Who waits to write makes the host give it back and ask for
  * an exclusive one. An exclusive grant that is recalled while readers are inside becomes a shared
@@ -592,7 +592,7 @@ static void refused(struct host *host, const struct message_refused *refused,
     for (uint32_t i = 0; request == NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         request = request_answered(host, refused->request_id, kinds[i], &refused->name);
     }
-    if (request == NULL) {
+    if (request == NULL || request_is_kept(request)) { /* which the process before had sent */
         return;
     }
     host->counts.refused[refused->reason <= MESSAGE_REFUSED_QUOTA ? refused->reason : 0]++;

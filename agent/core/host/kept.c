@@ -3,18 +3,28 @@
  *
  * A host stands in a lock's queue by when it first asked. The requests of an agent end with its
  * process; the next one of the session would ask anew, behind all who came meanwhile. So every
- * ACQUIRE that is under way is noted beside the regions, and the next agent goes on with it: under
- * an id of its own, but with the old one's time. It is sent as soon as there is a lease.
+ * ACQUIRE that is under way is noted beside the regions, and the next agent goes on with it, with
+ * the old one's time. It is sent as soon as there is a lease.
  *
  * A note is there from before its request is sent until the request has ended, and it ends before
- * what follows from that is sent. So whoever wrote it has returned no version above the one that
- * it names: a grant that was made for his request need not go back for doubt (grants.c).
+ * what follows from that is done or sent. So as long as it is there nobody has put a grant in force
+ * or returned one that was made for the request, and a grant that is told to be need not go back
+ * for doubt (grants.c). It is known to be by one of two things:
+ *
+ *   the version     of the last grant that went back, if whoever wrote the note knew. What is above
+ *                   it was made for the request, which the next agent asks under an id of its own
+ *   the request's   if he knew nothing of the lock himself. The next agent asks under the same one,
+ *   id              and the coordinator says whether the grant was made for it (is fresh)
  *
  * No client maps these notes. What is read in them is checked all the same.
  */
 #include "state.h"
 
-enum { SLOT_MASK = (1 << 23) - 1 }; /* a region has at most 2^22 */
+enum {
+    SLOT_MASK = (1 << 23) - 1, /* a region has at most 2^22 */
+    ID_LOWER_BITS = 48,
+};
+static const uint64_t ID_LOWER = (UINT64_C(1) << ID_LOWER_BITS) - 1;
 
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count)
 {
@@ -35,8 +45,8 @@ void kept_note(struct host *host, const struct request *request, bool known)
     /* seq_cst: nobody else reads it while this process lives; what counts is that the rest is
      * complete whenever this is not 0, whatever was stored last before a kill. */
     atomic_store(&note->since_ns, 0);
-    note->ballot = lock->ballot;
-    note->sequence = lock->sequence;
+    note->ballot = known ? lock->ballot : request->id & ID_LOWER;
+    note->sequence = known ? lock->sequence : request->id >> ID_LOWER_BITS;
     note->space = (uint16_t)request->space;
     note->slot = request->slot & SLOT_MASK;
     note->name_hash = lock_hash(host, at);
@@ -65,23 +75,22 @@ static bool goes_on(const struct host *host, const struct host_kept *note, int64
            lock_hash(host, at) == note->name_hash && lock_is_awaited(host, at);
 }
 
-/* The request gets an index of its own, at most that of the note it comes from: no other has been
- * made yet. */
+/* Releases before wrote no id: there the lower bits of where it is are 0. */
+static uint64_t id_of(const struct host_kept *note)
+{
+    bool has_one = !note->known && note->ballot != 0;
+    return has_one ? (uint64_t)note->sequence << ID_LOWER_BITS | note->ballot : 0;
+}
+
+/* Its note stands as it is until it is sent. */
 static void go_on(struct host *host, uint32_t index, int64_t since_ns)
 {
     const struct host_kept *note = &host->kept[index];
     struct place at = {note->space, note->slot};
-    bool known = note->known != 0;
-    if (known) {
+    if (note->known) {
         lock_has_returned(lock_at(host, at), (struct message_order){note->ballot, note->sequence});
     }
-    struct request *request = request_keep(host, at, since_ns);
-    if (request == NULL) {
-        kept_forget(host, index);
-        return;
-    }
-    kept_note(host, request, known);
-    if ((uint32_t)(request - host->requests) != index) {
+    if (request_keep(host, at, index, id_of(note), since_ns) == NULL) {
         kept_forget(host, index);
     }
 }

@@ -107,6 +107,26 @@ bool request_room(struct host *host)
     return true;
 }
 
+/* id: 0 for a new one. */
+static struct request *request_put(struct host *host, uint32_t index, uint64_t id, uint32_t name,
+                                   enum message_kind kind)
+{
+    struct request *request = &host->requests[index];
+    size_t size = 0;
+    const uint8_t *bytes = names_bytes(host->names, name, &size);
+    *request = (struct request){
+        .id = id != 0 ? id : ++host->last_request << INDEX_BITS | index,
+        .kind = (uint8_t)kind,
+        .name = name,
+        .slot = NONE,
+        .partition = (uint8_t)names_partition(bytes, size),
+        .since_ns = host->now_ns,
+        .due_ns = host->now_ns,
+    };
+    heap_up(host, host->request_count++, index);
+    return request;
+}
+
 static struct request *request_new(struct host *host, uint32_t name, enum message_kind kind)
 {
     if (!request_room(host)) {
@@ -119,20 +139,7 @@ static struct request *request_new(struct host *host, uint32_t name, enum messag
     } else {
         host->requests_used++;
     }
-    struct request *request = &host->requests[index];
-    size_t size = 0;
-    const uint8_t *bytes = names_bytes(host->names, name, &size);
-    *request = (struct request){
-        .id = ++host->last_request << INDEX_BITS | index,
-        .kind = (uint8_t)kind,
-        .name = name,
-        .slot = NONE,
-        .partition = (uint8_t)names_partition(bytes, size),
-        .since_ns = host->now_ns,
-        .due_ns = host->now_ns,
-    };
-    heap_up(host, host->request_count++, index);
-    return request;
+    return request_put(host, index, 0, name, kind);
 }
 
 static void attach(struct host *host, struct request *request, struct place at)
@@ -152,13 +159,24 @@ struct request *request_start(struct host *host, struct place at, enum message_k
     return request;
 }
 
-struct request *request_keep(struct host *host, struct place at, int64_t since_ns)
+struct request *request_keep(struct host *host, struct place at, uint32_t index, uint64_t id,
+                             int64_t since_ns)
 {
-    struct request *request = request_start(host, at, MESSAGE_ACQUIRE);
-    if (request != NULL) {
-        request->since_ns = since_ns;
-        set_due(host, request, INT64_MAX);
+    HF_CHECK(lock_at(host, at)->request == 0);
+    if (index >= host->request_capacity || index < host->requests_used) {
+        return NULL;
     }
+    while (host->requests_used < index) { /* what is passed over is free */
+        host->requests[host->requests_used].next = host->request_free;
+        host->request_free = ++host->requests_used;
+    }
+    host->requests_used++;
+    bool has_index = (id & ((1 << INDEX_BITS) - 1)) == index;
+    struct request *request = request_put(host, index, has_index ? id : 0, lock_at(host, at)->name,
+                                          MESSAGE_ACQUIRE);
+    attach(host, request, at);
+    request->since_ns = since_ns;
+    set_due(host, request, INT64_MAX);
     return request;
 }
 

@@ -557,8 +557,11 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);
 
-/* An ACQUIRE that the agent before began then. Only lock_ask() sends it. NULL: no room. */
-struct request *request_keep(struct host *host, struct place at, int64_t since_ns);
+/* An ACQUIRE that the agent before began then, at the index that it had there (which rises from one
+ * to the next; nothing else has been made yet). id: the one it had; 0, or one that does not go with
+ * the index: a new one. Only lock_ask() sends it. NULL: no room. */
+struct request *request_keep(struct host *host, struct place at, uint32_t index, uint64_t id,
+                             int64_t since_ns);
 /* Made by request_keep(), and not sent yet. */
 bool request_is_kept(const struct request *request);
 

@@ -226,8 +226,8 @@ void host_set_gossip(struct host *host, struct gossip *gossip);
 struct host_kept {
     _Atomic int64_t since_ns; /* when it was first asked for; 0: the rest does not count */
     uint64_t name_hash;
-    uint64_t ballot : 48; /* of the last version of the lock that went back, if known */
-    uint64_t space : 16;
+    uint64_t ballot : 48; /* known: of the last version of the lock that went back. Else the */
+    uint64_t space : 16;  /* request's id: its lower 48 bits here, the others in sequence */
     uint64_t sequence : 40;
     uint64_t slot : 23;
     uint64_t known : 1;
