@@ -115,6 +115,10 @@ static void draw_between_hosts(struct faults *faults)
     faults->rolling = faults_draw_beside(AGENTS, 1, 8) == 0;
     faults->starved = faults_draw_beside(AGENTS, 2, 8) == 0;
     faults->orderly = faults_draw_beside(AGENTS, 3, 2) == 0;
+    if (world.run.rolling) {
+        faults->rolling = true;
+        faults->orderly = world.run.rolling_orderly;
+    }
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
         faults->restore = faults->lose = 0;

@@ -331,6 +331,8 @@ static void help(FILE *out)
             "\n"
             "  --starved        all agents run for 10 to 59 ms after each pause of 100 to 549 ms,\n"
             "                   to the end, and must serve everybody all the same\n"
+            "  --rolling HOW    a rolling restart with a line of waiters at the end of each cell:\n"
+            "                   stop (agents are told to end) or kill\n"
             "  --shrink         make the run smaller as long as it fails\n"
             "  --verbose        tell the story\n"
             "\n"
@@ -377,6 +379,13 @@ static bool off(const char *text, uint64_t *out)
     return true;
 }
 
+static bool rolling(const char *text, struct run *out)
+{
+    out->rolling = true;
+    out->rolling_orderly = strcmp(text, "stop") == 0;
+    return out->rolling_orderly || strcmp(text, "kill") == 0;
+}
+
 static bool option_with_value(const char *name, const char *value, struct arguments *out)
 {
     struct run *run = &out->run;
@@ -405,6 +414,9 @@ static bool option_with_value(const char *name, const char *value, struct argume
     }
     if (strcmp(name, "--off") == 0) {
         return off(value, &run->off);
+    }
+    if (strcmp(name, "--rolling") == 0) {
+        return rolling(value, run);
     }
     return strcmp(name, "--break") == 0 && breaks_choose(value);
 }

@@ -25,6 +25,9 @@ void run_print(const struct run *run)
     if (run->starved) {
         printf(" --starved");
     }
+    if (run->rolling) {
+        printf(" --rolling %s", run->rolling_orderly ? "stop" : "kill");
+    }
     if (run->processes != 0) {
         printf(" --processes %u", run->processes);
     }

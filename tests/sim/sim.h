@@ -84,8 +84,10 @@ struct run {
     uint32_t processes;
     uint32_t locks;
     bool observers_set;
-    bool starved; /* all agents are starved, to the end */
-    uint64_t off; /* faults that are off, by fault_name()'s index */
+    bool starved;         /* all agents are starved, to the end */
+    bool rolling;         /* a rolling restart at the end of each cell, */
+    bool rolling_orderly; /* and agents are told to end, not killed */
+    uint64_t off;         /* faults that are off, by fault_name()'s index */
 };
 
 /* ---- one process and its agent: the socket ---- */
