@@ -202,8 +202,8 @@ START_TEST(an_observer_that_is_there_stays_where_it_is)
     }
     ck_assert_uint_eq(answer_as_an_agent(), 0); /* nobody came there */
     told_by_the_minute("event=peer_address_refused", begin_ns);
-    /* What no observer may say: a voter's own address, however it is written, and one that has to be
-     * looked up. */
+    /* What no observer may say: a voter's own address, however it is written, and one that has to
+     * be looked up. */
     char address[64];
     snprintf(address, sizeof(address), "tcp://[::ffff:127.0.0.1]:%u", ports[VOTER]);
     say("nobody-1", address);

@@ -172,9 +172,9 @@ START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 }
 END_TEST
 
-/* Somebody wrote a time before all time over the deadline of a hold with a limit. Once: it is mended
- * when the lock is handed over. Again and again: whoever waits is never given a hold that counts, but
- * his patience ends. */
+/* Somebody wrote a time before all time over the deadline of a hold with a limit. Once: it is
+ * mended when the lock is handed over. Again and again: whoever waits is never given a hold that
+ * counts, but his patience ends. */
 START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 {
     void *memory = region_make();
