@@ -246,6 +246,20 @@ void rig_hang_up(struct rig *rig, uint32_t client)
     rig_step(rig, (struct host_event){.kind = HOST_HANGUP, .client = client});
 }
 
+void rig_connect_again(struct rig *rig, uint32_t who, uint64_t nonce)
+{
+    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = who, .nonce = nonce};
+    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    struct host_event event = {.kind = HOST_CONNECTED};
+    event.as.connected.peer = &peer;
+    event.as.connected.hello = &hello;
+    event.as.connected.request = 1000;
+    event.as.connected.connection = 50;
+    event.as.connected.resumed = true;
+    rig_step(rig, event);
+    ck_assert(rig_find(rig, who, HFI_FRAME_WELCOME)->frame.welcome.resumed);
+}
+
 void rig_die(struct rig *rig, uint32_t client)
 {
     rig_step(rig, (struct host_event){.kind = HOST_DIED, .client = client});

@@ -84,6 +84,8 @@ void rig_ring(struct rig *rig);
 
 uint32_t rig_connect(struct rig *rig, uint8_t rights);
 void rig_hang_up(struct rig *rig, uint32_t client);
+/* A client of before, whose nonce was that, connects again. */
+void rig_connect_again(struct rig *rig, uint32_t who, uint64_t nonce);
 void rig_die(struct rig *rig, uint32_t client);
 /* The client's FORGET was carried out. */
 void rig_forget(struct rig *rig, uint32_t client);

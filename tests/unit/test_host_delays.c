@@ -106,17 +106,7 @@ END_TEST
 
 static void reconnect(void)
 {
-    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = client};
-    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
-    struct host_event event = {.kind = HOST_CONNECTED};
-    hello.nonce = rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce;
-    event.as.connected.peer = &peer;
-    event.as.connected.hello = &hello;
-    event.as.connected.request = 1000;
-    event.as.connected.connection = 50;
-    event.as.connected.resumed = true;
-    rig_step(rig, event);
-    ck_assert(rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.resumed);
+    rig_connect_again(rig, client, rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce);
 }
 
 /* Nor does he cease when he has connected, but when he has said that he has opened all again. */

@@ -57,21 +57,6 @@ static void wait_other(uint64_t *place)
     wait_again(place);
 }
 
-/* A client of before, whose nonce was that. */
-static void connect_again(uint32_t who, uint64_t nonce)
-{
-    struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .client = who, .nonce = nonce};
-    struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
-    struct host_event event = {.kind = HOST_CONNECTED};
-    event.as.connected.peer = &peer;
-    event.as.connected.hello = &hello;
-    event.as.connected.request = 1000;
-    event.as.connected.connection = 50;
-    event.as.connected.resumed = true;
-    rig_step(rig, event);
-    ck_assert(rig_find(rig, who, HFI_FRAME_WELCOME)->frame.welcome.resumed);
-}
-
 static void assert_closed_for(int64_t delay_ns)
 {
     ck_assert_int_eq(try_other(), HFI_CLOSED);
@@ -110,7 +95,7 @@ START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
     rig_hang_up(rig, other);
     rig_pass(rig, 2000 * RIG_MS);
     wait_again(&place); /* by another thread than that which connects */
-    connect_again(other, nonce);
+    rig_connect_again(rig, other, nonce);
     rig_pass(rig, 2000 * RIG_MS);
     ck_assert_uint_eq(*hfi_seat_wait(&rig->region, others.seat), place);
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -440,7 +425,7 @@ START_TEST(a_resumed_handle_has_one_seat)
     survive(client);
     survive(other);
     rig_begin(rig);
-    connect_again(other, 4242);
+    rig_connect_again(rig, other, 4242);
     struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
     frame.open.name = (struct hfi_text){"a", 1};
     frame.open.flags = HFI_OPEN_RESUME;
