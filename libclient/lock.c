@@ -12,6 +12,8 @@
 
 #define LOCK_DELAY_NS_DEFAULT NS_PER_S
 #define LOCK_DELAY_NS_MAX (60 * NS_PER_S)
+/* Who asks for more, INT64_MAX say, means for ever: by now and for so long any clock can count. */
+#define LIMIT_NS_MAX (INT64_MAX / 4)
 
 /* Publishes a new place. HF_ENOMEM. */
 static int place_publish(hf_lock *lock, const struct place *model)
@@ -103,7 +105,8 @@ int lock_open(hf_lock *lock, bool resume)
     struct answer answer;
     int error = client_ask(client, &frame, HFI_FRAME_OPENED, &answer);
     if (error != 0) {
-        if (error != HF_ENOAGENT && old != NULL && resume) {
+        bool refused = error != HF_ENOAGENT && error != HF_EPROTO; /* else it is asked again */
+        if (refused && old != NULL && resume) {
             lock_orphan(lock);
         }
         return error;
@@ -226,8 +229,9 @@ static int options_take(hf_lock *lock, const struct hf_lock_options *options)
     lock->lock_delay_ns = options->lock_delay_ns == 0  ? LOCK_DELAY_NS_DEFAULT
                           : options->lock_delay_ns < 0 ? 0
                                                        : options->lock_delay_ns;
-    lock->lease_ns = options->lease_ns;
-    lock->max_stall_ns = options->max_stall_ns;
+    lock->lease_ns = options->lease_ns < LIMIT_NS_MAX ? options->lease_ns : LIMIT_NS_MAX;
+    lock->max_stall_ns = options->max_stall_ns < LIMIT_NS_MAX ? options->max_stall_ns
+                                                              : LIMIT_NS_MAX;
     lock->limit_ns = lock->lease_ns;
     if (lock->max_stall_ns != 0 && (lock->limit_ns == 0 || lock->max_stall_ns < lock->limit_ns)) {
         lock->limit_ns = lock->max_stall_ns;

@@ -6,6 +6,7 @@ foreach(part calls events agent threads)
         PRIVATE hf_flags holdfast_static hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)
     set_target_properties(test_lib_${part}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_include_directories(test_lib_${part} PRIVATE ${PROJECT_SOURCE_DIR}/libclient)
     add_test(NAME lib_${part} COMMAND test_lib_${part})
     set_tests_properties(lib_${part} PROPERTIES LABELS "unit;asan;tsan" TIMEOUT 300)
 endforeach()

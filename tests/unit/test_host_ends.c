@@ -318,6 +318,25 @@ START_TEST(a_limit_ends_the_hold_in_time)
 }
 END_TEST
 
+/* As long as a number can say: it does not wrap around. */
+START_TEST(the_longest_limit_does_not_end_the_hold)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){"a", 1};
+    frame.open.lease_ns = INT64_MAX;
+    frame.open.lock_delay_ns = 100 * RIG_MS;
+    struct hfi_opened limited = rig_ask(rig, client, &frame)->frame.opened;
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    actor = rig_actor(rig, limited.holder);
+    struct hfi_request request = {limited.slot, limited.seat, INT64_MAX / 4, false};
+    ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_HELD);
+    rig_ring(rig);
+    rig_pass(rig, 10000 * RIG_MS);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, limited.slot)), limited.holder);
+}
+END_TEST
+
 START_TEST(a_lost_session_ends_every_hold)
 {
     struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
@@ -462,6 +481,7 @@ int main(void)
     tcase_add_test(tests, a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before);
     tcase_add_test(tests, a_lock_of_a_new_session_opens_in_time);
     tcase_add_test(tests, a_limit_ends_the_hold_in_time);
+    tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
     tcase_add_test(tests, a_survivor_keeps_its_hold);
     tcase_add_test(tests, who_died_meanwhile_is_closed_behind);

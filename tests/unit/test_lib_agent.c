@@ -1,4 +1,5 @@
-/* libholdfast: an agent that answers nonsense, or nothing, is an error and never a crash. */
+/* libholdfast: an agent that answers nonsense, or nothing, is an error and never a crash; nor is
+ * what another process of the namespace writes into the region. */
 #include "lib_agent.h"
 
 #include <check.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
+#include "client.h" /* libholdfast's own: between its swap and its look nobody else gets in */
 
 #define S INT64_C(1000000000)
 
@@ -152,6 +154,25 @@ START_TEST(words_out_of_turn_end_the_connection_only)
 }
 END_TEST
 
+/* It does not say that the handle is refused: the hold counts, and is there when an agent is. */
+START_TEST(nonsense_while_it_connects_again_takes_no_hold)
+{
+    hf_lock *lock = NULL;
+    hf_lock *another = NULL;
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    agent_stop(&agent);
+    atomic_store(&agent.mood, MOOD_NO_REGION);
+    agent_start(&agent, true);
+    ck_assert_int_eq(hf_open(client, "b", NULL, &another), HF_EPROTO);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_open(client, "b", NULL, &another), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+END_TEST
+
 static void nap(void)
 {
     const struct timespec rest = {.tv_nsec = 5000000};
@@ -236,6 +257,27 @@ START_TEST(a_greeting_that_is_refused_leaves_the_lifeline_locked)
 }
 END_TEST
 
+/* Another process wrote a time before all time over a hold's own deadline just when it began: where
+ * its lease ends is not counted from there. */
+START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
+{
+    hf_lock *lock = NULL;
+    const struct hf_lock_options options = {
+        .size = sizeof(options), .lease_ns = 9 * S, .max_stall_ns = 3 * S};
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    struct place *place = atomic_load(&lock->place);
+    struct hold_view view;
+    ck_assert(hold_read(lock, &view));
+    atomic_store(&hfi_seat(&place->map->region, place->seat)->deadline_ns, UINT64_C(1) << 63);
+    hold_store(lock, place, HF_EXCLUSIVE, &view.held, false);
+    ck_assert(hold_read(lock, &view));
+    ck_assert_int_eq(view.lease_end_ns, options.lease_ns);
+    ck_assert_int_eq(hf_progress(lock), HF_ELOST);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("agent");
@@ -247,7 +289,9 @@ int main(void)
     tcase_add_loop_test(tests, a_region_or_slot_that_is_none_is_refused, 0, 2);
     tcase_add_test(tests, a_silent_agent_is_given_up);
     tcase_add_test(tests, words_out_of_turn_end_the_connection_only);
+    tcase_add_test(tests, nonsense_while_it_connects_again_takes_no_hold);
     tcase_add_test(tests, a_seat_that_was_taken_away_is_not_waited_in_again);
     tcase_add_test(tests, a_greeting_that_is_refused_leaves_the_lifeline_locked);
+    tcase_add_test(tests, a_deadline_before_all_time_makes_no_lease_that_never_ends);
     return suite_main("lib_agent", tests);
 }

@@ -573,6 +573,24 @@ START_TEST(fixed_lease_ends_by_itself)
 }
 END_TEST
 
+/* As long as a number can say: for ever. */
+START_TEST(the_longest_limit_is_none)
+{
+    hf_lock *lock = NULL;
+    struct hf_lock_options options = {.size = sizeof(options),
+                                      .lease_ns = _i == 0 ? INT64_MAX : 0,
+                                      .max_stall_ns = _i == 1 ? INT64_MAX : 0};
+    for (enum hf_mode mode = HF_EXCLUSIVE; mode <= HF_SHARED; mode++) {
+        ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
+        ck_assert_int_eq(hf_acquire(lock, mode, 0, NULL), 0);
+        ck_assert_int_eq(hf_progress(lock), 0);
+        ck_assert_int_gt(hf_remaining_ns(lock), 0);
+        ck_assert_int_eq(hf_release(lock), 0);
+        hf_close(lock);
+    }
+}
+END_TEST
+
 /* Reports progress until the lease of 900 ms has ended. false: this thread stood still for longer
  * than the hold allows, and has lost it. */
 static bool progress_to_the_end(hf_lock *lock)
@@ -823,6 +841,7 @@ int main(void)
     tcase_add_loop_test(tests, eviction_is_told_as_loss, 0, 2);
     tcase_add_test(tests, closed_lock_is_busy_until_opened);
     tcase_add_loop_test(tests, fixed_lease_ends_by_itself, 0, 2);
+    tcase_add_loop_test(tests, the_longest_limit_is_none, 0, 2);
     tcase_add_test(tests, progress_keeps_the_hold_until_its_lease_ends);
     tcase_add_test(tests, all_or_none);
     tcase_add_test(tests, try_of_an_ungranted_lock_waits_for_the_grant);

@@ -442,7 +442,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
         return HF_EFULL;
     }
     if (limited) {
-        int64_t limit_ms = (limit_ns + MS - 1) / MS;
+        int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
         who->limit_ms = limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms;
         if (!(who->flags & HANDLE_LIMITED)) {
             who->flags |= HANDLE_LIMITED;
