@@ -283,8 +283,8 @@ static char state_of(const struct attempt *attempt)
     return state;
 }
 
-/* Until it was once seen to sleep in hf_acquire(): so it has begun there. It wakes up now and then to
- * look around, so a second look may find it running. */
+/* Until it was once seen to sleep in hf_acquire(): so it has begun there. It wakes up now and then
+ * to look around, so a second look may find it running. */
 static void await_waiting(const struct attempt *attempt)
 {
     for (int i = 0; i < 20000; i++) {
