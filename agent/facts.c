@@ -163,7 +163,7 @@ static void tell_store(const struct agent *agent, struct hfi_told_builder *told)
         return;
     }
     unsigned standing = (unsigned)quorum_standing(agent->quorum);
-    tell(told, NULL, "votes", quorum_ready(agent->quorum),
+    tell(told, NULL, "votes", standing == MESSAGE_STANDING_VOTING,
          standing < sizeof(standings) / sizeof(standings[0]) ? standings[standing] : NULL);
 }
 

@@ -318,7 +318,8 @@ bool metrics_health(const struct metrics *metrics, char *out, size_t size)
     }
     if (metrics->astray) {
         snprintf(out, size, "the kernel adjusts the clock by more than max_drift\n");
-    } else if (metrics->session == RENEWAL_LOST) {
+    } else if (metrics->session == RENEWAL_LOST ||
+               (!metrics->was_safe && metrics->host->sessions_lost > 0)) {
         snprintf(out, size, "the session is lost; a new one begins when a majority answers\n");
     } else if (!metrics->was_safe) {
         snprintf(out, size, "no majority of the voters has answered since the start\n");

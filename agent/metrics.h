@@ -39,7 +39,7 @@ struct metrics {
     const char *role;
     int64_t uptime_ns;
     enum renewal_state session;
-    bool was_safe; /* since the agent began */
+    bool was_safe; /* in this epoch */
     uint32_t epoch;
     int64_t remaining_ns; /* of the lease; negative: for so long it has not counted */
     bool astray;          /* the clock runs at another rate than leases are counted with */

@@ -335,6 +335,9 @@ START_TEST(the_doctor_sees_who_is_missing)
     (void)await_diagnosis(&agents[1], "2 of 3 answer");
     agent_kill(&agents[2]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "1 of 3 answer"), 2);
+    char text[8192];
+    (void)ask_doctor(&agents[1], text, sizeof(text)); /* that is no affair of its own store */
+    ck_assert_msg(strstr(text, "does not vote") == NULL, "%s", text);
     agent_kill(&agents[1]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "remedy"), 69);
 }

@@ -187,8 +187,12 @@ START_TEST(health_is_one_line)
     ck_assert(metrics_health(&metrics, line, sizeof(line)));
     ck_assert_str_eq(line, "ok\n");
     metrics.session = RENEWAL_JEOPARDY;
+    host.sessions_lost = 0;
     ck_assert(!metrics_health(&metrics, line, sizeof(line)));
     ck_assert_ptr_nonnull(strstr(line, "since the start\n"));
+    host.sessions_lost = 1; /* it was, in a session before */
+    ck_assert(!metrics_health(&metrics, line, sizeof(line)));
+    ck_assert_ptr_nonnull(strstr(line, "the session is lost"));
     metrics.was_safe = true;
     metrics.remaining_ns = -1500000000;
     ck_assert(!metrics_health(&metrics, line, sizeof(line)));
