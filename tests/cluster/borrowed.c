@@ -1,7 +1,8 @@
 /*
  * What processes hand each other, and from where they come: a connected socket passed on to another
- * user, a process that becomes another user after it has connected, processes and agents with a
- * /dev/shm of their own. As root, who can become somebody else; else there is nothing to try.
+ * user, a process that becomes another user after it has connected, many users who may not come at
+ * all, processes and agents with a /dev/shm of their own. As root, who can become somebody else;
+ * else there is nothing to try.
  */
 #include <check.h>
 #include <errno.h>
@@ -137,6 +138,61 @@ START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
     }
     ck_assert_int_eq(wait_for(other), 0);
     close(fd);
+}
+END_TEST
+
+static void is_refused_as(unsigned user, unsigned times)
+{
+    pid_t other = fork_tied();
+    if (other == 0) {
+        become(user);
+        for (unsigned i = 0; i < times; i++) {
+            int fd = dial();
+            say_hello(fd);
+            REQUIRE(answer(fd) == HF_EACCES, "user %u was let in", user);
+            close(fd);
+        }
+        _exit(0);
+    }
+    ck_assert_int_eq(wait_for(other), 0);
+}
+
+/* How many refusals of that user the log tells of: its lines, and those that they say were left
+ * out. *lines: only these. */
+static unsigned refusals_told(unsigned user, unsigned *lines)
+{
+    char line[2048];
+    char words[32];
+    unsigned told = 0;
+    FILE *log = fopen(agent.log, "re");
+    REQUIRE(log != NULL, "%s", agent.log);
+    snprintf(words, sizeof(words), " uid=%u ", user);
+    *lines = 0;
+    while (fgets(line, sizeof(line), log) != NULL) {
+        if (strstr(line, "event=client_refused") != NULL && strstr(line, words) != NULL) {
+            const char *before = strstr(line, " before=");
+            told += before != NULL ? (unsigned)strtoul(before + strlen(" before="), NULL, 10) : 0;
+            *lines += 1;
+        }
+    }
+    fclose(log);
+    return told + *lines;
+}
+
+/* So many users that their lines are left out for being too many: each user's next one counts his. */
+START_TEST(refusals_that_the_log_left_out_are_counted)
+{
+    enum { FIRST = 20000, USERS = 40, EACH = 4 };
+    unsigned lines = 0;
+    unsigned last = FIRST + USERS;
+    for (unsigned user = FIRST; user < last; user++) {
+        is_refused_as(user, EACH);
+    }
+    is_refused_as(last, EACH - 1);
+    sleep_ms(1000); /* there is room for five lines again */
+    is_refused_as(last, 1);
+    ck_assert_uint_eq(refusals_told(last, &lines), EACH);
+    ck_assert_uint_ge(lines, 1);
 }
 END_TEST
 
@@ -332,6 +388,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     if (geteuid() == 0) {
         tcase_add_test(tests, a_socket_that_was_not_greeted_is_of_no_use_to_another);
+        tcase_add_test(tests, refusals_that_the_log_left_out_are_counted);
         tcase_add_test(tests, a_connection_that_is_passed_on_is_still_its_makers);
         tcase_add_test(tests, a_process_that_gives_up_its_user);
         tcase_add_test(tests, a_client_with_a_shm_of_its_own);
