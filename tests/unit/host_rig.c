@@ -102,7 +102,7 @@ struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint3
 
 struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests)
 {
-    struct host_limits limits = {locks, 8, 64, 8, .watches = 4, .requests = requests};
+    struct host_limits limits = {locks, 8, 1100, 8, .watches = 4, .requests = requests};
     return create(&limits, voters, self);
 }
 

@@ -240,6 +240,40 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
 }
 END_TEST
 
+/* Neither for as many others who open something, nor for a quorum without room: to be refused would
+ * end his hold. He waits himself if he has to. */
+START_TEST(who_opens_again_what_he_holds_is_not_refused_for_want_of_room)
+{
+    enum { PENDING = 1024 };
+    struct hfi_held held;
+    struct hfi_opened opened = cell_open_granted(client);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    restart(&opened, client);
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    for (uint32_t i = 0; _i == 0 && i < PENDING; i++) {
+        ck_assert_ptr_null(rig_open(rig, third, "b", 0));
+    }
+    rig_connect_again(rig, client, 4242);
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open = (struct hfi_open){.name = {"a", 1},
+                                   .flags = HFI_OPEN_RESUME,
+                                   .holder = opened.holder,
+                                   .slot = opened.slot,
+                                   .seat = opened.seat,
+                                   .incarnation = 99};
+    const struct rig_reply *reply = rig_ask(rig, client, &frame);
+    if (_i == 1) {
+        ck_assert_ptr_null(reply);
+        rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_FULL);
+        reply = rig_find(rig, client, HFI_FRAME_OPENED);
+    }
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_int_eq(reply->frame.kind, HFI_FRAME_OPENED);
+    ck_assert_uint_eq(reply->frame.opened.holder, opened.holder);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+}
+END_TEST
+
 START_TEST(a_hold_that_goes_on_is_unknown_to_others_until_it_is_confirmed)
 {
     struct hfi_held held;
@@ -413,6 +447,8 @@ static Suite *make_suite(void)
     tcase_add_test(others, a_late_break_does_not_end_a_later_grant);
     TCase *adopted = cell_case(suite, "adopted");
     tcase_add_test(adopted, an_adopted_hold_goes_on_but_nobody_new_gets_in);
+    tcase_add_loop_test(adopted, who_opens_again_what_he_holds_is_not_refused_for_want_of_room, 0,
+                        2);
     tcase_add_test(adopted, a_hold_that_goes_on_is_unknown_to_others_until_it_is_confirmed);
     tcase_add_test(adopted, a_recall_of_an_adopted_lock_waits_for_its_holder);
     tcase_add_test(adopted, an_adopted_lock_that_is_free_gives_back_all_its_tokens);

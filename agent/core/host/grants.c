@@ -620,8 +620,8 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock->state = LOCK_GRANTED;
         attend_refused(host, at, actions);
     }
-    if (!amends_mode) {
-        pending_resolve(host, at, HF_EFULL);
+    if (!amends_mode) { /* one that goes on may be held: who opens it again waits himself */
+        pending_resolve(host, at, lock->state == LOCK_ADOPTED ? 0 : HF_EFULL);
     }
 }
 

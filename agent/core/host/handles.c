@@ -505,17 +505,24 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
         reply_opened(host, handle, frame->request, actions);
         return;
     }
-    if (!pending_add(host, handle, frame->request)) {
+    bool granted = lock_is_granted(lock);
+    bool pends = pending_add(host, handle, frame->request);
+    if (granted && !pends) {
         host->counts.opens_refused++;
         reply_done(host, client, frame->request, HF_EFULL, actions);
         handle_free(host, handle);
-    } else if (lock_is_granted(lock)) {
+    } else if (granted) {
         lock_amend(host, at, delay_ms, false, actions);
     } else {
         lock_ask(host, at, delay_ms, actions);
     }
     if (made) { /* behind the request, which does not depend on it: one commit does for both */
         slot_persist(host, at, actions);
+    }
+    if (!granted && !pends) {
+        /* Too many wait for grants: the client may do that itself. To refuse it would end what it
+         * holds, if it is opening again what it had with the agent before. */
+        reply_opened(host, handle, frame->request, actions);
     }
 }
 
