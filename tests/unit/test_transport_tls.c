@@ -151,7 +151,7 @@ END_TEST
 
 static char folder[] = "/tmp/holdfast-tls-XXXXXX";
 
-/* Two CAs, each with a certificate of host-a and one of host-b; and one that ended yesterday. */
+/* Two CAs, each with a certificate of host-a and one of host-b. */
 static void certificates_make(void)
 {
     static const char script[] =
@@ -164,13 +164,24 @@ static void certificates_make(void)
         "openssl x509 -req -in $ca.csr -CA $ca-ca.pem -CAkey $ca-ca.key -CAcreateserial -days 2 "
         "-out $ca-$host.pem || exit 1; done && "
         "cp -p $ca-host-a.pem $ca.pem && cp -p $ca-host-a.key $ca.key || exit 1; "
-        "done >openssl.log 2>&1 && "
-        "openssl req -new -key good.key -out old.csr -subj /CN=host-a >>openssl.log 2>&1 && "
-        "openssl x509 -req -in old.csr -CA good-ca.pem -CAkey good-ca.key -days -1 -out old.pem "
-        ">>openssl.log 2>&1";
+        "done >openssl.log 2>&1";
     char command[sizeof script + sizeof folder];
 
     ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(command, sizeof command, script, folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A certificate that has ended, old.pem: of no days, since not every openssl takes fewer, and a
+ * certificate's end is a second that it is still good in. */
+static void certificate_ended(void)
+{
+    static const char script[] =
+        "cd %s && openssl req -new -key good.key -out old.csr -subj /CN=host-a >>openssl.log 2>&1 && "
+        "openssl x509 -req -in old.csr -CA good-ca.pem -CAkey good-ca.key -days 0 -out old.pem "
+        ">>openssl.log 2>&1 && sleep 2";
+    char command[sizeof script + sizeof folder];
+
     snprintf(command, sizeof command, script, folder);
     ck_assert_int_eq(system(command), 0);
 }
@@ -365,6 +376,7 @@ START_TEST(test_tls_renewed)
     uint32_t to_b;
 
     certificates_make();
+    certificate_ended();
     a = node_tls("good", "good", "good");
     b = node_tls("good", "good-host-b", "good-host-b");
     to_b = peer_up(a, b->address);
