@@ -162,17 +162,19 @@ static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 START_TEST(test_signal_while_waiting)
 {
-    struct run run;
-    struct ran ran;
+    struct ran ran = {.took_ms = INT64_MAX};
 
-    run_start(&run, "block", _i % 2 == 0 ? "lock a -- echo ran" : "lock a b -- echo ran");
-    run_await_log(&run, "acquire a");
-    kill(run.pid, ending[_i / 2]);
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, 128 + ending[_i / 2]);
-    ck_assert_str_eq(ran.out, "");
-    ck_assert_int_lt(ran.took_ms, 2000);
-    ck_assert_ptr_nonnull(strstr(ran.log, "disconnect\n"));
+    for (uint32_t runs = 0; run_again(runs, &ran, 2000); runs++) {
+        struct run run;
+
+        run_start(&run, "block", _i % 2 == 0 ? "lock a -- echo ran" : "lock a b -- echo ran");
+        run_await_log(&run, "acquire a");
+        kill(run.pid, ending[_i / 2]);
+        run_finish(&run, &ran);
+        ck_assert_int_eq(ran.status, 128 + ending[_i / 2]);
+        ck_assert_str_eq(ran.out, "");
+        ck_assert_ptr_nonnull(strstr(ran.log, "disconnect\n"));
+    }
 }
 END_TEST
 
@@ -183,13 +185,15 @@ START_TEST(test_lease_end)
 {
     struct ran ran;
 
+    /* After 300 ms and nine tenths of the lock-delay CMD would be killed, before it could say a word
+     * if it has no processor: so what took less was not. */
     run_command_in(
-        1300, "lease_ms=300,late",
+        1200, "lease_ms=300,late",
         "lock --lease 300ms --max-stall 1h a -- sh -c 'trap \"echo term; exit\" TERM; " READY
         "while :; do sleep 0.02; done'",
         &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_str_eq(ran.out, "term\n");
+    ck_assert(strcmp(ran.out, "term\n") == 0 || ran.took_ms >= 1200);
     ck_assert_int_ge(ran.took_ms, 290);
     ck_assert_ptr_nonnull(strstr(ran.err, "the hold of a ended"));
     ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
@@ -256,7 +260,7 @@ START_TEST(test_lost_group_gets_its_time)
         "exit\" TERM; " READY "while :; do sleep 0.02; done) & wait'",
         &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_str_eq(ran.out, "clean\n");
+    ck_assert(strcmp(ran.out, "clean\n") == 0 || ran.took_ms >= 5000); /* killed then */
 }
 END_TEST
 
@@ -285,35 +289,53 @@ END_TEST
 
 START_TEST(test_stalled_holdfast)
 {
-    struct run run;
-    struct ran ran;
+    struct ran ran = {.took_ms = INT64_MAX};
 
     /* Stopped past the lease: on waking it ends CMD before anything else. */
-    run_start(&run, "lease_ms=500", "lock a -- sh -c 'echo up; sleep 10'");
-    run_await_out(&run, "up");
-    kill(run.pid, SIGSTOP);
-    run_sleep_ms(2000);
-    kill(run.pid, SIGCONT);
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_lt(ran.took_ms, 1000);
+    for (uint32_t runs = 0; run_again(runs, &ran, 1000); runs++) {
+        struct run run;
+
+        run_start(&run, "lease_ms=500", "lock a -- sh -c 'echo up; sleep 10'");
+        run_await_out(&run, "up");
+        kill(run.pid, SIGSTOP);
+        run_sleep_ms(2000);
+        kill(run.pid, SIGCONT);
+        run_finish(&run, &ran);
+        ck_assert_int_eq(ran.status, 76);
+    }
 }
 END_TEST
 
+/*
+ * CMD reports four times in a time that is longer than its hold may stand still, and keeps it. Where
+ * a machine is so busy that it could not report in time, all of that begins again and takes twice as
+ * long, so that in the end it can; a report that is not passed on is missed however long that is.
+ */
 START_TEST(test_progress)
 {
-    enum { RUNS_MAX = 10 };
+    enum { LONGEST = 16 };
     struct ran ran = {.status = 76};
 
-    /* A busy machine may keep CMD from reporting in time, but not ten times. */
-    for (uint32_t i = 0; i < RUNS_MAX && ran.status == 76; i++) {
-        run_command("lease_ms=600,stall",
-                    "lock --max-stall 600ms a -- sh -c 'for i in 1 2 3 4 5 6; do sleep 0.2; " READY
-                    "done; exit 8'",
-                    &ran);
+    for (uint32_t times = 1; times <= LONGEST && ran.status == 76; times *= 2) {
+        char fake[64];
+        char line[256];
+
+        snprintf(fake, sizeof(fake), "lease_ms=%u,stall", 600 * times);
+        snprintf(line, sizeof(line),
+                 "lock --max-stall %ums a -- sh -c 'for i in 1 2 3 4; do sleep %u.%u; " READY
+                 "done; exit 8'",
+                 600 * times, 2 * times / 10, 2 * times % 10);
+        run_command(fake, line, &ran);
     }
     ck_assert_int_eq(ran.status, 8);
     ck_assert_ptr_nonnull(strstr(ran.log, "progress a\n"));
+}
+END_TEST
+
+START_TEST(test_no_progress)
+{
+    struct ran ran;
+
     run_command_in(3000, "lease_ms=400,stall",
                    "lock --max-stall 400ms a -- sh -c '" READY "sleep 10'", &ran);
     ck_assert_int_eq(ran.status, 76);
@@ -324,6 +346,8 @@ START_TEST(test_progress)
     ck_assert_int_eq(ran.status, 76); /* closing it is no progress, and no endless loop */
 }
 END_TEST
+
+enum { GONE_GUARD_MS = 60000 };
 
 /* The process with this number is gone, or soon will be. */
 static void await_gone(pid_t pid)
@@ -345,7 +369,7 @@ static void await_gone(pid_t pid)
                 return;
             }
         }
-        ck_assert_int_lt(run_now_ms() - start, 5000);
+        ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
         run_sleep_ms(5);
     }
 }
@@ -357,15 +381,14 @@ START_TEST(test_dies_with_holdfast)
     struct ran ran;
     pid_t child;
 
-    run_start(&run, "", "lock a -- sh -c 'echo $$; exec sleep 19'");
+    run_start(&run, "", "lock a -- sh -c 'echo $$; exec sleep 1000'");
     ck_assert_int_gt(read(run.out_fd, text, sizeof(text) - 1), 0);
     child = (pid_t)atoi(text);
     ck_assert_int_gt(child, 1);
     ck_assert_int_eq(getpgid(child), child);
     kill(run.pid, SIGKILL);
-    run_finish(&run, &ran);
+    run_finish(&run, &ran); /* CMD had its stdout open until it was killed */
     ck_assert_int_eq(ran.status, 1000 + SIGKILL);
-    ck_assert_int_lt(ran.took_ms, 5000); /* CMD had its stdout open until it was killed */
     await_gone(child);
 }
 END_TEST
@@ -524,6 +547,7 @@ int main(void)
     tcase_add_test(lock, test_lost_while_stopped);
     tcase_add_test(lock, test_stalled_holdfast);
     tcase_add_test(lock, test_progress);
+    tcase_add_test(lock, test_no_progress);
     tcase_add_test(lock, test_dies_with_holdfast);
     tcase_add_test(lock, test_background_does_not_hold);
     tcase_add_test(lock, test_terminal_read_and_interrupt);

@@ -5,6 +5,8 @@
 #ifndef HOLDFAST_TESTS_CLI_RUN_H
 #define HOLDFAST_TESTS_CLI_RUN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,13 +17,16 @@ struct run {
     pid_t pid;
     int out_fd;
     int err_fd;
-    char log[64]; /* where the fake library writes its calls */
+    int64_t stalled_ms;        /* before it began; see struct ran */
+    char log[64];              /* where the fake library writes its calls */
+    char lines[RUN_TEXT_SIZE]; /* what run_await_lines() has read */
 };
 
 /* What came of it. */
 struct ran {
     int status; /* the exit status; 1000 + n: signal n ended it */
     int64_t took_ms;
+    int64_t stalled_ms; /* for so long of that, processes of this machine waited for a processor */
     char out[RUN_TEXT_SIZE];
     char err[RUN_TEXT_SIZE];
     char log[RUN_TEXT_SIZE];
@@ -31,21 +36,35 @@ struct ran {
  * what HOLDFAST_FAKE says (the log is added). */
 void run_start(struct run *run, const char *fake, const char *line);
 
-/* Reads its output until it ends; 20 s at most. */
+/* Reads its output until it ends. A guard of a minute, as all of them here: a command that hangs ends
+ * never, and one that gets no processor by and by. */
 void run_finish(struct run *run, struct ran *out);
 
 /* Both. */
 void run_command(const char *fake, const char *line, struct ran *out);
 
-/* run_command(), once more if it took that long, for it may be the machine that was busy: how long
- * it takes is told by the quickest of ten. */
+enum { RUNS_MAX = 10 };
+
+/* Whether to try once more, since the last one took that long (took_ms begins as INT64_MAX): it may be
+ * the machine that was busy, so how long something takes is told by the quickest of ten. Where that
+ * took too long as well, it fails the test if it does so without the time in which the machine was
+ * short of processors. */
+bool run_again(uint32_t runs, const struct ran *last, int64_t limit_ms);
+
+/* run_command(), as often as run_again() says. */
 void run_command_in(int64_t limit_ms, const char *fake, const char *line, struct ran *out);
 
-/* Waits until the text of the log has the part; fails the test after 10 s. */
+/* Waits until the text of the log has the part. */
 void run_await_log(const struct run *run, const char *part);
 
-/* Reads the command's stdout until it has the part; fails the test after 10 s. */
+/* Reads the command's stdout until it has the part; what was read is gone. */
 void run_await_out(const struct run *run, const char *part);
+
+/* Reads the command's stdout until it has so many lines; run_finish() tells them as well. */
+void run_await_lines(struct run *run, size_t count);
+
+/* How many lines there are. */
+size_t run_count_lines(const char *text);
 
 int64_t run_now_ms(void);
 void run_sleep_ms(int64_t ms);

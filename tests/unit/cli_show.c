@@ -205,15 +205,8 @@ START_TEST(test_break)
 }
 END_TEST
 
-static size_t lines_of(const char *text)
-{
-    size_t count = 0;
-
-    for (; *text != '\0'; text++) {
-        count += *text == '\n';
-    }
-    return count;
-}
+/* In case more is to come than there should be. */
+enum { MORE_MS = 100 };
 
 START_TEST(test_watch)
 {
@@ -221,11 +214,12 @@ START_TEST(test_watch)
     struct ran ran;
 
     run_start(&run, "changes=5", "watch --json");
-    run_await_log(&run, "show a");
+    run_await_lines(&run, 4); /* what is; then five changes at once, one line */
+    run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
     ck_assert_int_eq(ran.status, 1000 + SIGINT);
-    ck_assert_uint_eq(lines_of(ran.out), 4); /* what is; then five changes at once, one line */
+    ck_assert_uint_eq(run_count_lines(ran.out), 4);
     ck_assert(strstr(ran.log, "watch \n") < strstr(ran.log, "list \n"));
 }
 END_TEST
@@ -236,11 +230,11 @@ START_TEST(test_watch_too_many_changes)
     struct ran ran;
 
     run_start(&run, "changes=2,overflow", "watch --json");
-    run_await_log(&run, "list \nlist \n");
-    run_sleep_ms(100);
+    run_await_lines(&run, 6); /* everything anew */
+    run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
-    ck_assert_uint_eq(lines_of(ran.out), 6); /* everything anew */
+    ck_assert_uint_eq(run_count_lines(ran.out), 6);
     ck_assert_ptr_null(strstr(ran.log, "show"));
 }
 END_TEST
@@ -251,11 +245,12 @@ START_TEST(test_watch_outlives_agent)
     struct ran ran;
 
     run_start(&run, "away=2", "watch");
-    run_await_log(&run, "list \nlist \nlist \n");
-    run_sleep_ms(100);
+    run_await_lines(&run, 3);
+    run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
-    ck_assert_uint_eq(lines_of(ran.out), 3);
+    ck_assert_uint_eq(run_count_lines(ran.out), 3);
+    ck_assert_ptr_nonnull(strstr(ran.log, "list \nlist \nlist \n"));
 }
 END_TEST
 
@@ -265,7 +260,7 @@ START_TEST(test_watch_closed_output)
     struct ran ran;
 
     run_start(&run, "", "watch");
-    run_await_log(&run, "list");
+    run_await_lines(&run, 3);
     close(run.out_fd); /* nothing is written any more: only poll can tell */
     run.out_fd = dup(run.err_fd);
     run_finish(&run, &ran);
