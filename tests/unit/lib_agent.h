@@ -12,6 +12,10 @@
 
 #include <pthread.h>
 
+/* A lease that does not end while a test runs that is not about its end, though the agent's thread
+ * gets no processor for long. */
+#define LONG_TTL_NS INT64_C(60000000000)
+
 enum { AGENT_SLOTS = 64, AGENT_CONNECTIONS = 16, AGENT_HANDLES = 512 };
 
 /* How the agent misbehaves. */

@@ -9,6 +9,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -67,13 +68,57 @@ static inline int64_t served_ns(void)
     return now_ns() - unserved;
 }
 
-static void sleep_ms(int ms)
+/*
+ * What the call returns when it has reached its agent: the library gives that a second, and this
+ * process may get no processor for so long. One that was served is no excuse.
+ */
+#define REACHED(call)                                                                              \
+    ({                                                                                             \
+        int reached_error;                                                                         \
+        int64_t unserved_before_ns;                                                                \
+        do { /* ends: by the test's guard */                                                       \
+            unserved_before_ns = now_ns() - served_ns();                                           \
+            reached_error = (call);                                                                \
+        } while (reached_error == HF_ENOAGENT &&                                                   \
+                 now_ns() - served_ns() - unserved_before_ns > 100 * MS);                          \
+        reached_error;                                                                             \
+    })
+
+static inline void sleep_ms(int ms)
 {
     struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS};
     nanosleep(&nap, NULL);
 }
 
-static hf_client *join(void)
+/* Waits for something that must come about. A guard of a minute against standing still. */
+#define AWAIT(condition)                                                                           \
+    do {                                                                                           \
+        int64_t until_ns = now_ns() + 60 * S;                                                      \
+        while (!(condition)) {                                                                     \
+            ck_assert_msg(now_ns() < until_ns, "never: %s", #condition);                           \
+            sleep_ms(1);                                                                           \
+        }                                                                                          \
+    } while (0)
+
+/* Whether somebody stands in the queue of that lock. */
+static inline bool is_waited_for(const char *name)
+{
+    uint32_t seat = 0;
+    return hfi_queue(&agent.region, agent_slot(&agent, name), &seat, 1) > 0;
+}
+
+/* Cancels until the thread that waits for the lock has come back: a cancel ends only a wait that has
+ * begun. */
+static inline void cancel_and_join(hf_lock *lock, pthread_t thread)
+{
+    ck_assert_int_eq(hf_cancel(lock), 0);
+    while (pthread_tryjoin_np(thread, NULL) != 0) { /* ends: by the test's guard */
+        sleep_ms(2);
+        ck_assert_int_eq(hf_cancel(lock), 0);
+    }
+}
+
+static inline hf_client *join(void)
 {
     hf_client *joined = NULL;
     struct hf_options options = {.size = sizeof(options), .socket = agent.path};
@@ -82,14 +127,14 @@ static hf_client *join(void)
 }
 
 /* With leases of that length. */
-static void clients_create(int64_t ttl_ns)
+static inline void clients_create(int64_t ttl_ns)
 {
     agent_create(&agent, ttl_ns);
     client = join();
     other = join();
 }
 
-static void clients_destroy(void)
+static inline void clients_destroy(void)
 {
     hf_disconnect(client);
     hf_disconnect(other);

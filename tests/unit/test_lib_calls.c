@@ -13,7 +13,7 @@
 
 static void setup(void)
 {
-    clients_create(10 * S);
+    clients_create(LONG_TTL_NS);
 }
 
 static hf_lock *open_lock(hf_client *of, const char *name, uint32_t flags)
@@ -287,13 +287,7 @@ static char state_of(const struct attempt *attempt)
  * to look around, so a second look may find it running. */
 static void await_waiting(const struct attempt *attempt)
 {
-    for (int i = 0; i < 20000; i++) {
-        if (state_of(attempt) == 'S') {
-            return;
-        }
-        sleep_ms(1);
-    }
-    ck_abort_msg("the waiter does not sleep after 20 s");
+    AWAIT(state_of(attempt) == 'S');
 }
 
 START_TEST(second_upgrader_is_told_of_the_deadlock)
@@ -305,9 +299,7 @@ START_TEST(second_upgrader_is_told_of_the_deadlock)
     struct attempt attempt = {.lock = mine, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
     pthread_t thread;
     pthread_create(&thread, NULL, attempt_run, &attempt);
-    for (int i = 0; i < 500 && hfi_word_holder(agent_word(&agent, "a")) == 0; i++) {
-        sleep_ms(2);
-    }
+    AWAIT(hfi_word_holder(agent_word(&agent, "a")) != 0);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, -1, NULL), HF_EDEADLK);
     ck_assert_int_eq(hf_release(theirs), 0);
     pthread_join(thread, NULL);
@@ -333,10 +325,7 @@ START_TEST(a_reader_writes_once_its_host_may)
     struct attempt attempt = {.lock = mine, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
     pthread_t thread;
     pthread_create(&thread, NULL, attempt_run, &attempt);
-    for (int i = 0; i < 5000 && pthread_tryjoin_np(thread, NULL) != 0; i++) {
-        ck_assert_int_eq(hf_cancel(mine), 0); /* as often as it takes: it may not wait yet */
-        sleep_ms(2);
-    }
+    cancel_and_join(mine, thread);
     ck_assert_int_eq(attempt.result, HF_ECANCELED);
     ck_assert_int_gt(hf_remaining_ns(mine), 0);
 
@@ -368,7 +357,7 @@ START_TEST(wait_times_out_and_is_handed_over)
         .lock = theirs, .mode = _i ? HF_SHARED : HF_EXCLUSIVE, .timeout_ns = -1};
     pthread_t thread;
     pthread_create(&thread, NULL, attempt_run, &attempt);
-    sleep_ms(50);
+    AWAIT(is_waited_for("a"));
     ck_assert_int_eq(hf_release(mine), 0);
     pthread_join(thread, NULL);
     ck_assert_int_eq(attempt.result, 0);
@@ -539,7 +528,7 @@ START_TEST(closed_lock_is_busy_until_opened)
     struct attempt attempt = {.lock = theirs, .timeout_ns = -1};
     pthread_t thread;
     pthread_create(&thread, NULL, attempt_run, &attempt);
-    sleep_ms(30);
+    await_waiting(&attempt);
     hfi_open(&agent.actor, agent_slot(&agent, "a"));
     pthread_join(thread, NULL);
     ck_assert_int_eq(attempt.result, 0);
@@ -568,8 +557,11 @@ START_TEST(fixed_lease_ends_by_itself)
     ck_assert_int_eq(hf_progress(lock), HF_ELOST);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_uint_eq(hfi_word_holder(agent_word(&agent, "a")), 0);
+    began = now_ns();
     ck_assert_int_eq(hf_acquire(lock, mode, 0, NULL), 0); /* was freed all the same */
-    ck_assert_int_eq(hf_release(lock), 0);
+    int released = hf_release(lock);
+    bool late = now_ns() - began >= 80 * MS;
+    ck_assert(released == 0 || (late && released == HF_ELOST));
 }
 END_TEST
 
@@ -591,44 +583,50 @@ START_TEST(the_longest_limit_is_none)
 }
 END_TEST
 
-/* Reports progress until the lease of 900 ms has ended. false: this thread stood still for longer
- * than the hold allows, and has lost it. */
-static bool progress_to_the_end(hf_lock *lock)
+/* Reports progress until the lease, three times as long as the stall, has ended. false: this thread
+ * stood still for longer than the hold allows, and has lost it. */
+static bool progress_to_the_end(int64_t stall_ns)
 {
+    hf_lock *lock = NULL;
+    struct hf_lock_options options = {
+        .size = sizeof(options), .lease_ns = 3 * stall_ns, .max_stall_ns = stall_ns};
+    ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
     int64_t began = now_ns();
     int64_t told_ns = began; /* before the last report: it counts from then or later */
     int result = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
+    int64_t over_ns = now_ns() + 3 * stall_ns; /* by then, or before */
     ck_assert_int_eq(result, 0);
-    while (result == 0 && now_ns() - began < 800 * MS) {
+    while (result == 0 && now_ns() < over_ns - 100 * MS) {
         sleep_ms(20);
         int64_t telling_ns = now_ns();
         result = hf_progress(lock);
-        bool late = now_ns() - told_ns >= 300 * MS;
+        int64_t ended_ns = now_ns();
+        bool late = ended_ns - told_ns >= stall_ns || ended_ns - began >= 3 * stall_ns;
         ck_assert(result == 0 || (late && result == HF_ELOST));
         told_ns = telling_ns;
-        ck_assert_int_le(telling_ns + hf_remaining_ns(lock), began + 950 * MS);
+        ck_assert_int_le(telling_ns + hf_remaining_ns(lock), over_ns);
     }
-    while (now_ns() - began < 1000 * MS) {
+    while (now_ns() <= over_ns) {
         sleep_ms(20);
     }
     ck_assert_int_eq(hf_progress(lock), HF_ELOST);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    sleep_ms((int)(stall_ns / MS) + 20); /* no progress */
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    hf_close(lock);
     return result == 0;
 }
 
+/* A machine may be too busy for this thread to report in time; then all takes twice as long. */
 START_TEST(progress_keeps_the_hold_until_its_lease_ends)
 {
-    hf_lock *lock = NULL;
     bool kept = false;
-    struct hf_lock_options options = {
-        .size = sizeof(options), .lease_ns = 900 * MS, .max_stall_ns = 300 * MS};
-    ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
-    for (int i = 0; i < 20 && !kept; i++) {
-        kept = progress_to_the_end(lock);
+    for (int64_t stall_ns = 300 * MS; stall_ns < 10 * S && !kept; stall_ns *= 2) {
+        kept = progress_to_the_end(stall_ns);
     }
-    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
-    sleep_ms(320); /* no progress */
-    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert(kept);
 }
 END_TEST
 
@@ -736,9 +734,7 @@ START_TEST(closing_releases_and_tells_the_agent)
     other = NULL;
     hf_lock *next = open_lock(client, "a", 0);
     ck_assert_int_eq(hf_acquire(next, HF_EXCLUSIVE, 0, NULL), 0);
-    for (int i = 0; i < 500 && atomic_load(&agent.closes) < 2; i++) {
-        sleep_ms(2);
-    }
+    AWAIT(atomic_load(&agent.closes) >= 2);
     ck_assert_uint_eq(atomic_load(&agent.closes), 2);
 }
 END_TEST

@@ -13,7 +13,7 @@ const char *agent_path(const struct agent *agent);
 void agent_delete(struct agent *agent);
 }
 
-static const int64_t ttl_ns = INT64_C(10000000000);
+static const int64_t ttl_ns = INT64_C(60000000000);
 
 static int code_of(void (*call)(holdfast::client &), holdfast::client &client)
 {

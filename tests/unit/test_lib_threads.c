@@ -17,9 +17,6 @@
 
 enum { THREADS = 7, ROUNDS = 4000, TOKENS = 1 << 20 };
 
-static const int64_t MS = 1000000;
-static const int64_t S = 1000000000;
-
 static struct agent agent;
 static hf_client *client;
 
@@ -185,7 +182,7 @@ static struct storm *storm_run(bool evicts, uint64_t rounds)
 
 static void storm_end(struct storm *storm)
 {
-    ck_assert_int_eq(hf_acquire(storm->locks[0], HF_EXCLUSIVE, 5 * S, NULL), 0);
+    ck_assert_int_eq(hf_acquire(storm->locks[0], HF_EXCLUSIVE, -1, NULL), 0);
     ck_assert_int_eq(hf_acquire(storm->locks[1], HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
     ck_assert_int_eq(hf_release(storm->locks[0]), 0);
     ck_assert_int_eq(hf_acquire(storm->locks[1], HF_SHARED, 0, NULL), 0);
@@ -196,7 +193,7 @@ static void storm_end(struct storm *storm)
 static void setup(void)
 {
     struct hf_options options = {.size = sizeof(options)};
-    agent_create(&agent, 10 * S);
+    agent_create(&agent, LONG_TTL_NS);
     options.socket = agent.path;
     ck_assert_int_eq(hf_connect(&options, &client), 0);
 }
@@ -261,7 +258,7 @@ START_TEST(one_of_two_releases_ends_the_hold)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, duel_main, &duel), 0);
     }
     for (uint32_t i = 0; i < duel.rounds; i++) {
-        ck_assert_int_eq(hf_acquire(duel.lock, i % 3 == 0 ? HF_SHARED : HF_EXCLUSIVE, S, NULL), 0);
+        ck_assert_int_eq(hf_acquire(duel.lock, i % 3 == 0 ? HF_SHARED : HF_EXCLUSIVE, -1, NULL), 0);
         atomic_store(&duel.arrived, 0);
         atomic_store(&duel.round, 2 * i + 1);
         while (atomic_load(&duel.arrived) != 2) {
@@ -280,7 +277,7 @@ END_TEST
 static void *take_once(void *arg)
 {
     hf_lock *lock = arg;
-    int result = hf_acquire(lock, HF_EXCLUSIVE, MS * 1000, NULL);
+    int result = hf_acquire(lock, HF_EXCLUSIVE, -1, NULL);
     result = result == 0 ? hf_release(lock) : result;
     return (void *)(intptr_t)result;
 }
