@@ -185,8 +185,8 @@ START_TEST(test_lease_end)
 {
     struct ran ran;
 
-    /* After 300 ms and nine tenths of the lock-delay CMD would be killed, before it could say a word
-     * if it has no processor: so what took less was not. */
+    /* After 300 ms and nine tenths of the lock-delay CMD would be killed, before it could say a
+     * word if it has no processor: so what took less was not. */
     run_command_in(
         1200, "lease_ms=300,late",
         "lock --lease 300ms --max-stall 1h a -- sh -c 'trap \"echo term; exit\" TERM; " READY
@@ -307,9 +307,10 @@ START_TEST(test_stalled_holdfast)
 END_TEST
 
 /*
- * CMD reports four times in a time that is longer than its hold may stand still, and keeps it. Where
- * a machine is so busy that it could not report in time, all of that begins again and takes twice as
- * long, so that in the end it can; a report that is not passed on is missed however long that is.
+ * CMD reports four times in a time that is longer than its hold may stand still, and keeps it.
+ * Where a machine is so busy that it could not report in time, all of that begins again and takes
+ * twice as long, so that in the end it can; a report that is not passed on is missed however long
+ * that is.
  */
 START_TEST(test_progress)
 {

@@ -36,8 +36,8 @@ struct ran {
  * what HOLDFAST_FAKE says (the log is added). */
 void run_start(struct run *run, const char *fake, const char *line);
 
-/* Reads its output until it ends. A guard of a minute, as all of them here: a command that hangs ends
- * never, and one that gets no processor by and by. */
+/* Reads its output until it ends. A guard of a minute, as all of them here: a command that hangs
+ * ends never, and one that gets no processor by and by. */
 void run_finish(struct run *run, struct ran *out);
 
 /* Both. */
@@ -45,10 +45,10 @@ void run_command(const char *fake, const char *line, struct ran *out);
 
 enum { RUNS_MAX = 10 };
 
-/* Whether to try once more, since the last one took that long (took_ms begins as INT64_MAX): it may be
- * the machine that was busy, so how long something takes is told by the quickest of ten. Where that
- * took too long as well, it fails the test if it does so without the time in which the machine was
- * short of processors. */
+/* Whether to try once more, since the last one took that long (took_ms begins as INT64_MAX): it
+ * may be the machine that was busy, so how long something takes is told by the quickest of ten.
+ * Where that took too long as well, it fails the test if it does so without the time in which the
+ * machine was short of processors. */
 bool run_again(uint32_t runs, const struct ran *last, int64_t limit_ms);
 
 /* run_command(), as often as run_again() says. */

@@ -107,8 +107,8 @@ static inline bool is_waited_for(const char *name)
     return hfi_queue(&agent.region, agent_slot(&agent, name), &seat, 1) > 0;
 }
 
-/* Cancels until the thread that waits for the lock has come back: a cancel ends only a wait that has
- * begun. */
+/* Cancels until the thread that waits for the lock has come back: a cancel ends only a wait that
+ * has begun. */
 static inline void cancel_and_join(hf_lock *lock, pthread_t thread)
 {
     ck_assert_int_eq(hf_cancel(lock), 0);

@@ -13,7 +13,7 @@ static void setup(void)
     clients_create(LONG_TTL_NS);
 }
 
-/* Stops the agent; the lease that it leaves ends in that time, and the grace period as long after. */
+/* Stops the agent. The lease that it leaves ends in lease_ns; the grace period is that long. */
 static void lapse_in(int64_t lease_ns, int64_t grace_ns)
 {
     agent_stop(&agent);
@@ -158,7 +158,8 @@ START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
 }
 END_TEST
 
-/* false: this thread stood still for the whole grace period, and the loss was all there was to tell. */
+/* false: this thread stood still for the whole grace period, and the loss was all there was to
+ * tell. */
 static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
 {
     struct hf_event event;
