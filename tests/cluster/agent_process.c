@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "../free_port.h"
+
 char require_context[128];
 
 int64_t boottime_now(void)
@@ -36,6 +38,32 @@ void sleep_ms(int64_t duration_ms)
     struct timespec rest = {.tv_sec = duration_ms / 1000, .tv_nsec = duration_ms % 1000 * MS};
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
     }
+}
+
+int64_t process_unserved_ns(pid_t pid)
+{
+    char path[64];
+    int64_t unserved_ns = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    struct dirent *task;
+    while (tasks && (task = readdir(tasks)) != NULL) {
+        char name[400];
+        long long ran_ns;
+        long long waited_ns = 0;
+        snprintf(name, sizeof(name), "%s/%s/schedstat", path, task->d_name);
+        FILE *file = task->d_name[0] == '.' ? NULL : fopen(name, "re");
+        if (file && fscanf(file, "%lld %lld", &ran_ns, &waited_ns) == 2) {
+            unserved_ns += waited_ns;
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    if (tasks) {
+        closedir(tasks);
+    }
+    return unserved_ns;
 }
 
 bool test_is_deep(void)
@@ -410,19 +438,8 @@ void agent_destroy(struct agent_process *agent)
 
 void agent_free_ports(unsigned *ports, unsigned count)
 {
-    enum { PORTS_MAX = 16 };
-    int fds[PORTS_MAX]; /* held open together, so that they differ */
-    REQUIRE(count <= PORTS_MAX, "%u ports at once", count);
     for (unsigned i = 0; i < count; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        socklen_t size = sizeof(address);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        REQUIRE(bind(fds[i], (struct sockaddr *)&address, size) == 0, "bind");
-        REQUIRE(getsockname(fds[i], (struct sockaddr *)&address, &size) == 0, "getsockname");
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (unsigned i = 0; i < count; i++) {
-        close(fds[i]);
+        ports[i] = free_port_take();
+        REQUIRE(ports[i] != 0, "no port is free");
     }
 }

@@ -85,6 +85,10 @@ bool test_is_deep(void);
 int64_t boottime_now(void);
 void sleep_ms(int64_t duration_ms);
 
+/* How long the threads of a process were ready to run and had no processor, all together; of those
+ * that there are now. 0: the kernel does not tell. */
+int64_t process_unserved_ns(pid_t pid);
+
 /* Forks a process that dies with this one. As fork(). */
 pid_t fork_tied(void);
 
@@ -97,7 +101,7 @@ int wait_for_long(pid_t pid, unsigned guard_ms);
 /* kill -9 and wait. */
 void kill_process(pid_t pid);
 
-/* TCP ports of 127.0.0.1 that nobody uses now, all different. */
+/* TCP ports of 127.0.0.1 that are this test's alone (../free_port.h). */
 void agent_free_ports(unsigned *ports, unsigned count);
 
 #endif

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../free_port.h"
+
 struct node nodes[NODES_MAX];
 static uint32_t node_count;
 
@@ -90,20 +92,10 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
 
 unsigned free_port(void)
 {
-    static unsigned tries;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    bool bound = false;
+    unsigned port = free_port_take();
 
-    for (unsigned last = tries + 1000; !bound && tries < last; tries++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        address.sin_port = htons((uint16_t)(20000 + ((unsigned)getpid() * 64 + tries) % 10000));
-        ck_assert_int_ge(fd, 0);
-        bound = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-    }
-    ck_assert(bound);
-    return ntohs(address.sin_port);
+    ck_assert_uint_ne(port, 0);
+    return port;
 }
 
 void free_address(const char *scheme, char *out)

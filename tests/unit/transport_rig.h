@@ -43,8 +43,7 @@ struct node {
 /* In the order of node_open(). */
 extern struct node nodes[NODES_MAX];
 
-/* A port of the loopback address that nobody listens on just now. Below those that the kernel gives
- * away: who dials one of them may be connected to himself. */
+/* A port of the loopback address that is this test's alone (../free_port.h). */
 unsigned free_port(void);
 /* ADDRESS_SIZE bytes. */
 void free_address(const char *scheme, char *out);

@@ -26,6 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../free_port.h"
+
 enum { FAMILY_MAX = 256, END_WAIT_MS = 10000 };
 
 static const int64_t second_ns = INT64_C(1000000000);
@@ -361,28 +363,13 @@ void directory_remove(const char *path)
 
 int ports_choose(unsigned *ports, size_t count)
 {
-    int fds[32];
-    size_t opened = 0;
-    int result = count <= 32 ? 0 : complain("at most 32 ports at a time");
-    while (result == 0 && opened < count) { /* open together, so that they differ */
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        socklen_t size = sizeof(address);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        fds[opened] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fds[opened] < 0) {
-            result = complain("socket: %s", strerror(errno));
-            break;
+    for (size_t i = 0; i < count; i++) {
+        ports[i] = free_port_take();
+        if (ports[i] == 0) {
+            return complain("no port on the loopback is free");
         }
-        if (bind(fds[opened], (struct sockaddr *)&address, size) != 0 ||
-            getsockname(fds[opened], (struct sockaddr *)&address, &size) != 0) {
-            result = complain("no port on the loopback: %s", strerror(errno));
-        }
-        ports[opened++] = ntohs(address.sin_port);
     }
-    for (size_t i = 0; i < opened; i++) {
-        close(fds[i]);
-    }
-    return result;
+    return 0;
 }
 
 bool port_answers(unsigned port)

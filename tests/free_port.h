@@ -1,0 +1,63 @@
+/*
+ * TCP ports of the loopback for tests, each given once, also to tests that run at the same time.
+ *
+ * They are below those that the kernel gives to who connects (from 32768 on): else a connection of
+ * any test may sit on one before its listener comes, or while that is away, and who dials one that
+ * nobody listens on may be connected to himself. A name in the abstract namespace of Unix sockets
+ * stands for each that was given, for as long as this process lives; the kernel takes it away with
+ * the process.
+ */
+#ifndef TESTS_FREE_PORT_H
+#define TESTS_FREE_PORT_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { FREE_PORT_FIRST = 20000, FREE_PORT_COUNT = 10000 };
+
+/* Whether this process has it now; the descriptor stays open. */
+static inline bool free_port_reserve(unsigned port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "holdfast-test-port-%u",
+                          port);
+    socklen_t size = (socklen_t)(sizeof(sa_family_t) + 1 + (size_t)length);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&name, size) == 0) {
+        return true;
+    }
+    close(fd);
+    return false;
+}
+
+/* Whether nobody uses it who does not reserve. */
+static inline bool free_port_is_unused(unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((in_port_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return bound;
+}
+
+/* 0: there is none. */
+static inline unsigned free_port_take(void)
+{
+    static unsigned tries;
+    for (unsigned i = 0; i < FREE_PORT_COUNT; i++) {
+        unsigned port = FREE_PORT_FIRST + ((unsigned)getpid() * 64 + tries++) % FREE_PORT_COUNT;
+        if (free_port_reserve(port) && free_port_is_unused(port)) {
+            return port;
+        }
+    }
+    return 0;
+}
+
+#endif
