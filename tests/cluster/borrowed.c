@@ -24,22 +24,35 @@
 #include "proto/frame.h"
 #include "require.h"
 
-enum { NOBODY = 65534, DAEMON = 1, TTL_MS = 1000 };
+enum { NOBODY = 65534, DAEMON = 1 };
 
-static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
-                             "socket = %D/agent.sock\n[cell]\nsession_ttl = 1s\n"
-                             "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
-                             "[namespace.open]\nusers = nobody\n"
-                             "[namespace.both]\nusers = root, nobody\n"
-                             "[namespace.other]\nusers = daemon\n";
+#define CONFIG(TTL)                                                                                \
+    "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"                                  \
+    "socket = %D/agent.sock\n[cell]\nsession_ttl = " TTL "\n"                                      \
+    "[voters]\nhost-a = tcp://127.0.0.1:7411\n"                                                    \
+    "[namespace.open]\nusers = nobody\n"                                                           \
+    "[namespace.both]\nusers = root, nobody\n"                                                     \
+    "[namespace.other]\nusers = daemon\n"
 
 static struct agent_process agent;
 
-static void start(void)
+static void start_with(const char *config)
 {
     agent_create(&agent, config);
     agent_admit_all(&agent);
     agent_start(&agent);
+}
+
+/* A busy machine is to end no session. */
+static void start(void)
+{
+    start_with(CONFIG("10s"));
+}
+
+/* For a test that waits for the end of one. */
+static void start_short(void)
+{
+    start_with(CONFIG("1s"));
 }
 
 static void stop(void)
@@ -383,16 +396,22 @@ END_TEST
 
 int main(void)
 {
+    Suite *suite = suite_create("borrowed");
     TCase *tests = tcase_create("borrowed");
+    TCase *ends = tcase_create("a session ends");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(ends, start_short, stop);
+    tcase_set_timeout(ends, 120);
     if (geteuid() == 0) {
         tcase_add_test(tests, a_socket_that_was_not_greeted_is_of_no_use_to_another);
         tcase_add_test(tests, refusals_that_the_log_left_out_are_counted);
         tcase_add_test(tests, a_connection_that_is_passed_on_is_still_its_makers);
         tcase_add_test(tests, a_process_that_gives_up_its_user);
         tcase_add_test(tests, a_client_with_a_shm_of_its_own);
-        tcase_add_test(tests, an_agent_with_a_shm_of_its_own);
+        tcase_add_test(ends, an_agent_with_a_shm_of_its_own);
     }
-    return suite_main("borrowed", tests);
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, ends);
+    return suite_run(suite);
 }

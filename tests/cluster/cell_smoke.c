@@ -49,7 +49,7 @@ static void start_with(const char *ttl)
 
 static void start(void)
 {
-    start_with("2s");
+    start_with("5s");
 }
 
 /* For tests that wait for no session's end: a busy machine is not to end one, either. */
@@ -200,16 +200,16 @@ static void await_logged(const struct agent_process *agent, const char *text)
 START_TEST(strangers_are_refused_in_words)
 {
     struct agent_process stranger;
-    create_observer(&stranger, "other", "2s");
+    create_observer(&stranger, "other", "5s");
     agent_launch(&stranger);
     await_logged(&stranger, "event=voter_silent");
-    ck_assert(agent_logged(&agents[0], "it belongs to cell other, this agent to smoke"));
+    await_logged(&agents[0], "it belongs to cell other, this agent to smoke");
     ck_assert(!agent_logged(&stranger, "state=safe"));
     agent_await_socket(&stranger); /* its processes may ask it what is wrong */
     agent_destroy(&stranger);
     create_observer(&stranger, "smoke", "3s");
     agent_launch(&stranger);
-    await_logged(&stranger, "session_ttl: 3s here, 2s there");
+    await_logged(&stranger, "session_ttl: 3s here, 5s there");
     agent_await_socket(&stranger);
     ck_assert(!agent_logged(&stranger, "state=safe"));
     agent_destroy(&stranger);

@@ -27,7 +27,7 @@ static void start(void)
         snprintf(text, sizeof(text),
                  "[agent]\nname = host-%c\ncell = view\nrole = %s\nstate_dir = %%D/state\n"
                  "socket = %%D/agent.sock\n"
-                 "[cell]\nlisten = tcp://127.0.0.1:%u\nsession_ttl = 2s\n"
+                 "[cell]\nlisten = tcp://127.0.0.1:%u\nsession_ttl = 5s\n"
                  "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
                  "host-c = tcp://127.0.0.1:%u\n",
                  'a' + i, i < VOTERS ? "voter" : "observer", ports[i], ports[0], ports[1],

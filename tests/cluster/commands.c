@@ -36,17 +36,18 @@ static void stop(void)
 /* Starts the command with its words (separated by |); its output goes to a file. */
 static pid_t begin(const char *words)
 {
+    char path[128];
+    snprintf(path, sizeof(path), "%s/output", agent.folder);
+    close(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600));
     pid_t pid = fork_tied();
     if (pid == 0) {
         char copy[512];
-        char path[128];
         char command[] = "holdfast";
         char *arguments[ARGUMENTS] = {command};
         char *rest = copy;
         int count = 1;
         snprintf(copy, sizeof(copy), "%s", words);
-        snprintf(path, sizeof(path), "%s/output", agent.folder);
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        int fd = open(path, O_WRONLY);
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
         dup2(fd, 1);
@@ -60,15 +61,21 @@ static pid_t begin(const char *words)
     return pid;
 }
 
-static int end(pid_t pid)
+/* What the command has written so far. */
+static void read_output(void)
 {
     char path[128];
-    int status = wait_for(pid);
     snprintf(path, sizeof(path), "%s/output", agent.folder);
     int fd = open(path, O_RDONLY);
     ssize_t size = read(fd, output, sizeof(output) - 1);
     close(fd);
     output[size > 0 ? size : 0] = 0;
+}
+
+static int end(pid_t pid)
+{
+    int status = wait_for(pid);
+    read_output();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
@@ -85,6 +92,17 @@ static void await_held(const char *name)
         REQUIRE(boottime_now() < end_ns, "%s is not taken", name);
         sleep_ms(2);
     }
+}
+
+/* Until the command that runs has written that. */
+static void await_output(const char *text)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        REQUIRE(boottime_now() < end_ns, "%s is not written", text);
+        sleep_ms(2);
+        read_output();
+    } while (strstr(output, text) == NULL);
 }
 
 START_TEST(exit_codes)
@@ -105,6 +123,10 @@ END_TEST
 
 START_TEST(exit_codes_of_a_held_lock)
 {
+    /* This host has the grant of both: a try waits for one no longer than a second. */
+    ck_assert_int_eq(actor_open(&other, 1, "other", 10), 0);
+    ck_assert_int_eq(actor_acquire(&other, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(actor_release(&other, 1), 0);
     ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 75);
     ck_assert_int_eq(run("lock|--wait|50ms|job|--|true"), 75);
@@ -166,9 +188,9 @@ END_TEST
 
 START_TEST(signals_are_passed_on)
 {
-    pid_t pid = begin("lock|job|--|sh|-c|trap 'exit 9' TERM; while :; do sleep 0.01; done");
-    await_held("job");
-    sleep_ms(300); /* until the shell has its trap */
+    pid_t pid = begin("lock|job|--|sh|-c|trap 'exit 9' TERM; echo up; "
+                      "while :; do sleep 0.01; done");
+    await_output("up"); /* it has its trap */
     kill(pid, SIGTERM);
     ck_assert_int_eq(end(pid), 9);
 }

@@ -244,11 +244,20 @@ static void worker_end(pid_t pid)
     log_event(HISTORY_KILLED, (uint32_t)pid, 0, HF_EXCLUSIVE, NULL);
 }
 
-/* Kills and replaces workers and the agent until the time is over. */
+/* Whether all has happened that is to be tried. */
+static bool is_enough(unsigned kills, unsigned restarts)
+{
+    return kills > 5 && restarts > 1 && atomic_load(&shared->ended) > 500 &&
+           atomic_load(&shared->canceled) > 0 && atomic_load(&shared->timed_out) > 0 &&
+           (atomic_load(&shared->children) > 0 || !shared->tries_children);
+}
+
+/* Kills and replaces workers and the agent until the time is over, and on a busy machine for as
+ * long as it takes; the test's guard is one against never. */
 static void disturb(pid_t *workers, uint64_t seed, unsigned *kills, unsigned *restarts)
 {
     int64_t end_ns = boottime_now() + (test_is_deep() ? RUN_DEEP_MS : RUN_MS) * MS;
-    for (unsigned round = 1; boottime_now() < end_ns; round++) {
+    for (unsigned round = 1; boottime_now() < end_ns || !is_enough(*kills, *restarts); round++) {
         sleep_ms(20 + (int64_t)draw(&seed, 60));
         unsigned victim = (unsigned)draw(&seed, WORKERS);
         if (round % 2 == 0) {

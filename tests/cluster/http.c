@@ -116,7 +116,7 @@ static void start(unsigned hosts)
     for (unsigned i = 0; i < hosts; i++) {
         snprintf(text, sizeof(text),
                  "[agent]\nname = host-%c\ncell = http\nstate_dir = %%D/state\n"
-                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 2s\n%s"
+                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 5s\n%s"
                  "[http]\nlisten = http://127.0.0.1:%u\n",
                  'a' + i, voters, ports[HOSTS + i]);
         agent_create(&agents[i], text);

@@ -577,6 +577,25 @@ static int64_t lie_for_ms(void)
     return test_is_deep() ? 120000 : 4000;
 }
 
+static bool any_logged(const char *text)
+{
+    bool logged = false;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        logged |= agent_logged(&agents[i], text);
+    }
+    return logged;
+}
+
+/* Until some were told; a busy machine takes longer for that. */
+static void await_lies(void)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (atomic_load(&shared->told) <= 50) {
+        ck_assert_msg(boottime_now() < end_ns, "hardly any lies were told");
+        sleep_ms(10);
+    }
+}
+
 START_TEST(lies_harm_nobody)
 {
     pid_t pids[HOSTS * WORKERS];
@@ -589,6 +608,7 @@ START_TEST(lies_harm_nobody)
     }
     atomic_store(&shared->lies, LIES_ALL);
     sleep_ms(lie_for_ms());
+    await_lies();
     await_turns(3); /* while they are told */
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
@@ -603,14 +623,8 @@ START_TEST(lies_harm_nobody)
            (unsigned long long)atomic_load(&shared->told), report.holds,
            (long long)(report.longest_wait_ns / MS));
     ck_assert_msg(found == 0, "%s", report.first);
-    ck_assert_uint_gt(atomic_load(&shared->told), 50);
-    bool impossible_told = false;
-    bool refused_told = false;
-    for (unsigned i = 0; i < HOSTS; i++) {
-        impossible_told |= agent_logged(&agents[i], "event=message_impossible");
-        refused_told |= agent_logged(&agents[i], "event=peer_refused");
-    }
-    ck_assert(impossible_told && refused_told);
+    ck_assert(any_logged("event=message_impossible"));
+    ck_assert(any_logged("event=peer_refused"));
 }
 END_TEST
 
@@ -632,6 +646,7 @@ START_TEST(altered_packets_end_no_agent)
             (void)hf_release(locks[i]);
         }
     }
+    await_lies();
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
     for (unsigned i = 0; i < HOSTS; i++) { /* its agent answers */
@@ -644,7 +659,6 @@ START_TEST(altered_packets_end_no_agent)
         hf_disconnect(clients[i]);
     }
     look_at_agents(before_kb);
-    ck_assert_uint_gt(atomic_load(&shared->told), 50);
 }
 END_TEST
 
