@@ -6,7 +6,6 @@
  */
 #include "transport_rig.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -59,16 +58,17 @@ START_TEST(test_both_ways)
 }
 END_TEST
 
-/* Nobody takes what arrives: sends fail at some point, nothing grows without bound, and what was
- * taken over arrives, in order, when somebody looks again. */
-START_TEST(test_back_pressure)
+/* false: the links were left alone for as long as the kernel bears, or nearly so: that proves
+ * nothing, and may have ended one. */
+static bool press_back(void)
 {
-    enum { SIZE = 20000, TRIES_MAX = 100000 };
+    enum { SIZE = 20000, TRIES_MAX = 100000, BORNE_MS = 2000 };
     struct node *a = node_plain();
     struct node *b = node_plain();
     uint32_t to_b = peer_up(a, b->address);
     uint64_t sent = 0;
     uint32_t refused = 0;
+    int64_t began_ms = now_ms();
 
     /* Not for long: the kernel gives a link up whose other end takes nothing for 3 s. */
     for (uint32_t tries = 0; refused < 20; tries++) {
@@ -79,6 +79,10 @@ START_TEST(test_back_pressure)
             refused++;
             usleep(1000);
         }
+    }
+    if (now_ms() - began_ms > BORNE_MS) {
+        nodes_close();
+        return false;
     }
     ck_assert_uint_gt(sent, 200); /* 4 MiB, and what the kernel takes */
     ck_assert_uint_lt(sent, 5000);
@@ -91,6 +95,19 @@ START_TEST(test_back_pressure)
     ck_assert(send_number(a, to_b, sent, 8));
     PUMP_UNTIL(b->packets == sent + 1);
     nodes_close();
+    return true;
+}
+
+/* Nobody takes what arrives: sends fail at some point, nothing grows without bound, and what was
+ * taken over arrives, in order, when somebody looks again. */
+START_TEST(test_back_pressure)
+{
+    bool pressed = false;
+
+    for (uint32_t tries = 0; tries < 10 && !pressed; tries++) {
+        pressed = press_back();
+    }
+    ck_assert(pressed);
 }
 END_TEST
 
@@ -103,56 +120,28 @@ START_TEST(test_many_small)
     uint32_t to_b = peer_up(a, b->address);
     uint64_t sent = 0;
 
+    /* The other end takes some now and then: if it took nothing for 3 s, for that is how long this
+     * may take on a busy machine, the kernel would give the link up. */
     while (sent < COUNT) {
         if (send_number(a, to_b, sent, 100)) {
             sent++;
         } else {
             pump(1);
         }
+        if (sent % 500 == 0) {
+            pump(0);
+        }
     }
     while (b->packets < COUNT) { /* the guard is one against standing still */
         uint64_t before = b->packets;
 
-        PUMP_UNTIL(b->packets > before);
+        PUMP_UNTIL(b->packets > before || a->downs[to_b] > 0);
+        ck_assert_uint_eq(a->downs[to_b], 0);
     }
     ck_assert(!b->disorder);
     nodes_close();
 }
 END_TEST
-
-/* How often the threads of this process whose name begins so went to sleep; *count: how many there
- * are. */
-static uint64_t sleeps(const char *name, uint32_t *count)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    const struct dirent *task;
-    uint64_t all = 0;
-
-    *count = 0;
-    ck_assert_ptr_nonnull(tasks);
-    while ((task = readdir(tasks)) != NULL) {
-        char path[300];
-        char line[128];
-        char named[64] = "";
-        uint64_t switches;
-
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
-        FILE *status = fopen(path, "re");
-        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
-            (void)sscanf(line, "Name: %63s", named);
-            if (sscanf(line, "voluntary_ctxt_switches: %lu", &switches) == 1 &&
-                strncmp(named, name, strlen(name)) == 0) {
-                all += switches;
-                (*count)++;
-            }
-        }
-        if (status != NULL) {
-            fclose(status);
-        }
-    }
-    closedir(tasks);
-    return all;
-}
 
 /* A packet wakes no thread but the loop's, neither where it is sent nor where it is received. */
 START_TEST(test_no_other_thread)
@@ -164,13 +153,16 @@ START_TEST(test_no_other_thread)
     uint32_t threads;
 
     pump_for(300);
+    int64_t began_ms = now_ms();
     uint64_t before = sleeps("nng:", &threads);
     ck_assert_uint_gt(threads, 1);
     for (uint64_t i = 0; i < COUNT; i++) {
         ck_assert(send_number(a, to_b, i, 100));
         PUMP_UNTIL(b->packets == i + 1);
     }
-    ck_assert_uint_lt(sleeps("nng:", &threads) - before, COUNT / 20); /* they have timers */
+    /* They have timers, which run out more often on a machine that takes longer. */
+    uint64_t timers = COUNT / 20 + 20 * (uint64_t)(now_ms() - began_ms) / 1000;
+    ck_assert_uint_lt(sleeps("nng:", &threads) - before, timers);
     nodes_close();
 }
 END_TEST
@@ -513,31 +505,22 @@ START_TEST(test_strangers_are_told)
 }
 END_TEST
 
-/* How many descriptors a transport watches. */
-static uint32_t watched(const struct node *node)
-{
-    char path[64];
-    char line[128];
-    uint32_t count = 0;
-
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", transport_fd(node->transport));
-    FILE *info = fopen(path, "re");
-    ck_assert_ptr_nonnull(info);
-    while (fgets(line, sizeof line, info) != NULL) {
-        count += strncmp(line, "tfd:", 4) == 0;
-    }
-    fclose(info);
-    return count;
-}
-
 /* A stranger's descriptor is looked for, among all of the process, only when it has greeted: else a
  * flood of connections would keep the loop busy. */
 START_TEST(test_strangers_are_not_looked_for)
 {
-    struct node *a = node_plain();
+    enum { WATCHED = 4 }; /* its timer, what NNG has done, and both ends of its own link */
+    char address[ADDRESS_SIZE];
+    /* That own link stays, and so does the stranger, however long this takes. */
+    struct transport_config config = {.listen = address,
+                                      .packet_max = PACKET_MAX,
+                                      .check_ms = 2 * GUARD_MS,
+                                      .greet_ms = 2 * GUARD_MS};
 
-    pump_for(300); /* its own link is there */
-    uint32_t before = watched(a);
+    free_address("tcp://", address);
+    struct node *a = node_open(&config);
+    PUMP_UNTIL(watched(a) == WATCHED);
+    uint32_t before = WATCHED;
     int fd = connect_raw(a->address);
     ck_assert_int_eq(send(fd, GREETING, 15, MSG_NOSIGNAL), 15);
     pump_for(300);

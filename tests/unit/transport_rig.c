@@ -1,6 +1,7 @@
 /* Transports of the tests' own process (transport_rig.h). */
 #include "transport_rig.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -225,4 +226,52 @@ int listen_raw(char *address)
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
     ck_assert_int_eq(listen(fd, 8), 0);
     return fd;
+}
+
+uint64_t sleeps(const char *name, uint32_t *count)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    uint64_t all = 0;
+
+    *count = 0;
+    ck_assert_ptr_nonnull(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300];
+        char line[128];
+        char named[64] = "";
+        uint64_t switches;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "re");
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            (void)sscanf(line, "Name: %63s", named);
+            if (sscanf(line, "voluntary_ctxt_switches: %lu", &switches) == 1 &&
+                strncmp(named, name, strlen(name)) == 0) {
+                all += switches;
+                (*count)++;
+            }
+        }
+        if (status != NULL) {
+            fclose(status);
+        }
+    }
+    closedir(tasks);
+    return all;
+}
+
+uint32_t watched(const struct node *node)
+{
+    char path[64];
+    char line[128];
+    uint32_t count = 0;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", transport_fd(node->transport));
+    FILE *info = fopen(path, "re");
+    ck_assert_ptr_nonnull(info);
+    while (fgets(line, sizeof line, info) != NULL) {
+        count += strncmp(line, "tfd:", 4) == 0;
+    }
+    fclose(info);
+    return count;
 }

@@ -75,5 +75,10 @@ bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size)
 int connect_raw(const char *address);
 /* Listens in a node's place, not blocking; ADDRESS_SIZE bytes say where. */
 int listen_raw(char *address);
+/* How often the threads of this process whose name begins so went to sleep; *count: how many there
+ * are. */
+uint64_t sleeps(const char *name, uint32_t *count);
+/* How many descriptors a transport watches. */
+uint32_t watched(const struct node *node);
 
 #endif
