@@ -36,11 +36,12 @@ static struct complaint *find_complaint(struct agent *agent, uid_t uid, const ch
 }
 
 /* What a local process does wrong; few lines a minute for each user, however often it does. event:
- * static. */
+ * static. peer: NULL if it is not known who. */
 static void complain(struct agent *agent, const struct peer *peer, const char *event,
                      const char *why)
 {
-    struct complaint *complaint = find_complaint(agent, peer->uid, event);
+    struct complaint *complaint = find_complaint(agent, peer != NULL ? peer->uid : (uid_t)-1,
+                                                 event);
     int64_t now_ns = clock_boottime_ns();
     uint32_t left_out = complaint->left_out;
     struct log_line line;
@@ -59,8 +60,10 @@ static void complain(struct agent *agent, const struct peer *peer, const char *e
     }
     complaint->told++;
     complaint->left_out = 0;
-    log_number(&line, "pid", peer->pid);
-    log_number(&line, "uid", (int64_t)peer->uid);
+    if (peer != NULL) {
+        log_number(&line, "pid", peer->pid);
+        log_number(&line, "uid", (int64_t)peer->uid);
+    }
     log_text(&line, "why", why);
     if (left_out > 0) {
         log_unsigned(&line, "before", left_out);

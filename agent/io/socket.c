@@ -303,6 +303,9 @@ static unsigned take_fds(struct msghdr *message, int *fd)
     return count;
 }
 
+static const char no_descriptors[] =
+    "no descriptors are left: raise LimitNOFILE, or find the process that has so many connections";
+
 /* Receives one packet and hands it on. false: nothing more is there, or the connection is gone. */
 static bool receive_packet(struct connection *connection)
 {
@@ -324,15 +327,21 @@ static bool receive_packet(struct connection *connection)
         }
         return false;
     }
-    /* The kernel closes descriptors that the control buffer has no room for (MSG_CTRUNC). */
+    /* The kernel closes descriptors that the control buffer or this process has no room for
+     * (MSG_CTRUNC). */
     unsigned count = take_fds(&message, &fd);
     const char *wrong = NULL;
+    bool lacking = count <= 1 && (message.msg_flags & MSG_CTRUNC);
     if (message.msg_flags & MSG_TRUNC) {
         wrong = "found a packet larger than a frame, expected at most 16384 bytes";
-    } else if (count > 1 || (message.msg_flags & MSG_CTRUNC)) {
+    } else if (count > 1) {
         wrong = "found more than one descriptor with a packet";
+    } else if (lacking) { /* not its fault */
+        server->config.handler.refused(server->config.handler.arg, &connection->peer,
+                                       no_descriptors);
     }
-    bool over = size == 0 || wrong != NULL; /* nobody sends empty packets: it hung up */
+    /* Nobody sends empty packets: it hung up. */
+    bool over = size == 0 || wrong != NULL || lacking;
     if (!over) {
         struct socket_handler *handler = &server->config.handler;
         handler->packet(handler->arg, connection, server->buffer, (size_t)size, &fd);
@@ -437,12 +446,15 @@ static bool accept_one(struct socket_server *server)
     struct peer peer;
     int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        bool again = errno == ECONNABORTED || errno == EINTR;
+        bool full = errno == EMFILE || errno == ENFILE;
+        if (full || errno == ENOMEM || errno == ENOBUFS) {
             /* Who waits goes on waiting; polling on would only burn time. */
             uv_poll_stop(&server->poll);
             server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
+            handler->refused(handler->arg, NULL, full ? no_descriptors : "out of memory");
         }
-        return errno == ECONNABORTED || errno == EINTR;
+        return again;
     }
     if (!peer_of(fd, &peer)) {
         close(fd);

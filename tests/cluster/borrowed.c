@@ -192,7 +192,7 @@ static unsigned refusals_told(unsigned user, unsigned *lines)
     return told + *lines;
 }
 
-/* So many users that lines are left out for being too many: the next line about a user counts his. */
+/* So many users that lines are left out for being too many: the next line of a user counts his. */
 START_TEST(refusals_that_the_log_left_out_are_counted)
 {
     enum { FIRST = 20000, USERS = 40, EACH = 4 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -287,6 +288,43 @@ START_TEST(descriptors_that_nobody_asked_for)
 }
 END_TEST
 
+/* So many descriptors more the agent may have from now on; -1: as many as ever. */
+static void allow_descriptors(int more)
+{
+    char path[64];
+    struct rlimit limit;
+    ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* what counts is the number of each */
+    for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
+        snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
+        if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
+            break;
+        }
+    }
+    ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* It says that it lacks descriptors, and not that a client broke the rules. */
+START_TEST(without_descriptors_nobody_is_blamed)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    int pidfd = own_pidfd();
+    allow_descriptors(_i); /* for the connection, but for nothing that comes with HELLO; or none */
+    int fd = dial();
+    ck_assert_int_gt(send_with(fd, bytes, hello_of(bytes, HFI_PROTOCOL_VERSION), pidfd, 1), 0);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, "event=connection_refused")) {
+        ck_assert_int_lt(boottime_now(), end_ns);
+        sleep_ms(20);
+    }
+    ck_assert(agent_logged(&agent, "no descriptors are left"));
+    ck_assert(!agent_logged(&agent, "client_broke_rules"));
+    allow_descriptors(-1);
+    close(pidfd);
+    close(fd);
+}
+END_TEST
+
 /* A clock that stands still while the agent or this process waits for a processor. */
 static int64_t served_now(void)
 {
@@ -415,6 +453,7 @@ int main(void)
     tcase_add_test(attacks, a_frame_that_only_an_agent_sends);
     if (surplus_descriptors_are_closed("descriptors_that_nobody_asked_for")) {
         tcase_add_test(attacks, descriptors_that_nobody_asked_for);
+        tcase_add_loop_test(attacks, without_descriptors_nobody_is_blamed, 0, 2);
     }
     tcase_add_test(attacks, silent_connections_end);
     tcase_add_test(attacks, too_many_silent_connections);

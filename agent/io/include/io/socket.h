@@ -47,7 +47,8 @@ struct socket_handler {
     void (*closed)(void *arg, struct connection *connection, const char *why);
     /* Unasked packets were dropped; now it takes some again. */
     void (*drained)(void *arg, struct connection *connection);
-    /* A connection was not even accepted, for that reason. */
+    /* A connection was not even accepted, or not let greet, for that reason of this agent's own.
+     * peer: NULL if it is not known whose it would be. */
     void (*refused)(void *arg, const struct peer *peer, const char *why);
     void *arg;
 };
