@@ -144,6 +144,10 @@ static struct load_result *run_given(const struct peer_kind *kind, const struct 
     return result;
 }
 
+/* On a busy machine the workers may not run at all in the fifth of a second that they are given: so
+ * often it is tried until they have. */
+enum { TRIES_MAX = 50 };
+
 static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
 {
     const struct load load = {
@@ -161,10 +165,13 @@ static struct load_result *run_load(const struct peer_kind *kind, uint32_t reade
 
 START_TEST(a_token_that_does_not_rise_is_seen)
 {
-    struct load_result *result = run_load(&fake, 0, 0);
-    ck_assert_uint_gt(result->pairs, 0);
-    ck_assert_uint_gt(result->tokens_not_rising, 0);
-    free(result);
+    uint64_t found = 0;
+    for (int tries = 0; tries < TRIES_MAX && found == 0; tries++) {
+        struct load_result *result = run_load(&fake, 0, 0);
+        found = result->tokens_not_rising;
+        free(result);
+    }
+    ck_assert_uint_gt(found, 0);
 }
 END_TEST
 
@@ -172,13 +179,17 @@ START_TEST(a_file_lock_excludes)
 {
     const struct peer_kind *kind = peer_find("flock");
     for (uint32_t readers = 0; readers <= 50; readers += 50) {
-        struct load_result *result = run_load(kind, readers, 0);
-        ck_assert_uint_gt(result->pairs, 0);
-        ck_assert_uint_le(result->least, result->most);
-        ck_assert_uint_eq(result->strangers, 0);
-        ck_assert_uint_eq(result->lost_updates, 0);
-        ck_assert_uint_eq(result->wait.total, result->pairs);
-        free(result);
+        uint64_t pairs = 0;
+        for (int tries = 0; tries < TRIES_MAX && pairs == 0; tries++) {
+            struct load_result *result = run_load(kind, readers, 0);
+            pairs = result->pairs;
+            ck_assert_uint_le(result->least, result->most);
+            ck_assert_uint_eq(result->strangers, 0);
+            ck_assert_uint_eq(result->lost_updates, 0);
+            ck_assert_uint_eq(result->wait.total, result->pairs);
+            free(result);
+        }
+        ck_assert_uint_gt(pairs, 0);
     }
 }
 END_TEST
@@ -202,11 +213,15 @@ START_TEST(an_alternating_load_does_not_keep_the_lock)
         .measure_ns = 200000000,
         .tag = "same",
     };
-    struct load_result *result = run_given(peer_find("flock"), &load);
-    ck_assert_uint_gt(result->handovers, 0);
-    ck_assert_uint_le(result->pairs, 2 * result->handovers + 2 * (uint64_t)load.workers);
-    ck_assert_uint_eq(result->strangers + result->lost_updates, 0);
-    free(result);
+    uint64_t handovers = 0;
+    for (int tries = 0; tries < TRIES_MAX && handovers == 0; tries++) {
+        struct load_result *result = run_given(peer_find("flock"), &load);
+        handovers = result->handovers;
+        ck_assert_uint_le(result->pairs, 2 * result->handovers + 2 * (uint64_t)load.workers);
+        ck_assert_uint_eq(result->strangers + result->lost_updates, 0);
+        free(result);
+    }
+    ck_assert_uint_gt(handovers, 0);
 }
 END_TEST
 
@@ -239,7 +254,8 @@ END_TEST
 START_TEST(a_lock_that_does_not_lock_is_seen)
 {
     uint64_t broken = 0;
-    for (int tries = 0; tries < 50 && broken == 0; tries++) { /* one processor may need several */
+    for (int tries = 0; tries < TRIES_MAX && broken == 0;
+         tries++) { /* one processor may need several */
         struct load_result *result = run_load(&fake, 30, 0);
         broken = result->strangers + result->lost_updates;
         free(result);
@@ -251,7 +267,7 @@ END_TEST
 START_TEST(a_lost_update_is_seen)
 {
     uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0; /* nothing to lose on one */
-    for (int tries = 0; tries < 50 && lost == 0; tries++) {
+    for (int tries = 0; tries < TRIES_MAX && lost == 0; tries++) {
         struct load_result *result = run_load(&hasty, 0, 0);
         lost = result->lost_updates;
         free(result);

@@ -29,7 +29,8 @@ static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t look_ns = 500000;
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t dwell_every_ns = INT64_C(50000000);
-static const int64_t spin_ns = 100000; /* before an intended start: a timer is later than that */
+static const int64_t lead_ns = 2000000; /* for the workers to wake up before a phase begins */
+static const int64_t spin_ns = 100000;  /* before an intended start: a timer is later than that */
 
 struct place {
     alignas(64) struct guard_findings findings;
@@ -44,6 +45,8 @@ struct place {
 
 struct arena {
     struct barrier barrier;
+    int64_t
+        begin_ns; /* of the phase that the barrier opens next; before that written by the bench */
     alignas(
         64) _Atomic uint32_t turns; /* how often the lock of an alternating load changed hands */
     alignas(64) _Atomic uint32_t stepped_back; /* workers that wait for the next turn */
@@ -240,13 +243,15 @@ static void await_instant(const struct worker *worker, int64_t instant_ns)
 }
 
 /*
- * Pairs at their intended instants until those of the measuring are all done. When the bench ends
- * the round before that, what should have begun and did not counts with what it had waited by then.
+ * Pairs at their intended instants, which count from one begin for all workers, until those of the
+ * measuring are all done. When the bench ends the round before that, which is well after the last
+ * instant, what should have begun and did not counts with what it had waited by then.
  */
 static int open_loop(struct worker *worker, int64_t duration_ns)
 {
     const double step_ns = (double)second_ns * worker->load->workers / worker->load->rate;
-    const int64_t begin_ns = now_ns() + (int64_t)(step_ns * worker->index / worker->load->workers);
+    const int64_t begin_ns = worker->arena->begin_ns +
+                             (int64_t)(step_ns * worker->index / worker->load->workers);
     const uint64_t count = (uint64_t)((double)duration_ns / step_ns);
     for (uint64_t k = 0; k < count; k++) {
         int64_t intended_ns = begin_ns + (int64_t)((double)k * step_ns);
@@ -361,6 +366,7 @@ static int run_phase(struct arena *arena, const struct load *load, const pid_t *
                      int64_t duration_ns, int64_t *out_took_ns)
 {
     int64_t begin_ns = now_ns();
+    arena->begin_ns = begin_ns + lead_ns;
     barrier_open(&arena->barrier);
     pause_ns(duration_ns);
     int64_t took_ns = now_ns() - begin_ns;
