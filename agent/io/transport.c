@@ -293,6 +293,7 @@ static void accept_done(struct transport *transport)
         return;
     }
     nng_stream *stream = nng_aio_get_output(aio, 0);
+    transport->accepts++;
     accept_begin(transport);
     inbound_came(transport, stream);
 }
@@ -357,6 +358,18 @@ static int64_t min_ns(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Whether the listener accepts, and it is the handshake of TLS that has not ended: either it goes
+ * on, or the last one took too long. All that may take as long as the dialler bears it. */
+static bool check_is_slow(const struct transport *transport, int64_t now_ns)
+{
+    const struct peer *self = transport->self;
+    bool greeting = self->link != NULL && self->link->greet_by_ns != 0;
+
+    return transport->secure && transport->accepts != transport->checked_accepts &&
+           (greeting || self->greet_ns > transport->greet_ns) &&
+           now_ns - transport->checked_ns < 2 * GREETS_MAX * transport->greet_ns;
+}
+
 /* Closes the own link, so that it is dialled anew; a grace later looks whether it is there. */
 static void check_due(struct transport *transport, int64_t now_ns)
 {
@@ -366,7 +379,9 @@ static void check_due(struct transport *transport, int64_t now_ns)
     transport->check_at_ns = now_ns + check_grace_ns;
     if (!transport->checking) {
         transport->checking = true;
+        transport->checked_ns = now_ns;
         transport->checked_ups = self->ups;
+        transport->checked_accepts = transport->accepts;
         if (self->link != NULL) {
             transport_link_break(self->link, NNG_ECLOSED, NULL);
         }
@@ -377,10 +392,13 @@ static void check_due(struct transport *transport, int64_t now_ns)
             transport->deaf = false;
             tell(transport, "listener_hears", transport->listen, "it accepts again");
         }
-    } else if (!transport->deaf && late_ns < check_late_ns) {
+    } else if (!transport->deaf && late_ns < check_late_ns && !check_is_slow(transport, now_ns)) {
         transport->deaf = true;
         tell(transport, "listener_deaf", transport->listen,
-             "the agent cannot reach its own inbox; expected an answer within 5 s");
+             transport->secure
+                 ? "the agent cannot reach its own inbox; expected an answer within 5 s, or a "
+                   "minute if it accepts"
+                 : "the agent cannot reach its own inbox; expected an answer within 5 s");
     }
 }
 

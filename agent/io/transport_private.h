@@ -45,6 +45,7 @@ struct transport {
     struct transport_work accept;
     bool accepting;
     int64_t accept_at_ns; /* again, if it failed */
+    uint32_t accepts;     /* connections that came */
     struct transport_tls tls;
     struct transport_credentials *credentials; /* NULL: no TLS */
     char name[TRANSPORT_NAME_SIZE];            /* of this agent; "": whoever */
@@ -63,7 +64,9 @@ struct transport {
     struct peer *self; /* of the listener's check */
     int64_t check_ns;  /* how often */
     int64_t check_at_ns;
-    uint32_t checked_ups; /* of self, when its link was closed to be made anew */
+    uint32_t checked_ups;     /* of self, when its link was closed to be made anew */
+    uint32_t checked_accepts; /* then */
+    int64_t checked_ns;       /* when that was */
     bool checking;
     bool deaf; /* the listener, as reported */
 

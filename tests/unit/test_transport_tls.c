@@ -9,12 +9,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
@@ -509,6 +511,47 @@ START_TEST(test_tls_slow)
 }
 END_TEST
 
+static _Atomic int64_t held_until_ms; /* CLOCK_MONOTONIC */
+
+/* NNG's: until then the kernel takes nothing from this process, as if nobody came to it. (The rest of
+ * the test's own does not call this.) */
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message,
+                                                       int flags)
+{
+    if (now_ms() < held_until_ms) {
+        usleep(5000); /* it is tried again at once */
+        errno = EAGAIN;
+        return -1;
+    }
+    return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+/* A listener whose handshakes are slow is not deaf; one that does not accept is. */
+START_TEST(test_tls_deaf)
+{
+    struct rlimit limit;
+    struct node *a;
+    struct node *b;
+
+    certificates_make();
+    a = node_tls("good", "good", "good");
+    held_until_ms = now_ms() + 6000; /* it is looked at after 300 ms, judged 5 s later */
+    pump_for(6000);
+    ck_assert_uint_eq(a->trouble_count, 0);
+    b = node_tls("good", "good-host-b", "good-host-b");
+    ck_assert(send_number(b, peer_up(b, a->address), 0, 300));
+    PUMP_UNTIL(a->packets == 1);
+    ck_assert_uint_eq(a->trouble_count, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    /* No descriptor more; poll(2) still takes two. */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){2, limit.rlim_max}), 0);
+    PUMP_UNTIL(told(a, "listener_deaf", a->address));
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
 static bool told_words(const struct node *node, const char *words)
 {
     for (uint32_t i = 0; i < node->trouble_count && i < TROUBLES_KEPT; i++) {
@@ -677,6 +720,7 @@ int main(void)
     tcase_add_test(tcase, test_tls_names);
     tcase_add_test(tcase, test_tls_renewed);
     tcase_add_test(tcase, test_tls_slow);
+    tcase_add_test(tcase, test_tls_deaf);
     tcase_add_test(tcase, test_tls_silent);
     tcase_add_test(tcase, test_tls_versions);
     tcase_add_test(tcase, test_tls_and_plain);

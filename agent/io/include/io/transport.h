@@ -27,7 +27,7 @@
  *
  * The agent is its own peer too, out of sight: every check_ms it dials its own inbox anew, so that
  * a listener that no longer accepts is found, and reported, although all links that are there still
- * work.
+ * work. One that accepts, and whose handshake is slow, is not taken for deaf for a minute.
  */
 #ifndef IO_TRANSPORT_H
 #define IO_TRANSPORT_H
