@@ -11,7 +11,7 @@
 #include "../suite_main.h"
 #include "io/commit.h"
 
-enum { WAIT_MS = 20000, LEISURE_US = 50000 }; /* time for what must not happen */
+enum { WAIT_MS = 60000, LEISURE_US = 50000 }; /* time for what must not happen */
 
 static char folder[64];
 static char path[96];
