@@ -179,7 +179,8 @@ static void certificates_make(void)
 static void certificate_ended(void)
 {
     static const char script[] =
-        "cd %s && openssl req -new -key good.key -out old.csr -subj /CN=host-a >>openssl.log 2>&1 && "
+        "cd %s && openssl req -new -key good.key -out old.csr -subj /CN=host-a"
+        " >>openssl.log 2>&1 && "
         "openssl x509 -req -in old.csr -CA good-ca.pem -CAkey good-ca.key -days 0 -out old.pem "
         ">>openssl.log 2>&1 && sleep 2";
     char command[sizeof script + sizeof folder];
@@ -513,8 +514,7 @@ END_TEST
 
 static _Atomic int64_t held_until_ms; /* CLOCK_MONOTONIC */
 
-/* NNG's: until then the kernel takes nothing from this process, as if nobody came to it. (The rest of
- * the test's own does not call this.) */
+/* NNG's, for nothing else here calls it: until then the kernel seems to take nothing. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message,
                                                        int flags)
 {
