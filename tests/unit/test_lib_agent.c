@@ -107,7 +107,7 @@ START_TEST(a_region_or_slot_that_is_none_is_refused)
     ck_assert_ptr_null(lock);
     atomic_store(&agent.mood, MOOD_GOOD);
     ck_assert_int_eq(REACHED(hf_open(client, "a", NULL, &lock)), 0);
-    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, -1, NULL), 0);
 }
 END_TEST
 

@@ -78,7 +78,7 @@ START_TEST(holds_survive_a_restart_of_the_agent)
     ck_assert_int_eq(hf_release(lock), 0);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, &after), 0);
     ck_assert_uint_gt(after.token, before.token);
-    ck_assert_int_eq(hf_acquire(fresh, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(fresh, HF_SHARED, -1, NULL), 0);
 }
 END_TEST
 
@@ -94,7 +94,7 @@ START_TEST(a_forgotten_client_has_lost_its_holds)
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_ELOST);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
-    ck_assert_int_eq(hf_acquire(idle, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(idle, HF_SHARED, -1, NULL), 0);
     ck_assert_int_eq(hf_release(lock), 0);
     ck_assert_int_eq(hf_release(idle), 0);
 }
