@@ -57,7 +57,8 @@ struct rig {
     uint32_t forgotten;
     bool forgets_late; /* what was forgotten is not told yet: rig_forget() does */
     uint32_t hang_ups;
-    bool fresh; /* what grants say */
+    bool fresh;     /* what grants say */
+    bool unchecked; /* so much that its invariants are not looked at after each step */
     uint64_t token_next;
     uint64_t version;
     uint32_t epoch; /* of the latest lease */

@@ -233,6 +233,28 @@ START_TEST(no_user_but_root_takes_every_client)
 }
 END_TEST
 
+/* Each of them has an id of its own, and none is looked for among all others for each id: that would
+ * keep everybody else waiting, and take minutes here. */
+START_TEST(one_process_may_open_a_lock_thousands_of_times)
+{
+    enum { TIMES = 6000 };
+    struct rig *large = rig_create(2, 2, TIMES, 1);
+    rig_begin(large);
+    large->unchecked = true;
+    uint32_t one = rig_connect(large, HOST_MAY_USE);
+    uint32_t last = rig_open_granted(large, one, "a", 0).holder;
+    for (uint32_t i = 1; i < TIMES; i++) {
+        large->reply_count = 0;
+        const struct rig_reply *reply = rig_open(large, one, "a", 0);
+        ck_assert_int_eq(reply->frame.kind, HFI_FRAME_OPENED);
+        ck_assert_uint_gt(reply->frame.opened.holder, last);
+        last = reply->frame.opened.holder;
+    }
+    host_check_invariants(large->host);
+    rig_destroy(large);
+}
+END_TEST
+
 START_TEST(full_tables_say_so_and_lose_nothing)
 {
     struct rig *small = rig_create(2, 2, 3, 1);
@@ -449,6 +471,7 @@ int main(void)
     tcase_add_test(tests, used_up_tokens_are_asked_for);
     tcase_add_test(tests, a_slot_is_left_when_its_tokens_end);
     tcase_add_test(tests, no_user_but_root_takes_every_client);
+    tcase_add_test(tests, one_process_may_open_a_lock_thousands_of_times);
     tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
     tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);
     tcase_add_test(tests, seats_come_back_when_the_last_handle_goes);

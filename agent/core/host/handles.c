@@ -275,15 +275,45 @@ static uint32_t orphan_seat(const struct host *host, struct place at, uint32_t h
     return HFI_SEAT_NONE;
 }
 
+static void name_id(struct host *host, uint32_t id)
+{
+    if (id < HOLDER_IDS) {
+        host->named_ids[id / 64] |= UINT64_C(1) << (id % 64);
+    }
+}
+
+/* Which ids something of this lock has: a handle, the word, or a seat that is no handle's. One walk
+ * for all of them: a process may open a lock as often as it likes. */
+static void collect_lock_ids(struct host *host, struct place at)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t handle = lock_at(host, at)->handles;
+    uint32_t block = space->slot_blocks[at.slot];
+    memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        name_id(host, host->handles[handle].holder);
+        handle = host->handles[handle].lock_next;
+    }
+    name_id(host, hfi_word_holder(atomic_load(lock_word(host, at))));
+    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            if (space->seat_handle[seat] == NONE) {
+                name_id(host, space->seat_holder[seat]);
+            }
+        }
+        block = space->block_next[block - 1];
+    }
+}
+
 /* An id of the client that nothing of this lock has; 0: none. */
 static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
                           struct host_actions *actions)
 {
     uint32_t id = host->clients[client].id;
+    collect_lock_ids(host, at);
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
-        if (handle_of(host, at, id) == NONE &&
-            hfi_word_holder(atomic_load(lock_word(host, at))) != id &&
-            orphan_seat(host, at, id) == HFI_SEAT_NONE) {
+        if (!(host->named_ids[id / 64] >> (id % 64) & 1)) {
             return id;
         }
         id = host->ids[id].next;

@@ -314,7 +314,7 @@ struct host {
     uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* scratch */
     uint32_t *request_heap;                      /* by due_ns */
     uint32_t *limited;                           /* handles with a limit */
-    uint64_t *named_ids;                /* bits: ids that some holder's record names (scratch) */
+    uint64_t *named_ids; /* bits: ids that are named, of all or of a lock (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     uint32_t pending_end;               /* of pending: one behind the last that is used */
     struct pending pending[PENDING_MAX];
