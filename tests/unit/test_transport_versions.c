@@ -13,8 +13,11 @@
 static struct node *node_speaking(uint32_t version)
 {
     char address[ADDRESS_SIZE];
-    struct transport_config config = {
-        .listen = address, .packet_max = PACKET_MAX, .version = version};
+    struct transport_config config = {.listen = address,
+                                      .packet_max = PACKET_MAX,
+                                      .greet_ms = 2 * GUARD_MS,
+                                      .check_ms = 2 * GUARD_MS,
+                                      .version = version};
 
     free_address("tcp://", address);
     return node_open(&config);
