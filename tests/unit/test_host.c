@@ -233,8 +233,69 @@ START_TEST(no_user_but_root_takes_every_client)
 }
 END_TEST
 
-/* Each of them has an id of its own, and none is looked for among all others for each id: that would
- * keep everybody else waiting, and take minutes here. */
+/* Nor every handle, watch or id that a lock opened more than once wants. */
+START_TEST(no_user_but_root_takes_every_handle)
+{
+    struct rig *small = rig_create(4, 4, 4, 1);
+    rig_begin(small);
+    small->uid = 5;
+    uint32_t one = rig_connect(small, HOST_MAY_USE);
+    uint32_t two = rig_connect(small, HOST_MAY_USE);
+    uint32_t handle = rig_open_granted(small, one, "a", 0).handle;
+    rig_open_granted(small, two, "b", 0);
+    const struct rig_reply *refused = rig_open(small, one, "c", 0);
+    ck_assert_ptr_nonnull(refused);
+    ck_assert_int_eq(refused->frame.kind, HFI_FRAME_DONE);
+    ck_assert_int_eq(refused->frame.error, HF_EFULL);
+    small->uid = 6;
+    uint32_t three = rig_connect(small, HOST_MAY_USE);
+    rig_open_granted(small, three, "c", 0);
+    rig_close(small, one, handle); /* what is given back may be had again */
+    rig_open_granted(small, two, "a", 0);
+    ck_assert_int_eq(rig_text(small, one, HFI_FRAME_WATCH, "a")->frame.error, 0);
+    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0); /* half of four */
+    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "b")->frame.error, HF_EFULL);
+    ck_assert_int_eq(rig_text(small, three, HFI_FRAME_WATCH, "b")->frame.error, 0);
+    small->uid = 0;
+    rig_open_granted(small, rig_connect(small, HOST_MAY_USE), "d", 0);
+    rig_destroy(small);
+}
+END_TEST
+
+/* A process has an id for each time that it opens one lock; there are 65,534 on a host. */
+START_TEST(no_user_but_root_takes_every_id)
+{
+    enum { CLIENTS = 128, EACH = 32767 / CLIENTS };
+    struct rig *large = rig_create(2 * CLIENTS, 3 * CLIENTS, 80000, 1);
+    char name[16];
+    rig_begin(large);
+    large->unchecked = true;
+    large->uid = 5;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i <= CLIENTS; i++) {
+        last = rig_connect(large, HOST_MAY_USE);
+        snprintf(name, sizeof(name), "lock-%u", i);
+        rig_open_granted(large, last, name, 0);
+        for (uint32_t j = 1; j < (i < CLIENTS ? EACH : 32767 % CLIENTS); j++) {
+            large->reply_count = 0;
+            ck_assert_int_eq(rig_open(large, last, name, 0)->frame.kind, HFI_FRAME_OPENED);
+        }
+        large->reply_count = 0;
+    }
+    ck_assert_int_eq(rig_open(large, last, name, 0)->frame.error, HF_EFULL);
+    ck_assert_uint_eq(rig_connect(large, HOST_MAY_USE), 0);
+    large->uid = 6;
+    uint32_t other = rig_connect(large, HOST_MAY_USE);
+    ck_assert_uint_ne(other, 0);
+    ck_assert_int_eq(rig_open(large, other, name, 0)->frame.kind, HFI_FRAME_OPENED);
+    ck_assert_int_eq(rig_open(large, other, name, 0)->frame.kind, HFI_FRAME_OPENED);
+    host_check_invariants(large->host);
+    rig_destroy(large);
+}
+END_TEST
+
+/* Each of them has an id of its own, and none is looked for among all others for each id: that
+ * would keep everybody else waiting, and take minutes here. */
 START_TEST(one_process_may_open_a_lock_thousands_of_times)
 {
     enum { TIMES = 6000 };
@@ -471,6 +532,8 @@ int main(void)
     tcase_add_test(tests, used_up_tokens_are_asked_for);
     tcase_add_test(tests, a_slot_is_left_when_its_tokens_end);
     tcase_add_test(tests, no_user_but_root_takes_every_client);
+    tcase_add_test(tests, no_user_but_root_takes_every_handle);
+    tcase_add_test(tests, no_user_but_root_takes_every_id);
     tcase_add_test(tests, one_process_may_open_a_lock_thousands_of_times);
     tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
     tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);

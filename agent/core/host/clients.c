@@ -66,6 +66,8 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
 {
     struct client *who = &host->clients[client];
     host->ids[id].client = (uint16_t)(client + 1);
+    who->id_count++;
+    host->id_count++;
     if (who->id == 0) {
         who->id = (uint16_t)id;
         host->ids[id].next = 0;
@@ -98,9 +100,61 @@ static uint32_t id_find_free(const struct host *host)
     return 0;
 }
 
+/* What all users share, and how much of it one of them has. Dead and hung-up clients count. */
+struct share {
+    uint32_t clients;
+    uint32_t ids;
+    uint32_t handles;
+};
+
+static struct share share_of(const struct host *host, int64_t uid)
+{
+    struct share share = {0};
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        const struct client *who = &host->clients[i];
+        if ((who->flags & CLIENT_USED) && who->peer.uid == uid) {
+            share.clients++;
+            share.ids += who->id_count;
+            share.handles += who->handle_count;
+        }
+    }
+    return share;
+}
+
+/* What all but root may have of it, so that nobody can keep all others out. */
+static uint32_t half(uint32_t room)
+{
+    return (room + 1) / 2;
+}
+
+/* Whose share is left as long as half of everything is: only then are all clients counted. */
+static bool id_is_left(const struct host *host, int64_t uid)
+{
+    uint32_t room = id_limit(host) - 1;
+    return uid == 0 || host->id_count < half(room) || share_of(host, uid).ids < half(room);
+}
+
+bool client_may_open(const struct host *host, uint32_t client)
+{
+    int64_t uid = host->clients[client].peer.uid;
+    uint32_t room = host->config.limits.handles;
+    return uid == 0 || host->handle_count < half(room) || share_of(host, uid).handles < half(room);
+}
+
+bool client_may_watch(const struct host *host, uint32_t client)
+{
+    int64_t uid = host->clients[client].peer.uid;
+    uint32_t count = 0;
+    for (uint32_t i = 0; uid != 0 && i < host->config.limits.watches; i++) {
+        const struct watch *watch = &host->watches[i];
+        count += watch->used && host->clients[watch->client].peer.uid == uid;
+    }
+    return uid == 0 || count < half(host->config.limits.watches);
+}
+
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    uint32_t id = id_find_free(host);
+    uint32_t id = id_is_left(host, host->clients[client].peer.uid) ? id_find_free(host) : 0;
     if (id != 0) {
         id_give(host, client, id);
         struct host_action *action = emit(actions, HOST_ALIAS);
@@ -162,20 +216,6 @@ static void refuse(const struct host_event *event, int32_t error, struct host_ac
     action->as.text = "the table of clients is full";
 }
 
-/*
- * Whether this user may have one more client: all but root may have half of them, dead and hung-up
- * ones counted, so that nobody can keep all others out.
- */
-static bool share_is_left(const struct host *host, int64_t uid)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; uid != 0 && i < host->client_capacity; i++) {
-        const struct client *who = &host->clients[i];
-        count += (who->flags & CLIENT_USED) && who->peer.uid == uid;
-    }
-    return uid == 0 || count < (host->config.limits.clients + 1) / 2;
-}
-
 static void welcome(struct host *host, uint32_t client, const struct host_event *event,
                     bool resumed, struct host_actions *actions)
 {
@@ -226,8 +266,10 @@ void client_connected(struct host *host, const struct host_event *event,
     }
     if (!resumed) {
         uint32_t id = id_find_free(host);
-        bool room = host->connected_count < host->config.limits.clients && id != 0 &&
-                    share_is_left(host, event->as.connected.peer->uid);
+        int64_t uid = event->as.connected.peer->uid;
+        uint32_t most = host->config.limits.clients;
+        bool room = host->connected_count < most && id != 0 && id_is_left(host, uid) &&
+                    (uid == 0 || share_of(host, uid).clients < half(most));
         client = room ? client_new(host) : NONE;
         if (client == NONE) {
             refuse(event, HF_EFULL, actions);
@@ -353,6 +395,7 @@ void client_forget_if_done(struct host *host, uint32_t client, struct host_actio
         id = host->ids[id].next;
     }
     client_is_known(host, client);
+    host->id_count -= who->id_count;
     who->flags = 0;
 }
 

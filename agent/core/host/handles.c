@@ -202,6 +202,8 @@ static uint32_t handle_new(struct host *host, uint32_t client, struct place at)
         host->handles[who->handles].client_previous = handle;
     }
     who->handles = handle;
+    who->handle_count++;
+    host->handle_count++;
     lock->handles = handle;
     return handle;
 }
@@ -237,6 +239,8 @@ static void handle_free(struct host *host, uint32_t handle)
         link = &host->handles[*link].lock_next;
     }
     *link = who->lock_next;
+    client->handle_count--;
+    host->handle_count--;
     delay_gone(host, who->lock_delay_ms);
     if (who->flags & HANDLE_ZOMBIE) {
         host->zombie_count--;
@@ -510,7 +514,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
         return;
     }
     uint32_t handle = open->flags & HFI_OPEN_RESUME ? handle_resume(host, client, at, open) : NONE;
-    if (handle == NONE) {
+    if (handle == NONE && client_may_open(host, client)) {
         uint32_t holder = handle_id(host, client, at, actions);
         handle = holder ? handle_new(host, client, at) : NONE;
         if (handle != NONE) {

@@ -32,6 +32,7 @@ static void check_handle(const struct host *host, uint32_t index)
 static void check_clients(const struct host *host, uint32_t handles_used)
 {
     uint32_t handles = 0;
+    uint32_t ids = 0;
     uint32_t connected = 0;
     uint32_t busy = 0;
     for (uint32_t i = 0; i < host->client_capacity; i++) {
@@ -45,14 +46,18 @@ static void check_clients(const struct host *host, uint32_t handles_used)
         HF_CHECK(!(client->flags & CLIENT_DEAD) || !(client->flags & CLIENT_CONNECTED));
         HF_CHECK(client_has_id(host, i, client->id));
         uint32_t previous = NONE;
+        uint32_t before = handles;
         for (uint32_t at = client->handles; at != NONE; at = host->handles[at].client_next) {
             HF_CHECK(at < host->handles_used && host->handles[at].client == i);
             HF_CHECK(host->handles[at].client_previous == previous);
             HF_CHECK(++handles <= handles_used);
             previous = at;
         }
+        ids += client->id_count;
+        HF_CHECK(handles - before == client->handle_count);
     }
-    HF_CHECK(handles == handles_used);
+    HF_CHECK(handles == handles_used && handles == host->handle_count);
+    HF_CHECK(ids == host->id_count);
     HF_CHECK(connected == host->connected_count);
     HF_CHECK(busy == host->clients_busy);
 }
@@ -68,6 +73,7 @@ static void check_ids(const struct host *host)
             named++;
         }
     }
+    HF_CHECK(named == host->id_count);
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         bool used = host->clients[i].flags & CLIENT_USED;
         for (uint32_t id = used ? host->clients[i].id : 0; id != 0; id = host->ids[id].next) {

@@ -93,7 +93,7 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
             return 0;
         }
     }
-    if (!free) {
+    if (!free || !client_may_watch(host, client)) {
         return HF_EFULL;
     }
     *free = (struct watch){.used = true, .client = client, .size = prefix->size};

@@ -140,6 +140,8 @@ struct client {
     uint32_t bury_next;      /* handle that is next to be buried */
     uint32_t scan_space;
     uint32_t scan_slot;
+    uint32_t handle_count;
+    uint32_t id_count;
     uint16_t id; /* its first holder id */
     struct host_peer peer;
 };
@@ -289,7 +291,9 @@ struct host {
     uint32_t voters_refused;
     uint32_t client_capacity;
     uint32_t free_handle;
-    uint32_t handles_used;
+    uint32_t handles_used; /* has ever been */
+    uint32_t handle_count;
+    uint32_t id_count;
     uint32_t limited_count;
     uint32_t zombie_count;
     uint32_t pending_count;
@@ -404,6 +408,11 @@ void client_resumed(struct host *host, uint32_t client);
 uint32_t client_of_id(const struct host *host, uint32_t id);
 /* Gives the client one more id. 0: none is free. */
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
+
+/* Whether one more handle, or watch, is within what the client's user may have: all but root
+ * half of what there is room for. */
+bool client_may_open(const struct host *host, uint32_t client);
+bool client_may_watch(const struct host *host, uint32_t client);
 bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
 /* If it is gone and nothing names it any more: frees the record and its ids. */
 void client_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);

@@ -107,20 +107,10 @@ static void survey_space(const struct host *host, uint32_t index, int64_t now_ns
     }
 }
 
-static uint32_t free_handles(const struct host *host)
-{
-    uint32_t count = 0;
-    for (uint32_t handle = host->free_handle; handle != NONE && count < host->handles_used;
-         handle = host->handles[handle].slot) {
-        count++;
-    }
-    return count;
-}
-
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out)
 {
     *out = (struct host_survey){.clients = host->connected_count,
-                                .handles = host->handles_used - free_handles(host),
+                                .handles = host->handle_count,
                                 .watches = host->watch_count,
                                 .requests = host->request_count};
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
