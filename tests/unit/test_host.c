@@ -316,6 +316,50 @@ START_TEST(one_process_may_open_a_lock_thousands_of_times)
 }
 END_TEST
 
+static uint32_t handle_count(const struct rig *of)
+{
+    struct host_survey survey;
+    host_survey(of->host, of->now_ns, &survey);
+    return survey.handles;
+}
+
+/* What such a process leaves is buried a little in each step, and others are served in between; _i:
+ * whether its connection ended before. */
+START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
+{
+    enum { TIMES = 6000, A_STEP = 1500 };
+    struct rig *large = rig_create(2, 2, TIMES, 1);
+    rig_begin(large);
+    large->unchecked = true;
+    uint32_t one = rig_connect(large, HOST_MAY_USE);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        large->reply_count = 0;
+        if (i == 0) {
+            rig_open_granted(large, one, "a", 0);
+        } else {
+            rig_open(large, one, "a", 0);
+        }
+    }
+    ck_assert_uint_eq(handle_count(large), TIMES);
+    if (_i == 1) {
+        rig_hang_up(large, one);
+        rig_pass(large, 10 * RIG_MS);
+        ck_assert_uint_eq(handle_count(large), TIMES);
+    }
+    rig_die(large, one);
+    uint32_t left = TIMES;
+    while (left > 0) { /* ends: by the test's guard */
+        large->now_ns = host_next_tick_ns(large->host);
+        rig_step(large, (struct host_event){.kind = HOST_TICK});
+        uint32_t now = handle_count(large);
+        ck_assert_uint_le(left - now, A_STEP);
+        left = now;
+    }
+    host_check_invariants(large->host);
+    rig_destroy(large);
+}
+END_TEST
+
 START_TEST(full_tables_say_so_and_lose_nothing)
 {
     struct rig *small = rig_create(2, 2, 3, 1);
@@ -535,6 +579,8 @@ int main(void)
     tcase_add_test(tests, no_user_but_root_takes_every_handle);
     tcase_add_test(tests, no_user_but_root_takes_every_id);
     tcase_add_test(tests, one_process_may_open_a_lock_thousands_of_times);
+    tcase_add_loop_test(tests, one_process_with_a_lock_thousands_of_times_is_buried_in_pieces, 0,
+                        2);
     tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
     tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);
     tcase_add_test(tests, seats_come_back_when_the_last_handle_goes);

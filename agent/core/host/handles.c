@@ -237,6 +237,7 @@ static void handle_free(struct host *host, uint32_t handle)
     uint32_t *link = &lock_at(host, at)->handles;
     for (uint32_t i = 0; *link != handle && i <= host->config.limits.handles; i++) {
         link = &host->handles[*link].lock_next;
+        host->walked++;
     }
     *link = who->lock_next;
     client->handle_count--;
@@ -757,7 +758,7 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
         if (client_may_use_closed(host, client) || (host->clients[client].flags & CLIENT_BURYING)) {
             continue;
         }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->walked >= WORK_WALK_MAX) {
             full = true; /* the rest at once, in the next step */
             break;
         }
@@ -849,6 +850,7 @@ void limits_attend(struct host *host, struct place at)
             }
         }
         handle = who->lock_next;
+        host->walked++;
     }
 }
 

@@ -324,7 +324,8 @@ static void work_clients(struct host *host, struct host_actions *actions)
     for (uint32_t i = 0; i < host->client_capacity && host->clients_busy > 0; i++) {
         struct client *client = &host->clients[i];
         for (uint32_t pieces = 0;
-             pieces < WORK_PIECES_MAX && (client->flags & (CLIENT_BURYING | CLIENT_SCANNING));
+             pieces < WORK_PIECES_MAX && (pieces == 0 || host->walked < WORK_WALK_MAX) &&
+             (client->flags & (CLIENT_BURYING | CLIENT_SCANNING));
              pieces++) {
             if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
                 return;
@@ -560,6 +561,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     HF_CHECK(has_room(actions, HOST_STEP_ACTIONS, HOST_STEP_OUTPUT));
     HF_CHECK(event->now_ns >= host->now_ns);
     host->now_ns = event->now_ns;
+    host->walked = 0;
     uint32_t client = event->kind == HOST_CONNECTED ? NONE : client_of_id(host, event->client);
     switch (event->kind) {
     case HOST_START:

@@ -325,11 +325,14 @@ static void attend_holder(struct host *host, struct place at, struct host_action
 {
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
+    if (holder == 0) {
+        return;
+    }
     uint32_t client = client_of_id(host, holder);
     uint32_t handle = handle_of(host, at, holder);
     bool lives = client != NONE && client_lives(host, client);
     bool known = handle != NONE || (lives && (host->clients[client].flags & CLIENT_SURVIVOR));
-    if (holder == 0 || (lives && known)) {
+    if (lives && known) {
         return;
     }
     uint32_t seat = handle == NONE ? HFI_SEAT_NONE : host->handles[handle].seat;

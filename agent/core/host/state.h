@@ -47,7 +47,8 @@ enum {
     HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     WORK_ACTIONS = 24,  /* the room that one piece of work may need */
     WORK_OUTPUT = 1024,
-    WORK_PIECES_MAX = 4096, /* in one step */
+    WORK_PIECES_MAX = 4096,  /* in one step */
+    WORK_WALK_MAX = 1 << 20, /* handles of locks that all of them look at: some milliseconds */
     HANDOVERS_BEFORE_RECALL = 16,
     OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
     ZOMBIE_SWEEP_MS = 1000,
@@ -294,6 +295,7 @@ struct host {
     uint32_t handles_used; /* has ever been */
     uint32_t handle_count;
     uint32_t id_count;
+    uint32_t walked; /* handles of locks that this step has looked at for its pieces of work */
     uint32_t limited_count;
     uint32_t zombie_count;
     uint32_t pending_count;
