@@ -287,8 +287,8 @@ static void name_id(struct host *host, uint32_t id)
     }
 }
 
-/* Which ids something of this lock has: a handle, the word, or a seat that is no handle's. One walk
- * for all of them: a process may open a lock as often as it likes. */
+/* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all of
+ * them: a process may open a lock as often as it likes. */
 static void collect_lock_ids(struct host *host, struct place at)
 {
     const struct space *space = &host->spaces[at.space];
@@ -299,7 +299,6 @@ static void collect_lock_ids(struct host *host, struct place at)
         name_id(host, host->handles[handle].holder);
         handle = host->handles[handle].lock_next;
     }
-    name_id(host, hfi_word_holder(atomic_load(lock_word(host, at))));
     for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
@@ -318,7 +317,8 @@ static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
     uint32_t id = host->clients[client].id;
     collect_lock_ids(host, at);
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
-        if (!(host->named_ids[id / 64] >> (id % 64) & 1)) {
+        if (!(host->named_ids[id / 64] >> (id % 64) & 1) &&
+            hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
             return id;
         }
         id = host->ids[id].next;
