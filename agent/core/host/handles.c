@@ -287,8 +287,8 @@ static void name_id(struct host *host, uint32_t id)
     }
 }
 
-/* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all of
- * them: a process may open a lock as often as it likes. */
+/* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
+ * of them: a process may open a lock as often as it likes. */
 static void collect_lock_ids(struct host *host, struct place at)
 {
     const struct space *space = &host->spaces[at.space];
