@@ -134,8 +134,9 @@ START_TEST(trap_one_way_link_keeps_session_alive)
 END_TEST
 
 /* The grantors stand still for longer than the lease: when they go on, they must not take the
- * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. */
-START_TEST(trap_stalled_grantor_expires_everybody)
+ * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. false: it
+ * was told lost, but only when the grace period was over: so it may be that the machine was slow. */
+static bool stall_grantors(void)
 {
     struct actor_reply reply;
     open_all("stalled", SHORT_MS);
@@ -157,14 +158,26 @@ START_TEST(trap_stalled_grantor_expires_everybody)
     reply = actor_do(&actors[0],
                      &(struct actor_request){.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS});
     if (reply.event.kind == HF_EVENT_LOST && reply.time_ns >= lost_from_ns) {
-        printf("this machine was too slow: the grace period was over\n");
-        return;
+        return false;
     }
     ck_assert_int_eq(reply.event.kind, HF_EVENT_SAFE);
     ck_assert_int_gt(actor_remaining(&actors[0], 0), 0);
     ck_assert(!actor_receive(&actors[1], &reply, 100));
     ck_assert_int_eq(actor_release(&actors[0], 0), 0);
     ck_assert_uint_gt(served(1).hold.token, hold.token);
+    return true;
+}
+
+START_TEST(trap_stalled_grantor_expires_everybody)
+{
+    enum { TRIES_MAX = 5 };
+    bool spared = stall_grantors();
+    for (unsigned tries = 1; tries < TRIES_MAX && !spared; tries++) {
+        stop();
+        start();
+        spared = stall_grantors();
+    }
+    ck_assert(spared);
 }
 END_TEST
 
