@@ -134,8 +134,8 @@ START_TEST(trap_one_way_link_keeps_session_alive)
 END_TEST
 
 /* The grantors stand still for longer than the lease: when they go on, they must not take the
- * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. false: it
- * was told lost, but only when the grace period was over: so it may be that the machine was slow. */
+ * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. false:
+ * it was told lost, but only when the grace period was over: the machine may have been slow. */
 static bool stall_grantors(void)
 {
     struct actor_reply reply;
