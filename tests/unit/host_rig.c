@@ -311,6 +311,19 @@ struct rig_reply *rig_text(struct rig *rig, uint32_t client, enum hfi_frame_kind
     return rig_ask(rig, client, &frame);
 }
 
+struct rig_reply *rig_resume(struct rig *rig, uint32_t client, const char *name,
+                             const struct hfi_opened *opened)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open = (struct hfi_open){.name = {name, strlen(name)},
+                                   .flags = HFI_OPEN_RESUME,
+                                   .holder = opened->holder,
+                                   .slot = opened->slot,
+                                   .seat = opened->seat,
+                                   .incarnation = 99};
+    return rig_ask(rig, client, &frame);
+}
+
 struct rig_reply *rig_open(struct rig *rig, uint32_t client, const char *name, int64_t delay_ns)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};

@@ -92,6 +92,9 @@ void rig_die(struct rig *rig, uint32_t client);
 void rig_forget(struct rig *rig, uint32_t client);
 /* Sends a request; the reply with its number, NULL: none yet. */
 struct rig_reply *rig_ask(struct rig *rig, uint32_t client, struct hfi_frame *frame);
+/* Opens again what it had open with the agent before, or before it was hung up on. */
+struct rig_reply *rig_resume(struct rig *rig, uint32_t client, const char *name,
+                             const struct hfi_opened *opened);
 struct rig_reply *rig_find(struct rig *rig, uint32_t client, enum hfi_frame_kind kind);
 struct rig_reply *rig_text(struct rig *rig, uint32_t client, enum hfi_frame_kind kind,
                            const char *text);

@@ -101,14 +101,7 @@ START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
     struct hfi_opened its = rig_open_granted(rig, third, "a", 0);
     ck_assert_uint_ne(rig_seat(rig, third, its.handle, false), others.seat);
-    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
-    frame.open = (struct hfi_open){.name = {"a", 1},
-                                   .flags = HFI_OPEN_RESUME,
-                                   .holder = others.holder,
-                                   .slot = others.slot,
-                                   .seat = others.seat,
-                                   .incarnation = 99};
-    const struct rig_reply *reply = rig_ask(rig, other, &frame);
+    const struct rig_reply *reply = rig_resume(rig, other, "a", &others);
     ck_assert_ptr_nonnull(reply);
     ck_assert_uint_eq(reply->frame.opened.holder, others.holder);
     ck_assert_uint_eq(reply->frame.opened.seat, others.seat);
@@ -445,14 +438,8 @@ START_TEST(a_resumed_handle_has_one_seat)
     survive(other);
     rig_begin(rig);
     rig_connect_again(rig, other, 4242);
-    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
-    frame.open.name = (struct hfi_text){"a", 1};
-    frame.open.flags = HFI_OPEN_RESUME;
-    frame.open.holder = others.holder;
-    frame.open.slot = others.slot;
-    frame.open.seat = HFI_SEAT_NONE;
-    frame.open.incarnation = 99;
-    const struct rig_reply *reply = rig_ask(rig, other, &frame);
+    others.seat = HFI_SEAT_NONE;
+    const struct rig_reply *reply = rig_resume(rig, other, "a", &others);
     ck_assert_ptr_nonnull(reply);
     ck_assert_uint_eq(reply->frame.opened.holder, others.holder);
     ck_assert_uint_ne(reply->frame.opened.seat, HFI_SEAT_NONE);

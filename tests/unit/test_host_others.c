@@ -254,14 +254,7 @@ START_TEST(who_opens_again_what_he_holds_is_not_refused_for_want_of_room)
         ck_assert_ptr_null(rig_open(rig, third, "b", 0));
     }
     rig_connect_again(rig, client, 4242);
-    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
-    frame.open = (struct hfi_open){.name = {"a", 1},
-                                   .flags = HFI_OPEN_RESUME,
-                                   .holder = opened.holder,
-                                   .slot = opened.slot,
-                                   .seat = opened.seat,
-                                   .incarnation = 99};
-    const struct rig_reply *reply = rig_ask(rig, client, &frame);
+    const struct rig_reply *reply = rig_resume(rig, client, "a", &opened);
     if (_i == 1) {
         ck_assert_ptr_null(reply);
         rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_FULL);

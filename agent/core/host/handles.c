@@ -282,9 +282,14 @@ static uint32_t orphan_seat(const struct host *host, struct place at, uint32_t h
 
 static void name_id(struct host *host, uint32_t id)
 {
-    if (id < HOLDER_IDS) {
+    if (id != 0 && id < HOLDER_IDS) {
         host->named_ids[id / 64] |= UINT64_C(1) << (id % 64);
     }
+}
+
+static bool id_is_named(const struct host *host, uint32_t id)
+{
+    return host->named_ids[id / 64] >> (id % 64) & 1;
 }
 
 /* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
@@ -317,8 +322,7 @@ static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
     uint32_t id = host->clients[client].id;
     collect_lock_ids(host, at);
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
-        if (!(host->named_ids[id / 64] >> (id % 64) & 1) &&
-            hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
+        if (!id_is_named(host, id) && hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
             return id;
         }
         id = host->ids[id].next;
@@ -718,10 +722,7 @@ static void collect_named_ids(struct host *host)
             }
             for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
                 /* seq_cst: after the marking of the cell (rule 5); pairs with record_claim() */
-                uint32_t named = atomic_load(&region->holders[id].handing_to[entry]);
-                if (named != 0 && named < HOLDER_IDS) {
-                    host->named_ids[named / 64] |= UINT64_C(1) << (named % 64);
-                }
+                name_id(host, atomic_load(&region->holders[id].handing_to[entry]));
             }
         }
     }
@@ -750,8 +751,7 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
     collect_named_ids(host);
     for (uint32_t handle = 0; handle < host->handles_used; handle++) {
         struct handle *who = &host->handles[handle];
-        if (!(who->flags & HANDLE_ZOMBIE) ||
-            (host->named_ids[who->holder / 64] >> (who->holder % 64) & 1)) {
+        if (!(who->flags & HANDLE_ZOMBIE) || id_is_named(host, who->holder)) {
             continue;
         }
         uint32_t client = who->client;
