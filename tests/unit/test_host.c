@@ -247,6 +247,7 @@ START_TEST(no_user_but_root_takes_every_handle)
     ck_assert_ptr_nonnull(refused);
     ck_assert_int_eq(refused->frame.kind, HFI_FRAME_DONE);
     ck_assert_int_eq(refused->frame.error, HF_EFULL);
+    ck_assert_uint_eq(small->rows, 2); /* nor do names that he cannot open take slots */
     small->uid = 6;
     uint32_t three = rig_connect(small, HOST_MAY_USE);
     rig_open_granted(small, three, "c", 0);

@@ -151,27 +151,23 @@ static void adopt_seats(struct host *host, struct place at, uint32_t *ghost,
                         struct host_actions *actions)
 {
     struct space *space = &host->spaces[at.space];
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            uint32_t id = space->seat_holder[seat];
-            uint32_t client = client_of_id(host, id);
-            if (id == 0 || (client != NONE && client_lives(host, client))) {
-                continue;
-            }
-            client = ghost_of(host, id, ghost);
-            if (client == NONE) {
-                hfi_bury_waiter(&space->actor, seat);
-            } else if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-                handle_bury_seat(host, client, at, seat, actions);
-            } else { /* many at once: the rest without a line in the log */
-                uint32_t count = actions->count;
-                handle_bury_seat(host, client, at, seat, actions);
-                actions->count = count;
-            }
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        uint32_t id = space->seat_holder[walk.seat];
+        uint32_t client = client_of_id(host, id);
+        if (id == 0 || (client != NONE && client_lives(host, client))) {
+            continue;
         }
-        block = space->block_next[block - 1];
+        client = ghost_of(host, id, ghost);
+        if (client == NONE) {
+            hfi_bury_waiter(&space->actor, walk.seat);
+        } else if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            handle_bury_seat(host, client, at, walk.seat, actions);
+        } else { /* many at once: the rest without a line in the log */
+            uint32_t count = actions->count;
+            handle_bury_seat(host, client, at, walk.seat, actions);
+            actions->count = count;
+        }
     }
 }
 

@@ -1,9 +1,8 @@
 /*
- * Handles and seats: opening a lock, a place to wait and read, closing, burying.
+ * Handles: opening a lock, closing, burying; holds with a limit.
  *
  * Within one lock each handle has a holder id of its own, so that a lock word names one handle and
- * no other; a client that opens a lock twice gets another id for the second handle. A seat is
- * given on demand: a queue place, a reader's cell and a deadline, in a block chained to the slot.
+ * no other; a client that opens a lock twice gets another id for the second handle.
  *
  * A handle that ends is buried: its place in the queue first, then what it holds, then whatever a
  * dead process may have left half-done on that lock. It is freed when nothing can name it any more.
@@ -22,159 +21,11 @@ uint32_t handle_of(const struct host *host, struct place at, uint32_t holder)
     return NONE;
 }
 
-/* ---- blocks and seats ---- */
-
-static void seat_clear(struct space *space, uint32_t seat)
+/* Whether the client may have one more handle, and there is one. */
+static bool handle_is_left(const struct host *host, uint32_t client)
 {
-    struct hfi_seat *shared = hfi_seat(&space->region, seat);
-    uint64_t cell = atomic_load(&shared->reader);
-    atomic_store(&shared->reader, cell & ~HFI_CELL_COUNT);
-    atomic_store(&shared->deadline_ns, 0);
-    atomic_store(&shared->limit_ns, 0);
-    atomic_store(hfi_seat_wait(&space->region, seat), 0);
+    return client_may_open(host, client) && host->handle_count < host->config.limits.handles;
 }
-
-/* A block for the slot, at the head of its chain. NONE: none is free. */
-static uint32_t block_add(struct space *space, uint32_t slot)
-{
-    uint32_t block = space->free_block - 1;
-    if (space->free_block != 0) {
-        space->free_block = space->block_next[block];
-    } else if (space->blocks_used < space->region.block_count) {
-        block = space->blocks_used++;
-    } else {
-        return NONE;
-    }
-    struct hfi_block *shared = &space->region.blocks[block];
-    for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-        uint32_t seat = block * HFI_BLOCK_SEATS + place;
-        seat_clear(space, seat);
-        atomic_store(&shared->seats[place].holder, 0);
-        space->seat_holder[seat] = 0;
-        space->seat_handle[seat] = NONE;
-    }
-    space->block_slot[block] = slot + 1;
-    space->block_next[block] = space->slot_blocks[slot];
-    atomic_store(&shared->slot, slot + 1);
-    atomic_store(&shared->next, space->slot_blocks[slot]);
-    space->slot_blocks[slot] = block + 1;
-    /* release (seq_cst): pairs with the acquire in first_block(); the block is filled in */
-    atomic_store(&space->region.slots[slot].blocks, block + 1);
-    return block;
-}
-
-/* A free seat of the slot for this handle. HFI_SEAT_NONE: none. */
-static uint32_t seat_give(struct host *host, uint32_t handle)
-{
-    struct handle *who = &host->handles[handle];
-    struct space *space = &host->spaces[who->space];
-    uint32_t block = space->slot_blocks[who->slot];
-    uint32_t seat = HFI_SEAT_NONE;
-    for (uint32_t i = 0; block != 0 && seat == HFI_SEAT_NONE && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            if (space->seat_holder[(block - 1) * HFI_BLOCK_SEATS + place] == 0) {
-                seat = (block - 1) * HFI_BLOCK_SEATS + place;
-                break;
-            }
-        }
-        block = space->block_next[block - 1];
-    }
-    if (seat == HFI_SEAT_NONE) {
-        block = block_add(space, who->slot);
-        if (block == NONE) {
-            return HFI_SEAT_NONE;
-        }
-        seat = block * HFI_BLOCK_SEATS;
-    }
-    seat_clear(space, seat);
-    space->seat_holder[seat] = who->holder;
-    space->seat_handle[seat] = handle;
-    atomic_store(&hfi_seat(&space->region, seat)->holder, who->holder);
-    who->seat = seat;
-    return seat;
-}
-
-static void seat_take_back(struct host *host, struct handle *who)
-{
-    struct space *space = &host->spaces[who->space];
-    if (who->seat == HFI_SEAT_NONE) {
-        return;
-    }
-    seat_clear(space, who->seat);
-    atomic_store(&hfi_seat(&space->region, who->seat)->holder, 0);
-    space->seat_holder[who->seat] = 0;
-    space->seat_handle[who->seat] = NONE;
-    who->seat = HFI_SEAT_NONE;
-}
-
-bool blocks_are_empty(const struct host *host, struct place at)
-{
-    const struct space *space = &host->spaces[at.space];
-    uint32_t block = space->slot_blocks[at.slot];
-    bool empty = block != 0;
-    for (uint32_t i = 0; block != 0 && empty && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            empty = empty && space->seat_holder[(block - 1) * HFI_BLOCK_SEATS + place] == 0;
-        }
-        block = space->block_next[block - 1];
-    }
-    return empty;
-}
-
-void blocks_release(struct host *host, struct place at)
-{
-    struct space *space = &host->spaces[at.space];
-    uint32_t block = space->slot_blocks[at.slot];
-    space->slot_blocks[at.slot] = 0;
-    atomic_store(&space->region.slots[at.slot].blocks, 0);
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        uint32_t next = space->block_next[block - 1];
-        space->block_slot[block - 1] = 0;
-        atomic_store(&space->region.blocks[block - 1].slot, 0);
-        space->block_next[block - 1] = space->free_block;
-        space->free_block = block;
-        block = next;
-    }
-}
-
-bool blocks_adopt(struct host *host, uint32_t index)
-{
-    struct space *space = &host->spaces[index];
-    const struct hfi_region *region = &space->region;
-    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
-        uint32_t block = lock_is_named(&space->locks[slot])
-                             ? atomic_load(&region->slots[slot].blocks)
-                             : 0;
-        space->slot_blocks[slot] = block;
-        for (uint32_t i = 0; block != 0; i++) {
-            /* every block once, in the chain of the slot that it says */
-            if (i > region->block_count || block > region->block_count ||
-                space->block_slot[block - 1] != 0 ||
-                atomic_load(&region->blocks[block - 1].slot) != slot + 1) {
-                return false;
-            }
-            space->block_slot[block - 1] = slot + 1;
-            space->blocks_used = block > space->blocks_used ? block : space->blocks_used;
-            for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-                uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-                uint32_t holder = atomic_load(&hfi_seat(region, seat)->holder);
-                space->seat_handle[seat] = NONE;
-                space->seat_holder[seat] = holder < HOLDER_IDS ? (uint16_t)holder : 0;
-            }
-            space->block_next[block - 1] = atomic_load(&region->blocks[block - 1].next);
-            block = space->block_next[block - 1];
-        }
-    }
-    for (uint32_t block = 0; block < space->blocks_used; block++) {
-        if (space->block_slot[block] == 0) {
-            space->block_next[block] = space->free_block;
-            space->free_block = block + 1;
-        }
-    }
-    return true;
-}
-
-/* ---- handles ---- */
 
 static uint32_t handle_new(struct host *host, uint32_t client, struct place at)
 {
@@ -262,24 +113,6 @@ static void handle_free(struct host *host, uint32_t handle)
     lock_unused(host, at);
 }
 
-/* A seat of this lock that is that holder id's and no handle's: of the agent before this one, whose
- * client has not resumed it, or was never told of it. */
-static uint32_t orphan_seat(const struct host *host, struct place at, uint32_t holder)
-{
-    const struct space *space = &host->spaces[at.space];
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            if (space->seat_holder[seat] == holder && space->seat_handle[seat] == NONE) {
-                return seat;
-            }
-        }
-        block = space->block_next[block - 1];
-    }
-    return HFI_SEAT_NONE;
-}
-
 static void name_id(struct host *host, uint32_t id)
 {
     if (id != 0 && id < HOLDER_IDS) {
@@ -298,20 +131,16 @@ static void collect_lock_ids(struct host *host, struct place at)
 {
     const struct space *space = &host->spaces[at.space];
     uint32_t handle = lock_at(host, at)->handles;
-    uint32_t block = space->slot_blocks[at.slot];
     memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         name_id(host, host->handles[handle].holder);
         handle = host->handles[handle].lock_next;
     }
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            if (space->seat_handle[seat] == NONE) {
-                name_id(host, space->seat_holder[seat]);
-            }
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        if (space->seat_handle[walk.seat] == NONE) {
+            name_id(host, space->seat_holder[walk.seat]);
         }
-        block = space->block_next[block - 1];
     }
 }
 
@@ -452,7 +281,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct place a
     handle = handle_new(host, client, at);
     if (handle != NONE) {
         /* One that it was not told of before the agent died is its own too. */
-        uint32_t seat = seated ? open->seat : orphan_seat(host, at, open->holder);
+        uint32_t seat = seated ? open->seat : seat_orphan(host, at, open->holder);
         host->handles[handle].holder = (uint16_t)open->holder;
         host->handles[handle].seat = seat;
         if (seat != HFI_SEAT_NONE) {
@@ -508,8 +337,11 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
         error = HF_EFULL; /* its region could not be made */
     }
     if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
-        locks_reclaim(host, index, actions);
-        made = lock_make(host, index, name, open->name.size, &at);
+        /* Nobody has it open: who can have no handle of it makes no lock either. */
+        if (handle_is_left(host, client)) {
+            locks_reclaim(host, index, actions);
+            made = lock_make(host, index, name, open->name.size, &at);
+        }
         error = made ? 0 : HF_EFULL;
     }
     host->counts.opens++;
@@ -826,13 +658,9 @@ static void limit_find(struct host *host, struct place at, uint32_t seat)
 
 void limits_find(struct host *host, struct place at)
 {
-    const struct space *space = &host->spaces[at.space];
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            limit_find(host, at, (block - 1) * HFI_BLOCK_SEATS + place);
-        }
-        block = space->block_next[block - 1];
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        limit_find(host, at, walk.seat);
     }
 }
 

@@ -49,22 +49,18 @@ static uint32_t fill_readers(const struct host *host, struct place at, uint64_t 
 {
     const struct space *space = &host->spaces[at.space];
     uint32_t count = 0;
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            const struct hfi_seat *shared = hfi_seat(&space->region, seat);
-            if (!(atomic_load(&shared->reader) & HFI_CELL_COUNT)) {
-                continue;
-            }
-            if (count < room) {
-                fill_party(host, at, space->seat_holder[seat], seat, &parties[count]);
-                parties[count].mode = HF_SHARED;
-                parties[count].token = token;
-            }
-            count++;
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        const struct hfi_seat *shared = hfi_seat(&space->region, walk.seat);
+        if (!(atomic_load(&shared->reader) & HFI_CELL_COUNT)) {
+            continue;
         }
-        block = space->block_next[block - 1];
+        if (count < room) {
+            fill_party(host, at, space->seat_holder[walk.seat], walk.seat, &parties[count]);
+            parties[count].mode = HF_SHARED;
+            parties[count].token = token;
+        }
+        count++;
     }
     return count;
 }

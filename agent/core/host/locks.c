@@ -286,29 +286,25 @@ void lock_open_due(struct host *host, struct place at, struct host_actions *acti
 void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
                        struct host_actions *actions)
 {
-    struct space *space = &host->spaces[at.space];
+    const struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
     if (!lock_is_named(lock)) {
         return;
     }
     uint32_t holder = hfi_word_holder(atomic_load(lock_word(host, at)));
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            uint32_t id = space->seat_holder[seat];
-            uint32_t handle = space->seat_handle[seat];
-            if (id == 0 || !client_has_id(host, client, id)) {
-                continue;
-            }
-            if (handle == NONE) {
-                handle_bury_seat(host, client, at, seat, actions);
-            } else if (host->handles[handle].flags & HANDLE_FOUND) {
-                host->handles[handle].flags &= (uint8_t)~HANDLE_FOUND;
-                handle_bury(host, handle, actions);
-            }
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        uint32_t id = space->seat_holder[walk.seat];
+        uint32_t handle = space->seat_handle[walk.seat];
+        if (id == 0 || !client_has_id(host, client, id)) {
+            continue;
         }
-        block = space->block_next[block - 1];
+        if (handle == NONE) {
+            handle_bury_seat(host, client, at, walk.seat, actions);
+        } else if (host->handles[handle].flags & HANDLE_FOUND) {
+            host->handles[handle].flags &= (uint8_t)~HANDLE_FOUND;
+            handle_bury(host, handle, actions);
+        }
     }
     if (holder != 0 && client_has_id(host, client, holder) && handle_of(host, at, holder) == NONE &&
         hfi_word_holder(atomic_load(lock_word(host, at))) == holder) {

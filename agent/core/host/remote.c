@@ -218,20 +218,16 @@ static int32_t break_here(struct host *host, struct place at, bool now,
         lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
                    HOST_LOSS_BREAK, actions);
     }
-    uint32_t block = space->slot_blocks[at.slot];
-    for (uint32_t i = 0; block != 0 && i <= space->blocks_used; i++) {
-        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
-            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
-            uint32_t id = space->seat_holder[seat];
-            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-                return HF_EFULL; /* more readers than a step can end */
-            }
-            if (id != 0) {
-                lock_evict_reader(host, at, seat, 0, now ? 0 : lock_delay_of(host, at, id),
-                                  HOST_LOSS_BREAK, actions);
-            }
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        uint32_t id = space->seat_holder[walk.seat];
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            return HF_EFULL; /* more readers than a step can end */
         }
-        block = space->block_next[block - 1];
+        if (id != 0) {
+            lock_evict_reader(host, at, walk.seat, 0, now ? 0 : lock_delay_of(host, at, id),
+                              HOST_LOSS_BREAK, actions);
+        }
     }
     if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
         atomic_store(&space->region.slots[at.slot].closed_until_ns, 0);

@@ -4,7 +4,8 @@
  *   host.c     making it, steps, timers, the work that is left over for later steps
  *   adopt.c    regions, what the agent before left in them
  *   clients.c  who is connected, alive, dead; holder ids
- *   handles.c  opening, seats, closing, burying
+ *   handles.c  opening, closing, burying
+ *   seats.c    places to wait and read, in blocks chained to slots
  *   locks.c    slots, taking holds away, what a rung bell means
  *   grants.c   what is asked of the quorum for a lock, what its answers do
  *   requests.c what was asked and is not answered yet: sent again until it is
@@ -456,6 +457,26 @@ void limits_check(struct host *host, struct host_actions *actions);
 void limits_find(struct host *host, struct place at);
 /* A hold with a limit may have begun on this lock. */
 void limits_attend(struct host *host, struct place at);
+
+/* ---- seats.c ---- */
+
+/* A walk over the seats of a lock, those of nobody too: as many as its chain of blocks has when it
+ * begins. */
+struct seats {
+    const struct space *space;
+    uint32_t seat;       /* where it is; HFI_SEAT_NONE: before the first */
+    uint32_t next_block; /* block + 1, 0 none */
+    uint32_t blocks_left;
+};
+struct seats seats_of(const struct host *host, struct place at);
+/* Goes on to the next. false: there is none. */
+bool seats_next(struct seats *walk);
+/* A free seat for this handle, which has none. HFI_SEAT_NONE: none. */
+uint32_t seat_give(struct host *host, uint32_t handle);
+void seat_take_back(struct host *host, struct handle *who);
+/* A seat of this lock that is that holder id's and no handle's: of the agent before this one, whose
+ * client has not resumed it, or was never told of it. HFI_SEAT_NONE: none. */
+uint32_t seat_orphan(const struct host *host, struct place at, uint32_t holder);
 /* Whether the slot has blocks, and no seat in them is anybody's. */
 bool blocks_are_empty(const struct host *host, struct place at);
 /* Drops the slot's blocks; no handle has it. */
