@@ -11,9 +11,10 @@
  * processes takes; docs/BENCHMARKS.md has what was measured. */
 enum { SPINS = 100 };
 
-/* How often a waiter is given a hold that is over before he looks whether he wants to wait
- * on: it is so for ever if somebody wrote a time long past over the hold's own deadline. */
-enum { GONE_MAX = 100 };
+/* How often in a row a waiter looks again at once before he looks whether he wants to wait on. It
+ * could be for ever, if somebody writes a time long past over his hold's own deadline, or over his
+ * reader's cell again and again. */
+enum { HASTY_MAX = 100 };
 
 static inline void spin_pause(void)
 {
@@ -209,10 +210,16 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
     return outcome;
 }
 
-/* Whether patience has ended, and the queue is left; HFI_GONE: it goes on. */
+/* Whether patience has ended, and the queue is left; HFI_GONE: it goes on. *hasty: how often in a
+ * row it was not looked at. */
 static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
-                                const struct hfi_patience *patience, uint64_t *place)
+                                const struct hfi_patience *patience, uint64_t *place,
+                                unsigned *hasty)
 {
+    if (++*hasty <= HASTY_MAX) {
+        return HFI_GONE;
+    }
+    *hasty = 0;
     enum hfi_outcome why = impatience(patience, actor->kernel->now_ns(actor->kernel->arg));
     if (why == HFI_HELD) {
         return HFI_GONE;
@@ -285,8 +292,12 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
     _Atomic uint64_t *word = word_of(actor, request->slot);
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
-    unsigned gone = 0;
+    unsigned hasty = 0;
     for (;;) { /* ends by HELD, RETIRED, patience or lease */
+        enum hfi_outcome why = give_up(actor, request, patience, place, &hasty);
+        if (why != HFI_GONE) {
+            return why;
+        }
         if (!*place) {
             queue_join(actor, request, false, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
@@ -298,15 +309,12 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
         uint64_t seen = atomic_load(word);
         if (hfi_word_holder(seen) == actor->holder) {
             enum hfi_outcome outcome = settle(actor, request, patience, place, held);
-            if (outcome == HFI_GONE && ++gone > GONE_MAX) {
-                outcome = give_up(actor, request, patience, place);
-            }
             if (outcome != HFI_GONE) {
                 return outcome;
             }
             continue;
         }
-        enum hfi_outcome why = obstacle(region, request->slot, seen, false);
+        why = obstacle(region, request->slot, seen, false);
         if (why == HFI_HELD && request->barging && !(seen & HFI_W_WAITERS)) {
             barge(actor, request, seen);
             continue;
@@ -322,6 +330,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             return HFI_RETIRED;
         }
         why = wait_once(actor, request, patience, why, seat_seen, slot_seen, &rung);
+        hasty = 0;
         if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
             hfi_leave(actor, request, place);
             return why;
@@ -340,7 +349,12 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
     _Atomic uint64_t *word = word_of(actor, request->slot);
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
+    unsigned hasty = 0;
     for (;;) { /* ends by HELD, RETIRED, patience or lease */
+        enum hfi_outcome why = give_up(actor, request, patience, place, &hasty);
+        if (why != HFI_GONE) {
+            return why;
+        }
         if (!*place) {
             queue_join(actor, request, true, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
@@ -353,7 +367,7 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
             /* meant for an earlier, exclusive wait of this handle (rule 5) */
             hfi_release(actor, request->slot, hfi_token(0, atomic_load(word)));
         }
-        enum hfi_outcome why = try_shared_from(actor, request, *place, held);
+        why = try_shared_from(actor, request, *place, held);
         if (why == HFI_HELD) {
             hfi_leave(actor, request, place); /* and lets the next in, if it is their turn */
             return HFI_HELD;
@@ -370,6 +384,7 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
             }
         }
         why = wait_once(actor, request, patience, why, seat_seen, slot_seen, &rung);
+        hasty = 0;
         if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
             hfi_leave(actor, request, place);
             return why;

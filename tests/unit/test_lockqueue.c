@@ -20,6 +20,7 @@ static int join_at; /* before this one the two join */
 static uint32_t first_seat = 2, second_seat = 5;
 static uint64_t second_kind; /* flags of its cell */
 static bool spoils;          /* before each, somebody writes a deadline long past into seat 0 */
+static bool rewrites;        /* before each, somebody clears the reader's cell of seat 0 */
 
 static void join(uint32_t seat, uint32_t holder, uint64_t kind)
 {
@@ -33,6 +34,9 @@ void sim_point(void)
 {
     if (spoils) {
         hfi_seat(&region, 0)->deadline_ns = UINT64_C(1) << 63;
+    }
+    if (rewrites) {
+        hfi_seat(&region, 0)->reader = 0;
     }
     if (points >= 0 && points++ == join_at) {
         join(first_seat, FIRST, 0);
@@ -199,12 +203,37 @@ START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 }
 END_TEST
 
+/* Somebody clears a reader's cell again and again, who would be let in else: he never is, but his
+ * patience ends. */
+START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
+{
+    void *memory = region_make();
+    const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
+    const struct hfi_actor waiter = {&region, &kernel, READER};
+    const struct hfi_request request = {.slot = 0, .seat = 0};
+    const struct hfi_patience patience = {.deadline_ns = second_ns};
+    uint64_t place = 0;
+    struct hfi_held held;
+    points = join_at = -1;
+    hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
+    hfi_seat(&region, 0)->holder = READER;
+    region.words[0].word |= HFI_W_CELLS;
+    rewrites = _i > 0;
+    enum hfi_outcome outcome = hfi_wait_shared(&waiter, &request, &patience, &place, &held);
+    rewrites = false;
+    ck_assert_int_eq(outcome, _i > 0 ? HFI_TIMED_OUT : HFI_HELD);
+    ck_assert_uint_eq(place, 0);
+    free(memory);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("order");
     tcase_add_test(tests, who_joins_during_a_scan_is_not_served_before_the_one_before_him);
     tcase_add_test(tests, a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever);
     tcase_add_loop_test(tests, a_deadline_written_over_does_not_keep_a_waiter_for_ever, 0, 2);
+    tcase_add_loop_test(tests, a_cell_written_over_does_not_keep_a_reader_for_ever, 0, 2);
     tcase_add_loop_test(tests, who_reads_is_not_let_in_past_a_writer_who_joined_before_him, 0, 2);
     return suite_main("lockqueue", tests);
 }
