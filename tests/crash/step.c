@@ -257,16 +257,21 @@ static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_
     return false;
 }
 
-/* Runs until the victim sleeps on a futex for the first time. */
+/* Runs until the victim sleeps on a futex for the first time, and has it stand still there: it may
+ * be woken before it is killed, and is to do nothing any more. */
 static bool step_to_sleep(pid_t pid)
 {
+    int status = 0;
     uint8_t saved = poke(pid, end_pc(), OPCODE_BREAK);
     REQUIRE(ptrace(PTRACE_CONT, pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
-    bool asleep = await_stop(pid, true) == ASLEEP;
-    if (!asleep) {
+    if (await_stop(pid, true) == STOPPED) {
         poke(pid, end_pc(), saved);
+        return false;
     }
-    return asleep;
+    REQUIRE(tgkill(pid, pid, SIGSTOP) == 0, "tgkill: %s", strerror(errno));
+    REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status),
+            "the victim ended with status %x", (unsigned)status);
+    return WSTOPSIG(status) == SIGSTOP; /* else a time-out woke it, and it came to its end */
 }
 
 bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, bool *asleep_called)
