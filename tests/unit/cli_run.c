@@ -33,21 +33,6 @@ void run_sleep_ms(int64_t ms)
     nanosleep(&pause, NULL);
 }
 
-/* Since the machine's start; 0: the kernel does not tell. */
-static int64_t stalled_ms(void)
-{
-    FILE *file = fopen("/proc/pressure/cpu", "re");
-    long long us = 0;
-
-    if (file != NULL) {
-        if (fscanf(file, "some %*s %*s %*s total=%lld", &us) != 1) {
-            us = 0;
-        }
-        fclose(file);
-    }
-    return us / 1000;
-}
-
 /* Splits in place. */
 static void split(char *line, char **words)
 {
@@ -87,7 +72,7 @@ void run_start(struct run *run, const char *fake, const char *line)
     split(text, words);
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
     ck_assert_int_eq(pipe2(err, O_CLOEXEC), 0);
-    run->stalled_ms = stalled_ms();
+    run->begun_ms = run_now_ms();
     run->pid = fork();
     ck_assert_int_ge(run->pid, 0);
     if (run->pid == 0) {
@@ -161,8 +146,7 @@ void run_finish(struct run *run, struct ran *out)
         }
     }
     ck_assert_int_eq(waitpid(run->pid, &status, 0), run->pid);
-    out->took_ms = run_now_ms() - start;
-    out->stalled_ms = stalled_ms() - run->stalled_ms;
+    out->took_ms = run_now_ms() - run->begun_ms;
     out->status = WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
     close(run->out_fd);
     close(run->err_fd);
@@ -176,26 +160,6 @@ void run_command(const char *fake, const char *line, struct ran *out)
 
     run_start(&run, fake, line);
     run_finish(&run, out);
-}
-
-bool run_again(uint32_t runs, const struct ran *last, int64_t limit_ms)
-{
-    if (last->took_ms < limit_ms) {
-        return false;
-    }
-    if (runs < RUNS_MAX) {
-        return true;
-    }
-    ck_assert_int_lt(last->took_ms - last->stalled_ms, limit_ms);
-    return false;
-}
-
-void run_command_in(int64_t limit_ms, const char *fake, const char *line, struct ran *out)
-{
-    out->took_ms = INT64_MAX;
-    for (uint32_t runs = 0; run_again(runs, out, limit_ms); runs++) {
-        run_command(fake, line, out);
-    }
 }
 
 void run_await_log(const struct run *run, const char *part)

@@ -5,7 +5,6 @@
 #ifndef HOLDFAST_TESTS_CLI_RUN_H
 #define HOLDFAST_TESTS_CLI_RUN_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,7 +16,7 @@ struct run {
     pid_t pid;
     int out_fd;
     int err_fd;
-    int64_t stalled_ms;        /* before it began; see struct ran */
+    int64_t begun_ms;
     char log[64];              /* where the fake library writes its calls */
     char lines[RUN_TEXT_SIZE]; /* what run_await_lines() has read */
 };
@@ -26,7 +25,6 @@ struct run {
 struct ran {
     int status; /* the exit status; 1000 + n: signal n ended it */
     int64_t took_ms;
-    int64_t stalled_ms; /* for so long of that, processes of this machine waited for a processor */
     char out[RUN_TEXT_SIZE];
     char err[RUN_TEXT_SIZE];
     char log[RUN_TEXT_SIZE];
@@ -42,17 +40,6 @@ void run_finish(struct run *run, struct ran *out);
 
 /* Both. */
 void run_command(const char *fake, const char *line, struct ran *out);
-
-enum { RUNS_MAX = 10 };
-
-/* Whether to try once more, since the last one took that long (took_ms begins as INT64_MAX): it
- * may be the machine that was busy, so how long something takes is told by the quickest of ten.
- * Where that took too long as well, it fails the test if it does so without the time in which the
- * machine was short of processors. */
-bool run_again(uint32_t runs, const struct ran *last, int64_t limit_ms);
-
-/* run_command(), as often as run_again() says. */
-void run_command_in(int64_t limit_ms, const char *fake, const char *line, struct ran *out);
 
 /* Waits until the text of the log has the part. */
 void run_await_log(const struct run *run, const char *part);
