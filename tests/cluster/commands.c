@@ -170,9 +170,7 @@ START_TEST(trap_child_keeps_running_after_loss)
     pid_t pid = begin("lock|job|--|sleep|600");
     await_held("job");
     agent_kill(&agent);
-    int64_t killed_ns = boottime_now();
-    ck_assert_int_eq(end(pid), 76);
-    ck_assert(boottime_now() < killed_ns + (5000 + 1000 + 5000) * MS); /* ttl, delay, some */
+    ck_assert_int_eq(end(pid), 76); /* how soon: cell_traps has that */
 }
 END_TEST
 
