@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS INT64_C(1000000)
 #define S INT64_C(1000000000)
@@ -107,15 +108,52 @@ static inline bool is_waited_for(const char *name)
     return hfi_queue(&agent.region, agent_slot(&agent, name), &seat, 1) > 0;
 }
 
-/* Cancels until the thread that waits for the lock has come back: a cancel ends only a wait that
- * has begun. */
-static inline void cancel_and_join(hf_lock *lock, pthread_t thread)
+/* An acquire by a thread of its own. */
+struct attempt {
+    hf_lock *lock;
+    enum hf_mode mode;
+    int64_t timeout_ns;
+    int result;
+    _Atomic pid_t thread;
+};
+
+static inline void *attempt_run(void *arg)
 {
-    ck_assert_int_eq(hf_cancel(lock), 0);
-    while (pthread_tryjoin_np(thread, NULL) != 0) { /* ends: by the test's guard */
-        sleep_ms(2);
-        ck_assert_int_eq(hf_cancel(lock), 0);
+    struct attempt *attempt = arg;
+    atomic_store(&attempt->thread, gettid());
+    attempt->result = hf_acquire(attempt->lock, attempt->mode, attempt->timeout_ns, NULL);
+    served_thread_ends();
+    return NULL;
+}
+
+/* 'S': it sleeps; 0: it has not begun. */
+static inline char state_of(const struct attempt *attempt)
+{
+    char path[64];
+    char state = '\0';
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)atomic_load(&attempt->thread));
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        ck_assert_int_le(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+        fclose(file);
     }
+    return state;
+}
+
+/* Until it was once seen to sleep in hf_acquire(): so it has begun there. It wakes up now and then
+ * to look around, so a second look may find it running. */
+static inline void await_waiting(const struct attempt *attempt)
+{
+    AWAIT(state_of(attempt) == 'S');
+}
+
+/* Cancels the wait once it has begun, and only once. */
+static inline void cancel_and_join(const struct attempt *attempt, pthread_t thread)
+{
+    await_waiting(attempt);
+    ck_assert_int_eq(hf_cancel(attempt->lock), 0);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt->result, HF_ECANCELED);
 }
 
 static inline hf_client *join(void)
