@@ -124,6 +124,7 @@ void fiber_start(struct fiber *fiber, void (*run)(void *arg), void *arg)
     fiber->run = run;
     fiber->arg = arg;
     fiber->stopped = false;
+    fiber->told = false;
     fiber->sanitizer = NULL;
     fiber->state = FIBER_READY;
     makecontext(&fiber->context, enter, 0);
@@ -162,8 +163,9 @@ void sim_point(void)
 
 void fiber_wait(int64_t until_ns)
 {
-    all.current->state = FIBER_WAITING;
+    all.current->state = all.current->told ? FIBER_READY : FIBER_WAITING;
     all.current->wake_ns = until_ns;
+    all.current->told = false;
     to_scheduler(all.current);
 }
 
@@ -196,6 +198,8 @@ void fiber_tell(struct fiber *fiber)
 {
     if (fiber->state == FIBER_WAITING) {
         fiber->state = FIBER_READY;
+    } else if (fiber->state == FIBER_READY) {
+        fiber->told = true;
     }
 }
 

@@ -29,6 +29,7 @@ struct fiber {
     void *stack;
     enum fiber_state state;
     bool stopped; /* as by SIGSTOP, until resumes_ns */
+    bool told;    /* while it ran: it has not looked since */
     int64_t resumes_ns;
     int64_t wake_ns;
     int64_t asleep_ns; /* ASLEEP: since when */
@@ -61,7 +62,7 @@ void fiber_futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeou
 /* Ends the current fiber for good. */
 __attribute__((noreturn)) void fiber_exit(void);
 
-/* Something happened that a waiting fiber waits for. */
+/* Something happened that a waiting fiber waits for, or will: its next wait ends at once. */
 void fiber_tell(struct fiber *fiber);
 /* A waiting one looks again at the latest by then. */
 void fiber_wake_by(struct fiber *fiber, int64_t at_ns);

@@ -19,7 +19,7 @@ void run_print(const struct run *run)
     if (run->voters != 0) {
         printf(" --cell %u", run->voters);
     }
-    if (run->observers_set && run->voters != 1) {
+    if (run->observers_set && (run->voters != 1 || run->observers != 0)) {
         printf(" --observers %u", run->observers);
     }
     if (run->starved) {

@@ -51,7 +51,7 @@ enum {
 };
 #define SIM_MS INT64_C(1000000)
 /* Starved agents need the time that a real cell has by default. */
-#define SIM_TTL_NS ((world.run.starved ? 5000 : 1000) * SIM_MS)
+#define SIM_TTL_NS ((world.run.starved || world.run.rolling ? 5000 : 1000) * SIM_MS)
 #define SIM_GRACE_NS SIM_TTL_NS
 #define SIM_DRIFT_PERCENT 10
 
