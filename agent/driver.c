@@ -743,7 +743,9 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
                                 : driver->links_down | 1U << voter;
         step_quorum(driver, &event);
         if (up) {
-            renewal_connected(driver->config.renewal, driver_clock_ns(driver));
+            renewal_connected(driver->config.renewal, voter, driver_clock_ns(driver),
+                              &driver->quorum_actions);
+            driver_take_actions(driver);
         }
         driver_see_voters(driver);
     }

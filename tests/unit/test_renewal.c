@@ -188,6 +188,39 @@ START_TEST(hurries_once_a_round)
 }
 END_TEST
 
+/* A voter that is there again may be another process, which knows of no session and not where an
+ * observer is: it hears at once, and not a third of a ttl later. Once a round: a link that comes
+ * and goes must not push out what else is under way. */
+START_TEST(who_is_connected_anew_is_renewed_with)
+{
+    start(3, false);
+    for (uint32_t voter = 0; voter < 3; voter++) {
+        ack(voter, sent(voter), true);
+    }
+    for (uint32_t round = 0; round < 2; round++) {
+        actions.count = 0;
+        renewal_connected(&renewal, 1, now, &actions);
+        ck_assert_uint_eq(actions.count, 1);
+        ck_assert_uint_ne(sent(1), 0);
+        ack(1, sent(1), false);
+        ck_assert_uint_eq(actions.count, 2);
+        ack(1, sent(1), true);
+        renewal_connected(&renewal, 1, now, &actions);
+        ck_assert_uint_eq(actions.count, 2);
+        (void)next_round(1);
+    }
+    /* In jeopardy all are asked, as soon as anybody is there. */
+    now = renewal_deadline_ns(&renewal);
+    actions.count = 0;
+    renewal_tick(&renewal, now, &actions);
+    actions.count = 0;
+    renewal_connected(&renewal, 1, now, &actions);
+    ck_assert_uint_eq(actions.count, 0);
+    renewal_tick(&renewal, now, &actions);
+    ck_assert_uint_eq(actions.count, 3);
+}
+END_TEST
+
 START_TEST(jeopardy_ends_in_time_or_never)
 {
     start(1, false);
@@ -329,6 +362,7 @@ int main(void)
     tcase_add_test(tests, who_is_not_safe_tries_more_often);
     tcase_add_test(tests, strange_answers_count_for_nothing);
     tcase_add_test(tests, hurries_once_a_round);
+    tcase_add_test(tests, who_is_connected_anew_is_renewed_with);
     tcase_add_test(tests, jeopardy_ends_in_time_or_never);
     tcase_add_test(tests, dead_when_a_majority_says_so);
     tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);

@@ -511,14 +511,15 @@ void coordinator_round_age(struct quorum *quorum, const struct given_up *round)
 
 /* ---- Telling the hosts ---- */
 
-/* Whether that agent's host is to be told: it has a session here, or is this one's own. */
+/* Whether that agent's host is to be told: it has a session here, as far as this process can know
+ * (it may be younger than the pause between two renewals), or is this one's own. */
 static bool is_told(const struct quorum *quorum, uint32_t agent)
 {
     const struct agent_record *record = &quorum->agents[agent];
+    int64_t heard_ns = record->heard_ns > quorum->fresh_since_ns ? record->heard_ns
+                                                                 : quorum->fresh_since_ns;
     return agent == quorum->config.self ||
-           (record->heard_ns != INT64_MIN &&
-            quorum->now_ns - record->heard_ns <=
-                quorum_long_ns(quorum, quorum->config.session_ttl_ns));
+           quorum->now_ns - heard_ns <= quorum_long_ns(quorum, quorum->config.session_ttl_ns);
 }
 
 static int64_t announce(struct quorum *quorum)

@@ -72,6 +72,7 @@ static void send_round(struct renewal *renewal, int64_t now_ns, struct actions *
     uint64_t id = sent_remember(renewal, now_ns);
     for (uint32_t voter = 0; voter < renewal->config.voter_count; voter++) {
         renewal->voters[voter].hurried = false;
+        renewal->voters[voter].greeted = false;
         send_to(renewal, voter, id, actions);
     }
     renewal->next_round_ns = now_ns + renewal->config.session_ttl_ns / 3;
@@ -248,10 +249,19 @@ void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actio
     }
 }
 
-void renewal_connected(struct renewal *renewal, int64_t now_ns)
+void renewal_connected(struct renewal *renewal, uint32_t voter, int64_t now_ns,
+                       struct actions *actions)
 {
-    if (renewal_state(renewal, now_ns) == RENEWAL_JEOPARDY && now_ns < renewal->next_round_ns) {
-        renewal->next_round_ns = now_ns;
+    HF_CHECK(voter < renewal->config.voter_count);
+    enum renewal_state state = renewal_state(renewal, now_ns);
+    if (renewal->epoch == 0 || state == RENEWAL_LOST) {
+        return;
+    }
+    if (state == RENEWAL_JEOPARDY) {
+        renewal->next_round_ns = now_ns < renewal->next_round_ns ? now_ns : renewal->next_round_ns;
+    } else if (!renewal->voters[voter].greeted) {
+        renewal->voters[voter].greeted = true;
+        send_to(renewal, voter, sent_remember(renewal, now_ns), actions);
     }
 }
 

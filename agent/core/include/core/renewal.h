@@ -53,7 +53,8 @@ struct renewal_voter {
     int64_t answered_ns;      /* when it last answered; 0: never */
     uint64_t answered_id;     /* the latest renewal that it answered */
     uint32_t dead_epoch;
-    bool hurried; /* was sent one out of turn since the last round */
+    bool hurried; /* was sent one out of turn since the last round, for its answer */
+    bool greeted; /* or for its connection */
     struct pace pace;
 };
 
@@ -100,9 +101,11 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 /* At renewal_next_tick_ns() or later: sends what is due. */
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
 
-/* The connection to a voter is there (again): what was sent before is lost. Makes a round due at
- * once if the lease is not safe. */
-void renewal_connected(struct renewal *renewal, int64_t now_ns);
+/* The connection to a voter is there (again): what was sent before is lost, and a voter that was
+ * started anew does not know who has a session, nor where observers are. It is sent a renewal, once
+ * between two rounds; if the lease is not safe a round is due at once instead. */
+void renewal_connected(struct renewal *renewal, uint32_t voter, int64_t now_ns,
+                       struct actions *actions);
 
 /*
  * The clock is known to run at another rate than leases are counted with (astray), or not. Then
