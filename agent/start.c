@@ -60,8 +60,9 @@ void agent_raise_limits(void)
     }
 }
 
-/* The deadline's page, with the lock-delays, and what is kept of requests if there can be any. It
- * is named as a region is; no namespace's name has capitals. */
+/* The deadline's page, with what is kept of requests and the lock-delays: of one size whatever the
+ * cell is, so that an agent whose cell has grown finds them. It is named as a region is; no
+ * namespace's name has capitals. */
 static int open_lease_page(struct agent *agent)
 {
     struct hfi_region_identity identity = {.namespace_name = "LEASE"};
@@ -70,8 +71,7 @@ static int open_lease_page(struct agent *agent)
     snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
     snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
     region_file_name(&identity, name);
-    bool asks = agent->host_config.voter_count > 1 || agent->host_config.self == HOST_OBSERVER;
-    const struct lease_file_room room = {.kept = asks ? KEPT_MAX : 0, .delays = HOST_DELAYS_MAX};
+    const struct lease_file_room room = {.kept = KEPT_MAX, .delays = HOST_DELAYS_MAX};
     if (!lease_file_share(&agent->lease_file, name, &room, &agent->left)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,

@@ -198,6 +198,49 @@ START_TEST(a_voter_that_is_down_is_not_asked)
 }
 END_TEST
 
+/* What was on its way when the connection broke is lost, and a voter that was started anew knows
+ * nothing of it. */
+START_TEST(a_voter_that_is_back_is_asked_at_once)
+{
+    const uint32_t all = (1U << VOTERS) - 1;
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    uint64_t id = sent_id(MESSAGE_ACQUIRE);
+    rig_pass(rig, 3000 * RIG_MS); /* it is asked each second by now */
+    voters_up(all & ~(1U << owner) & ~(1U << (owner + 1) % VOTERS));
+    rig_pass(rig, 50 * RIG_MS);
+    uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    voters_up(all & ~(1U << owner));
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count);
+    voters_up(all);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
+    ck_assert_uint_eq(sent_id(MESSAGE_ACQUIRE), id);
+    ck_assert_uint_eq(cell_way()->to, owner);
+    ck_assert_uint_eq(cell_way()->relay, HOST_NO_RELAY);
+}
+END_TEST
+
+/* What is sent to such a voter may be lost each time. */
+START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
+{
+    const uint32_t all = (1U << VOTERS) - 1;
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_pass(rig, 3000 * RIG_MS);
+    uint32_t before = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    uint32_t other_ways = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
+        voters_up(all);
+        rig_pass(rig, 80 * RIG_MS);
+        bool straight = cell_way()->to == owner && cell_way()->relay == HOST_NO_RELAY;
+        other_ways += rig_sent_count(rig, MESSAGE_ACQUIRE) > count && !straight;
+        voters_up(all & ~(1U << owner));
+        rig_pass(rig, 20 * RIG_MS);
+    }
+    ck_assert_uint_gt(other_ways, 20);
+    ck_assert_uint_lt(rig_sent_count(rig, MESSAGE_ACQUIRE) - before, 90);
+}
+END_TEST
+
 START_TEST(who_answers_is_asked_next)
 {
     uint32_t next = (owner + 1) % VOTERS;
@@ -697,6 +740,8 @@ static Suite *make_suite(void)
     tcase_add_test(asks, a_new_coordinator_is_asked_at_once);
     tcase_add_test(asks, a_hint_is_followed_at_once_but_not_in_circles);
     tcase_add_test(asks, a_voter_that_is_down_is_not_asked);
+    tcase_add_test(asks, a_voter_that_is_back_is_asked_at_once);
+    tcase_add_test(asks, a_link_that_comes_and_goes_leaves_other_ways_their_turns);
     tcase_add_test(asks, who_answers_is_asked_next);
     tcase_add_test(asks, what_finds_no_room_is_asked_when_there_is);
     tcase_add_test(asks, a_lost_session_asks_for_nothing_more);

@@ -85,6 +85,24 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
 }
 END_TEST
 
+/* It knows all grants from its own store, but not for what its host waited. */
+START_TEST(the_only_voter_goes_on_waiting_too)
+{
+    rig_destroy(rig);
+    rig = rig_create_cell(RIG_LOCKS, 1, 0, 0);
+    rig_begin(rig);
+    client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+    struct hfi_opened opened = wait_for_it();
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    restart(&opened);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
+    ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+}
+END_TEST
+
 /* It came while no agent was there. Nothing of it can have been returned, so it is not doubtful. */
 START_TEST(what_was_granted_to_the_one_before_is_taken)
 {
@@ -330,6 +348,7 @@ int main(void)
     TCase *turn = cell_case(suite, "a turn");
 
     tcase_add_test(next, a_restarted_agent_asks_with_the_time_that_its_host_has_waited);
+    tcase_add_test(next, the_only_voter_goes_on_waiting_too);
     tcase_add_test(next, what_was_granted_to_the_one_before_is_taken);
     tcase_add_test(next, what_the_one_before_returned_is_not_taken);
     tcase_add_test(next, a_recall_before_the_answer_does_not_cost_the_turn);

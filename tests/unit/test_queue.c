@@ -332,6 +332,45 @@ static void take_over(bool given_back_alone)
     cell_destroy(cell);
 }
 
+static void ask_as(struct cell *cell, const char *agent, uint64_t id, uint32_t waited_ms)
+{
+    struct message message;
+    cell_header(cell, 0, MESSAGE_ACQUIRE, &message);
+    message_agent_set(&message.from, agent, strlen(agent));
+    message.as.acquire.agent = message.from;
+    message.as.acquire.epoch = 1;
+    message.as.acquire.request_id = id;
+    message_name_set(&message.as.acquire.name, "a", 1);
+    message.as.acquire.mode = MESSAGE_MODE_EXCLUSIVE;
+    message.as.acquire.waited_ms = waited_ms;
+    cell_send(cell, 0, 0, &message);
+}
+
+/* The only voter is started anew: its own host asks at once, observers have to dial it first. */
+START_TEST(order_survives_a_restart_of_the_only_voter)
+{
+    struct cell *cell = cell_ready(1);
+    ask_as(cell, "x", 1, 0);
+    cell_settle(cell);
+    struct message_order version = cell_other_got(cell, "x", MESSAGE_GRANT)->as.grant.version;
+    cell_kill(cell, 0);
+    cell_start(cell, 0);
+    cell_run_ready(cell);
+    ask(cell, 0, 0, 1, X, 50);
+    cell_other_give_back(cell, "x", 0, "a", 2, 1, version);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert(!has(cell, 0, 1));
+    ask_as(cell, "y", 3, 1500);
+    cell_run(cell, 300 * CELL_MS);
+    const struct message *grant = cell_other_got(cell, "y", MESSAGE_GRANT);
+    ck_assert(grant != NULL && !has(cell, 0, 1));
+    cell_other_give_back(cell, "y", 0, "a", 4, 1, grant->as.grant.version);
+    cell_settle(cell);
+    (void)granted(cell, 0, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(order_survives_a_take_over)
 {
     take_over(false);
@@ -808,6 +847,7 @@ int main(void)
     tcase_add_test(tests, asked_again_after_it_was_given_back);
     tcase_add_loop_test(tests, amended_and_given_back_at_once, 0, 2);
     tcase_add_test(tests, old_versions_given_back);
+    tcase_add_test(tests, order_survives_a_restart_of_the_only_voter);
     tcase_add_test(tests, order_survives_a_take_over);
     tcase_add_test(tests, order_survives_a_take_over_with_nobody_queued);
     tcase_add_test(tests, free_names_are_granted_at_once);

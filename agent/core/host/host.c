@@ -611,6 +611,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         lease_changed(host, &event->as.lease, actions);
         break;
     case HOST_VOTERS:
+        requests_voters_up(host, event->as.voters.up & ~host->voters_up);
         host->voters_up = event->as.voters.up;
         host->voters_refused = event->as.voters.refused;
         break;

@@ -62,7 +62,7 @@ void kept_forget(struct host *host, uint32_t index)
 }
 
 /* Whether it is a lock of that name (namespaces may have been configured anew) of which this agent
- * knows nothing yet, and which somebody waits for. */
+ * knows no grant, and which somebody waits for. The only voter knows all grants: there it is idle. */
 static bool goes_on(const struct host *host, const struct host_kept *note, int64_t since_ns)
 {
     struct place at = {note->space, note->slot};
@@ -71,7 +71,8 @@ static bool goes_on(const struct host *host, const struct host_kept *note, int64
         return false;
     }
     const struct lock *lock = lock_at(host, at);
-    return lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
+    bool open = lock->state == LOCK_IDLE || lock->state == LOCK_ADOPTED;
+    return open && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
            lock_hash(host, at) == note->name_hash && lock_is_awaited(host, at);
 }
 
@@ -92,6 +93,8 @@ static void go_on(struct host *host, uint32_t index, int64_t since_ns)
     }
     if (request_keep(host, at, index, id_of(note), since_ns) == NULL) {
         kept_forget(host, index);
+    } else {
+        lock_at(host, at)->state = LOCK_ADOPTED; /* what is kept is asked for as what is adopted */
     }
 }
 

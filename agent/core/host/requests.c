@@ -352,6 +352,21 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
     }
 }
 
+void requests_voters_up(struct host *host, uint32_t voters)
+{
+    for (uint32_t index = 0; index < host->requests_used && voters != 0; index++) {
+        struct request *request = &host->requests[index];
+        /* What was sent there just now is not sent again for a link that comes and goes: the other
+         * ways have their turns. */
+        bool is_new = request->tries <= 1;
+        if (request->id != 0 && !is_new && !request_is_kept(request) &&
+            (voters >> host->routes[request->partition] & 1)) {
+            request->tries = 0;
+            set_due(host, request, host->now_ns);
+        }
+    }
+}
+
 /* ---- orphans ---- */
 
 static struct request *orphan_find(struct host *host, uint32_t name)

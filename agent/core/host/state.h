@@ -586,6 +586,10 @@ void request_redirect(struct host *host, struct request *request, const struct m
 /* That voter coordinates these partitions from now on: what waits is sent again. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
+/* These voters, bit by index, are there again: what was sent to them may be lost, and one that was
+ * started anew knows of nobody who waits. What was sent first less than its first pause ago waits
+ * for that. */
+void requests_voters_up(struct host *host, uint32_t voters);
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);
 

@@ -79,7 +79,8 @@ struct work *wait_first(const struct quorum *quorum)
 
 int64_t wait_order_ns(const struct quorum *quorum, const struct work *work)
 {
-    return quorum->partitions[work->partition].prepared_ns + ORDER_WAIT_MS * MS_NS;
+    int64_t wait_ms = quorum->config.voter_count == 1 ? ORDER_WAIT_ONLY_MS : ORDER_WAIT_MS;
+    return quorum->partitions[work->partition].prepared_ns + wait_ms * MS_NS;
 }
 
 /* ---- Sessions ---- */
