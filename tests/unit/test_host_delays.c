@@ -127,6 +127,27 @@ START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all
 }
 END_TEST
 
+/* Of a seat whose handle is not there any more it is not known how long the lock-delay is. While its
+ * client is away it is what is noted, and not the longest that there is. */
+START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
+{
+    struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
+    struct hfi_opened waiting = rig_open_granted(rig, other, "a", 0);
+    lose_grant();
+    cell_wait_in_queue(&waiting, other, false);
+    restart(false, true);
+    rig_connect_again(rig, other, 4242);
+    ck_assert_ptr_nonnull(rig_ask(rig, other, &resumed)); /* he does not open it again */
+    rig_hang_up(rig, other);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
+    renew(); /* which counts the notes anew */
+    rig_recall(rig, "a", 2);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
+}
+END_TEST
+
 /* He left the queue with it: it is not forgotten at once, but nobody takes the lock by it. */
 START_TEST(a_closed_handle_is_not_counted_with)
 {
@@ -252,7 +273,9 @@ int main(void)
     tcase_add_test(tests, who_hung_up_is_covered_by_what_is_granted_meanwhile);
     tcase_add_test(tests, who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all);
     tcase_add_test(tests, a_closed_handle_is_not_counted_with);
+    tcase_add_test(tests, a_seat_that_was_given_up_asks_for_no_more_than_is_noted);
     tcase_add_test(tests, a_handle_that_is_gone_is_not_counted_with);
+    tcase_add_test(tests, a_seat_that_was_given_up_asks_for_no_more_than_is_noted);
     tcase_add_test(tests, a_note_stays_until_every_handle_is_known);
     tcase_add_test(tests, another_session_has_nothing_of_it);
     tcase_add_test(tests, locks_share_a_note_and_none_has_less);

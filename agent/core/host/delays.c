@@ -47,6 +47,15 @@ uint32_t delay_noted_ms(const struct host *host, struct place at)
     return noted_ms > LOCK_DELAY_UNKNOWN_MS ? noted_ms : LOCK_DELAY_UNKNOWN_MS;
 }
 
+uint32_t handle_delay_ms(const struct host *host, const struct handle *who)
+{
+    struct place at = {who->space, who->slot};
+    uint32_t noted_ms = host->delay_count > 0 && (who->flags & HANDLE_ZOMBIE)
+                            ? delay_noted_ms(host, at)
+                            : UINT32_MAX;
+    return who->lock_delay_ms < noted_ms ? who->lock_delay_ms : noted_ms;
+}
+
 void delay_note(struct host *host, struct place at, uint32_t delay_ms)
 {
     if (host->delay_count > 0 && delay_ms > delay_noted_ms(host, at)) {
@@ -80,8 +89,9 @@ void delays_settle(struct host *host)
         struct place at = {who->space, who->slot};
         if (who->lock_delay_ms > LOCK_DELAY_UNKNOWN_MS && handle_may_take(host, who) &&
             lock_is_named(lock_at(host, at))) {
+            uint32_t delay_ms = handle_delay_ms(host, who);
             uint16_t *settled = &settled_ms[note_of(host, at)];
-            *settled = who->lock_delay_ms > *settled ? who->lock_delay_ms : *settled;
+            *settled = delay_ms > *settled ? (uint16_t)delay_ms : *settled;
         }
     }
     /* A kill in between leaves notes that say too much. seq_cst: as above */

@@ -43,7 +43,8 @@ static uint16_t longest_known(const struct host *host, struct place at, uint32_t
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         const struct handle *who = &host->handles[handle];
         if (who->lock_delay_ms > longest_ms && handle_may_take(host, who)) {
-            longest_ms = who->lock_delay_ms;
+            uint32_t delay_ms = handle_delay_ms(host, who);
+            longest_ms = delay_ms > longest_ms ? delay_ms : longest_ms;
         }
         handle = who->lock_next;
     }

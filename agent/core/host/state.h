@@ -615,6 +615,9 @@ void kept_adopt(struct host *host);
 bool handle_may_take(const struct host *host, const struct handle *who);
 /* The longest lock-delay of the lock's handles that the agent before this one may have told of. */
 uint32_t delay_noted_ms(const struct host *host, struct place at);
+/* What that handle asks for. One of a client that hung up may be one that was only found, with the
+ * longest lock-delay that there is: it is known from the notes. */
+uint32_t handle_delay_ms(const struct host *host, const struct handle *who);
 /* Before a handle with that lock-delay is told of. */
 void delay_note(struct host *host, struct place at, uint32_t delay_ms);
 /* A handle had that one, and has it no more. */
