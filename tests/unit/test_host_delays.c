@@ -127,8 +127,8 @@ START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all
 }
 END_TEST
 
-/* Of a seat whose handle is not there any more it is not known how long the lock-delay is. While its
- * client is away it is what is noted, and not the longest that there is. */
+/* Of a seat whose handle is not there any more it is not known how long the lock-delay is. While
+ * its client is away it is what is noted, and not the longest that there is. */
 START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};

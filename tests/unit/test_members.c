@@ -183,6 +183,31 @@ START_TEST(old_copy_whose_starts_are_killed_is_refused)
 }
 END_TEST
 
+/* Nor if the copy is from before the first commit that the store ever made. */
+START_TEST(old_copy_without_a_commit_is_refused)
+{
+    static struct cell_disk copy;
+    static struct quorum_register registers[64];
+    cell->nodes[0].disk.commits = 0;
+    save(&copy, registers, 0);
+    cell_start_all(cell);
+    cell_run(cell, 2500 * CELL_MS);
+    expect_voting();
+    use("a", 1);
+    cell_run(cell, 2500 * CELL_MS); /* the others keep what they saw */
+    uint64_t seen = cell->nodes[1].disk.seen[0].commit;
+    ck_assert_uint_gt(seen, 0);
+    cell_kill(cell, 0);
+    restore(&copy, registers, 0);
+    cell_start_killed(cell, 0);
+    cell->nodes[0].disk.commits = seen + 2; /* that start made more of them than one */
+    cell_start_killed(cell, 0);
+    cell_start(cell, 0);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+}
+END_TEST
+
 /* It votes nowhere yet in the copy, but it has since. */
 START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 {
@@ -575,6 +600,7 @@ int main(void)
     tcase_add_test(tests, needs_a_majority_after_a_start);
     tcase_add_test(tests, old_copy_of_a_disk_is_refused);
     tcase_add_test(tests, old_copy_whose_starts_are_killed_is_refused);
+    tcase_add_test(tests, old_copy_without_a_commit_is_refused);
     tcase_add_test(tests, old_copy_of_a_store_that_started_over_is_refused);
     tcase_add_test(tests, starts_over_with_the_line_that_the_others_have);
     tcase_add_test(tests, lost_store_is_refused_until_it_starts_over);

@@ -62,7 +62,8 @@ void kept_forget(struct host *host, uint32_t index)
 }
 
 /* Whether it is a lock of that name (namespaces may have been configured anew) of which this agent
- * knows no grant, and which somebody waits for. The only voter knows all grants: there it is idle. */
+ * knows no grant, and which somebody waits for. The only voter knows all grants: there it is
+ * idle. */
 static bool goes_on(const struct host *host, const struct host_kept *note, int64_t since_ns)
 {
     struct place at = {note->space, note->slot};

@@ -45,6 +45,9 @@ enum {
     WAIT_LOG_AGAIN_MS = 60000,
 };
 
+/* In the store's own line of `seen`: it was opened with no commit at all, which 0 does not say. */
+#define OPENED_EMPTY ((uint64_t)INT64_MAX)
+
 static bool id_equal(const uint64_t a[2], const uint64_t b[2])
 {
     return a[0] == b[0] && a[1] == b[1];
@@ -98,6 +101,9 @@ static uint64_t opened_commit(const struct quorum *quorum)
 {
     uint64_t opened = quorum->members.opened_commit;
     uint64_t kept = quorum->members.of[quorum->config.self].kept_commit;
+    if (kept == OPENED_EMPTY) {
+        return 0;
+    }
     return kept != 0 && kept < opened ? kept : opened;
 }
 
@@ -195,11 +201,11 @@ bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 {
     HF_CHECK(!quorum->started);
     uint64_t opened = opened_commit(quorum);
-    if (quorum->config.voter_count == 1 || own(quorum)->kept_commit != 0 || opened == 0) {
+    if (quorum->config.voter_count == 1 || own(quorum)->kept_commit != 0) {
         return false;
     }
-    fill_own_line(quorum, opened, row);
-    own(quorum)->kept_commit = opened;
+    own(quorum)->kept_commit = opened != 0 ? opened : OPENED_EMPTY;
+    fill_own_line(quorum, own(quorum)->kept_commit, row);
     return true;
 }
 
@@ -667,8 +673,8 @@ static bool was_used(const struct quorum *quorum)
 static void keep_opened(struct quorum *quorum)
 {
     uint64_t opened = opened_commit(quorum);
-    if (own(quorum)->kept_commit == 0 && opened != 0) {
-        keep_own_commit(quorum, opened);
+    if (own(quorum)->kept_commit == 0) {
+        keep_own_commit(quorum, opened != 0 ? opened : OPENED_EMPTY);
     }
 }
 
