@@ -4,7 +4,8 @@
  * A hold counts as its process sees it: from the return of HELD until it calls release, or until
  * the deadline that it was last told has passed by its host's clock. If it ends in any other way
  * than by release (death, hang-up, its own limit, the session's end), the lock must stay closed
- * for its lock-delay from then on, in true time. Each new hold is compared with every other of that
+ * for its lock-delay from then on: in true time, or within one session by its host's clock. Each
+ * new hold is compared with every other of that
  * lock, on whatever host. Tokens of exclusive holds rise, cell-wide.
  */
 #include <string.h>
@@ -19,7 +20,8 @@ struct hold_note {
     bool shared;
     bool hung_up;
     const struct sim_agent *agent;
-    uint32_t boot; /* of its host */
+    uint32_t boot;  /* of its host */
+    uint32_t epoch; /* of its session */
     uint32_t process;
     uint32_t generation;
     uint32_t lock;
@@ -57,12 +59,13 @@ static int64_t ends_ns(const struct hold_note *note)
     return note->vanished_ns < until_ns ? note->vanished_ns : until_ns;
 }
 
-/* How much of the lock-delay is left; <= 0: nothing. Between two holds of one host its clock
- * counts, which both know; between hosts true time does. */
+/* How much of the lock-delay is left; <= 0: nothing. Within a session the host's own clock counts,
+ * which both holds know. Behind a session that ended a coordinator counts, by any voter's clock and
+ * so that it is enough in true time, whoever has the lock next. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
-                            int64_t over_ns)
+                            uint32_t epoch, int64_t over_ns)
 {
-    if (note->agent == agent && note->boot == agent->clock.boot) {
+    if (note->agent == agent && note->epoch == epoch && note->boot == agent->clock.boot) {
         return clock_at(agent, over_ns) + note->delay_ns - clock_now(agent);
     }
     return over_ns + note->delay_ns - sim_now();
@@ -106,7 +109,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
                      note->shared ? "shared" : "exclusively", (unsigned long long)note->token,
                      (long long)over_ns / 1000, note->end);
         }
-        int64_t early_ns = too_early_ns(note, process->agent, over_ns);
+        int64_t early_ns = too_early_ns(note, process->agent, handle->held.epoch, over_ns);
         if (early_ns > 0) {
             sim_fail("process %u of host %u holds lock %u, %lld us before the lock-delay behind "
                      "process %u of host %u is over",
@@ -130,6 +133,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
                                .shared = shared,
                                .agent = process->agent,
                                .boot = process->agent->clock.boot,
+                               .epoch = handle->held.epoch,
                                .process = process->index,
                                .generation = process->generation,
                                .lock = handle->lock,
