@@ -48,7 +48,7 @@ enum {
 };
 
 static const int64_t ms_ns = 1000000;
-static const int64_t redial_max_ns = 1000000000;
+static const int64_t redial_max_ns = 500000000;
 static const int64_t accept_again_ns = 100000000;
 static const int64_t check_grace_ns = 5000000000; /* for the agent to reach its own inbox */
 static const int64_t check_late_ns = 1000000000;  /* so late the process stood still itself */

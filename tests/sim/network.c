@@ -17,7 +17,7 @@
 #include "proto/wire.h"
 #include "sim.h"
 
-enum { DIAL_MS = 30, BUFFER_SIZE = 64 * 1024 };
+enum { DIAL_MS = 50, BUFFER_SIZE = 64 * 1024 };
 
 struct net_link {
     bool dialed;

@@ -275,7 +275,6 @@ int main(void)
     tcase_add_test(tests, a_closed_handle_is_not_counted_with);
     tcase_add_test(tests, a_seat_that_was_given_up_asks_for_no_more_than_is_noted);
     tcase_add_test(tests, a_handle_that_is_gone_is_not_counted_with);
-    tcase_add_test(tests, a_seat_that_was_given_up_asks_for_no_more_than_is_noted);
     tcase_add_test(tests, a_note_stays_until_every_handle_is_known);
     tcase_add_test(tests, another_session_has_nothing_of_it);
     tcase_add_test(tests, locks_share_a_note_and_none_has_less);

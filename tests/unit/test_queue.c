@@ -358,10 +358,10 @@ START_TEST(order_survives_a_restart_of_the_only_voter)
     cell_run_ready(cell);
     ask(cell, 0, 0, 1, X, 50);
     cell_other_give_back(cell, "x", 0, "a", 2, 1, version);
-    cell_run(cell, 1000 * CELL_MS);
+    cell_run(cell, 600 * CELL_MS);
     ck_assert(!has(cell, 0, 1));
     ask_as(cell, "y", 3, 1500);
-    cell_run(cell, 300 * CELL_MS);
+    cell_run(cell, 200 * CELL_MS);
     const struct message *grant = cell_other_got(cell, "y", MESSAGE_GRANT);
     ck_assert(grant != NULL && !has(cell, 0, 1));
     cell_other_give_back(cell, "y", 0, "a", 4, 1, grant->as.grant.version);

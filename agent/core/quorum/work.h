@@ -16,8 +16,9 @@
 
 enum {
     ORDER_WAIT_MS = 100, /* after a take-over, for the repeats of those who waited before it */
-    /* The only voter was started: first they have to dial it again, which they do each second. */
-    ORDER_WAIT_ONLY_MS = 1200,
+    /* The only voter was started: first they have to dial it again, twice a second. Less than the
+     * second for which a try waits for a grant: a lock that is free is not called busy. */
+    ORDER_WAIT_ONLY_MS = 700,
     /* The most actions that one work needs in one go: a set of answers, one of them a break that
      * goes to every owner, or recalls to them; and a round, or a new ballot. */
     WORK_ACTIONS = OUTCOMES_MAX + MESSAGE_SHARES_MAX + 2 * (MESSAGE_VOTERS_MAX + 1),
