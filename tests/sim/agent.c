@@ -531,6 +531,7 @@ void agent_crash(struct sim_agent *agent, int64_t down_ns)
     if (agent->up) {
         sim_tell("host %u: agent crashes, down for %lld us", agent->index,
                  (long long)(down_ns / 1000));
+        order_killed(agent);
         process_ends(agent, down_ns, false);
     }
 }

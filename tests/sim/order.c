@@ -6,7 +6,9 @@
  *   between hosts      once everything has healed and settled, and nobody is starved: who asked
  *                      SLACK_NS before another, and longer than what told waiting times may differ
  *                      by the rates of clocks, is not granted the lock after it, whoever
- *                      coordinates meanwhile
+ *                      coordinates meanwhile. But whose agent coordinated the lock itself and was
+ *                      killed is in nobody's queue until the next one asks: what is granted
+ *                      meanwhile may pass him (docs/TIMEOUTS.md, "Passed over")
  *   on a host          nobody takes a lock exclusively past one who slept in its queue already
  *                      when he began to take it. Always; HF_BARGING aside. Who gives up his place
  *                      while he is being handed the lock, and takes it again, has it by that place
@@ -44,7 +46,10 @@ struct asked {
     uint32_t epoch;
     uint64_t id; /* 0: none */
     uint32_t lock;
-    int64_t born_ns;    /* in true time */
+    int64_t born_ns;    /* in true time, as all of these */
+    int64_t killed_ns;  /* with the only queue in which it was; 0: never */
+    int64_t back_ns;    /* after that it was in a queue again; INT64_MAX: not yet */
+    int64_t chosen_ns;  /* when the round began that granted it */
     int64_t granted_ns; /* 0: not yet */
 };
 
@@ -89,9 +94,10 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
     return &notes.asked[place_of(agent, id) % ASKED];
 }
 
-/* When who says at once that it has waited began to, in true time: it goes on for the agent's
- * process before it, whose request may be known, or its own was pushed out. */
-static int64_t born_before(const struct message_acquire *acquire, uint32_t agent, uint32_t lock)
+/* Who says at once that it has waited goes on for the agent's process before it: for which request,
+ * if that is known and was not pushed out. */
+static const struct asked *asked_before(const struct message_acquire *acquire, uint32_t agent,
+                                        uint32_t lock)
 {
     int64_t waited_ns = acquire->waited_ms * SIM_MS;
     int64_t slack_ns = 50 * SIM_MS + waited_ns / 100 * RATES_PERCENT / 2;
@@ -101,10 +107,10 @@ static int64_t born_before(const struct message_acquire *acquire, uint32_t agent
         if (before->id != 0 && before->agent == agent && before->epoch == acquire->epoch &&
             before->lock == lock && before->id != acquire->request_id &&
             age_ns > waited_ns - slack_ns && age_ns < waited_ns + slack_ns) {
-            return before->born_ns;
+            return before;
         }
     }
-    return sim_now() - waited_ns;
+    return NULL;
 }
 
 void order_asked(const struct message *message)
@@ -114,12 +120,31 @@ void order_asked(const struct message *message)
     uint32_t lock = disk_lock_of(&acquire->name);
     struct asked *at = asked_at(agent, acquire->request_id);
     if (at->agent != agent || at->epoch != acquire->epoch || at->id != acquire->request_id) {
-        int64_t born_ns = acquire->waited_ms > 0 ? born_before(acquire, agent, lock) : sim_now();
-        *at = (struct asked){.agent = agent,
-                             .epoch = acquire->epoch,
-                             .id = acquire->request_id,
-                             .lock = lock,
-                             .born_ns = born_ns};
+        const struct asked *before = acquire->waited_ms > 0 ? asked_before(acquire, agent, lock)
+                                                            : NULL;
+        struct asked now = {.born_ns = sim_now() - acquire->waited_ms * SIM_MS,
+                            .back_ns = INT64_MAX};
+        if (before != NULL) {
+            now.born_ns = before->born_ns;
+            now.killed_ns = before->granted_ns == 0 ? before->killed_ns : 0;
+        }
+        now.agent = agent;
+        now.epoch = acquire->epoch;
+        now.id = acquire->request_id;
+        now.lock = lock;
+        *at = now;
+    }
+}
+
+void order_killed(const struct sim_agent *agent)
+{
+    for (uint32_t i = 0; i < ASKED && agent->quorum != NULL; i++) {
+        struct asked *asked = &notes.asked[i];
+        if (asked->id != 0 && asked->agent == agent->index && asked->granted_ns == 0 &&
+            agent->quorum->partitions[partition_of(asked->lock)].state == PARTITION_PREPARED) {
+            asked->killed_ns = sim_now();
+            asked->back_ns = INT64_MAX;
+        }
     }
 }
 
@@ -175,6 +200,9 @@ void order_request(struct quorum *quorum, const struct message *message,
     uint32_t agent = 0;
     order_asked(message);
     bool before = is_queued(quorum, acquire);
+    struct asked *asked = asked_at(agent_of_name(&acquire->agent), acquire->request_id);
+    asked->back_ns = asked->back_ns == INT64_MAX && asked->killed_ns != 0 ? sim_now()
+                                                                          : asked->back_ns;
     sim_tell("voter %u: %.*s asks, waited %u ms%s", quorum->config.self, acquire->agent.length,
              acquire->agent.text, acquire->waited_ms, before ? ", again" : "");
     if (!before && quorum_agent(quorum, &acquire->agent, &agent)) {
@@ -218,6 +246,13 @@ static void check_queue(const struct quorum *quorum, const struct work *work,
 
 /* ---- between hosts ---- */
 
+/* Whether that grant was chosen while nobody could know of this one's place. */
+static bool may_pass(const struct asked *other, const struct asked *mine)
+{
+    return mine->killed_ns != 0 && other->granted_ns > mine->killed_ns && other->chosen_ns != 0 &&
+           other->chosen_ns < mine->back_ns;
+}
+
 static void check_hosts(struct asked *mine)
 {
     int64_t since_ns = world.healed_ns + SETTLED_NS;
@@ -226,7 +261,7 @@ static void check_hosts(struct asked *mine)
     for (uint32_t i = 0; i < ASKED && well && mine->granted_ns == 0; i++) {
         const struct asked *other = &notes.asked[i];
         if (other->id != 0 && other->lock == mine->lock && other->granted_ns > since_ns &&
-            other->born_ns > mine->born_ns + slack_ns) {
+            other->born_ns > mine->born_ns + slack_ns && !may_pass(other, mine)) {
             sim_fail("host %u asked for lock %u %lld us before host %u, and is granted it after it",
                      mine->agent, mine->lock, (long long)(other->born_ns - mine->born_ns) / 1000,
                      other->agent);
@@ -264,6 +299,7 @@ void answered_keep(struct quorum *quorum, const struct request *request,
         struct asked *asked = asked_at(agent, request->id);
         check_queue(quorum, work, request, lock);
         if (asked->id == request->id && asked->epoch == request->epoch) {
+            asked->chosen_ns = clock_true(&world.agents[quorum->config.self], work->began_ns);
             check_hosts(asked);
         }
     }

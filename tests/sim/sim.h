@@ -452,6 +452,7 @@ void watch_sent(const struct sim_agent *from, uint32_t to, const struct message 
 void watch_tell(const char *what, uint32_t from, uint32_t to, const struct message *message);
 /* A row of an agent's disk is durable, now. */
 void watch_durable(const struct sim_agent *agent, const struct action *action);
+uint32_t partition_of(uint32_t lock);
 /* The agent starts with the disk that it has. */
 void watch_starts(const struct sim_agent *agent);
 /* Its store is not what it told others any more, and it has to start over. */
@@ -466,6 +467,8 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
 void order_reset(void);
 /* A host sends this ACQUIRE, perhaps again. */
 void order_asked(const struct message *message);
+/* That agent's process ends, and tells nobody what is in its queues. */
+void order_killed(const struct sim_agent *agent);
 /* A request comes to a coordinator, who is given the changed one. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);

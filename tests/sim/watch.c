@@ -72,7 +72,7 @@ static uint32_t majority(void)
 
 /* ---- told ---- */
 
-static uint32_t partition_of(uint32_t lock)
+uint32_t partition_of(uint32_t lock)
 {
     char name[16];
     lock_name_of(lock, name, sizeof(name));
