@@ -260,6 +260,28 @@ uint64_t sleeps(const char *name, uint32_t *count)
     return all;
 }
 
+int64_t unserved_ms(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    int64_t all_ns = 0;
+
+    ck_assert_ptr_nonnull(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300];
+        long long waited_ns = 0;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
+        FILE *file = fopen(path, "re");
+        if (file != NULL) {
+            all_ns += fscanf(file, "%*d %lld", &waited_ns) == 1 ? waited_ns : 0;
+            fclose(file);
+        }
+    }
+    closedir(tasks);
+    return all_ns / 1000000;
+}
+
 uint32_t watched(const struct node *node)
 {
     char path[64];

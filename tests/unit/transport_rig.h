@@ -67,6 +67,9 @@ void pump_for(int64_t duration_ms);
         }                                                                                          \
     } while (0)
 
+/* For so long in all, threads of this process have been ready to run and had no processor. */
+int64_t unserved_ms(void);
+
 /* The link to that address, when it is up. */
 uint32_t peer_up(struct node *node, const char *address);
 /* A packet of that size which begins with the number: at least 8 bytes. */
