@@ -1,17 +1,44 @@
-/* The end of a test program's main(): runs a suite, says how many failed. The environment variable
- * CK_VERBOSITY has Check tell more. */
+/*
+ * The end of a test program's main(): runs a suite, says how many failed. The environment variable
+ * CK_VERBOSITY has Check tell more. What the tests put into suite_folder() goes when all have
+ * ended, be it that one failed or was killed.
+ */
 #ifndef TESTS_SUITE_MAIN_H
 #define TESTS_SUITE_MAIN_H
 
 #include <check.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Where the tests of this program may make files: 27 characters. */
+static inline const char *suite_folder(void)
+{
+    const char *folder = getenv("HOLDFAST_TEST_FOLDER");
+    return folder ? folder : "/tmp";
+}
+
+static inline int suite_remove(const char *path, const struct stat *status, int type,
+                               struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
 
 /* Takes the suite. The exit status: 0 if nothing failed. */
 static inline int suite_run(Suite *suite)
 {
+    char own[] = "/tmp/holdfast-suite.XXXXXX";
     SRunner *runner = srunner_create(suite);
+    if (mkdtemp(own)) {
+        setenv("HOLDFAST_TEST_FOLDER", own, 1);
+    }
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
+    nftw(own, suite_remove, 8, FTW_DEPTH | FTW_PHYS);
     return failed != 0;
 }
 

@@ -16,7 +16,7 @@
 
 enum { FAKE_MAX = 256, LINE_MAX_SIZE = 256 };
 
-static char folder[] = "/tmp/holdfast-doctor-XXXXXX";
+static char folder[48];
 static char path[64];
 
 static void setup(void)
@@ -24,6 +24,7 @@ static void setup(void)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
+    snprintf(folder, sizeof folder, "%s/doctor-XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/agent.sock", folder);
     memcpy(address.sun_path, path, strlen(path) + 1);

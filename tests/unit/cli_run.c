@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
+
 enum { GUARD_MS = 60000 };
 
 int64_t run_now_ms(void)
@@ -63,7 +65,7 @@ void run_start(struct run *run, const char *fake, const char *line)
     int err[2];
     int log_fd;
 
-    snprintf(run->log, sizeof(run->log), "/tmp/holdfast-cli-test.XXXXXX");
+    snprintf(run->log, sizeof(run->log), "%s/log.XXXXXX", suite_folder());
     log_fd = mkostemp(run->log, O_CLOEXEC);
     ck_assert_int_ge(log_fd, 0);
     close(log_fd);

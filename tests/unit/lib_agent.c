@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../suite_main.h"
+
 #define RENEW_MS 5
 
 static int64_t now_ns(void *arg)
@@ -535,7 +537,7 @@ void agent_create(struct agent *agent, int64_t ttl_ns)
 {
     memset(agent, 0, sizeof(*agent));
     pthread_mutex_init(&agent->mutex, NULL);
-    snprintf(agent->dir, sizeof(agent->dir), "%s", "/tmp/holdfast-lib-XXXXXX");
+    snprintf(agent->dir, sizeof(agent->dir), "%s/lib-XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(agent->dir));
     snprintf(agent->path, sizeof(agent->path), "%s/agent.sock", agent->dir);
     char name[128];

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../suite_main.h"
 #include "io/store.h"
 
 static char folder[64];
@@ -20,7 +21,7 @@ static struct store_meta meta;
 /* Makes the folder. Each program's own teardown() says what may be left in it. */
 static void setup(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/holdfast-store.XXXXXX");
+    snprintf(folder, sizeof(folder), "%s/store.XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/holdfast.db", folder);
     message_agent_set(&identity.cell, "prod", 4);

@@ -163,7 +163,7 @@ static struct store *open_store(void)
 
 static void set_up(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/holdfast-commit.XXXXXX");
+    snprintf(folder, sizeof(folder), "%s/commit.XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/holdfast.db", folder);
     ck_assert_int_eq(pipe(gate), 0);

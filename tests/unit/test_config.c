@@ -8,14 +8,14 @@
 #include "../suite_main.h"
 #include "config.h"
 
-static char folder[] = "/tmp/holdfast-config-XXXXXX";
+static char folder[48];
 static char file[64];
 static char error[CONFIG_ERROR_MAX];
 static struct config config;
 
 static void set_up(void)
 {
-    strcpy(folder, "/tmp/holdfast-config-XXXXXX");
+    snprintf(folder, sizeof(folder), "%s/config-XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(file, sizeof(file), "%s/c.ini", folder);
 }

@@ -15,7 +15,7 @@
 
 enum { KEPT = 3, DELAYS = 5, DEADLINE_OFFSET = 32 };
 
-static char folder[32];
+static char folder[48];
 static char page[64];
 static int folder_fd;
 static struct lease_file file;
@@ -23,7 +23,7 @@ static struct lease_record found;
 
 static void setup(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/hf-lease-XXXXXX");
+    snprintf(folder, sizeof(folder), "%s/lease-XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(folder));
     folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_ge(folder_fd, 0);

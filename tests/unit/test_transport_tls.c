@@ -151,7 +151,7 @@ END_TEST
 
 /* ---- TLS ---- */
 
-static char folder[] = "/tmp/holdfast-tls-XXXXXX";
+static char folder[48];
 
 /* Two CAs, each with a certificate of host-a and one of host-b. */
 static void certificates_make(void)
@@ -169,6 +169,7 @@ static void certificates_make(void)
         "done >openssl.log 2>&1";
     char command[sizeof script + sizeof folder];
 
+    snprintf(folder, sizeof folder, "%s/tls-XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(command, sizeof command, script, folder);
     ck_assert_int_eq(system(command), 0);
