@@ -11,6 +11,7 @@
 
 uint32_t real_quorum_majority(const struct quorum *quorum);
 int64_t real_quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
+int64_t real_quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 bool real_members_votes(const struct quorum *quorum);
 bool real_members_admit(const struct quorum *quorum, const struct message *message);
 bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
@@ -29,14 +30,18 @@ uint32_t quorum_majority(const struct quorum *quorum)
     return broken == BREAK_MAJORITY && majority > 1 ? majority - 1 : majority;
 }
 
-/* A voter takes a session for lapsed early; a coordinator waits for no lock-delay. */
+/* A voter takes a session for lapsed early. */
 int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns)
 {
     bool session = duration_ns == quorum->config.session_ttl_ns;
-    if (session && broken == BREAK_LAPSE) {
-        return duration_ns / 4;
-    }
-    return !session && broken == BREAK_DEATH_DELAY ? 0 : real_quorum_long_ns(quorum, duration_ns);
+    return session && broken == BREAK_LAPSE ? duration_ns / 4
+                                            : real_quorum_long_ns(quorum, duration_ns);
+}
+
+/* A coordinator waits for no lock-delay. */
+int64_t quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
+{
+    return broken == BREAK_DEATH_DELAY ? 0 : real_quorum_closed_ns(quorum, lock_delay_ns);
 }
 
 /* A store that is lost, or an old copy, votes. */

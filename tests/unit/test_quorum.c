@@ -261,6 +261,34 @@ START_TEST(dead_session_then_lock_delay_then_next)
 }
 END_TEST
 
+/* Nine tenths of it, after which a command has been killed, are over by the slowest clock that may
+ * be, when the coordinator's is the fastest. */
+START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
+{
+    static const struct {
+        uint32_t drift;
+        int64_t closed_ms; /* of 2000 */
+    } rows[] = {{0, 2000}, {10, 2200}, {20, 2700}, {50, 5400}};
+    struct cell *cell = cell_create(3, 1);
+    cell->config.max_drift_percent = rows[_i].drift;
+    cell_start_all(cell);
+    cell_run_ready(cell);
+    uint32_t to = cell_coordinator(cell, "a");
+    for (uint32_t i = 0; i < 3; i++) {
+        cell_extend(cell, 0, i, 1);
+    }
+    int64_t dead_ns = cell->now_ns + CELL_TTL_NS / 100 * (100 + rows[_i].drift);
+    cell_acquire(cell, 0, to, "a", 1, 1, X, 2000);
+    cell_settle(cell);
+    cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
+    cell_run(cell, dead_ns + (rows[_i].closed_ms - 20) * CELL_MS - cell->now_ns);
+    ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
+    cell_run(cell, 1000 * CELL_MS);
+    granted(cell, 1, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* While the coordinator's clock is astray, and a whole lock-delay from then on. */
 START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 {
@@ -644,6 +672,7 @@ static Suite *quorum_suite(void)
     tcase_add_test(tests, first_come_first_served);
     tcase_add_test(tests, dead_session_then_lock_delay_then_next);
     tcase_add_test(tests, a_lock_delay_is_counted_by_a_clock_that_is_well);
+    tcase_add_loop_test(tests, a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock, 0, 4);
     tcase_add_test(tests, living_session_keeps_its_grant);
     tcase_add_test(tests, older_epoch_of_the_same_agent);
     tcase_add_test(tests, superseded_epoch_is_marked);

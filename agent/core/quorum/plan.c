@@ -87,7 +87,7 @@ static void share_add(struct plan *plan, const struct share *share)
 
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent)
 {
-    return quorum->agents[agent].dead_ns + quorum_long_ns(quorum, value->lock_delay_ms * MS_NS);
+    return quorum->agents[agent].dead_ns + quorum_closed_ns(quorum, value->lock_delay_ms * MS_NS);
 }
 
 static bool ended_by_death(const struct quorum *quorum, const struct plan *plan, uint16_t agent,

@@ -199,6 +199,13 @@ int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns)
     return duration_ns + duration_ns / 100 * quorum->config.max_drift_percent;
 }
 
+int64_t quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
+{
+    int64_t drift = quorum->config.max_drift_percent;
+    int64_t killed = (90 * (100 + drift) + (99 - drift)) / (100 - drift); /* rounded up */
+    return lock_delay_ns / 100 * (killed > 100 + drift ? killed : 100 + drift);
+}
+
 void quorum_name(const struct quorum *quorum, uint32_t name, struct message_name *out)
 {
     size_t length = 0;
