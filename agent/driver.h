@@ -175,7 +175,8 @@ struct driver_queues {
     uint32_t waiting; /* what waits for either */
     uint32_t later;   /* messages that are sent with others */
 };
-/* The voters, bit by index: who answers and is linked; who may not vote, or refuses this agent. */
+/* The voters, bit by index: who answers and is linked (who was never heard: not); who may not
+ * vote, or refuses this agent. */
 struct driver_voters {
     uint32_t up;
     uint32_t refused;

@@ -56,7 +56,8 @@ struct driver {
     uint32_t next_epoch; /* not 0: being made durable */
     /* The voters, by bit: as the host core was told; whose link broke; who refuses us, for our
      * rules; who said that it may not vote. */
-    uint32_t voters_up;
+    uint32_t voters_up; /* as of the last HOST_VOTERS */
+    uint32_t voters_heard;
     uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;

@@ -67,25 +67,31 @@ static uint32_t refused_voters(const struct driver *driver)
     return refused & ~driver->links_down; /* one that is gone is down, whatever it was */
 }
 
-/* A voter that was never heard has the time of a lease to say something. */
+/* A voter that was never heard has the time of a lease to say something: it may be asked, but is
+ * not told of as up. */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
     int64_t now_ns = driver_clock_ns(driver);
+    bool young = now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
     uint32_t up = 0;
+    uint32_t heard = 0;
     uint32_t refused = refused_voters(driver);
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        bool heard = renewal_voter_up(config->renewal, i, now_ns) ||
-                     now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
-        bool here = heard && (driver->links_down >> i & 1) == 0;
-        up |= (uint32_t)(here || driver_is_self(driver, &config->voters[i])) << i;
+        bool self = driver_is_self(driver, &config->voters[i]);
+        bool linked = (driver->links_down >> i & 1) == 0;
+        bool answers = renewal_voter_up(config->renewal, i, now_ns);
+        up |= (uint32_t)(self || (linked && (answers || young))) << i;
+        heard |= (uint32_t)(self || (linked && answers)) << i;
     }
     if (driver_failed(driver) != NULL ||
-        (up == driver->voters_up && refused == driver->voters_refused)) {
+        (up == driver->voters_up && heard == driver->voters_heard &&
+         refused == driver->voters_refused)) {
         return;
     }
     struct host_event event = {.kind = HOST_VOTERS};
     event.as.voters.up = driver->voters_up = up;
+    event.as.voters.heard = driver->voters_heard = heard;
     event.as.voters.refused = driver->voters_refused = refused;
     driver_step_host(driver, &event);
 }

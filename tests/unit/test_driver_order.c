@@ -204,7 +204,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         note_about("host:", word_of(event->as.message->kind));
     } else if (event->kind == HOST_VOTERS) {
         char word[32];
-        snprintf(word, sizeof(word), "up%x", event->as.voters.up);
+        snprintf(word, sizeof(word), "up%x:%x", event->as.voters.up, event->as.voters.heard);
         note(word);
     }
     for (const char *at = frame_does; event->kind == HOST_FRAME && *at != '\0'; at++) {
@@ -690,18 +690,29 @@ START_TEST(only_voters_say_what_voters_say)
 }
 END_TEST
 
+/* Which may be asked, and behind it which were heard. */
 START_TEST(the_host_core_is_told_which_voters_there_are)
 {
     driver_link(driver, &names[2], false);
-    ck_assert_str_eq(trace, "up3");
+    ck_assert_str_eq(trace, "up3:1");
     driver_link(driver, &names[2], true);
-    ck_assert_str_eq(trace, "up3 up7");
-    while (now_ns < 10000000000) { /* nobody ever answers */
+    ck_assert_str_eq(trace, "up3:1 up7:1");
+    struct message ack;
+    message_zero(&ack);
+    ack.kind = MESSAGE_RENEW_ACK;
+    ack.from = names[1];
+    ack.as.renew_ack.agent = names[0];
+    ack.as.renew_ack.epoch = 1;
+    ack.as.renew_ack.renewal_id = renewal.last_id;
+    trace[0] = '\0';
+    driver_received(driver, &ack);
+    ck_assert_ptr_nonnull(strstr(trace, "up7:3"));
+    while (now_ns < 10000000000) { /* nobody answers any more */
         now_ns = driver_next_ns(driver);
         driver_tick(driver);
         driver_flush(driver);
     }
-    ck_assert_ptr_nonnull(strstr(trace, " up1"));
+    ck_assert_ptr_nonnull(strstr(trace, " up1:1"));
 }
 END_TEST
 

@@ -78,7 +78,7 @@ static void refuse_not_owner(const struct message *acquire, uint32_t from, uint3
 static void voters_up(uint32_t up)
 {
     struct host_event event = {.kind = HOST_VOTERS};
-    event.as.voters.up = up;
+    event.as.voters.up = event.as.voters.heard = up;
     rig_step(rig, event);
 }
 
@@ -238,6 +238,24 @@ START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
     }
     ck_assert_uint_gt(other_ways, 20);
     ck_assert_uint_lt(rig_sent_count(rig, MESSAGE_ACQUIRE) - before, 90);
+}
+END_TEST
+
+/* One that may be asked but was never heard is told of as down; and this agent itself as up. */
+START_TEST(a_voter_that_was_never_heard_is_not_told_of_as_up)
+{
+    struct hfi_frame status = {.kind = HFI_FRAME_STATUS};
+    struct host_event event = {.kind = HOST_VOTERS};
+    for (uint32_t heard = 0; heard < 1U << VOTERS; heard++) {
+        event.as.voters.up = (1U << VOTERS) - 1;
+        event.as.voters.heard = heard;
+        rig_step(rig, event);
+        const struct hfi_stated *stated = &rig_ask(rig, client, &status)->frame.stated;
+        for (uint32_t i = 0; i < VOTERS; i++) {
+            bool is_up = i == rig->config.self || (heard >> i & 1) != 0;
+            ck_assert_uint_eq(stated->voters[i].state, is_up ? HF_VOTER_UP : HF_VOTER_DOWN);
+        }
+    }
 }
 END_TEST
 
@@ -742,6 +760,7 @@ static Suite *make_suite(void)
     tcase_add_test(asks, a_voter_that_is_down_is_not_asked);
     tcase_add_test(asks, a_voter_that_is_back_is_asked_at_once);
     tcase_add_test(asks, a_link_that_comes_and_goes_leaves_other_ways_their_turns);
+    tcase_add_test(asks, a_voter_that_was_never_heard_is_not_told_of_as_up);
     tcase_add_test(asks, who_answers_is_asked_next);
     tcase_add_test(asks, what_finds_no_room_is_asked_when_there_is);
     tcase_add_test(asks, a_lost_session_asks_for_nothing_more);

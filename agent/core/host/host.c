@@ -614,6 +614,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         requests_voters_up(host, event->as.voters.up & ~host->voters_up);
         host->voters_up = event->as.voters.up;
         host->voters_refused = event->as.voters.refused;
+        host->voters_heard = event->as.voters.heard;
         break;
     case HOST_TICK:
         break;

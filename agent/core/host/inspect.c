@@ -209,8 +209,9 @@ void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *
                                                    config->voters[i].length};
         stated->voters[i].address = config->addresses[i] ? text_of(config->addresses[i])
                                                          : (struct hfi_text){NULL, 0};
+        bool heard = i == config->self || (host->voters_heard >> i & 1);
         stated->voters[i].state = host->voters_refused >> i & 1 ? HF_VOTER_REFUSED
-                                  : route_is_up(host, i)        ? HF_VOTER_UP
+                                  : heard                       ? HF_VOTER_UP
                                                                 : HF_VOTER_DOWN;
     }
     reply_frame(host, client, &answer, actions);

@@ -291,6 +291,7 @@ struct host {
     int64_t upgrade_due_ns;
     uint32_t voters_up; /* bit by voter */
     uint32_t voters_refused;
+    uint32_t voters_heard; /* what people are told of as up */
     uint32_t client_capacity;
     uint32_t free_handle;
     uint32_t handles_used; /* has ever been */

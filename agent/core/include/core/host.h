@@ -128,7 +128,8 @@ struct host_event {
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
         struct {
-            uint32_t up;      /* bit by voter: it answers renewals, its link is not broken */
+            uint32_t up;      /* bit by voter: it may be asked: heard, or the agent is young */
+            uint32_t heard;   /* it answers renewals, its link is not broken */
             uint32_t refused; /* it is there, but refuses this agent: see message_refused */
         } voters;             /* VOTERS */
     } as;
