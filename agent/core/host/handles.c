@@ -68,6 +68,17 @@ static void pending_drop(struct host *host, uint32_t index)
     }
 }
 
+/* From now on the hold has to end in time. */
+static void handle_limit(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    if (!(who->flags & HANDLE_LIMITED)) {
+        who->flags |= HANDLE_LIMITED;
+        host->limited[handle / 64] |= UINT64_C(1) << (handle % 64);
+        host->limited_count++;
+    }
+}
+
 static void handle_free(struct host *host, uint32_t handle)
 {
     struct handle *who = &host->handles[handle];
@@ -97,11 +108,9 @@ static void handle_free(struct host *host, uint32_t handle)
     if (who->flags & HANDLE_ZOMBIE) {
         host->zombie_count--;
     }
-    for (uint32_t i = 0; (who->flags & HANDLE_LIMITED) && i < host->limited_count; i++) {
-        if (host->limited[i] == handle) {
-            host->limited[i] = host->limited[--host->limited_count];
-            break;
-        }
+    if (who->flags & HANDLE_LIMITED) {
+        host->limited[handle / 64] &= ~(UINT64_C(1) << (handle % 64));
+        host->limited_count--;
     }
     for (uint32_t i = 0; i < host->pending_end; i++) {
         if (host->pending[i].used && host->pending[i].handle == handle) {
@@ -312,10 +321,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     if (limited) {
         int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
         who->limit_ms = limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms;
-        if (!(who->flags & HANDLE_LIMITED)) {
-            who->flags |= HANDLE_LIMITED;
-            host->limited[host->limited_count++] = handle;
-        }
+        handle_limit(host, handle);
         limits_attend(host, (struct place){who->space, who->slot});
         int64_t check_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
         host->limits_due_ns = host->limits_due_ns < check_ns ? host->limits_due_ns : check_ns;
@@ -649,11 +655,11 @@ static void limit_find(struct host *host, struct place at, uint32_t seat)
     struct handle *who = &host->handles[handle];
     who->holder = (uint16_t)id;
     who->seat = seat;
-    who->flags |= HANDLE_FOUND | HANDLE_LIMITED;
+    who->flags |= HANDLE_FOUND;
     who->limit_ms = limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
     who->lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
     space->seat_handle[seat] = handle;
-    host->limited[host->limited_count++] = handle;
+    handle_limit(host, handle);
 }
 
 void limits_find(struct host *host, struct place at)
@@ -687,35 +693,45 @@ static enum host_loss loss_of_limit(const struct handle *who)
     return who->flags & HANDLE_STALLS ? HOST_LOSS_STALL : HOST_LOSS_LEASE;
 }
 
+/* Ends the handle's hold if its time is over. When it is to be looked at next. */
+static int64_t limit_check(struct host *host, const struct handle *who,
+                           struct host_actions *actions)
+{
+    struct place at = {who->space, who->slot};
+    uint64_t cell = 0;
+    uint64_t token = 0;
+    int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0 : limit_deadline(host, who, &cell, &token);
+    if (deadline_ns > host->now_ns) {
+        return deadline_ns;
+    }
+    if (deadline_ns > 0 && !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        return host->now_ns;
+    }
+    if (deadline_ns > 0 && cell) {
+        lock_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, loss_of_limit(who),
+                          actions);
+    } else if (deadline_ns > 0) {
+        uint64_t word = atomic_load(lock_word(host, at));
+        if (hfi_word_names(word, who->holder, token)) { /* not one that it took since */
+            /* One that still waits (it was named while it stood still) loses its place too: else
+             * it would be served again and again before those who can run. */
+            hfi_bury_waiter(lock_actor(host, at), who->seat);
+            lock_evict(host, at, who->holder, token, who->lock_delay_ms, loss_of_limit(who),
+                       actions);
+        }
+    }
+    return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
+}
+
 void limits_check(struct host *host, struct host_actions *actions)
 {
     int64_t next_ns = INT64_MAX;
-    for (uint32_t i = 0; i < host->limited_count; i++) {
-        const struct handle *who = &host->handles[host->limited[i]];
-        struct place at = {who->space, who->slot};
-        uint64_t cell = 0;
-        uint64_t token = 0;
-        int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0
-                                                         : limit_deadline(host, who, &cell, &token);
-        int64_t due_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
-        if (deadline_ns > host->now_ns) {
-            due_ns = deadline_ns;
-        } else if (deadline_ns > 0 && !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-            due_ns = host->now_ns;
-        } else if (deadline_ns > 0 && cell) {
-            lock_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, loss_of_limit(who),
-                              actions);
-        } else if (deadline_ns > 0) {
-            uint64_t word = atomic_load(lock_word(host, at));
-            if (hfi_word_names(word, who->holder, token)) { /* not one that it took since */
-                /* One that still waits (it was named while it stood still) loses its place too:
-                 * else it would be served again and again before those who can run. */
-                hfi_bury_waiter(lock_actor(host, at), who->seat);
-                lock_evict(host, at, who->holder, token, who->lock_delay_ms, loss_of_limit(who),
-                           actions);
-            }
+    for (uint32_t word = 0; host->limited_count > 0 && word <= host->handles_used / 64; word++) {
+        for (uint64_t bits = host->limited[word]; bits != 0; bits &= bits - 1) {
+            uint32_t handle = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            int64_t due_ns = limit_check(host, &host->handles[handle], actions);
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
         }
-        next_ns = due_ns < next_ns ? due_ns : next_ns;
     }
     host->limits_due_ns = next_ns;
 }

@@ -241,8 +241,9 @@ static void check_counts(const struct host *host, uint32_t zombies, uint32_t lim
             HF_CHECK(host->clients[host->watches[i].client].flags & CLIENT_CONNECTED);
         }
     }
-    for (uint32_t i = 0; i < host->limited_count; i++) {
-        HF_CHECK(host->handles[host->limited[i]].flags & HANDLE_LIMITED);
+    for (uint32_t i = 0; i < host->handles_used; i++) {
+        bool listed = host->limited[i / 64] >> (i % 64) & 1;
+        HF_CHECK(listed == ((host->handles[i].flags & HANDLE_LIMITED) != 0));
     }
     HF_CHECK(pending == host->pending_count);
     HF_CHECK(host->pending_end == 0 || host->pending[host->pending_end - 1].used);

@@ -98,7 +98,7 @@ _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
 enum {
     HANDLE_USED = 1,
     HANDLE_ZOMBIE = 2,  /* closed or its client is gone, but its ids may still be named */
-    HANDLE_LIMITED = 4, /* has a seat, stands in host.limited */
+    HANDLE_LIMITED = 4, /* has a seat, and its bit in host.limited */
     HANDLE_BARGING = 8,
     HANDLE_STALLS = 32, /* LIMITED, and the limit is a max_stall */
     HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */
@@ -321,7 +321,7 @@ struct host {
     bool delays_stale;                           /* some may say too much */
     uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* scratch */
     uint32_t *request_heap;                      /* by due_ns */
-    uint32_t *limited;                           /* handles with a limit */
+    uint64_t *limited;                           /* bits: handles with a limit */
     uint64_t *named_ids; /* bits: ids that are named, of all or of a lock (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     uint32_t pending_end;               /* of pending: one behind the last that is used */
