@@ -501,6 +501,7 @@ static bool begin_to_serve(struct agent *agent)
                                    .for_all = config_admits_others(&agent->config, agent->own),
                                    .connections_max = (uint32_t)clients,
                                    .handler = serve_handler(agent)};
+    config.refusal_size = serve_refusal(config.refusal, sizeof(config.refusal));
     agent->server = socket_open(&agent->loop, &config, error);
     if (agent->server == NULL) {
         log_simple(LOG_LEVEL_ERROR, "failed", error);

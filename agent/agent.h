@@ -219,6 +219,8 @@ void clients_close(struct agent *agent);
 /* ---- serve.c ---- */
 
 struct socket_handler serve_handler(struct agent *agent);
+/* The frame for who is refused before anything is read of him. Its size. */
+size_t serve_refusal(unsigned char *bytes, size_t size);
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
 /* Hangs up on everybody who was given that region. */
 void serve_leave_region(struct agent *agent, uint32_t space);

@@ -242,6 +242,12 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     complain(arg, peer, "connection_refused", why);
 }
 
+size_t serve_refusal(unsigned char *bytes, size_t size)
+{
+    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
+    return hfi_frame_encode(&frame, bytes, size);
+}
+
 struct socket_handler serve_handler(struct agent *agent)
 {
     return (struct socket_handler){.packet = on_packet,

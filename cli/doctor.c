@@ -140,7 +140,8 @@ static void no_agent(struct doctor *doctor, int error)
         break;
     case HF_EFULL:
         doctor_advise(finding, "room for one more client",
-                      "raise `clients` in [limits], or end processes that do not need the agent");
+                      "raise `clients` in [limits] or LimitNOFILE of the service (the agent's log "
+                      "says which, connection_refused), or end processes that do not need it");
         break;
     default:
         doctor_advise(finding, "an agent that answers",

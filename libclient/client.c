@@ -179,6 +179,10 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
 {
     const struct hfi_frame *frame = &answer->frame;
     const struct hfi_welcome *welcome = &frame->welcome;
+    if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
+        client->refused = HF_EFULL; /* not read: it has no room, which may be there in a moment */
+        return HF_ENOAGENT;
+    }
     if (frame->request != client->request) {
         return HF_EPROTO;
     }
@@ -486,6 +490,7 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
         }
         retry_sleep(client, deadline_ns);
     }
+    error = error == HF_ENOAGENT && client->refused != 0 ? client->refused : error;
     pthread_mutex_unlock(&client->socket_mutex);
     if (error != 0) {
         client_free(client);

@@ -238,6 +238,7 @@ struct hf_client {
     int64_t greeted_ns;  /* when HELLO was sent */
     int64_t retry_ns;    /* no attempt to reconnect before */
     int64_t retry_gap_ns;
+    int refused; /* HF_EFULL: an agent was there, and had no room for a connection; else 0 */
     bool path_fixed;
     char path[108];
     uint32_t id; /* as WELCOME gave it */

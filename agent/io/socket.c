@@ -54,6 +54,7 @@ struct socket_server {
     uv_poll_t poll;
     struct socket_config config;
     int fd;
+    int spare; /* given up to accept who is told that no descriptor is left; -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct connection *connections;
     struct connection **slots; /* by the low bits of the number */
@@ -112,6 +113,19 @@ static void packet_free(struct packet *packet)
     free(packet);
 }
 
+/* A socket that is closed with packets unread resets its peer, which then may never read what it
+ * was told last. */
+static void close_read(int fd)
+{
+    for (unsigned i = 0; i < DRAIN_BEFORE_CLOSE; i++) {
+        char byte;
+        if (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) <= 0) {
+            break;
+        }
+    }
+    close(fd);
+}
+
 static void drop_first(struct connection *connection)
 {
     struct packet *packet = connection->first;
@@ -151,15 +165,7 @@ void socket_close(struct connection *connection)
     }
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
-    /* A socket that is closed with packets unread resets its peer, which then may never read what
-     * it was told last. */
-    for (unsigned i = 0; i < DRAIN_BEFORE_CLOSE; i++) {
-        char byte;
-        if (recv(connection->fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) <= 0) {
-            break;
-        }
-    }
-    close(connection->fd);
+    close_read(connection->fd);
     connection->fd = -1;
 }
 
@@ -203,6 +209,13 @@ static int send_packet(int fd, const void *bytes, size_t size, const int fds[2])
         }
     }
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
+}
+
+/* Says that there is no room for it. Who has not said anything yet may miss it, and asks again. */
+static void send_refusal(const struct socket_server *server, int fd)
+{
+    static const int none[2] = {-1, -1};
+    (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, none);
 }
 
 static bool queue_packet(struct connection *connection, const struct connection_output *output)
@@ -339,6 +352,9 @@ static bool receive_packet(struct connection *connection)
     } else if (lacking) { /* not its fault */
         server->config.handler.refused(server->config.handler.arg, &connection->peer,
                                        no_descriptors);
+        if (connection->greet_by_ns != 0) {
+            send_refusal(server, connection->fd);
+        }
     }
     /* Nobody sends empty packets: it hung up. */
     bool over = size == 0 || wrong != NULL || lacking;
@@ -439,16 +455,39 @@ static struct connection *connection_create(struct socket_server *server, int fd
     return connection;
 }
 
+/* -1: errno. *full: it is there in the place of the spare descriptor, and cannot stay. */
+static int accept_socket(struct socket_server *server, bool *full)
+{
+    int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    *full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (*full && server->spare >= 0) {
+        close(server->spare);
+        server->spare = -1;
+        fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    }
+    return fd;
+}
+
+/* Any descriptor will do that needs no path and no memory of ours. */
+static void spare_make(struct socket_server *server)
+{
+    if (server->spare < 0) {
+        server->spare = fcntl(server->fd, F_DUPFD_CLOEXEC, 0);
+    }
+}
+
 /* false: nobody is waiting (or it cannot be now). */
 static bool accept_one(struct socket_server *server)
 {
     struct socket_handler *handler = &server->config.handler;
     struct peer peer;
-    int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    bool full = false;
+    int fd = accept_socket(server, &full);
     if (fd < 0) {
         bool again = errno == ECONNABORTED || errno == EINTR;
-        bool full = errno == EMFILE || errno == ENFILE;
-        if (full || errno == ENOMEM || errno == ENOBUFS) {
+        bool pause = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+        spare_make(server);
+        if (pause) {
             /* Who waits goes on waiting; polling on would only burn time. */
             uv_poll_stop(&server->poll);
             server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
@@ -458,13 +497,16 @@ static bool accept_one(struct socket_server *server)
     }
     if (!peer_of(fd, &peer)) {
         close(fd);
+        spare_make(server);
         return true;
     }
-    const char *why = why_refused(server, peer.uid);
+    const char *why = full ? no_descriptors : why_refused(server, peer.uid);
     struct connection *connection = why == NULL ? connection_create(server, fd, &peer) : NULL;
     if (connection == NULL) {
         handler->refused(handler->arg, &peer, why != NULL ? why : "out of memory");
-        close(fd);
+        send_refusal(server, fd);
+        close_read(fd);
+        spare_make(server);
         return true;
     }
     update_poll(connection);
@@ -611,6 +653,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
         return NULL;
     }
     server->config = *config;
+    server->spare = -1;
     server->slots = calloc(room, sizeof(struct connection *));
     server->generations = calloc(room, sizeof(uint32_t));
     server->free_slots = calloc(room, sizeof(uint32_t));
@@ -632,6 +675,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     }
     server->handles = 1;
     server->poll.data = server;
+    spare_make(server);
     HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
     return server;
 }
@@ -646,6 +690,9 @@ void socket_shut(struct socket_server *server)
     uv_poll_stop(&server->poll);
     uv_close((uv_handle_t *)&server->poll, on_listener_gone);
     close(server->fd);
+    if (server->spare >= 0) {
+        close(server->spare);
+    }
     while (server->connections != NULL) { /* each leaves the list */
         socket_close(server->connections);
     }

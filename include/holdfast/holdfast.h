@@ -55,7 +55,7 @@ enum hf_error {
     HF_EACCES = -10,       /* the agent's configuration does not allow it to this user */
     HF_EINVAL = -11,       /* an argument is out of its range */
     HF_ENAMETOOLONG = -12, /* a lock name of more than 255 bytes */
-    HF_EFULL = -13,        /* a table of the agent is full; nothing was changed */
+    HF_EFULL = -13,        /* the agent has no room: a table is full, or no descriptor is left */
     HF_EVERSION = -14,     /* library and agent speak different versions */
     HF_EPROTO = -15,       /* the agent answered something that makes no sense */
     HF_ENOMEM = -16,       /* no memory, or no file descriptor */
@@ -122,7 +122,8 @@ struct hf_event {
 /*
  * Connects to this host's agent. options may be NULL.
  * *out is the caller's, to be given to hf_disconnect.
- * HF_ENOAGENT: none answered within connect_timeout_ns; HF_EVERSION; HF_EACCES; HF_EFULL;
+ * HF_ENOAGENT: none answered within connect_timeout_ns; HF_EFULL: it has no room for one more
+ * client (for one more connection: until connect_timeout_ns was over); HF_EVERSION; HF_EACCES;
  * HF_ENOMEM; HF_EINVAL; HF_EPROTO: the answer makes no sense, or this process lives in another
  * time namespace than its agent (their CLOCK_BOOTTIME differ), where deadlines mean nothing.
  */

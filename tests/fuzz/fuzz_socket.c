@@ -19,7 +19,7 @@
 #include "proto/frame.h"
 
 enum { INPUT_MAX = 1024, EVENTS_MAX = 400, CLIENTS = 64, CONNECTIONS = 12, PENDING = 24 };
-enum { TOLD_MAX = 800, FIRST_PASSED = 3000, PASSED = 400, OURS = 4000 };
+enum { TOLD_MAX = 800, SPARE = LISTENER + 1, FIRST_PASSED = 3000, PASSED = 400, OURS = 4000 };
 #define MS INT64_C(1000000)
 
 struct pending {
@@ -34,6 +34,7 @@ struct client {
     bool gone; /* sends nothing more */
     bool reset;
     bool greeted;
+    bool refused; /* was told that there is no room for it */
     int64_t accepted_ns;
     uint32_t number;
     uint32_t window; /* packets that the kernel takes */
@@ -51,6 +52,7 @@ struct client {
 
 static struct {
     struct socket_server *server;
+    bool spare_open;
     uint32_t passed_count; /* descriptors that came or go with packets, ever */
     uint32_t passed_open;
     bool passed[PASSED];
@@ -93,6 +95,9 @@ int fuzz_close(int fd)
     if (fd == LISTENER) {
         HF_CHECK(kernel.listener_open && !kernel.listens);
         kernel.listener_open = false;
+    } else if (fd == SPARE) {
+        HF_CHECK(world.spare_open);
+        world.spare_open = false;
     } else if (fd >= FIRST_PASSED) {
         HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
         world.passed[fd - FIRST_PASSED] = false;
@@ -103,6 +108,13 @@ int fuzz_close(int fd)
         client->open = false;
     }
     return 0;
+}
+
+int fuzz_fcntl(int fd, int command, int argument)
+{
+    HF_CHECK(fd == LISTENER && command == F_DUPFD_CLOEXEC && argument == 0 && !world.spare_open);
+    world.spare_open = true;
+    return SPARE;
 }
 
 /* ---- the listener ---- */
@@ -249,7 +261,13 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
         return -1;
     }
     client->window -= client->window != UINT32_MAX;
+    HF_CHECK(!client->refused);
     memcpy(&number, message->msg_iov->iov_base, sizeof(number));
+    if (number == UINT32_MAX) { /* not the handler's: it is hung up on now */
+        HF_CHECK(size == sizeof(number) && !client->greeted && message->msg_controllen == 0);
+        client->refused = true;
+        return (ssize_t)size;
+    }
     HF_CHECK(number > client->sent && number <= client->told);
     HF_CHECK(client->packets[number].size == size);
     while (++client->sent < number) { /* an answer is never left out */
@@ -532,7 +550,9 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         .path = "/run/fuzz.sock",
         .for_all = true,
         .connections_max = CONNECTIONS,
-        .handler = {on_packet, on_closed, on_drained, on_refused, &world}};
+        .handler = {on_packet, on_closed, on_drained, on_refused, &world},
+        .refusal = {0xff, 0xff, 0xff, 0xff},
+        .refusal_size = 4};
     memset(&world, 0, offsetof(__typeof__(world), clients));
     kernel = (struct kernel){.draw = {bytes, size}, .now_ns = 1000000 * MS};
     for (uint32_t i = 0; i < CLIENTS; i++) {
@@ -552,6 +572,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         HF_CHECK(!world.clients[i].open);
     }
     HF_CHECK(!kernel.listener_open && kernel.blocks == 0 && world.passed_open == 0);
+    HF_CHECK(!world.spare_open);
 }
 
 const struct fuzz_target fuzz_target = {"socket", socket_entry, socket_seed, INPUT_MAX};

@@ -5,6 +5,7 @@
 #ifndef TESTS_FUZZ_SERVER_CALLS_H
 #define TESTS_FUZZ_SERVER_CALLS_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -38,6 +39,7 @@ ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t fuzz_send(int fd, const void *buffer, size_t size, int flags);
 ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags);
 int fuzz_shutdown(int fd, int how);
+int fuzz_fcntl(int fd, int command, int argument);
 int fuzz_close(int fd);
 bool fuzz_peer_of(int fd, struct peer *out);
 
@@ -62,6 +64,7 @@ bool fuzz_peer_of(int fd, struct peer *out);
 #define send fuzz_send
 #define sendmsg fuzz_sendmsg
 #define shutdown fuzz_shutdown
+#define fcntl fuzz_fcntl
 #define close fuzz_close
 #define peer_of fuzz_peer_of
 

@@ -11,6 +11,8 @@
  *                                    dropped (drained() tells when it reads again), an answer that
  *                                    does not fit ends the connection
  *   connecting and saying nothing    SOCKET_GREETING_MS, and a bounded number for each user
+ *   more than we have descriptors    one is kept free, by which the next is accepted, told so, and
+ *                                    hung up on
  *
  * A connection is known by a number that is not used again for long. Callbacks come from the event
  * loop; a connection may be closed in any of them.
@@ -34,6 +36,7 @@ enum {
     SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */
     SOCKET_CONNECTIONS_MAX = 32768,
     SOCKET_ERROR_MAX = 256,
+    SOCKET_REFUSAL_MAX = 64,
 };
 
 struct socket_server;
@@ -58,6 +61,9 @@ struct socket_config {
     bool for_all; /* mode 0666 (peer credentials decide), else 0600 */
     uint32_t connections_max;
     struct socket_handler handler;
+    /* What who is refused is told before the connection ends, if it may still be sent. */
+    unsigned char refusal[SOCKET_REFUSAL_MAX];
+    size_t refusal_size;
 };
 
 /*
