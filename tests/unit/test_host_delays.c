@@ -263,6 +263,43 @@ START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
 }
 END_TEST
 
+/* They are counted in pieces: what is opened meanwhile, where the count has been, counts too. */
+START_TEST(many_handles_are_counted_in_pieces)
+{
+    enum { LOCKS = 199, HANDLES = 2 * HOST_DELAYS_PIECE + 2 };
+    struct rig *large = rig_create(LOCKS + 1, 4, HANDLES, 8);
+    const _Atomic uint16_t *note = &large->delays_ms[hfi_name_hash("a", 1) % RIG_DELAYS];
+    char name[8];
+    rig_begin(large);
+    large->unchecked = true;
+    uint32_t one = rig_connect(large, HOST_MAY_USE);
+    uint32_t first = rig_open_granted(large, one, "a", DELAY_MS * RIG_MS).handle;
+    for (uint32_t i = 1; i < HANDLES; i++) {
+        large->reply_count = large->send_count = 0;
+        snprintf(name, sizeof(name), "%u", i % LOCKS);
+        rig_open_granted(large, one, name, 0);
+    }
+    rig_close(large, one, first);
+    int64_t lease_ns = large->now_ns + 100000 * RIG_MS;
+    for (uint32_t piece = 0; piece < 3; piece++) {
+        ck_assert_uint_eq(*note, DELAY_MS);
+        rig_lease(large, 1, lease_ns += RIG_MS, false);
+    }
+    ck_assert_uint_eq(*note, 0);
+    large->reply_count = large->send_count = 0;
+    first = rig_open_granted(large, one, "a", DELAY_MS * RIG_MS).handle;
+    rig_close(large, one, first);
+    rig_lease(large, 1, lease_ns += RIG_MS, false);
+    ck_assert_uint_eq(*note, DELAY_MS);
+    large->reply_count = large->send_count = 0;
+    ck_assert_uint_eq(rig_open_granted(large, one, "a", (DELAY_MS - 1) * RIG_MS).handle, first);
+    rig_lease(large, 1, lease_ns += RIG_MS, false);
+    rig_lease(large, 1, lease_ns += RIG_MS, false);
+    ck_assert_uint_eq(*note, DELAY_MS - 1);
+    rig_destroy(large);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("host_delays");
@@ -279,6 +316,7 @@ int main(void)
     tcase_add_test(tests, another_session_has_nothing_of_it);
     tcase_add_test(tests, locks_share_a_note_and_none_has_less);
     tcase_add_test(tests, a_note_says_no_more_than_a_lock_delay_can_be);
+    tcase_add_test(tests, many_handles_are_counted_in_pieces);
     tcase_add_test(tests, who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered);
     return suite_main("host_delays", tests);
 }

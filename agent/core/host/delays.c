@@ -10,8 +10,8 @@
  * There is no room for each lock: a note is that of all locks whose names' hashes fall on it. So
  * it may say more than a lock's handles ask for, never less; and it names neither slots nor
  * namespaces, which may be others for the next agent. Lock-delays that are counted with in any case
- * are not noted. Notes only rise, until all handles are counted again: with a renewal, when one of
- * them is gone and none is unknown.
+ * are not noted. Notes only rise, until all handles have been counted again: so many with each
+ * renewal, when one of them is gone and none is unknown. What comes meanwhile counts with them.
  *
  * No client maps these notes. What is read in them is checked all the same.
  */
@@ -56,8 +56,20 @@ uint32_t handle_delay_ms(const struct host *host, const struct handle *who)
     return who->lock_delay_ms < noted_ms ? who->lock_delay_ms : noted_ms;
 }
 
+/* The handles that are counted by now have that lock-delay among them. */
+static void settle_with(struct host *host, struct place at, uint32_t delay_ms)
+{
+    uint16_t *settled = &host->delays_settled_ms[note_of(host, at)];
+    if (delay_ms > LOCK_DELAY_UNKNOWN_MS && delay_ms > *settled) {
+        *settled = (uint16_t)delay_ms;
+    }
+}
+
 void delay_note(struct host *host, struct place at, uint32_t delay_ms)
 {
+    if (host->delays_hand > 0 && lock_is_named(lock_at(host, at))) {
+        settle_with(host, at, delay_ms);
+    }
     if (host->delay_count > 0 && delay_ms > delay_noted_ms(host, at)) {
         /* seq_cst: as above */
         atomic_store(&host->delays_ms[note_of(host, at)], (uint16_t)delay_ms);
@@ -79,26 +91,30 @@ void delays_adopt(struct host *host)
 
 void delays_settle(struct host *host)
 {
-    if (!host->delays_stale || host->delay_count == 0 || handles_unknown(host)) {
+    if (host->delay_count == 0 || handles_unknown(host) ||
+        (host->delays_hand == 0 && !host->delays_stale)) {
         return;
     }
     uint16_t *settled_ms = host->delays_settled_ms;
-    memset(settled_ms, 0, host->delay_count * sizeof(*settled_ms));
-    for (uint32_t i = 0; i < host->handles_used; i++) {
+    if (host->delays_hand == 0) {
+        memset(settled_ms, 0, host->delay_count * sizeof(*settled_ms));
+        host->delays_stale = false; /* what goes from now on is for the next count */
+    }
+    uint32_t end = host->delays_hand + HOST_DELAYS_PIECE;
+    end = end < host->handles_used ? end : host->handles_used;
+    for (uint32_t i = host->delays_hand; i < end; i++) {
         const struct handle *who = &host->handles[i];
         struct place at = {who->space, who->slot};
         if (who->lock_delay_ms > LOCK_DELAY_UNKNOWN_MS && handle_may_take(host, who) &&
             lock_is_named(lock_at(host, at))) {
-            uint32_t delay_ms = handle_delay_ms(host, who);
-            uint16_t *settled = &settled_ms[note_of(host, at)];
-            *settled = delay_ms > *settled ? (uint16_t)delay_ms : *settled;
+            settle_with(host, at, handle_delay_ms(host, who));
         }
     }
+    host->delays_hand = end < host->handles_used ? end : 0;
     /* A kill in between leaves notes that say too much. seq_cst: as above */
-    for (uint32_t i = 0; i < host->delay_count; i++) {
+    for (uint32_t i = 0; host->delays_hand == 0 && i < host->delay_count; i++) {
         if (atomic_load(&host->delays_ms[i]) != settled_ms[i]) {
             atomic_store(&host->delays_ms[i], settled_ms[i]);
         }
     }
-    host->delays_stale = false;
 }

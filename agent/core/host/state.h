@@ -319,10 +319,11 @@ struct host {
     _Atomic uint16_t *delays_ms; /* outside of this block: see delays.c */
     uint32_t delay_count;
     bool delays_stale;                           /* some may say too much */
-    uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* scratch */
-    uint32_t *request_heap;                      /* by due_ns */
-    uint64_t *limited;                           /* bits: handles with a limit */
-    uint64_t *named_ids; /* bits: ids that are named, of all or of a lock (scratch) */
+    uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* of the handles that are counted */
+    uint32_t delays_hand;   /* the first that is not counted yet; 0: no count is under way */
+    uint32_t *request_heap; /* by due_ns */
+    uint64_t *limited;      /* bits: handles with a limit */
+    uint64_t *named_ids;    /* bits: ids that are named, of all or of a lock (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     uint32_t pending_end;               /* of pending: one behind the last that is used */
     struct pending pending[PENDING_MAX];
@@ -625,7 +626,8 @@ void delay_note(struct host *host, struct place at, uint32_t delay_ms);
 void delay_gone(struct host *host, uint32_t delay_ms);
 /* Takes over what the agent before noted, if its session goes on. */
 void delays_adopt(struct host *host);
-/* Lowers what says too much, if every handle is known. */
+/* Counts some more of the handles, if every one is known; behind the last: lowers what says too
+ * much. */
 void delays_settle(struct host *host);
 
 /* ---- routes.c ---- */

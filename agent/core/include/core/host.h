@@ -41,6 +41,7 @@ enum {
     HOST_NO_RELAY = 0xff,
     HOST_REQUESTS_MAX = 65535,
     HOST_DELAYS_MAX = 16384,
+    HOST_DELAYS_PIECE = 16384, /* handles whose lock-delays are counted in one step */
 };
 
 struct host_limits {
