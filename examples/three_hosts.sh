@@ -127,11 +127,11 @@ make_namespaces() {
     done
 }
 
-# Three ports that nobody listens at.
+# Three ports that nobody listens at, below those that tests/free_port.h and the kernel give away.
 choose_ports() {
-    local host port
+    local host port=$((10000 + RANDOM % 9000))
     for host in "${HOSTS[@]}"; do
-        port=$((20000 + RANDOM % 10000))
+        port=$((port + 1))
         while (: <>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
         ADDRESS[$host]=127.0.0.1:$port
     done
