@@ -50,10 +50,31 @@ bool peer_groups_of(int socket, struct peer_groups *out)
     return false;
 }
 
+/*
+ * By the name that the kernel gives it: "anon_inode:[pidfd]", since Linux 6.9 "pidfd:[NUMBER]"; the
+ * names of files begin with a slash. Reading the link asks the file for nothing. What fdinfo says,
+ * however, is told by the file's own kind, and may wait: that of an epoll set for its mutex, which
+ * a process holds for as long as it likes (epoll_wait(2) into a page that a FUSE server owes).
+ */
+bool peer_is_pidfd(int fd)
+{
+    static const char *const names[] = {"anon_inode:[pidfd]", "pidfd:["};
+    char path[64];
+    char name[64] = "";
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return readlink(path, name, sizeof(name) - 1) > 0 &&
+           (strcmp(name, names[0]) == 0 || strncmp(name, names[1], strlen(names[1])) == 0);
+}
+
 const char *peer_pidfd_error(int pidfd, pid_t pid)
 {
+    static const char no_pidfd[] = "found a descriptor that is no pidfd, expected a pidfd of the "
+                                   "client's own";
     char path[64];
     char text[1024];
+    if (!peer_is_pidfd(pidfd)) {
+        return no_pidfd;
+    }
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -64,7 +85,7 @@ const char *peer_pidfd_error(int pidfd, pid_t pid)
     text[size > 0 ? size : 0] = '\0';
     const char *found = strstr(text, "\nPid:");
     if (found == NULL) {
-        return "found a descriptor that is no pidfd, expected a pidfd of the client's own";
+        return no_pidfd;
     }
     long named = strtol(found + strlen("\nPid:"), NULL, 10);
     if (named < 0 || peer_pidfd_ended(pidfd)) {

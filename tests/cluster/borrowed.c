@@ -7,11 +7,17 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -98,15 +104,20 @@ static void send_frame(int to, const struct hfi_frame *frame, int with)
     REQUIRE(sendmsg(to, &message, MSG_NOSIGNAL) > 0, "send: %s", strerror(errno));
 }
 
-static void say_hello(int fd)
+static void say_hello_with(int fd, int with)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
                               .request = 1,
                               .hello = {.version = HFI_PROTOCOL_VERSION,
                                         .pid = getpid(),
                                         .library = {.bytes = "1", .size = 1}}};
+    send_frame(fd, &frame, with);
+}
+
+static void say_hello(int fd)
+{
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    send_frame(fd, &frame, pidfd);
+    say_hello_with(fd, pidfd);
     close(pidfd);
 }
 
@@ -136,6 +147,81 @@ static int ask_for(int fd, const char *name)
     send_frame(fd, &frame, -1);
     return answer(fd);
 }
+
+/* ---- a descriptor that lets nobody look at it ---- */
+
+static struct {
+    int set;
+    int event;
+    int faults;
+    void *page;
+    pthread_t waiter;
+} busy;
+
+static void *wait_in_page(void *arg)
+{
+    (void)arg;
+    (void)!epoll_wait(busy.set, busy.page, 1, -1);
+    return NULL;
+}
+
+/* An epoll set whose mutex is held: somebody is told of its event in a page that nobody brings.
+ * false: page faults are not for us here. */
+static bool busy_open(void)
+{
+    const long size = sysconf(_SC_PAGESIZE);
+    struct uffdio_api api = {.api = UFFD_API};
+    struct epoll_event event = {.events = EPOLLIN};
+    struct pollfd fault = {.events = POLLIN};
+    busy.faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    if (busy.faults < 0) {
+        return false;
+    }
+    busy.page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0);
+    REQUIRE(busy.page != MAP_FAILED, "mmap");
+    struct uffdio_register range = {.range = {(uintptr_t)busy.page, (uint64_t)size},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
+    REQUIRE(ioctl(busy.faults, UFFDIO_API, &api) == 0 &&
+                ioctl(busy.faults, UFFDIO_REGISTER, &range) == 0,
+            "userfaultfd: %s", strerror(errno));
+    busy.set = epoll_create1(EPOLL_CLOEXEC);
+    busy.event = eventfd(1, EFD_CLOEXEC);
+    REQUIRE(epoll_ctl(busy.set, EPOLL_CTL_ADD, busy.event, &event) == 0, "epoll_ctl");
+    REQUIRE(pthread_create(&busy.waiter, NULL, wait_in_page, NULL) == 0, "pthread_create");
+    fault.fd = busy.faults;
+    REQUIRE(poll(&fault, 1, GUARD_MS) == 1, "no page fault");
+    return true;
+}
+
+static void busy_close(void)
+{
+    struct uffdio_zeropage zero = {
+        .range = {(uintptr_t)busy.page, (uint64_t)sysconf(_SC_PAGESIZE)}};
+    REQUIRE(ioctl(busy.faults, UFFDIO_ZEROPAGE, &zero) == 0, "userfaultfd: %s", strerror(errno));
+    REQUIRE(pthread_join(busy.waiter, NULL) == 0, "pthread_join");
+    close(busy.set);
+    close(busy.event);
+    close(busy.faults);
+}
+
+/* The agent must not ask it what it is: the answer waits for that mutex. */
+START_TEST(a_descriptor_that_lets_nobody_look_at_it)
+{
+    if (!busy_open()) {
+        return;
+    }
+    int fd = dial();
+    say_hello_with(fd, busy.set);
+    ck_assert_int_eq(answer(fd), HF_EPROTO);
+    close(fd);
+    fd = dial();
+    say_hello(fd);
+    ck_assert_int_eq(answer(fd), HFI_FRAME_WELCOME);
+    close(fd);
+    busy_close();
+}
+END_TEST
 
 /* Whoever greets must be the process that connected. */
 START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
@@ -404,6 +490,7 @@ int main(void)
     tcase_add_checked_fixture(ends, start_short, stop);
     tcase_set_timeout(ends, 120);
     if (geteuid() == 0) {
+        tcase_add_test(tests, a_descriptor_that_lets_nobody_look_at_it);
         tcase_add_test(tests, a_socket_that_was_not_greeted_is_of_no_use_to_another);
         tcase_add_test(tests, refusals_that_the_log_left_out_are_counted);
         tcase_add_test(tests, a_connection_that_is_passed_on_is_still_its_makers);

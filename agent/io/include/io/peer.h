@@ -29,6 +29,10 @@ struct peer_groups {
 bool peer_of(int socket, struct peer *out) __attribute__((warn_unused_result));
 bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unused_result));
 
+/* Whether a descriptor, whoever sent it, is a pidfd. Waits for nobody. (To close the last reference
+ * to one may: its sender can have it in an epoll set, whose mutex that takes, and hold this.) */
+bool peer_is_pidfd(int fd);
+
 /* NULL if pidfd is a pidfd of that living process, else what is wrong. */
 const char *peer_pidfd_error(int pidfd, pid_t pid) __attribute__((warn_unused_result));
 
