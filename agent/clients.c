@@ -129,11 +129,12 @@ bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const s
 static bool make_lifeline(struct agent *agent, const struct host_action *action,
                           const struct peer *peer)
 {
+    const struct host_peer *known = host_peer_of(agent->host, action->client);
     struct lifeline lifeline = {.client = action->client,
                                 .pid = peer->pid,
                                 .uid = peer->uid,
                                 .nonce = action->as.identity.nonce};
-    peer_command(peer->pid, lifeline.command, sizeof(lifeline.command));
+    snprintf(lifeline.command, sizeof(lifeline.command), "%s", known != NULL ? known->command : "");
     return lifeline_create(agent->clients_fd, &lifeline);
 }
 

@@ -147,6 +147,20 @@ static bool find_rights(struct agent *agent, const struct connection *connection
     return any;
 }
 
+/* As the client says it, which is for people: to read its memory might wait for it. The frame's
+ * decoder has seen to it that it is short and text. */
+static void take_command(const struct hfi_hello *hello, const struct peer *peer,
+                         struct host_peer *out)
+{
+    if (hello->command.size > 0) {
+        HF_CHECK(hello->command.size < sizeof(out->command));
+        memcpy(out->command, hello->command.bytes, hello->command.size);
+        out->command[hello->command.size] = '\0';
+    } else { /* of a library that does not say it */
+        peer_name(peer->pid, out->command);
+    }
+}
+
 static void take_hello(struct agent *agent, struct connection *connection,
                        const struct hfi_frame *frame, int *fd)
 {
@@ -173,7 +187,7 @@ static void take_hello(struct agent *agent, struct connection *connection,
                "found no namespace that this user may use");
         return;
     }
-    peer_command(peer->pid, host_peer.command, sizeof(host_peer.command));
+    take_command(&frame->hello, peer, &host_peer);
     note->pidfd = *fd;
     note->asked = true;
     *fd = -1;

@@ -126,6 +126,19 @@ static int connect_error(void)
     }
 }
 
+/* What HELLO says of this process to people. Without /proc: nothing. */
+static void command_find(hf_client *client)
+{
+    char words[2 * HFI_FRAME_COMMAND_MAX];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    ssize_t got = read(fd, words, sizeof(words));
+    close(fd);
+    client->command_size = hfi_command_of(words, got > 0 ? (size_t)got : 0, client->command).size;
+}
+
 /* Connects the socket and says HELLO. */
 static int greet(hf_client *client)
 {
@@ -155,7 +168,8 @@ static int greet(hf_client *client)
                   .pid = getpid(),
                   .client = client->id,
                   .nonce = client->nonce,
-                  .library = text_of(HF_VERSION, strlen(HF_VERSION))},
+                  .library = text_of(HF_VERSION, strlen(HF_VERSION)),
+                  .command = text_of(client->command, client->terse ? 0 : client->command_size)},
     };
     error = socket_send(client, &hello, client->pidfd);
     if (error == 0) {
@@ -181,6 +195,12 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
     const struct hfi_welcome *welcome = &frame->welcome;
     if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
         client->refused = HF_EFULL; /* not read: it has no room, which may be there in a moment */
+        return HF_ENOAGENT;
+    }
+    if (frame->kind == HFI_FRAME_DONE && frame->error == HF_EPROTO && client->command_size > 0 &&
+        !client->terse) {
+        client->terse =
+            true; /* it may be of before command lines; if it is not, it says so again */
         return HF_ENOAGENT;
     }
     if (frame->request != client->request) {
@@ -458,6 +478,7 @@ static hf_client *client_create(void)
         client_free(client);
         return NULL;
     }
+    command_find(client);
     return client;
 }
 

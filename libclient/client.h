@@ -238,6 +238,9 @@ struct hf_client {
     int64_t greeted_ns;  /* when HELLO was sent */
     int64_t retry_ns;    /* no attempt to reconnect before */
     int64_t retry_gap_ns;
+    char command[HFI_FRAME_COMMAND_MAX]; /* for people; set once */
+    uint32_t command_size;
+    bool terse;  /* an agent before this library does not take it in HELLO */
     int refused; /* HF_EFULL: an agent was there, and had no room for a connection; else 0 */
     bool path_fixed;
     char path[108];

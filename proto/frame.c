@@ -28,9 +28,12 @@ enum {
 #define PID_MAX INT32_MAX
 
 static const struct hfi_field hello_fields[] = {
-    HFI_INTEGER(hfi_hello, version, 1, UINT32_MAX),    HFI_INTEGER(hfi_hello, pid, 1, PID_MAX),
-    HFI_INTEGER(hfi_hello, client, 0, HFI_HOLDER_MAX), HFI_INTEGER(hfi_hello, nonce, 0, UINT64_MAX),
+    HFI_INTEGER(hfi_hello, version, 1, UINT32_MAX),
+    HFI_INTEGER(hfi_hello, pid, 1, PID_MAX),
+    HFI_INTEGER(hfi_hello, client, 0, HFI_HOLDER_MAX),
+    HFI_INTEGER(hfi_hello, nonce, 0, UINT64_MAX),
     HFI_TEXT(hfi_hello, library, HFI_TEXT_WORD),
+    HFI_TEXT(hfi_hello, command, HFI_TEXT_COMMAND),
 };
 
 static const struct hfi_field welcome_fields[] = {
@@ -141,7 +144,8 @@ struct schema {
     const char *name;
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t base; /* where in the frame the struct of the table is */
+    uint32_t optional; /* so many of them, the last ones, may be missing; then they are empty */
+    uint32_t base;     /* where in the frame the struct of the table is */
     enum numbering numbering;
     enum tail tail;
     bool versioned; /* the first field is the protocol version */
@@ -150,7 +154,7 @@ struct schema {
 #define BASE(member) .base = offsetof(struct hfi_frame, member)
 
 static const struct schema schemas[] = {
-    {HFI_FRAME_HELLO, "HELLO", FIELDS(hello_fields), BASE(hello), .versioned = true},
+    {HFI_FRAME_HELLO, "HELLO", FIELDS(hello_fields), BASE(hello), .versioned = true, .optional = 1},
     {HFI_FRAME_OPEN, "OPEN", FIELDS(open_fields), BASE(open)},
     {HFI_FRAME_SEAT, "SEAT", FIELDS(seat_fields), BASE(seat)},
     {HFI_FRAME_CLOSE, "CLOSE", FIELDS(close_fields)},
@@ -206,6 +210,27 @@ static struct hfi_field request_field_of(const struct schema *schema)
 static uint32_t length_of(const struct schema *schema)
 {
     return FIELDS_BEFORE + schema->count + (schema->tail != TAIL_NONE ? 1 : 0);
+}
+
+/* Whether a frame of that length may be of that kind; else *reader says so. */
+static bool check_length(struct hfi_reader *reader, const struct schema *schema, uint32_t length)
+{
+    uint32_t most = length_of(schema);
+    char found[MESSAGE_SIZE];
+    char expected[MESSAGE_SIZE];
+
+    if (length <= most && length >= most - schema->optional) {
+        return true;
+    }
+    (void)snprintf(found, sizeof found, "an array of %" PRIu32, length);
+    if (schema->optional > 0) {
+        (void)snprintf(expected, sizeof expected, "an array of %" PRIu32 "..%" PRIu32,
+                       most - schema->optional, most);
+    } else {
+        (void)snprintf(expected, sizeof expected, "an array of %" PRIu32, most);
+    }
+    hfi_reader_fail(reader, 0, NULL, found, expected);
+    return false;
 }
 
 /* A resumed handle was held under an id. */
@@ -343,7 +368,6 @@ static bool read_frame(struct hfi_reader *reader, struct hfi_frame *out,
     uint32_t length;
     const struct schema *schema = read_head(reader, &length, out);
     char found[MESSAGE_SIZE];
-    char expected[MESSAGE_SIZE];
     unsigned char *base;
 
     if (schema == NULL) {
@@ -362,13 +386,9 @@ static bool read_frame(struct hfi_reader *reader, struct hfi_frame *out,
             return true;
         }
     }
-    if (length != length_of(schema)) {
-        (void)snprintf(found, sizeof found, "an array of %" PRIu32, length);
-        (void)snprintf(expected, sizeof expected, "an array of %" PRIu32, length_of(schema));
-        hfi_reader_fail(reader, 0, NULL, found, expected);
-        return false;
-    }
-    if (!hfi_read_fields(reader, schema->fields, schema->count, FIELDS_BEFORE, base) ||
+    if (!check_length(reader, schema, length) ||
+        !hfi_read_fields(reader, schema->fields, schema->count - (length_of(schema) - length),
+                         FIELDS_BEFORE, base) ||
         !read_tail(reader, schema, out, cursor)) {
         return false;
     }
@@ -424,16 +444,19 @@ size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size
     const struct schema *schema = schema_of((uint64_t)frame->kind);
     const struct hfi_stated *stated = &frame->stated;
     struct hfi_field request_field;
+    uint32_t missing;
 
     if (schema == NULL || schema->tail == TAIL_LOCKS || schema->tail == TAIL_FACTS ||
         (frame->kind == HFI_FRAME_OPEN && !open_is_whole(&frame->open))) {
         return 0;
     }
     request_field = request_field_of(schema);
-    hfi_write_array(&writer, length_of(schema));
+    /* Without a command line this is what an agent before it understands. */
+    missing = frame->kind == HFI_FRAME_HELLO && frame->hello.command.size == 0 ? 1 : 0;
+    hfi_write_array(&writer, length_of(schema) - missing);
     hfi_write_fields(&writer, &kind_field, 1, frame);
     hfi_write_fields(&writer, &request_field, 1, frame);
-    hfi_write_fields(&writer, schema->fields, schema->count,
+    hfi_write_fields(&writer, schema->fields, schema->count - missing,
                      (const unsigned char *)frame + schema->base);
     if (schema->tail == TAIL_VOTERS) {
         if (stated->voter_count > HFI_FRAME_VOTERS_MAX) {

@@ -176,6 +176,22 @@ struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
     return (struct hfi_text){.bytes = cleaned, .size = (uint32_t)used};
 }
 
+struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned)
+{
+    char joined[HFI_FRAME_COMMAND_MAX + 4]; /* the last character that fits, and where it ends */
+    size_t used = size < sizeof joined ? size : sizeof joined;
+    struct hfi_text shown;
+
+    for (size_t i = 0; i < used; i++) {
+        joined[i] = words[i] == '\0' ? ' ' : words[i];
+    }
+    shown = hfi_command_shown((struct hfi_text){.bytes = joined, .size = (uint32_t)used}, cleaned);
+    while (shown.size > 0 && cleaned[shown.size - 1] == ' ') {
+        shown.size--;
+    }
+    return shown;
+}
+
 static void write_party(struct hfi_writer *writer, const struct hfi_party_frame *party)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];

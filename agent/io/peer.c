@@ -1,4 +1,4 @@
-/* Peer credentials, pidfds and command lines: see io/peer.h. */
+/* Peer credentials, pidfds and names: see io/peer.h. */
 #include "io/peer.h"
 
 #include <errno.h>
@@ -108,31 +108,22 @@ bool peer_pidfd_ended(int pidfd)
     return poll(&pollfd, 1, 0) == 1 && (pollfd.revents & POLLIN) != 0;
 }
 
-void peer_command(pid_t pid, char *out, size_t size)
+void peer_name(pid_t pid, char out[HFI_FRAME_COMMAND_MAX + 1])
 {
     char path[64];
+    char name[64];
     out[0] = '\0';
     if (pid <= 0) {
         return;
     }
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return;
     }
-    ssize_t got = read(fd, out, size - 1);
+    ssize_t got = read(fd, name, sizeof(name));
     close(fd);
-    size_t length = got > 0 ? (size_t)got : 0;
-    while (length > 0 && (out[length - 1] == '\0' || out[length - 1] == ' ')) {
-        length--;
-    }
-    for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)out[i];
-        if (byte == '\0') {
-            out[i] = ' ';
-        } else if (byte < 0x20 || byte == 0x7f) {
-            out[i] = '?';
-        }
-    }
-    out[length] = '\0';
+    size_t size = got > 0 ? (size_t)got : 0;
+    size -= size > 0 && name[size - 1] == '\n' ? 1 : 0;
+    out[hfi_command_of(name, size, out).size] = '\0';
 }

@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -104,21 +105,27 @@ static void send_frame(int to, const struct hfi_frame *frame, int with)
     REQUIRE(sendmsg(to, &message, MSG_NOSIGNAL) > 0, "send: %s", strerror(errno));
 }
 
-static void say_hello_with(int fd, int with)
+static void say_hello_with(int fd, int with, const char *command)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
                               .request = 1,
                               .hello = {.version = HFI_PROTOCOL_VERSION,
                                         .pid = getpid(),
-                                        .library = {.bytes = "1", .size = 1}}};
+                                        .library = {.bytes = "1", .size = 1},
+                                        .command = {command, (uint32_t)strlen(command)}}};
     send_frame(fd, &frame, with);
+}
+
+static void say_hello_as(int fd, const char *command)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    say_hello_with(fd, pidfd, command);
+    close(pidfd);
 }
 
 static void say_hello(int fd)
 {
-    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    say_hello_with(fd, pidfd);
-    close(pidfd);
+    say_hello_as(fd, "");
 }
 
 /* The error of the DONE that comes, or the kind of another frame; 0: it hung up. Descriptors that
@@ -212,7 +219,7 @@ START_TEST(a_descriptor_that_lets_nobody_look_at_it)
         return;
     }
     int fd = dial();
-    say_hello_with(fd, busy.set);
+    say_hello_with(fd, busy.set, "");
     ck_assert_int_eq(answer(fd), HF_EPROTO);
     close(fd);
     fd = dial();
@@ -220,6 +227,74 @@ START_TEST(a_descriptor_that_lets_nobody_look_at_it)
     ck_assert_int_eq(answer(fd), HFI_FRAME_WELCOME);
     close(fd);
     busy_close();
+}
+END_TEST
+
+/* ---- a process that lets nobody look at it ---- */
+
+/* The command line that the lifeline has of the only client. */
+static void lifeline_says(const char *expected)
+{
+    char path[256];
+    char line[512] = "";
+    snprintf(path, sizeof(path), "%s/state/clients/1", agent.folder);
+    FILE *file = fopen(path, "re");
+    REQUIRE(file != NULL, "%s: %s", path, strerror(errno));
+    while (fgets(line, sizeof(line), file) != NULL && strncmp(line, "command ", 8) != 0) {
+    }
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    REQUIRE(strcmp(line + strlen("command "), expected) == 0, "%s: expected %s", line, expected);
+}
+
+/* Tells the kernel that this process's command line lies there. false: it does not allow that. */
+static bool put_command_line(uint64_t start)
+{
+    enum { FIELDS = 51 }; /* of proc(5), from 1 */
+    static char text[4096];
+    uint64_t fields[FIELDS + 1] = {0};
+    FILE *file = fopen("/proc/self/stat", "re");
+    REQUIRE(file != NULL && fgets(text, sizeof(text), file) != NULL, "stat");
+    fclose(file);
+    char *at = strrchr(text, ')') + 4; /* behind the state */
+    for (unsigned i = 4; i <= FIELDS; i++) {
+        fields[i] = strtoull(at, &at, 10);
+    }
+    struct prctl_mm_map map = {.start_code = fields[26],
+                               .end_code = fields[27],
+                               .start_stack = fields[28],
+                               .start_data = fields[45],
+                               .end_data = fields[46],
+                               .start_brk = fields[47],
+                               .brk = (uintptr_t)sbrk(0),
+                               .arg_start = start,
+                               .arg_end = start + 64,
+                               .env_start = fields[50],
+                               .env_end = fields[51],
+                               .exe_fd = (uint32_t)-1};
+    return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
+}
+
+/* What it says of itself is what people are told; of who says nothing, the name. Its memory is not
+ * read: this one's command line lies in the page that nobody brings. */
+START_TEST(a_process_that_lets_nobody_read_its_command_line)
+{
+    pid_t other = fork_tied();
+    if (other == 0) {
+        if (!busy_open()) {
+            _exit(0);
+        }
+        if (!put_command_line((uintptr_t)busy.page)) {
+            _exit(0);
+        }
+        prctl(PR_SET_NAME, "just\na name");
+        int fd = dial();
+        say_hello_as(fd, _i == 0 ? "" : "make all");
+        REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
+        lifeline_says(_i == 0 ? "just?a name" : "make all");
+        _exit(0);
+    }
+    ck_assert_int_eq(wait_for(other), 0);
 }
 END_TEST
 
@@ -491,6 +566,7 @@ int main(void)
     tcase_set_timeout(ends, 120);
     if (geteuid() == 0) {
         tcase_add_test(tests, a_descriptor_that_lets_nobody_look_at_it);
+        tcase_add_loop_test(tests, a_process_that_lets_nobody_read_its_command_line, 0, 2);
         tcase_add_test(tests, a_socket_that_was_not_greeted_is_of_no_use_to_another);
         tcase_add_test(tests, refusals_that_the_log_left_out_are_counted);
         tcase_add_test(tests, a_connection_that_is_passed_on_is_still_its_makers);

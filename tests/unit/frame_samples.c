@@ -40,7 +40,8 @@ static void small_hello_or_welcome(struct hfi_frame *out)
                                         .pid = 4242,
                                         .client = 3,
                                         .nonce = 99,
-                                        .library = sample_text("0.1.0")};
+                                        .library = sample_text("0.1.0"),
+                                        .command = sample_text("sh -c make")};
         return;
     }
     out->welcome = (struct hfi_welcome){.version = HFI_PROTOCOL_VERSION,
@@ -161,8 +162,9 @@ void sample_large(size_t index, struct hfi_frame *out)
     out->request = out->request != 0 ? UINT64_MAX : 0;
     switch (out->kind) {
     case HFI_FRAME_HELLO:
-        out->hello = (struct hfi_hello){HFI_PROTOCOL_VERSION, INT32_MAX, HFI_HOLDER_MAX, UINT64_MAX,
-                                        long_of(64)};
+        out->hello = (struct hfi_hello){HFI_PROTOCOL_VERSION, INT32_MAX,
+                                        HFI_HOLDER_MAX,       UINT64_MAX,
+                                        long_of(64),          long_of(HFI_FRAME_COMMAND_MAX)};
         break;
     case HFI_FRAME_WELCOME:
         out->welcome = (struct hfi_welcome){HFI_PROTOCOL_VERSION,

@@ -98,6 +98,14 @@ static struct hfi_text text(const char *string)
 
 static void answer_hello(struct agent *agent, int at, const struct hfi_frame *frame)
 {
+    struct hfi_text command = frame->hello.command;
+    if (atomic_load(&agent->mood) == MOOD_TERSE && command.size > 0) {
+        atomic_fetch_add(&agent->refused, 1);
+        send_done(agent->connections[at], 0, HF_EPROTO);
+        return;
+    }
+    memcpy(agent->command, command.size > 0 ? command.bytes : "", command.size);
+    agent->command[command.size] = '\0';
     bool known = frame->hello.client != 0 && frame->hello.client == frame->hello.nonce &&
                  frame->hello.nonce >= agent->nonce_first && frame->hello.nonce < agent->nonce_next;
     agent->nonces[at] = known ? frame->hello.nonce : agent->nonce_next++;

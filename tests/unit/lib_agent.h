@@ -27,6 +27,7 @@ enum agent_mood {
     MOOD_WRONG_SLOT,   /* OPENED with a slot that the region does not have */
     MOOD_SILENT,       /* reads, and never answers */
     MOOD_OLD,          /* WELCOME with another version */
+    MOOD_TERSE,        /* refuses a HELLO that tells a command line, as an agent before it does */
     MOOD_CLOCK,        /* WELCOME with a clock an hour away */
     MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
     MOOD_REFUSES,      /* OPEN is HF_EACCES */
@@ -46,6 +47,7 @@ struct agent {
     int bell_fd;
     int region_fd;
     int lifeline_fd;
+    char command[HFI_FRAME_COMMAND_MAX + 1]; /* of the last HELLO, when it has been welcomed */
     void *memory;
     struct hfi_region region;
     struct hfi_kernel kernel;
@@ -57,6 +59,7 @@ struct agent {
     _Atomic int mood;
     _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */
     _Atomic uint32_t closes;
+    _Atomic uint32_t refused; /* HELLOs, for MOOD_TERSE */
     _Atomic uint32_t last_kind;
 
     pthread_t thread;

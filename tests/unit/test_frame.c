@@ -45,8 +45,9 @@ static const struct {
     const unsigned char *bytes;
     size_t size;
 } golden[SAMPLE_KINDS + 2] = {
-    {BYTES("\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
-           "0.1.0")},
+    {BYTES("\x98\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
+           "0.1.0\xaa"
+           "sh -c make")},
     {BYTES("\x9b\x02\x07\x04\x0a\x0b\x0c\x0d\x0e\x0f\x10\xa4"
            "db/x")},
     {BYTES("\x94\x03\x07\x09\x01")},
@@ -296,6 +297,18 @@ static const struct wrong wrongs[] = {
     {HFI_FRAME_HELLO, P1(6), S, 0, "a b",
      "HELLO: field 6 (library): found a string of 3 bytes, "
      "expected 1..64 visible ASCII characters"},
+    {HFI_FRAME_HELLO, P1(7), N, 161, "",
+     "HELLO: field 7 (command): found a string of 161 bytes, "
+     "expected 0..160 bytes of UTF-8 without control characters"},
+    {HFI_FRAME_HELLO, P1(7), S, 0, "a\nb",
+     "HELLO: field 7 (command): found a string of 3 bytes, "
+     "expected 0..160 bytes of UTF-8 without control characters"},
+    {HFI_FRAME_HELLO, P1(7), S, 0, "\xff",
+     "HELLO: field 7 (command): found a string of 1 bytes, "
+     "expected 0..160 bytes of UTF-8 without control characters"},
+    {HFI_FRAME_HELLO, P1(7), U, 5, "",
+     "HELLO: field 7 (command): found 5, "
+     "expected 0..160 bytes of UTF-8 without control characters"},
     {HFI_FRAME_OPEN, P1(2), U, 8, "", "OPEN: field 2 (flags): found 8, expected integer 0..7"},
     {HFI_FRAME_OPEN, P1(3), U, 60000000001, "",
      "OPEN: field 3 (lock_delay_ns): found 60000000001, expected integer 0..60000000000"},
@@ -647,8 +660,78 @@ START_TEST(test_other_version)
     ck_assert_int_eq(decode("\x93\x40\x07\x09", 4), 0);
     ck_assert_uint_eq(frame.welcome.version, 9);
     ck_assert_int_eq(decode("\x93\x01\x07\x01", 4), -1);
-    ck_assert_str_eq(error.text, "HELLO: found an array of 3, expected an array of 7");
+    ck_assert_str_eq(error.text, "HELLO: found an array of 3, expected an array of 7..8");
     ck_assert_int_eq(decode("\x92\x01\x07", 3), -1);
+}
+END_TEST
+
+/* HELLO's command line, which a library before it does not tell. */
+START_TEST(test_hello_command)
+{
+    static const unsigned char without[] = "\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
+                                           "0.1.0";
+    static const unsigned char none[] = "\x98\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
+                                        "0.1.0\xa0";
+    size_t size = sizeof without - 1;
+
+    ck_assert_msg(hfi_frame_decode(without, size, &frame, NULL, &error) == 0, "%s", error.text);
+    ck_assert_uint_eq(frame.hello.pid, 4242);
+    ck_assert_uint_eq(frame.hello.library.size, 5);
+    ck_assert_uint_eq(frame.hello.command.size, 0);
+    ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), size);
+    ck_assert_mem_eq(other, without, size);
+    /* To say that there is none is the same. */
+    ck_assert_int_eq(hfi_frame_decode(none, sizeof none - 1, &frame, NULL, &error), 0);
+    ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), size);
+    ck_assert_mem_eq(other, without, size);
+    /* Two fields too few, one too many. */
+    memcpy(other, without, size);
+    other[0] = 0x96;
+    ck_assert_int_eq(decode(other, size), -1);
+    ck_assert_str_eq(error.text, "HELLO: found an array of 6, expected an array of 7..8");
+    memcpy(other, none, sizeof none);
+    other[0] = 0x99;
+    ck_assert_int_eq(decode(other, sizeof none), -1);
+    ck_assert_str_eq(error.text, "HELLO: found an array of 9, expected an array of 7..8");
+    /* The encoder does not send what the decoder refuses. */
+    sample_large(0, &frame);
+    frame.hello.command.size = HFI_FRAME_COMMAND_MAX + 1;
+    ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
+}
+END_TEST
+
+static void check_command(const char *words, size_t size, const char *expected)
+{
+    char cleaned[HFI_FRAME_COMMAND_MAX];
+    struct hfi_text shown = hfi_command_of(words, size, cleaned);
+
+    ck_assert_msg(shown.size == strlen(expected) && memcmp(shown.bytes, expected, shown.size) == 0,
+                  "%.*s: expected %s", (int)shown.size, shown.bytes, expected);
+    sample_small(0, &frame); /* whatever it was, it may be sent */
+    frame.hello.command = shown;
+    ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
+}
+
+START_TEST(test_command_of)
+{
+    static char most[HFI_FRAME_COMMAND_MAX + 40];
+    char expected[HFI_FRAME_COMMAND_MAX + 1];
+
+    check_command("", 0, "");
+    check_command("\0\0", 2, "");
+    check_command("sh\0-c\0make all\0", 15, "sh -c make all");
+    check_command("a\0\0b \0", 6, "a  b");
+    check_command("x\ny\x7f\xc2\x85\xffz\xc3", 9, "x?y????z?");
+    memset(most, 'a', sizeof most);
+    memset(expected, 'a', sizeof expected);
+    expected[HFI_FRAME_COMMAND_MAX] = '\0';
+    check_command(most, sizeof most, expected);
+    memcpy(most + HFI_FRAME_COMMAND_MAX - 1, "\xc3\xa4", 2); /* half of it would fit */
+    expected[HFI_FRAME_COMMAND_MAX - 1] = '\0';
+    check_command(most, sizeof most, expected);
+    memcpy(most + HFI_FRAME_COMMAND_MAX - 2, "\xc3\xa4z", 3); /* it fits */
+    memcpy(expected + HFI_FRAME_COMMAND_MAX - 2, "\xc3\xa4", 3);
+    check_command(most, sizeof most, expected);
 }
 END_TEST
 
@@ -717,6 +800,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_wrong_count, 0, SAMPLE_COUNT);
     tcase_add_loop_test(tcase, test_bombs, 0, (int)(sizeof bombs / sizeof bombs[0]));
     tcase_add_test(tcase, test_too_large);
+    tcase_add_test(tcase, test_hello_command);
+    tcase_add_test(tcase, test_command_of);
     tcase_add_test(tcase, test_long_forms);
     tcase_add_test(tcase, test_other_version);
     tcase_add_test(tcase, test_request_of_refused);

@@ -199,6 +199,12 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
     return true;
 }
 
+const struct host_peer *host_peer_of(const struct host *host, uint32_t client)
+{
+    uint32_t index = client_of_id(host, client);
+    return index != NONE ? &host->clients[index].peer : NULL;
+}
+
 /* Says no before there is a client. */
 static void refuse(const struct host_event *event, int32_t error, struct host_actions *actions)
 {

@@ -97,6 +97,7 @@ struct hfi_hello {
     uint32_t client;         /* holder id that it has from before, 0: none */
     uint64_t nonce;          /* with client: as the WELCOME gave it */
     struct hfi_text library; /* its version */
+    struct hfi_text command; /* its command line, for people; empty: not said (hfi_command_of) */
 };
 
 struct hfi_welcome {
@@ -318,6 +319,15 @@ size_t hfi_told_finish(struct hfi_told_builder *builder);
 
 /* "HELLO", "OPEN", ...; "unknown". Static. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);
+
+/* ---- command lines ---- */
+
+/*
+ * What HELLO tells of a command line: its words (each ended by a zero byte, as /proc/PID/cmdline
+ * has them) joined by blanks, cut to HFI_FRAME_COMMAND_MAX bytes at a character, '?' for what is
+ * not UTF-8 or is a control character. It lies in cleaned, which has room for so many bytes.
+ */
+struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 
 /* ---- names ---- */
 

@@ -275,6 +275,9 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 
+/* Who a client is that WELCOMED told of, by its first holder id. NULL: it is gone. */
+const struct host_peer *host_peer_of(const struct host *host, uint32_t client);
+
 /* When the next TICK is wanted; INT64_MAX: never. At or before now_ns: at once. */
 int64_t host_next_tick_ns(const struct host *host);
 

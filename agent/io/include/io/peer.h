@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/frame.h"
+
 struct peer {
     pid_t pid; /* 0: in no pid namespace that can be seen from here */
     uid_t uid;
@@ -42,8 +44,9 @@ int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));
 /* Whether the process of a pidfd has ended. */
 bool peer_pidfd_ended(int pidfd);
 
-/* The command line of a process, words joined by spaces, control bytes replaced by '?', cut to
- * size - 1 bytes. Empty if it cannot be read. */
-void peer_command(pid_t pid, char *out, size_t size);
+/* The name of a process (comm) as a command line that may be shown. Empty if it cannot be read.
+ * (Its command line lies in its memory: who reads that waits for its page faults, and for the lock
+ * of its address space.) */
+void peer_name(pid_t pid, char out[HFI_FRAME_COMMAND_MAX + 1]);
 
 #endif
