@@ -172,6 +172,10 @@ static void take_hello(struct agent *agent, struct connection *connection,
                "found another protocol version, expected 1");
         return;
     }
+    if (*fd == SOCKET_FD_FOREIGN) {
+        refuse(agent, connection, frame->request, HF_EPROTO, peer_no_pidfd);
+        return;
+    }
     if (*fd < 0) {
         refuse(agent, connection, frame->request, HF_EPROTO,
                "HELLO: found no descriptor, expected a pidfd of the client's own");
@@ -221,7 +225,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
                "found a frame before WELCOME, expected HELLO and nothing else");
     } else if (frame.kind == HFI_FRAME_HELLO) {
         refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
-    } else if (*fd >= 0) {
+    } else if (*fd >= 0 || *fd == SOCKET_FD_FOREIGN) {
         refuse(agent, connection, 0, HF_EPROTO, "found a descriptor, expected one with HELLO only");
     } else {
         struct host_event event = {
@@ -256,6 +260,17 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     complain(arg, peer, "connection_refused", why);
 }
 
+static void on_stuck(void *arg, const struct peer *peer, uint32_t count)
+{
+    struct log_line line;
+    (void)arg;
+    log_begin(&line, LOG_LEVEL_WARN, "closings_stuck");
+    log_unsigned(&line, "count", count);
+    log_number(&line, "pid", peer->pid);
+    log_number(&line, "uid", (int64_t)peer->uid);
+    log_end(&line);
+}
+
 size_t serve_refusal(unsigned char *bytes, size_t size)
 {
     const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
@@ -268,6 +283,7 @@ struct socket_handler serve_handler(struct agent *agent)
                                    .closed = on_closed,
                                    .drained = on_drained,
                                    .refused = on_refused,
+                                   .stuck = on_stuck,
                                    .arg = agent};
 }
 

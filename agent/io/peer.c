@@ -13,6 +13,9 @@
 
 enum { GROUPS_FIRST = 64, GROUPS_MAX = 65536 };
 
+const char peer_no_pidfd[] =
+    "found a descriptor that is no pidfd, expected a pidfd of the client's own";
+
 bool peer_of(int socket, struct peer *out)
 {
     struct ucred credentials;
@@ -68,12 +71,10 @@ bool peer_is_pidfd(int fd)
 
 const char *peer_pidfd_error(int pidfd, pid_t pid)
 {
-    static const char no_pidfd[] = "found a descriptor that is no pidfd, expected a pidfd of the "
-                                   "client's own";
     char path[64];
     char text[1024];
     if (!peer_is_pidfd(pidfd)) {
-        return no_pidfd;
+        return peer_no_pidfd;
     }
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -85,7 +86,7 @@ const char *peer_pidfd_error(int pidfd, pid_t pid)
     text[size > 0 ? size : 0] = '\0';
     const char *found = strstr(text, "\nPid:");
     if (found == NULL) {
-        return no_pidfd;
+        return peer_no_pidfd;
     }
     long named = strtol(found + strlen("\nPid:"), NULL, 10);
     if (named < 0 || peer_pidfd_ended(pidfd)) {

@@ -1,4 +1,8 @@
-/* The agent's Unix socket: see io/socket.h. */
+/*
+ * The agent's Unix socket: see io/socket.h.
+ *
+ * What peers send descriptors of is never closed here, nor by the kernel for us: io/look.h.
+ */
 #include "io/socket.h"
 
 #include <errno.h>
@@ -12,17 +16,19 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "io/closer.h"
+#include "io/look.h"
 #include "proto/check.h"
 #include "proto/frame.h"
 
 enum {
-    DRAIN_BEFORE_CLOSE = 64,
     NUMBER_SLOT_BITS = 16,
     QUEUED_PACKETS_MAX = 1024,
     ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
 };
 
 static const int64_t millisecond_ns = 1000000;
+static const int64_t minute_ns = 60000000000;
 
 struct packet {
     struct packet *next;
@@ -46,6 +52,7 @@ struct connection {
     int64_t greet_by_ns; /* 0: it has greeted */
     bool dropped;        /* unasked packets; the handler is told when it reads again */
     bool closed;
+    int copies[CLOSER_COPIES]; /* of what its first packet has; -1: none. Then it is closed */
     struct peer peer;
     struct connection_note note;
 };
@@ -54,7 +61,11 @@ struct socket_server {
     uv_poll_t poll;
     struct socket_config config;
     int fd;
-    int spare; /* given up to accept who is told that no descriptor is left; -1: none */
+    struct closer *closer;
+    struct peer hanging; /* who gave it something to do last */
+    bool full;           /* when the closer was last looked at */
+    int64_t stuck_ns;    /* when it was told that it has too much to do; 0: never */
+    int spare;           /* given up to accept who is told that no descriptor is left; -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct connection *connections;
     struct connection **slots; /* by the low bits of the number */
@@ -113,17 +124,25 @@ static void packet_free(struct packet *packet)
     free(packet);
 }
 
-/* A socket that is closed with packets unread resets its peer, which then may never read what it
- * was told last. */
-static void close_read(int fd)
+/* ---- closing ---- */
+
+/* Closes the socket of a peer, who still reads what it was sent and then finds the end. One that is
+ * closed with packets unread would reset its peer, which then may never read what it was told
+ * last. copies: of a packet that is there; NULL: it has not been looked at. */
+static void dispose(struct socket_server *server, int fd, const struct peer *peer,
+                    const int *copies)
 {
-    for (unsigned i = 0; i < DRAIN_BEFORE_CLOSE; i++) {
-        char byte;
-        if (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) <= 0) {
-            break;
-        }
+    struct closer_job job = {.socket = fd};
+    look_no_copies(job.copies);
+    (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
+    if (copies != NULL) {
+        memcpy(job.copies, copies, sizeof(job.copies));
+    } else if (look_drain(fd, job.copies)) {
+        close(fd);
+        return;
     }
-    close(fd);
+    server->hanging = *peer;
+    closer_give(server->closer, &job);
 }
 
 static void drop_first(struct connection *connection)
@@ -165,7 +184,8 @@ void socket_close(struct connection *connection)
     }
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
-    close_read(connection->fd);
+    dispose(server, connection->fd, &connection->peer,
+            connection->copies[0] >= 0 ? connection->copies : NULL);
     connection->fd = -1;
 }
 
@@ -293,61 +313,46 @@ static void on_writable(struct connection *connection)
 
 /* ---- receiving ---- */
 
-/* Takes the descriptors out of a message: the first goes to *fd, others are closed. */
-static unsigned take_fds(struct msghdr *message, int *fd)
-{
-    unsigned count = 0;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
-         header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        size_t here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < here; i++, count++) {
-            int received;
-            memcpy(&received, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-            if (count == 0) {
-                *fd = received;
-            } else {
-                close(received);
-            }
-        }
-    }
-    return count;
-}
-
 static const char no_descriptors[] =
     "no descriptors are left: raise LimitNOFILE, or find the process that has so many connections";
+
+/* Hands a packet on. It is received, unless it stays for the closer. */
+static void take_packet(struct connection *connection, size_t size, int fd)
+{
+    struct socket_server *server = connection->server;
+    struct socket_handler *handler = &server->config.handler;
+    int flags = MSG_DONTWAIT | (fd == SOCKET_FD_FOREIGN ? MSG_PEEK : 0);
+    ssize_t received = recv(connection->fd, server->buffer, sizeof(server->buffer), flags);
+    if (received == (ssize_t)size) {
+        handler->packet(handler->arg, connection, server->buffer, size, &fd);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (received != (ssize_t)size) {
+        close_because(connection, NULL);
+    } else if (fd == SOCKET_FD_FOREIGN) {
+        close_because(connection, peer_no_pidfd); /* unless the handler has */
+    }
+}
 
 /* Receives one packet and hands it on. false: nothing more is there, or the connection is gone. */
 static bool receive_packet(struct connection *connection)
 {
     struct socket_server *server = connection->server;
-    struct iovec part = {.iov_base = server->buffer, .iov_len = sizeof(server->buffer)};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof(control.space)};
-    int fd = -1;
-    ssize_t size = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (size < 0) {
+    struct look look = look_at_packet(connection->fd);
+    if (look.size < 0) {
         if (errno != EAGAIN && errno != EINTR) {
             close_because(connection, NULL);
         }
         return false;
     }
-    /* The kernel closes descriptors that the control buffer or this process has no room for
-     * (MSG_CTRUNC). */
-    unsigned count = take_fds(&message, &fd);
+    bool good = look_is_harmless(&look);
+    bool lacking = look.cut && look.copies[0] < 0;
     const char *wrong = NULL;
-    bool lacking = count <= 1 && (message.msg_flags & MSG_CTRUNC);
-    if (message.msg_flags & MSG_TRUNC) {
+    if (look.size > HFI_FRAME_MAX) {
         wrong = "found a packet larger than a frame, expected at most 16384 bytes";
-    } else if (count > 1) {
+    } else if (look_has_several(&look)) {
         wrong = "found more than one descriptor with a packet";
     } else if (lacking) { /* not its fault */
         server->config.handler.refused(server->config.handler.arg, &connection->peer,
@@ -357,16 +362,15 @@ static bool receive_packet(struct connection *connection)
         }
     }
     /* Nobody sends empty packets: it hung up. */
-    bool over = size == 0 || wrong != NULL || lacking;
-    if (!over) {
-        struct socket_handler *handler = &server->config.handler;
-        handler->packet(handler->arg, connection, server->buffer, (size_t)size, &fd);
-    }
-    if (fd >= 0) {
-        close(fd);
+    bool over = look.size == 0 || wrong != NULL || lacking;
+    if (over || !good) {
+        memcpy(connection->copies, look.copies, sizeof(look.copies));
     }
     if (over) {
         close_because(connection, wrong);
+    } else {
+        int fd = good ? look.copies[0] : SOCKET_FD_FOREIGN;
+        take_packet(connection, (size_t)look.size, fd);
     }
     return !connection->closed;
 }
@@ -436,6 +440,7 @@ static struct connection *connection_create(struct socket_server *server, int fd
     connection->server = server;
     connection->fd = fd;
     connection->peer = *peer;
+    look_no_copies(connection->copies);
     connection->note.pidfd = -1;
     uint32_t slot = server->free_slots[--server->free_count];
     connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
@@ -476,27 +481,57 @@ static void spare_make(struct socket_server *server)
     }
 }
 
+/* Who waits goes on waiting; polling on would only burn time. */
+static void pause_accepting(struct socket_server *server)
+{
+    uv_poll_stop(&server->poll);
+    server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
+}
+
+/* Whether nobody can be accepted, for what the closer has to do already. */
+static bool closer_is_full(struct socket_server *server)
+{
+    struct socket_handler *handler = &server->config.handler;
+    uint32_t count = closer_count(server->closer);
+    bool was_full = server->full;
+    server->full = count >= SOCKET_CLOSING_MAX;
+    if (!server->full) {
+        return false;
+    }
+    int64_t now_ns = clock_boottime_ns();
+    if (!was_full) { /* it may just be busy: see after the pause */
+        return true;
+    }
+    if (server->stuck_ns == 0 || now_ns - server->stuck_ns >= minute_ns) {
+        server->stuck_ns = now_ns;
+        handler->stuck(handler->arg, &server->hanging, count);
+    }
+    return true;
+}
+
 /* false: nobody is waiting (or it cannot be now). */
 static bool accept_one(struct socket_server *server)
 {
     struct socket_handler *handler = &server->config.handler;
-    struct peer peer;
+    struct peer peer = {.uid = (uid_t)-1};
     bool full = false;
+    if (closer_is_full(server)) {
+        pause_accepting(server);
+        return false;
+    }
     int fd = accept_socket(server, &full);
     if (fd < 0) {
         bool again = errno == ECONNABORTED || errno == EINTR;
         bool pause = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
         spare_make(server);
         if (pause) {
-            /* Who waits goes on waiting; polling on would only burn time. */
-            uv_poll_stop(&server->poll);
-            server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
+            pause_accepting(server);
             handler->refused(handler->arg, NULL, full ? no_descriptors : "out of memory");
         }
         return again;
     }
     if (!peer_of(fd, &peer)) {
-        close(fd);
+        dispose(server, fd, &peer, NULL);
         spare_make(server);
         return true;
     }
@@ -505,7 +540,7 @@ static bool accept_one(struct socket_server *server)
     if (connection == NULL) {
         handler->refused(handler->arg, &peer, why != NULL ? why : "out of memory");
         send_refusal(server, fd);
-        close_read(fd);
+        dispose(server, fd, &peer, NULL);
         spare_make(server);
         return true;
     }
@@ -626,8 +661,10 @@ static bool listen_at(struct socket_server *server, char *error)
     /* Linux binds with the descriptor's mode: nothing is changed afterwards by its name, which may
      * be another file's by then. */
     const mode_t mode = server->config.for_all ? 0666 : 0600;
+    const int on = 1;
     mode_t mask = umask(0777 & ~mode);
     bool bound = server->fd >= 0 && fchmod(server->fd, mode) == 0 &&
+                 setsockopt(server->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
                  bind(server->fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     int why = errno;
     umask(mask);
@@ -666,8 +703,12 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
         server->free_slots[i] = room - 1 - i;
     }
     server->free_count = room;
-    if (uv_poll_init(loop, &server->poll, server->fd) != 0) {
-        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot poll it", config->path);
+    /* It accepts below SOCKET_CLOSING_MAX only; whoever is connected then, and the listener. */
+    server->closer = closer_open(SOCKET_CLOSING_MAX + room + 1);
+    if (server->closer == NULL || uv_poll_init(loop, &server->poll, server->fd) != 0) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot %s it", config->path,
+                 server->closer == NULL ? "start a thread for" : "poll");
+        closer_end(server->closer);
         close(server->fd);
         unlink(server->path);
         server_free(server);
@@ -689,13 +730,16 @@ void socket_shut(struct socket_server *server)
     unlink(server->path);
     uv_poll_stop(&server->poll);
     uv_close((uv_handle_t *)&server->poll, on_listener_gone);
-    close(server->fd);
     if (server->spare >= 0) {
-        close(server->spare);
+        close(server->spare); /* before the listener itself, whose last it is not then */
     }
+    struct closer_job listener = {.socket = server->fd};
+    look_no_copies(listener.copies);
+    closer_give(server->closer, &listener);
     while (server->connections != NULL) { /* each leaves the list */
         socket_close(server->connections);
     }
+    closer_end(server->closer);
 }
 
 /* ---- what is known of a connection ---- */

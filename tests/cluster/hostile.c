@@ -6,7 +6,9 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,9 @@
 #include "proto/frame.h"
 #include "require.h"
 
-enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000 };
+enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000, LINGER_S = 60 };
+/* agent/io/socket.h */
+enum { PER_USER = 128, CLOSING_MAX = 256 };
 
 static struct agent_process agent;
 static unsigned descriptors_before;
@@ -82,8 +86,8 @@ static int own_pidfd(void)
     return (int)syscall(SYS_pidfd_open, getpid(), 0);
 }
 
-/* Sends one packet with count copies of descriptor with. */
-static ssize_t send_with(int fd, const void *bytes, size_t size, int with, unsigned count)
+/* Sends one packet with those descriptors. */
+static ssize_t send_all(int fd, const void *bytes, size_t size, const int *with, unsigned count)
 {
     static union {
         struct cmsghdr header;
@@ -98,11 +102,19 @@ static ssize_t send_with(int fd, const void *bytes, size_t size, int with, unsig
         control.header.cmsg_level = SOL_SOCKET;
         control.header.cmsg_type = SCM_RIGHTS;
         control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-        for (unsigned i = 0; i < count; i++) {
-            memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &with, sizeof(int));
-        }
+        memcpy(CMSG_DATA(&control.header), with, count * sizeof(int));
     }
     return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+/* With count copies of descriptor with. */
+static ssize_t send_with(int fd, const void *bytes, size_t size, int with, unsigned count)
+{
+    int all[DESCRIPTORS_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        all[i] = with;
+    }
+    return send_all(fd, bytes, size, all, count);
 }
 
 static size_t hello_of(unsigned char *bytes, uint32_t version)
@@ -288,6 +300,146 @@ START_TEST(descriptors_that_nobody_asked_for)
 }
 END_TEST
 
+/* ---- descriptors whose close waits ---- */
+
+/* One end of a TCP connection that lingers: to close its last descriptor takes LINGER_S, unless the
+ * other end, *reader, is closed before. */
+static int lingering(int *reader)
+{
+    static char junk[1 << 20];
+    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    const int small = 1;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, size), 0);
+    *reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_ge(*reader, 0);
+    close(listener);
+    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) { /* its buffer ends */
+    }
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+    return fd;
+}
+
+enum way { ALONE, SECOND, ONE_OF_MANY, UNREAD, BEHIND_EMPTY, REFUSED, WAYS };
+
+/* Sends a descriptor that lingers, and closes it here while the agent stands still, so that its
+ * last reference is with the agent. The connection. */
+static int send_lingering(enum way way, int *reader)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    size_t size = hello_of(bytes, HFI_PROTOCOL_VERSION);
+    int all[200];
+    int other = way == SECOND ? own_pidfd() : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    unsigned count = way == SECOND ? 2 : way == ONE_OF_MANY ? 200 : 1;
+    for (unsigned i = 0; i < count; i++) {
+        all[i] = other;
+    }
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    int fd = dial();
+    if (way == UNREAD || way == BEHIND_EMPTY) {
+        ck_assert_int_eq(send(fd, "x", way == UNREAD, MSG_NOSIGNAL), way == UNREAD);
+    }
+    if (way == BEHIND_EMPTY) { /* by the first the agent finds that it hung up */
+        ck_assert_int_eq(send(fd, "", 0, MSG_NOSIGNAL), 0);
+    }
+    all[count - 1] = lingering(reader);
+    ck_assert_int_gt(send_all(fd, bytes, size, all, count), 0);
+    close(all[count - 1]);
+    close(other);
+    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    return fd;
+}
+
+/* Another client's hold meanwhile. */
+static hf_lock *hold(hf_client **client)
+{
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    hf_lock *lock;
+    ck_assert_int_eq(hf_connect(&options, client), 0);
+    ck_assert_int_eq(hf_open(*client, "held", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 15000 * MS, NULL), 0);
+    return lock;
+}
+
+static void still_holds(hf_client *client, hf_lock *lock)
+{
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+    hf_close(lock);
+    hf_disconnect(client);
+}
+
+/* The agent waits for none of them. */
+START_TEST(descriptors_whose_close_waits)
+{
+    static const int errors[WAYS] = {HF_EPROTO, 0, 0, HF_EPROTO, 0, HF_EFULL};
+    int silent[PER_USER];
+    int readers[WAYS];
+    hf_client *client;
+    hf_lock *lock = hold(&client);
+    for (enum way way = 0; way < WAYS; way++) {
+        for (unsigned i = 0; i < PER_USER && way == REFUSED; i++) {
+            silent[i] = dial();
+        }
+        int fd = send_lingering(way, &readers[way]);
+        if (errors[way] != 0) { /* it is told, and sees the end, long before all is closed */
+            ck_assert_int_eq(answer(fd, NULL), errors[way]);
+        }
+        ck_assert_int_eq(answer(fd, NULL), 0);
+        close(fd);
+        for (unsigned i = 0; i < PER_USER && way == REFUSED; i++) {
+            close(silent[i]);
+        }
+        honest();
+    }
+    still_holds(client, lock);
+    for (enum way way = 0; way < WAYS; way++) {
+        close(readers[way]);
+    }
+}
+END_TEST
+
+/* So many that nobody is accepted any more. Who is connected is served, and all is well when they
+ * end. */
+START_TEST(too_many_descriptors_whose_close_waits)
+{
+    unsigned char bytes[64];
+    unsigned char hello[HFI_FRAME_MAX];
+    struct hf_options options = {
+        .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = 300 * MS};
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 1};
+    size_t size = hello_of(hello, HFI_PROTOCOL_VERSION);
+    int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int reader;
+    hf_client *client;
+    hf_client *late;
+    hf_lock *lock = hold(&client);
+    int before = greeted();
+    int fd = send_lingering(ALONE, &reader);
+    is_refused(fd, HF_EPROTO);
+    for (unsigned i = 1; i < CLOSING_MAX; i++) {
+        fd = dial();
+        ck_assert_int_gt(send_with(fd, hello, size, other, 1), 0);
+        is_refused(fd, HF_EPROTO);
+    }
+    close(other);
+    ck_assert_int_eq(hf_connect(&options, &late), HF_ENOAGENT);
+    ck_assert(agent_logged(&agent, "event=closings_stuck count=256"));
+    ck_assert_int_gt(send(before, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), 0), 0);
+    ck_assert_int_eq(answer(before, NULL), 1);
+    close(before);
+    still_holds(client, lock);
+    close(reader);
+}
+END_TEST
+
 /* So many descriptors more the agent may have from now on; -1: as many as ever. */
 static void allow_descriptors(int more)
 {
@@ -459,6 +611,8 @@ int main(void)
         tcase_add_test(attacks, descriptors_that_nobody_asked_for);
         tcase_add_loop_test(attacks, without_descriptors_nobody_is_blamed, 0, 2);
     }
+    tcase_add_test(attacks, descriptors_whose_close_waits);
+    tcase_add_test(attacks, too_many_descriptors_whose_close_waits);
     tcase_add_test(attacks, silent_connections_end);
     tcase_add_test(attacks, too_many_silent_connections);
     tcase_add_test(attacks, a_client_that_does_not_read);

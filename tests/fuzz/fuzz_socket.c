@@ -4,7 +4,8 @@
  * is connected sends packets of any size with any number of descriptors, does not read, goes; the
  * handler answers, keeps a descriptor, closes this or another connection. No descriptor is kept or
  * closed twice, packets arrive in order, what waits is bounded, nobody stays who says nothing, a
- * number that is over is nobody's.
+ * number that is over is nobody's. What is no pidfd is not closed in the loop, and neither is a
+ * packet received, nor a socket closed, that has the last reference of such a file.
  *
  * An input is a row of events; what the handler does is drawn from it when it is asked.
  */
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "io/closer.h"
 #include "io/socket.h"
 #include "proto/check.h"
 #include "proto/frame.h"
@@ -33,6 +35,7 @@ struct client {
     bool open;
     bool gone; /* sends nothing more */
     bool reset;
+    bool shut; /* by the agent: nothing more can be sent to it */
     bool greeted;
     bool refused; /* was told that there is no room for it */
     int64_t accepted_ns;
@@ -55,7 +58,16 @@ static struct {
     bool spare_open;
     uint32_t passed_count; /* descriptors that came or go with packets, ever */
     uint32_t passed_open;
-    bool passed[PASSED];
+    struct {
+        bool open;
+        bool foreign;             /* no pidfd */
+        const struct pending *of; /* a copy of what that packet has; NULL: not of one */
+        uint32_t packet;          /* which of its client's */
+    } passed[PASSED];
+    uint32_t closing; /* jobs of the closer */
+    uint32_t closing_room;
+    struct closer_job jobs[CLIENTS + 2];
+    bool ended;
     struct client clients[CLIENTS];
 } world;
 
@@ -79,15 +91,42 @@ static int new_passed(void)
     if (world.passed_count == PASSED) {
         return -1;
     }
-    world.passed[world.passed_count] = true;
+    memset(&world.passed[world.passed_count], 0, sizeof(world.passed[0]));
+    world.passed[world.passed_count].open = true;
     world.passed_open++;
     return FIRST_PASSED + (int)world.passed_count++;
 }
 
 static bool is_open(int fd)
 {
-    return (fd >= OURS && fd < OURS + 2) ||
-           (fd >= FIRST_PASSED && fd < FIRST_PASSED + PASSED && world.passed[fd - FIRST_PASSED]);
+    return (fd >= OURS && fd < OURS + 2) || (fd >= FIRST_PASSED && fd < FIRST_PASSED + PASSED &&
+                                             world.passed[fd - FIRST_PASSED].open);
+}
+
+static bool is_foreign(const struct pending *packet)
+{
+    return packet->fds > 1 || (packet->fds == 1 && packet->what % 32 >= 16);
+}
+
+/* Receives, or throws away, the next packet. */
+static const struct pending *take_pending(struct client *client)
+{
+    uint32_t number = client->pending_read;
+    const struct pending *packet = &client->pending[number % PENDING];
+    bool copied = packet->fds == 0;
+    for (uint32_t i = 0; i < world.passed_count && !copied; i++) {
+        copied = world.passed[i].open && world.passed[i].of == packet &&
+                 world.passed[i].packet == number;
+    }
+    HF_CHECK(!is_foreign(packet) && copied);
+    client->pending_read++;
+    return packet;
+}
+
+static void close_client(struct client *client)
+{
+    HF_CHECK(client->end.events == 0); /* libuv's rule */
+    client->open = false;
 }
 
 int fuzz_close(int fd)
@@ -100,14 +139,85 @@ int fuzz_close(int fd)
         world.spare_open = false;
     } else if (fd >= FIRST_PASSED) {
         HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
-        world.passed[fd - FIRST_PASSED] = false;
+        HF_CHECK(!world.passed[fd - FIRST_PASSED].foreign);
+        world.passed[fd - FIRST_PASSED].open = false;
         world.passed_open--;
     } else {
         struct client *client = client_of(fd);
-        HF_CHECK(client->end.events == 0); /* libuv's rule */
-        client->open = false;
+        HF_CHECK(client->shut && client->pending_read == client->pending_count);
+        close_client(client);
     }
     return 0;
+}
+
+int fuzz_shutdown(int fd, int how)
+{
+    HF_CHECK(how == SHUT_RDWR);
+    client_of(fd)->shut = true;
+    return 0;
+}
+
+int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    HF_CHECK(fd == LISTENER && level == SOL_SOCKET && name == SO_PASSCRED && size == sizeof(int));
+    HF_CHECK(*(const int *)value == 1);
+    return kernel_fails();
+}
+
+bool peer_is_pidfd(int fd)
+{
+    HF_CHECK(fd >= FIRST_PASSED && fd < OURS && is_open(fd));
+    return !world.passed[fd - FIRST_PASSED].foreign;
+}
+
+const char peer_no_pidfd[] = "no pidfd";
+
+/* ---- the closer: stands still until it is let go ---- */
+
+struct closer *closer_open(uint32_t room)
+{
+    HF_CHECK(room >= SOCKET_CLOSING_MAX + CONNECTIONS + 1);
+    return kernel_fails() != 0 ? NULL : (struct closer *)&world;
+}
+
+void closer_give(struct closer *closer, const struct closer_job *job)
+{
+    HF_CHECK((void *)closer == &world && !world.ended && world.closing < CLIENTS + 2);
+    if (job->socket == LISTENER) {
+        HF_CHECK(kernel.listener_open && !kernel.listens && job->copies[0] < 0);
+        kernel.listener_open = false;
+        return;
+    }
+    close_client(client_of(job->socket));
+    world.jobs[world.closing++] = *job;
+}
+
+uint32_t closer_count(struct closer *closer)
+{
+    HF_CHECK((void *)closer == &world && !world.ended);
+    return draw_byte(&kernel.draw) == 254 ? SOCKET_CLOSING_MAX : world.closing;
+}
+
+void closer_end(struct closer *closer)
+{
+    HF_CHECK(!world.ended);
+    world.ended = closer != NULL;
+}
+
+/* What it was given is closed then, each once. */
+static void finish_closer(void)
+{
+    for (uint32_t i = 0; i < world.closing; i++) {
+        for (unsigned j = 0; j < CLOSER_COPIES; j++) {
+            int copy = world.jobs[i].copies[j];
+            if (copy >= 0) {
+                HF_CHECK(copy >= FIRST_PASSED && copy < OURS && is_open(copy));
+                world.passed[copy - FIRST_PASSED].open = false;
+                world.passed_open--;
+            }
+        }
+    }
+    world.closing = 0;
 }
 
 int fuzz_fcntl(int fd, int command, int argument)
@@ -191,58 +301,83 @@ static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
     return packet->size;
 }
 
-/* Puts as many descriptors as there is room for behind the message; the kernel closes the rest. */
-static void attach(struct msghdr *message, const struct pending *packet)
+/* Names the sender, and makes as many copies of the packet's descriptors as there is room for. */
+static void attach(struct msghdr *message, const struct client *client,
+                   const struct pending *packet)
 {
+    const struct ucred who = {.pid = 5};
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    size_t room = (message->msg_controllen - CMSG_LEN(0)) / sizeof(int);
+    size_t room = message->msg_controllen - CMSG_SPACE(sizeof(who));
+    room = (room - CMSG_LEN(0)) / sizeof(int);
     size_t count = packet->fds < room ? packet->fds : room;
-    message->msg_flags |= count < packet->fds ? MSG_CTRUNC : 0;
     header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(count * sizeof(int));
-    for (size_t i = 0; i < count; i++) {
-        int fd = new_passed();
-        HF_CHECK(fd >= 0);
-        memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof(int));
+    header->cmsg_type = SCM_CREDENTIALS;
+    header->cmsg_len = CMSG_LEN(sizeof(who));
+    memcpy(CMSG_DATA(header), &who, sizeof(who));
+    header = (struct cmsghdr *)((uint8_t *)message->msg_control + CMSG_SPACE(sizeof(who)));
+    size_t made = 0;
+    for (int fd; made < count && (fd = new_passed()) >= 0; made++) {
+        world.passed[fd - FIRST_PASSED].of = packet;
+        world.passed[fd - FIRST_PASSED].packet = client->pending_read;
+        world.passed[fd - FIRST_PASSED].foreign = is_foreign(packet);
+        memcpy(CMSG_DATA(header) + made * sizeof(int), &fd, sizeof(int));
     }
-    message->msg_controllen = CMSG_SPACE(count * sizeof(int));
+    message->msg_controllen = CMSG_SPACE(sizeof(who));
+    message->msg_flags |= made < packet->fds ? MSG_CTRUNC : 0;
+    if (made > 0) {
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(made * sizeof(int));
+        message->msg_controllen += CMSG_SPACE(made * sizeof(int));
+    }
+}
+
+/* The size of the next packet; 0, -1 as in recv(2). */
+static ssize_t next_size(struct client *client)
+{
+    static uint8_t bytes[2 * HFI_FRAME_MAX];
+    if (client->reset && draw_byte(&kernel.draw) % 2 == 0) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    if (client->pending_read == client->pending_count) {
+        errno = EAGAIN;
+        return client->gone || client->shut ? 0 : -1;
+    }
+    return (ssize_t)fill(bytes, sizeof(bytes), &client->pending[client->pending_read % PENDING]);
 }
 
 ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct client *client = client_of(fd);
-    HF_CHECK((flags & MSG_DONTWAIT) != 0 && (flags & MSG_CMSG_CLOEXEC) != 0);
-    if (client->reset) {
-        errno = ECONNRESET;
-        return -1;
-    }
-    if (client->pending_read == client->pending_count) {
-        message->msg_controllen = 0;
-        errno = EAGAIN;
-        return client->gone ? 0 : -1;
-    }
-    const struct pending *packet = &client->pending[client->pending_read++ % PENDING];
-    struct iovec *part = message->msg_iov;
-    size_t size = fill(part->iov_base, part->iov_len, packet);
-    message->msg_flags = size > part->iov_len ? MSG_TRUNC : 0;
-    if (packet->fds > 0 && world.passed_count + packet->fds <= PASSED) {
-        attach(message, packet);
+    HF_CHECK(flags == (MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
+    HF_CHECK(message->msg_iovlen == 0);
+    ssize_t size = next_size(client);
+    if (size >= 0 && client->pending_read < client->pending_count) {
+        attach(message, client, &client->pending[client->pending_read % PENDING]);
     } else {
         message->msg_controllen = 0;
     }
-    return (ssize_t)(size < part->iov_len ? size : part->iov_len);
+    return size;
 }
 
 ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
 {
     struct client *client = client_of(fd);
-    HF_CHECK(size == 1 && buffer != NULL && (flags & MSG_TRUNC) != 0);
-    if (client->pending_read == client->pending_count) {
-        errno = EAGAIN;
-        return client->gone ? 0 : -1;
+    HF_CHECK((flags & MSG_DONTWAIT) != 0);
+    ssize_t next = next_size(client);
+    if (next < 0 || client->pending_read == client->pending_count) {
+        return next;
     }
-    return (ssize_t)client->pending[client->pending_read++ % PENDING].size;
+    const struct pending *packet = &client->pending[client->pending_read % PENDING];
+    if ((flags & MSG_PEEK) == 0) {
+        (void)take_pending(client);
+    }
+    if ((flags & MSG_TRUNC) == 0) {
+        HF_CHECK((size_t)next <= size);
+        (void)fill(buffer, size, packet);
+    }
+    return next;
 }
 
 ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -336,6 +471,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     struct client *client = client_with(connection);
     struct connection *other;
     HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && (*fd < 0 || is_open(*fd)));
+    HF_CHECK(*fd >= -1 || *fd == SOCKET_FD_FOREIGN);
     bool good = hfi_frame_decode(bytes, size, &frame, NULL, &error) == 0;
     client->number = connection_number(connection);
     switch (draw_byte(&kernel.draw) % 8) {
@@ -387,6 +523,11 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     HF_CHECK(arg == &world && (peer == NULL || peer->pid == 5) && why[0] != '\0');
 }
 
+static void on_stuck(void *arg, const struct peer *peer, uint32_t count)
+{
+    HF_CHECK(arg == &world && peer != NULL && count >= SOCKET_CLOSING_MAX);
+}
+
 /* ---- events ---- */
 
 static struct client *draw_client(void)
@@ -404,7 +545,7 @@ static void say(struct client *client)
     uint32_t count = what >= 248 ? PENDING : 1;
     for (uint32_t i = 0; i < count && client->pending_count - client->pending_read < PENDING; i++) {
         client->pending[client->pending_count++ % PENDING] = (struct pending){
-            .size = what < 200 ? 1u + what : HFI_FRAME_MAX - 1u + what % 4,
+            .size = what < 200 ? what % 25 * 8u : HFI_FRAME_MAX - 1u + what % 4,
             .fds = what % 16 < 12 ? 0 : (uint8_t)(what % 4),
             .what = what};
     }
@@ -518,6 +659,9 @@ static void play_event(void)
     if (what & 32) {
         kernel_finish_closing();
     }
+    if (what & 16) {
+        finish_closer();
+    }
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         open += world.clients[i].open;
         HF_CHECK(world.clients[i].open ||
@@ -539,7 +683,7 @@ static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 7); /* it listens */
+    memset(bytes, 0, 9); /* it listens */
     return used;
 }
 
@@ -550,7 +694,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         .path = "/run/fuzz.sock",
         .for_all = true,
         .connections_max = CONNECTIONS,
-        .handler = {on_packet, on_closed, on_drained, on_refused, &world},
+        .handler = {on_packet, on_closed, on_drained, on_refused, on_stuck, &world},
         .refusal = {0xff, 0xff, 0xff, 0xff},
         .refusal_size = 4};
     memset(&world, 0, offsetof(__typeof__(world), clients));
@@ -561,6 +705,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
     world.server = socket_open(NULL, &config, error);
     if (world.server == NULL) {
         HF_CHECK(error[0] != '\0' && !kernel.listener_open && kernel.blocks == 0);
+        finish_closer();
         return;
     }
     for (uint32_t i = 0; i < EVENTS_MAX && kernel.draw.left > 0; i++) {
@@ -571,6 +716,8 @@ static void socket_entry(const uint8_t *bytes, size_t size)
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         HF_CHECK(!world.clients[i].open);
     }
+    finish_closer();
+    HF_CHECK(world.ended);
     HF_CHECK(!kernel.listener_open && kernel.blocks == 0 && world.passed_open == 0);
     HF_CHECK(!world.spare_open);
 }

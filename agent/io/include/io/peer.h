@@ -34,6 +34,8 @@ bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unu
 /* Whether a descriptor, whoever sent it, is a pidfd. Waits for nobody. (To close the last reference
  * to one may: its sender can have it in an epoll set, whose mutex that takes, and hold this.) */
 bool peer_is_pidfd(int fd);
+/* What is wrong with one that is none. */
+extern const char peer_no_pidfd[];
 
 /* NULL if pidfd is a pidfd of that living process, else what is wrong. */
 const char *peer_pidfd_error(int pidfd, pid_t pid) __attribute__((warn_unused_result));
