@@ -37,16 +37,23 @@ static void on_continue(int number)
 
 /* ---- turns ---- */
 
-static void note_stall(struct agent *agent, int64_t late_ns)
+/* measure: how the log names took_ns. */
+static void note_stall(struct agent *agent, const char *measure, int64_t took_ns)
 {
     struct log_line line;
     log_begin(&line, LOG_LEVEL_WARN, "stalled");
-    log_seconds(&line, "late", late_ns > 0 ? late_ns : 0);
+    log_seconds(&line, measure, took_ns);
     log_end(&line);
+    continued = 0;
     agent->stalls++;
     agent->stalled_ns = clock_boottime_ns();
-    agent->stall_ns = late_ns > 0 ? late_ns : 0;
-    driver_stalled(agent->driver);
+    agent->stall_ns = took_ns;
+}
+
+/* The driver sees to what follows from it. */
+static void on_stalled(void *arg, int64_t turn_ns)
+{
+    note_stall(arg, "turn", turn_ns);
 }
 
 void agent_turn(struct agent *agent)
@@ -58,9 +65,11 @@ void agent_turn(struct agent *agent)
     agent->turn_ns = clock_boottime_ns();
     int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : agent->turn_ns - agent->armed_ns;
     if (continued || late_ns > agent->config.session_ttl_ns / 3) {
-        continued = 0;
-        note_stall(agent, late_ns);
+        note_stall(agent, "late", late_ns > 0 ? late_ns : 0);
+        driver_stalled(agent->driver);
+        late_ns = 0;
     }
+    driver_turn(agent->driver, agent->turn_ns - (late_ns > 0 ? late_ns : 0));
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -68,7 +77,8 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void arm_timer(struct agent *agent)
+/* now_ns: when the turn was looked at last. A stall since then makes the next turn a late one. */
+static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
     due_ns = earlier(due_ns, agent->look_ns);
@@ -80,7 +90,6 @@ static void arm_timer(struct agent *agent)
     }
     due_ns = earlier(due_ns, web_next_tick_ns(agent));
     due_ns = agent->stops_ns != 0 ? earlier(due_ns, agent->stops_ns) : due_ns;
-    int64_t now_ns = clock_boottime_ns();
     if (agent->turn_ns != 0) {
         histogram_add(&agent->turn, now_ns - agent->turn_ns);
         agent->turn_ns = 0;
@@ -163,10 +172,15 @@ void agent_turn_end(struct agent *agent)
     driver_flush(agent->driver);
     peers_flush(agent);
     checkpoint_if_due(agent);
+    int64_t now_ns = clock_boottime_ns();
+    if (driver_turn(agent->driver, 0)) {
+        driver_flush(agent->driver);
+        peers_flush(agent);
+    }
     end_if_failed(agent);
     end_if_resigned(agent);
     if (!agent->told_to_end) {
-        arm_timer(agent);
+        arm_timer(agent, now_ns);
     }
     agent->in_turn = false;
 }
@@ -387,6 +401,7 @@ static bool make_driver(struct agent *agent)
                                                   .log = on_log,
                                                   .promise = on_promise,
                                                   .session = on_session,
+                                                  .stalled = on_stalled,
                                                   .now_ns = now_for_driver,
                                                   .random = random_for_driver,
                                                   .arg = agent}};

@@ -342,15 +342,43 @@ static void take_host_actions(struct driver *driver)
 
 /* ---- steps ---- */
 
+static void make_step(struct driver *driver, struct quorum_event *event, int64_t now_ns)
+{
+    event->now_ns = now_ns;
+    event->random = driver_draw(driver);
+    quorum_step(driver->config.quorum, event, &driver->quorum_actions);
+    driver_take_actions(driver);
+}
+
+/* Whether the turn has lasted for so long that this is a stall: told once. */
+static bool is_stalled(struct driver *driver, int64_t now_ns)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    int64_t took_ns = now_ns - driver->turn_ns;
+    if (driver->turn_ns == 0 || took_ns <= driver->config.renewal->config.session_ttl_ns / 3) {
+        return false;
+    }
+    driver->turn_ns = now_ns;
+    operations->stalled(operations->arg, took_ns);
+    return true;
+}
+
+/*
+ * A voter judges sessions in its steps only, each by one reading of the clock. The same reading
+ * says whether this process stood still since the turn began: then renewals that came in time lie
+ * unread, and that must be known before the step, not at the next turn.
+ */
 static void step_quorum(struct driver *driver, struct quorum_event *event)
 {
     if (driver->config.quorum == NULL) {
         return;
     }
-    event->now_ns = driver_clock_ns(driver);
-    event->random = driver_draw(driver);
-    quorum_step(driver->config.quorum, event, &driver->quorum_actions);
-    driver_take_actions(driver);
+    int64_t now_ns = driver_clock_ns(driver);
+    if (is_stalled(driver, now_ns)) {
+        struct quorum_event stalled = {.kind = QUORUM_STALLED};
+        make_step(driver, &stalled, now_ns);
+    }
+    make_step(driver, event, now_ns);
 }
 
 void driver_step_host(struct driver *driver, struct host_event *event)
@@ -591,6 +619,16 @@ void driver_stalled(struct driver *driver)
         drain(driver);
         driver_see_session(driver);
     }
+}
+
+bool driver_turn(struct driver *driver, int64_t since_ns)
+{
+    bool stalled = is_stalled(driver, driver_clock_ns(driver));
+    driver->turn_ns = since_ns;
+    if (stalled) {
+        driver_stalled(driver);
+    }
+    return stalled;
 }
 
 void driver_resign(struct driver *driver)

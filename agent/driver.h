@@ -88,6 +88,8 @@ struct driver_operations {
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
     /* For people: the session's state changed. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
+    /* For people: a turn has lasted too long, and stands in for a stall. Only with driver_turn(). */
+    void (*stalled)(void *arg, int64_t turn_ns);
     int64_t (*now_ns)(void *arg); /* CLOCK_BOOTTIME */
     uint64_t (*random)(void *arg);
     void *arg;
@@ -123,6 +125,15 @@ void driver_tick(struct driver *driver);
 
 /* This process stood still. Before anything else that happened meanwhile. */
 void driver_stalled(struct driver *driver);
+
+/*
+ * A turn of the loop begins: what came since since_ns may be unread until the next one. 0: it is
+ * over, or nobody counts. A turn that has lasted for more than a third of the ttl, be it that this
+ * process stood still within it, is a stall: no step of the voter is made later in it before every
+ * session counts as just renewed. true (only with 0): that was found at its end, and there may be
+ * something to flush.
+ */
+bool driver_turn(struct driver *driver, int64_t since_ns);
 
 /* This process is about to end in order: what it coordinates is for others from now on. Whether
  * that is done, or cannot be; it may never be. Whether it is done. Everything else goes on

@@ -50,6 +50,7 @@ struct driver {
     int64_t flying_since_ns;
     struct driver_counts counts;
     int64_t last_ns;
+    int64_t turn_ns; /* since when the turn, or what is left of it after a stall, lasts; 0: none */
     /* What the host core was told of the session. */
     struct host_lease told;
     enum renewal_state told_state;

@@ -146,6 +146,7 @@ static const char doctor_help[] =
     "  renewals, clock, clocks   how fast are leases renewed, how do clock rates differ?\n"
     "  flush, state_dir          how long does the disk take, who may write there, is there room?\n"
     "  memory, descriptors, clients   what is near its limit?\n"
+    "  stalls                    did the agent stand still lately?\n"
     "  socket, inbox, tls        who may connect, who was refused, are certificates good?\n"
     "\n"
     "Its test flushes of the disk need write access to state_dir (root, or the agent's user):\n"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -187,6 +188,19 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
         return -1;
     }
     return syscall(SYS_pwrite64, fd, bytes, size, offset);
+}
+
+/* ---- the processor ---- */
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (own && gettid() == getpid()) {
+        uint32_t delay_ms = atomic_exchange(&own->send_delay_ms, 0);
+        if (delay_ms != 0) {
+            poll(NULL, 0, (int)delay_ms);
+        }
+    }
+    return syscall(SYS_sendmsg, fd, message, flags);
 }
 
 #pragma GCC visibility pop

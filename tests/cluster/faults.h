@@ -1,6 +1,6 @@
 /*
  * What a host's kernel does to the processes of a test: flushes and writes of files that stall, are
- * slow or fail, and a clock that runs too fast or too slow.
+ * slow or fail, a thread that gets no processor, and a clock that runs too fast or too slow.
  *
  * faults.c stands between these processes and libc: preloaded into agents (FAULTS_LIBRARY), and
  * linked into the test itself for the workers that it forks. What is to happen stands in a file
@@ -27,11 +27,12 @@ struct faults_host {
     _Atomic int write_error; /* so do writes at an offset (the store's) */
     _Atomic uint32_t flush_delay_ms;
     _Atomic uint32_t write_delay_us;
-    _Atomic uint64_t flushes; /* how many there were, */
-    _Atomic uint64_t slow;    /* had to wait, */
-    _Atomic uint64_t failed;  /* or failed; writes count here too */
-    int64_t rate_ppm;         /* for as long as anybody uses the clock */
-    int64_t base_ns;          /* 0: the clock is true */
+    _Atomic uint32_t send_delay_ms; /* the main thread's next sendmsg() waits for so long, once */
+    _Atomic uint64_t flushes;       /* how many there were, */
+    _Atomic uint64_t slow;          /* had to wait, */
+    _Atomic uint64_t failed;        /* or failed; writes count here too */
+    int64_t rate_ppm;               /* for as long as anybody uses the clock */
+    int64_t base_ns;                /* 0: the clock is true */
 };
 
 struct faults {

@@ -6,11 +6,14 @@
  * its own timer, in time, with no agent alive.
  */
 #include "actor.h"
+#include "faults.h"
 #include "require.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../suite_main.h"
 
@@ -278,6 +281,34 @@ START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 }
 END_TEST
 
+/* The agent stands still in the middle of a turn, with an answer in its hand. */
+START_TEST(a_stall_within_a_turn_is_told)
+{
+    char path[96];
+    agent_kill(&agent);
+    snprintf(path, sizeof(path), "%s/faults", agent.folder);
+    struct faults *faults = faults_create(path);
+    REQUIRE(faults != NULL, "%s: %s", path, strerror(errno));
+    agent.faults = path;
+    agent_start(&agent);
+    agent.faults = NULL;
+    actor_ready(&holders[0], agent.socket);
+    REQUIRE(actor_open(&holders[0], 0, "restart/turn", 200) == 0, "open");
+    REQUIRE(actor_acquire(&holders[0], 0, HF_EXCLUSIVE, GUARD_MS, &holds[0]) == 0, "acquire");
+    REQUIRE(!agent_logged(&agent, "event=stalled turn="), "it stood still before");
+    atomic_store(&faults->hosts[agent.host].send_delay_ms, TTL_MS / 3 + 500);
+    REQUIRE(actor_open(&holders[0], 1, "restart/answered", 200) == 0, "open");
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, "event=stalled turn=")) {
+        REQUIRE(boottime_now() < end_ns, "a stall of %d ms was not told", TTL_MS / 3 + 500);
+        sleep_ms(20);
+    }
+    REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
+    munmap(faults, sizeof(*faults));
+    end_all(holders, 1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("agent killed");
@@ -290,5 +321,6 @@ int main(void)
     tcase_add_test(tests, stopped_agent_keeps_every_hold);
     tcase_add_test(tests, holder_that_died_without_an_agent);
     tcase_add_test(tests, old_copy_of_the_store_does_not_go_on_with_the_session);
+    tcase_add_test(tests, a_stall_within_a_turn_is_told);
     return suite_main("restart", tests);
 }

@@ -225,12 +225,22 @@ static uint64_t draw(void *arg)
     return (uint64_t)rand() + 1;
 }
 
+static bool has_others;
+
 static void send_none(void *arg, const struct message_agent *to, const struct message *message)
 {
     (void)arg;
     (void)to;
     (void)message;
-    ck_abort_msg("a cell of one host sends nothing");
+    ck_assert_msg(has_others, "a cell of one host sends nothing");
+}
+
+static int64_t stalled_ns;
+
+static void stalled(void *arg, int64_t turn_ns)
+{
+    (void)arg;
+    stalled_ns = turn_ns;
 }
 
 static void ignore_log(void *arg, const struct action_log *log)
@@ -279,13 +289,15 @@ static void set_up(void)
                                                   .log = ignore_log,
                                                   .promise = promise,
                                                   .session = session,
+                                                  .stalled = stalled,
                                                   .now_ns = read_now,
                                                   .random = draw}};
     driver = driver_create(&config);
     ck_assert_ptr_nonnull(driver);
     memset(script, 0, sizeof(script));
     memset(&disk, 0, sizeof(disk));
-    hang_up_on_reply = false;
+    hang_up_on_reply = has_others = false;
+    stalled_ns = 0;
     grants = 0;
     trace[0] = '\0';
     driver_start(driver, 1, false);
@@ -498,6 +510,77 @@ START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
 }
 END_TEST
 
+/* Another host of the cell has that lock, and this one wants it. */
+static void other_has_lock(uint32_t number)
+{
+    struct message message;
+    char name[16];
+    has_others = true;
+    quorum_header(quorum, MESSAGE_ACQUIRE, &message);
+    message_agent_set(&message.from, "other", 5);
+    struct message_acquire *acquire = &message.as.acquire;
+    memset(acquire, 0, sizeof(*acquire));
+    acquire->agent = message.from;
+    acquire->epoch = 1;
+    acquire->request_id = 1;
+    acquire->mode = MESSAGE_MODE_EXCLUSIVE;
+    message_name_set(&acquire->name, name,
+                     (size_t)snprintf(name, sizeof(name), "lock%u", (unsigned)number));
+    driver_received(driver, &message);
+    driver_flush(driver);
+    frame(number, "q");
+    driver_flush(driver);
+    ck_assert_uint_eq(grants, 0);
+}
+
+static void let_pass(int64_t ns)
+{
+    now_ns += ns;
+    driver_tick(driver);
+    driver_flush(driver);
+}
+
+/* Renewals that came in time may be unread: nobody is found dead in a turn that stood still, ... */
+START_TEST(a_stall_within_a_turn_spares_sessions)
+{
+    static const int64_t lapsed_ns = 6000000000;
+    ck_assert(!driver_turn(driver, now_ns));
+    other_has_lock(1);
+    let_pass(lapsed_ns);
+    ck_assert_int_eq(stalled_ns, lapsed_ns);
+    ck_assert_uint_eq(driver_counts(driver)->marks, 0);
+    ck_assert(!driver_turn(driver, 0)); /* it was told and is over */
+    ck_assert_int_eq(stalled_ns, lapsed_ns);
+    /* ... but later, if it stays silent. */
+    for (unsigned i = 0; i < 60; i++) {
+        driver_turn(driver, now_ns);
+        let_pass(lapsed_ns / 30);
+        ck_assert(!driver_turn(driver, 0));
+    }
+    ck_assert_int_eq(stalled_ns, lapsed_ns);
+    ck_assert_uint_eq(driver_counts(driver)->marks, 1);
+    ck_assert_uint_eq(grants, 1);
+}
+END_TEST
+
+/* A third of the ttl is none, nor is any time between turns; one that nothing was done after is. */
+START_TEST(what_is_a_stall_within_a_turn)
+{
+    driver_turn(driver, now_ns);
+    let_pass(renewal.config.session_ttl_ns / 3);
+    ck_assert(!driver_turn(driver, 0));
+    ck_assert_int_eq(stalled_ns, 0);
+    other_has_lock(1);
+    let_pass(6000000000);
+    ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* a late one */
+    ck_assert_int_eq(stalled_ns, 0);
+    ck_assert_uint_eq(driver_counts(driver)->marks, 1); /* the test above can fail */
+    now_ns += 1000000000;
+    ck_assert(driver_turn(driver, 0));
+    ck_assert_int_eq(stalled_ns, 2000000000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver");
@@ -516,6 +599,8 @@ int main(void)
     tcase_add_test(order, an_own_vote_is_counted_when_it_is_durable);
     tcase_add_test(order, renewals_go_on);
     tcase_add_test(order, a_lost_session_is_followed_by_a_durable_new_one);
+    tcase_add_test(order, a_stall_within_a_turn_spares_sessions);
+    tcase_add_test(order, what_is_a_stall_within_a_turn);
     suite_add_tcase(suite, order);
     return suite_run(suite);
 }
