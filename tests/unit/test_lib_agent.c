@@ -72,6 +72,8 @@ START_TEST(an_agent_before_command_lines_is_understood)
     own_command(shown);
     ck_assert_int_eq(try_connect(), 0);
     ck_assert_str_eq(agent.command, shown);
+    hf_disconnect(client);
+    client = NULL;
     atomic_store(&agent.mood, MOOD_TERSE);
     ck_assert_int_eq(try_connect(), 0);
     ck_assert_uint_eq(atomic_load(&agent.refused), 1);
