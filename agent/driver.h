@@ -88,7 +88,7 @@ struct driver_operations {
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
     /* For people: the session's state changed. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
-    /* For people: a turn has lasted too long, and stands in for a stall. Only with driver_turn(). */
+    /* For people: a turn has lasted too long, which is a stall. Only with driver_turn(). */
     void (*stalled)(void *arg, int64_t turn_ns);
     int64_t (*now_ns)(void *arg); /* CLOCK_BOOTTIME */
     uint64_t (*random)(void *arg);
