@@ -101,7 +101,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     }
 }
 
-/* A region that was truncated under us is given up: see docs/LOG.md, region_rubbish. */
+/* A region of which a page is gone is given up: see docs/LOG.md, region_rubbish. */
 static void see_to_regions(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -109,14 +109,21 @@ static void see_to_regions(struct agent *agent)
             continue;
         }
         struct log_line line;
+        bool roomless = region_file_has_its_size(&agent->regions[i]);
         agent->rubbish |= UINT64_C(1) << i;
+        agent->roomless |= (uint64_t)roomless << i;
         log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
         log_text(&line, "namespace", agent->spaces[i]);
         log_text(&line, "text",
-                 "a process of this namespace truncated its region: no lock of it is served until "
-                 "the agent is started again");
+                 roomless
+                     ? "a page of its region could not be had: /dev/shm is full, and the region "
+                       "had a hole there, of a release before or made by a process of this "
+                       "namespace: no lock of it is served until the agent is started again"
+                     : "a process of this namespace truncated its region: no lock of it is served "
+                       "until the agent is started again");
         log_end(&line);
         uv_poll_stop(&agent->bells[i]);
+        host_give_up_region(agent->host, i);
         region_file_abandon(agent->regions[i].shm_name);
         if (agent->server != NULL) {
             serve_leave_region(agent, i);

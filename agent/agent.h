@@ -128,6 +128,7 @@ struct agent {
     uint64_t region_rows; /* bits: the store has a region of that namespace */
     bool strange_region;  /* and of one that is not configured */
     uint64_t rubbish;     /* bits: given up */
+    uint64_t roomless;    /* bits, of these: for a page that could not be had */
     bool adopted;
     uint32_t epoch;
     uint32_t survivors;

@@ -109,7 +109,8 @@ static void tell_memory(const struct agent *agent, struct hfi_told_builder *told
             used += (uint64_t)status.st_blocks * 512;
         }
         if ((agent->rubbish >> i & 1) != 0) {
-            tell(told, NULL, "region_rubbish", 1, agent->spaces[i]);
+            int64_t why = (agent->roomless >> i & 1) != 0 ? 2 : 1;
+            tell(told, NULL, "region_rubbish", why, agent->spaces[i]);
         }
     }
     tell_number(told, "regions", agent->config.namespace_count);

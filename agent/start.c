@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -506,7 +507,10 @@ static bool adopt_regions(struct agent *agent)
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (region_file_is_rubbish(&agent->regions[i])) {
-            fail(agent, 0, "%s: it was truncated", agent->regions[i].shm_name);
+            fail(agent, 0, "%s: %s", agent->regions[i].shm_name,
+                 region_file_has_its_size(&agent->regions[i])
+                     ? "/dev/shm has no room for a page of it"
+                     : "it was truncated");
             return false;
         }
     }
@@ -569,23 +573,44 @@ static bool leave_session(struct agent *agent)
     return true;
 }
 
-/* A new epoch, with fresh regions. */
-static int begin_epoch(struct agent *agent)
+/* Those made before one that cannot be made are removed: they would take up room for nobody. */
+static int make_regions(struct agent *agent)
 {
     const struct hfi_region_sizes sizes = region_sizes(agent);
-    struct store *store = agent->store;
-    uint64_t commit;
-    agent->epoch = agent->meta.session_epoch + 1;
-    if (!leave_session(agent) || !store_begin(store)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
-    }
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+    uint32_t count = agent->config.namespace_count;
+    for (uint32_t i = 0; i < count; i++) {
         struct hfi_region_identity identity;
         char error[REGION_ERROR_MAX];
         identify_region(agent, i, &identity);
         if (!region_file_create(&agent->regions[i], agent->bells_fd, &sizes, &identity, error)) {
-            return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s", error);
+            for (uint32_t made = 0; made < i; made++) {
+                region_file_abandon(agent->regions[made].shm_name);
+            }
+            return count == 1 ? fail(agent, AGENT_EXIT_UNAVAILABLE, "%s", error)
+                              : fail(agent, AGENT_EXIT_UNAVAILABLE,
+                                     "%s (region %u of %u, all of one size)", error, i + 1, count);
         }
+    }
+    return AGENT_EXIT_OK;
+}
+
+/* A new epoch, with fresh regions. */
+static int begin_epoch(struct agent *agent)
+{
+    struct store *store = agent->store;
+    uint64_t commit;
+    agent->epoch = agent->meta.session_epoch + 1;
+    if (!leave_session(agent)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+    }
+    int code = make_regions(agent);
+    if (code != AGENT_EXIT_OK) {
+        return code;
+    }
+    if (!store_begin(store)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, false);
         if (wrong != NULL) {
             return fail(agent, AGENT_EXIT_SOFTWARE, "%s: %s", agent->regions[i].shm_name, wrong);
@@ -616,6 +641,25 @@ static void log_session(const struct agent *agent, const char *why)
         log_seconds(&line, "remaining", agent->left.deadline_ns - clock_boottime_ns());
     }
     log_end(&line);
+}
+
+/* What was adopted without room for all of it serves as before, as long as there is room when a
+ * page is touched. */
+static void tell_of_holes(const struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        uint64_t missing = region_file_missing(&agent->regions[i]);
+        if (missing > 0) {
+            struct log_line line;
+            log_begin(&line, LOG_LEVEL_WARN, "region_has_holes");
+            log_text(&line, "namespace", agent->spaces[i]);
+            log_unsigned(&line, "number", missing);
+            log_text(&line, "text",
+                     "so many bytes of its region have no memory, and /dev/shm has no room for "
+                     "them: if it is full when one is wanted, the namespace is served no more");
+            log_end(&line);
+        }
+    }
 }
 
 /* The cores, and the session: the old one if it can go on. */
@@ -652,6 +696,7 @@ static int make_session(struct agent *agent)
     if (code == AGENT_EXIT_OK) {
         make_renewal(agent);
         log_session(agent, agent->adopted ? NULL : why);
+        tell_of_holes(agent);
     }
     return code;
 }
@@ -708,6 +753,7 @@ int agent_prepare(struct agent *agent)
                                         .now_ns = kernel_now_ns,
                                         .bell = kernel_bell,
                                         .arg = NULL};
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the call */
     if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }

@@ -13,6 +13,7 @@ enum {
     DISK_FULL_MIB = 16,
     NEAR_PERCENT = 80,
     FULL_PERCENT = 95,
+    REGION_ROOMLESS = 2, /* region_rubbish: for a page that could not be had; 1: truncated */
 };
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
@@ -147,11 +148,18 @@ static void look_at_stalls(struct doctor *doctor)
 static void look_at_region(struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->fact_count; i++) {
-        if (strcmp(doctor->facts[i].key, "region_rubbish") == 0) {
-            struct finding *finding = doctor_find(
-                doctor, FINDING_ERROR, "memory", NULL,
-                "the region of namespace %s was truncated: no lock of it is served",
-                doctor->facts[i].text);
+        if (strcmp(doctor->facts[i].key, "region_rubbish") != 0) {
+            continue;
+        }
+        bool roomless = doctor->facts[i].value == REGION_ROOMLESS;
+        struct finding *finding = doctor_find(
+            doctor, FINDING_ERROR, "memory", NULL,
+            "the region of namespace %s %s: no lock of it is served", doctor->facts[i].text,
+            roomless ? "had a hole when /dev/shm was full" : "was truncated");
+        if (roomless) {
+            doctor_advise(finding, "regions with all their memory, or room in /dev/shm",
+                          "see what fills /dev/shm, make room, then restart the agent");
+        } else {
             doctor_advise(finding, "regions that only libholdfast changes",
                           "find which process of that namespace did it, then restart the agent");
         }

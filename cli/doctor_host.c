@@ -25,7 +25,7 @@ enum {
     PPM_OF_TICK = 100,
     DRIFT_PERCENT = 10, /* max_drift, unless the agent says another */
     MIB = 1024 * 1024,
-    SHM_ALONE_MIB = 64, /* what an agent that is to start should find */
+    SHM_ALONE_MIB = 28, /* what an agent that is to start takes for one namespace, by default */
 };
 
 static const int64_t ttl_default_ns = 5000000000;
@@ -130,13 +130,13 @@ void doctor_look_at_memory(struct doctor *doctor)
     struct statvfs room;
     struct finding *finding;
     int64_t free_mib = -1;
-    int64_t wanted_mib = SHM_ALONE_MIB;
+    int64_t missing_kib = 0;
 
     if (doctor->told) {
         free_mib = doctor_value(doctor, NULL, "shm_free", -MIB) / MIB;
-        wanted_mib = (doctor_value(doctor, NULL, "shm_size", 0) -
-                      doctor_value(doctor, NULL, "shm_used", 0)) /
-                     MIB;
+        missing_kib = (doctor_value(doctor, NULL, "shm_size", 0) -
+                       doctor_value(doctor, NULL, "shm_used", 0)) /
+                      1024;
     } else if (statvfs("/dev/shm", &room) == 0) {
         free_mib = (int64_t)(room.f_bavail * room.f_frsize / MIB);
     }
@@ -144,18 +144,33 @@ void doctor_look_at_memory(struct doctor *doctor)
         finding = doctor_find(doctor, FINDING_ERROR, "memory", NULL,
                               "/dev/shm cannot be looked at");
         doctor_advise(finding, "a tmpfs there, for the regions", "mount a tmpfs on /dev/shm");
-    } else if (free_mib < wanted_mib) {
+    } else if (missing_kib > 0) {
+        finding = doctor_find(doctor, FINDING_WARN, "memory", NULL,
+                              "%" PRId64 " KiB of the regions have no memory, %" PRId64
+                              " MiB are free in /dev/shm",
+                              missing_kib, free_mib);
+        doctor_advise(finding,
+                      "all of it: a page that cannot be had when it is wanted ends the service of "
+                      "its namespace",
+                      "see that /dev/shm has room, then restart the agent: it takes what is "
+                      "missing, and no hold is lost");
+    } else if (doctor->told) {
+        doctor_find(doctor, FINDING_OK, "memory", NULL,
+                    "the regions have all their %" PRId64 " MiB; %" PRId64
+                    " MiB are free in /dev/shm",
+                    doctor_value(doctor, NULL, "shm_size", 0) / MIB, free_mib);
+    } else if (free_mib < SHM_ALONE_MIB) {
         finding = doctor_find(doctor, FINDING_WARN, "memory", NULL,
                               "%" PRId64 " MiB are free in /dev/shm", free_mib);
         snprintf(finding->expected, sizeof finding->expected,
-                 "%" PRId64 " MiB, that the regions can still grow to", wanted_mib);
+                 "%d MiB for each namespace with the default [limits], from the agent's start",
+                 SHM_ALONE_MIB);
         snprintf(finding->remedy, sizeof finding->remedy,
                  "enlarge /dev/shm, see what else fills it, or lower `locks` and `blocks` in "
-                 "[limits]: a region without room loses its holds");
+                 "[limits]: without room the agent does not start");
     } else {
-        doctor_find(doctor, FINDING_OK, "memory", NULL,
-                    "%" PRId64 " MiB free in /dev/shm, %" PRId64 " may still be wanted", free_mib,
-                    wanted_mib);
+        doctor_find(doctor, FINDING_OK, "memory", NULL, "%" PRId64 " MiB are free in /dev/shm",
+                    free_mib);
     }
 }
 

@@ -170,6 +170,12 @@ void claim_give(hf_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
+/* Whether a wait outlives it: there will be an agent again, or one that serves the namespace. */
+static bool will_pass(int error)
+{
+    return error == HF_ENOAGENT || error == HF_EUNSERVED;
+}
+
 /* The agent is down: one attempt to reach it, or a nap. */
 static int agent_reconnect(hf_lock *lock, const struct patience *patience, int64_t *pace_ns)
 {
@@ -206,7 +212,7 @@ int agent_await(hf_lock *lock, const struct patience *patience, const struct pla
     int64_t left_ns = sooner(patience->deadline_ns - boottime_ns(), LEASE_NAP_NS);
     if (place == NULL || atomic_load(&place->map->region.header->abandoned)) {
         int error = lock_renew(lock, place);
-        if (error != 0 && error != HF_ENOAGENT) {
+        if (error != 0 && (!will_pass(error) || (error == HF_EUNSERVED && patience->try_only))) {
             return error;
         }
         if (atomic_load(&lock->place) == place && left_ns > 0) {
@@ -326,7 +332,7 @@ static int take_seat(struct take *take, bool waits)
     if (!atomic_load_explicit(&take->lock->client->down, memory_order_acquire)) {
         error = lock_seat(take->lock, shared);
     }
-    if (error == HF_ENOAGENT || error == HF_EPROTO) {
+    if (will_pass(error) || error == HF_EPROTO) {
         error = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
     }
     return error == 0 ? 1 : error;
@@ -353,7 +359,7 @@ static int take_anew(struct take *take)
     int error = lock_renew(take->lock, take->place);
     if (error == 0) {
         take->lost = NULL;
-    } else if (error == HF_ENOAGENT) {
+    } else if (will_pass(error)) {
         error = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
     }
     return error == 0 ? 1 : error;

@@ -11,14 +11,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/check.h"
 
-enum { HUSH_READS_MAX = 32 };
+enum { HUSH_READS_MAX = 32, RESERVE_TRIES_MAX = 100 };
 
-/* ---- truncation ---- */
+/* ---- pages that are gone ---- */
 
 struct watched {
     _Atomic uintptr_t begin; /* 0: a free place */
@@ -78,6 +79,12 @@ bool region_file_is_rubbish(const struct region_file *file)
     return file->watched >= 0 && atomic_load(&watched[file->watched].rubbish);
 }
 
+bool region_file_has_its_size(const struct region_file *file)
+{
+    struct stat status;
+    return fstat(file->fd, &status) == 0 && (uint64_t)status.st_size == file->region.size;
+}
+
 /* ---- objects ---- */
 
 void region_file_init(struct region_file *file)
@@ -122,6 +129,58 @@ static bool fail(char *error, const char *what, const char *where)
 {
     snprintf(error, REGION_ERROR_MAX, "%s: %s: %s", where, what, strerror(errno));
     return false;
+}
+
+/* Memory for all of it now, which is its size at least afterwards. 0, or an errno. */
+static int reserve(int fd, uint64_t size)
+{
+    int error = EINTR;
+    for (unsigned i = 0; error == EINTR && i < RESERVE_TRIES_MAX; i++) {
+        error = fallocate(fd, 0, 0, (off_t)size) == 0 ? 0 : errno;
+    }
+    if (error == EOPNOTSUPP) { /* a ramfs: it has no size that others could fill */
+        error = ftruncate(fd, (off_t)size) == 0 ? 0 : errno;
+    }
+    return error;
+}
+
+static const char *room_remedy(int error)
+{
+    switch (error) {
+    case ENOSPC:
+        return "make room in /dev/shm, or make it larger (mount -o remount,size=...)";
+    case EFBIG:
+        return "raise the limit of a file's size (LimitFSIZE, ulimit -f)";
+    default:
+        return "give the agent more memory (MemoryMax)";
+    }
+}
+
+static bool fail_room(const struct region_file *file, uint64_t size, int reason, char *error)
+{
+    struct statvfs room;
+    char free_bytes[64] = "";
+    if (fstatvfs(file->fd, &room) == 0) {
+        snprintf(free_bytes, sizeof(free_bytes), ", %llu are free",
+                 (unsigned long long)room.f_bavail * room.f_frsize);
+    }
+    snprintf(error, REGION_ERROR_MAX,
+             "/dev/shm%s: %s: the region of namespace %s takes %llu bytes from the start%s: %s, "
+             "or lower `locks` and `blocks` in [limits]",
+             file->shm_name, strerror(reason), file->bell_name, (unsigned long long)size,
+             free_bytes, room_remedy(reason));
+    return false;
+}
+
+uint64_t region_file_missing(const struct region_file *file)
+{
+    struct stat status;
+    if (fstat(file->fd, &status) != 0) {
+        return 0;
+    }
+    uint64_t size = (uint64_t)status.st_size;
+    uint64_t there = (uint64_t)status.st_blocks * 512;
+    return there < size ? size - there : 0;
 }
 
 /* Maps size bytes of the descriptor and watches over them. */
@@ -180,8 +239,13 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
     if (file->fd < 0) {
         return fail(error, "cannot make it", file->shm_name);
     }
-    if (fchmod(file->fd, 0600) != 0 || ftruncate(file->fd, (off_t)size) != 0) {
-        fail(error, "cannot set its mode and size", file->shm_name);
+    if (fchmod(file->fd, 0600) != 0) {
+        fail(error, "cannot set its mode", file->shm_name);
+        goto failed;
+    }
+    int reason = reserve(file->fd, size);
+    if (reason != 0) {
+        fail_room(file, size, reason, error);
         goto failed;
     }
     if (!map(file, size, error)) {
@@ -190,7 +254,8 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
     hfi_region_format(file->memory, sizes, identity);
     const char *wrong = hfi_region_attach(file->memory, size, &file->region);
     if (wrong != NULL || region_file_is_rubbish(file)) {
-        snprintf(error, REGION_ERROR_MAX, "%s: cannot write it: is /dev/shm full?", file->shm_name);
+        snprintf(error, REGION_ERROR_MAX, "%s: cannot write it: %s", file->shm_name,
+                 wrong != NULL ? wrong : "its memory is gone");
         goto failed;
     }
     if (!open_bell(file, bells, true, error)) {
@@ -260,7 +325,15 @@ bool region_file_adopt(struct region_file *file, int bells, const struct hfi_reg
     if (file->fd < 0) {
         return fail(error, "cannot open it", file->shm_name);
     }
-    if (!check_object(file, size, error) || !map(file, size, error)) {
+    if (!check_object(file, size, error)) {
+        goto failed;
+    }
+    if (region_file_missing(file) > 0) {
+        /* Before a page is touched. Without room it is as good as it was: nobody is to lose his
+         * holds for it now. */
+        (void)reserve(file->fd, size);
+    }
+    if (!map(file, size, error)) {
         goto failed;
     }
     const char *wrong = hfi_region_attach(file->memory, size, &file->region);

@@ -61,6 +61,7 @@ enum hf_error {
     HF_ENOMEM = -16,       /* no memory, or no file descriptor */
     HF_ESTALE = -17,       /* a sequencer that is not held now */
     HF_EUNKNOWN = -18,     /* cannot be known now */
+    HF_EUNSERVED = -19,    /* the agent gave up this namespace until it is started again */
 };
 
 enum hf_mode {
@@ -136,7 +137,7 @@ void hf_disconnect(hf_client *client);
  * Opens a handle on the lock of that name, which need not exist: 1 to 255 bytes of UTF-8 without
  * control characters. options may be NULL. *out is the caller's, to be given to hf_close or left
  * to hf_disconnect. The first opening of a name never used costs one durable write of the agent.
- * HF_EINVAL, HF_ENAMETOOLONG, HF_EACCES, HF_EFULL, HF_ENOAGENT, HF_ENOMEM.
+ * HF_EINVAL, HF_ENAMETOOLONG, HF_EACCES, HF_EFULL, HF_ENOAGENT, HF_EUNSERVED, HF_ENOMEM.
  */
 int hf_open(hf_client *client, const char *name, const struct hf_lock_options *options,
             hf_lock **out);
@@ -148,8 +149,8 @@ void hf_close(hf_lock *lock);
  * Takes the lock. timeout_ns: negative waits for ever, 0 tries only. out may be NULL.
  * HF_EBUSY (a try), HF_ETIMEDOUT, HF_ECANCELED, HF_EALREADY, HF_EDEADLK (a handle with
  * HF_REENTRANT holds shared, asks for exclusive, and another holder already waits for it),
- * HF_ELOST (the handle's last hold was lost: hf_release first), HF_ENOAGENT (a try only; a wait
- * goes on until an agent is back), HF_EFULL.
+ * HF_ELOST (the handle's last hold was lost: hf_release first), HF_ENOAGENT or HF_EUNSERVED (a try
+ * only; a wait goes on until an agent is back, or serves the namespace again), HF_EFULL.
  */
 int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out);
 

@@ -96,7 +96,9 @@ static const char *field_value(const char *line, const char *name)
 
 /*
  * Sums the mappings. Memory without a file counts with its Pss; of a file's mapping only what the
- * process changed for itself (Anonymous) counts: the rest is the page cache's. Swap counts.
+ * process changed for itself (Anonymous) counts: the rest is the page cache's. Swap counts. Of a
+ * region the pages count that the agent has touched, which it does with each lock's: all others are
+ * taken when it starts, whatever is locked.
  */
 static int read_mappings(const struct agent *agent, struct agent_memory *out,
                          struct agent_regions *regions)
@@ -120,6 +122,7 @@ static int read_mappings(const struct agent *agent, struct agent_memory *out,
         const char *value;
         if ((value = field_value(line, "Rss:")) != NULL) {
             out->rss += strtod(value, NULL) * 1024;
+            out->regions += backing == BACKING_REGION ? strtod(value, NULL) * 1024 : 0;
         } else if ((value = field_value(line, "Pss:")) != NULL) {
             out->pss += strtod(value, NULL) * 1024;
             out->own += backing == BACKING_MEMORY ? strtod(value, NULL) * 1024 : 0;
@@ -138,17 +141,7 @@ int agent_memory_read(const struct agent *agent, struct agent_memory *out)
     struct agent_regions regions = {.count = 0};
     *out = (struct agent_memory){0};
     regions_find_open(agent, &regions);
-    if (read_mappings(agent, out, &regions) != 0) {
-        return -1;
-    }
-    for (size_t i = 0; i < regions.count; i++) {
-        struct stat status;
-        if (stat(regions.paths[i], &status) != 0) {
-            return complain("%s: %s", regions.paths[i], strerror(errno));
-        }
-        out->regions += (double)status.st_blocks * 512;
-    }
-    return 0;
+    return read_mappings(agent, out, &regions);
 }
 
 /* One line of a file of /proc; -1 if it cannot be read. */

@@ -52,7 +52,7 @@ struct agent_memory {
     double rss;     /* as the kernel counts it, the shared part of its region included */
     double pss;     /* as the kernel counts it */
     double own;     /* memory of the process that no file holds; its regions not */
-    double regions; /* the blocks of its regions in /dev/shm, mapped or not */
+    double regions; /* the pages of its regions that it has touched */
 };
 
 int agent_memory_read(const struct agent *agent, struct agent_memory *out) MUST_CHECK;

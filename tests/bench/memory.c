@@ -3,8 +3,8 @@
  * the same agent after 100,000 more, the difference divided by 100,000.
  *
  * Counted is what disappears with the agent and its regions: memory of the process that no file
- * holds (heap, stacks, anonymous mappings, changed pages of its program) and the blocks of its
- * regions in /dev/shm, mapped by the agent or not. Not counted: page cache, the pages of the store
+ * holds (heap, stacks, anonymous mappings, changed pages of its program) and the pages of its
+ * regions that are in use (all of them are taken at the start). Not counted: page cache, the pages of the store
  * that SQLite maps, the kernel's own, the client's. SQLite's page cache lies in the heap and cannot
  * be told from it here, so it is counted; its limit bounds what that adds.
  *
@@ -130,7 +130,8 @@ static int measure_memory(const struct bench *bench, struct figure *figure, bool
     const uint32_t added = bench->effort.quick ? NAMES_ADDED_QUICK : NAMES_ADDED;
     struct side *sum = figure_side(figure, "agent and its regions", "bytes/lock", 1);
     struct side *own = figure_side(figure, "  of it: agent's own memory", "bytes/lock", 1);
-    struct side *regions = figure_side(figure, "  of it: blocks of its regions", "bytes/lock", 1);
+    struct side *regions = figure_side(figure, "  of it: pages of its regions in use", "bytes/lock",
+                                       1);
     struct side *pss = figure_side(figure, "beside: growth of the agent's PSS", "bytes/lock", 1);
 
     memset(loaders, 0, sizeof(loaders));

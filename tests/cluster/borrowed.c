@@ -1,7 +1,7 @@
 /*
  * What processes hand each other, and from where they come: a connected socket passed on to another
  * user, a process that becomes another user after it has connected, many users who may not come at
- * all, processes and agents with a /dev/shm of their own. As root, who can become somebody else;
+ * all, processes and agents with a /dev/shm of their own, and one that somebody fills. As root, who can become somebody else;
  * else there is nothing to try.
  */
 #include <check.h>
@@ -21,8 +21,10 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
@@ -469,11 +471,11 @@ END_TEST
 /* ---- another /dev/shm ---- */
 
 /* From here on this process has a /dev/shm of its own, which is empty. */
-static void leave_shared_memory(void)
+static void leave_shared_memory(const char *options)
 {
     REQUIRE(unshare(CLONE_NEWNS | CLONE_NEWNET) == 0 &&
                 mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-                mount("tmpfs", "/dev/shm", "tmpfs", 0, NULL) == 0,
+                mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0,
             "mount namespace: %s", strerror(errno));
 }
 
@@ -489,7 +491,7 @@ START_TEST(a_client_with_a_shm_of_its_own)
         if (there == 0) {
             hf_client *client;
             struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
-            leave_shared_memory();
+            leave_shared_memory(NULL);
             REQUIRE(hf_connect(&options, &client) == 0, "connect");
             hf_lock *lock = open_lock(client, "both/a", 0);
             int result = hf_acquire(lock, HF_EXCLUSIVE, i == 0 ? 0 : (int64_t)GUARD_MS * MS, NULL);
@@ -522,7 +524,7 @@ START_TEST(an_agent_with_a_shm_of_its_own)
     ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
     pid_t keeper = fork_tied();
     if (keeper == 0) {
-        leave_shared_memory();
+        leave_shared_memory(NULL);
         REQUIRE(write(ready[1], "x", 1) == 1, "write");
         for (;;) {
             pause();
@@ -555,15 +557,194 @@ START_TEST(an_agent_with_a_shm_of_its_own)
 }
 END_TEST
 
+/* ---- a /dev/shm that somebody fills ---- */
+
+static pid_t keeper;  /* of the agent's /dev/shm */
+static int keeper_fd; /* 'f': it is filled; 'e': it is emptied */
+
+static void fill_shared_memory(void)
+{
+    static char bytes[1 << 16];
+    size_t size = sizeof(bytes);
+    become(NOBODY);
+    int fd = open("/dev/shm/filler", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0, "filler: %s", strerror(errno));
+    for (unsigned i = 0; size > 0 && i < 100000; i++) {
+        size = write(fd, bytes, size) > 0 ? size : size / 2;
+    }
+    REQUIRE(size == 0, "it is not full");
+    _exit(0);
+}
+
+static void keep_shared_memory(int fd)
+{
+    char order;
+    leave_shared_memory("mode=1777,size=40M");
+    REQUIRE(write(fd, "x", 1) == 1, "write");
+    while (read(fd, &order, 1) == 1) {
+        pid_t nobody = order == 'f' ? fork_tied() : 0;
+        if (order == 'f' && nobody == 0) {
+            fill_shared_memory();
+        }
+        REQUIRE(order == 'f' ? wait_for(nobody) == 0 : unlink("/dev/shm/filler") == 0, "%c", order);
+        REQUIRE(write(fd, "x", 1) == 1, "write");
+    }
+    _exit(0);
+}
+
+static void have_keeper_do(const char *order)
+{
+    char byte;
+    REQUIRE(*order == '\0' || write(keeper_fd, order, 1) == 1, "keeper");
+    REQUIRE(read(keeper_fd, &byte, 1) == 1, "keeper");
+}
+
+static void start_in_little_room(void)
+{
+    int ends[2];
+    agent_create(&agent, CONFIG("10s") "[limits]\nlocks = 4096\nblocks = 2048\n");
+    agent_admit_all(&agent);
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
+    keeper = fork_tied();
+    if (keeper == 0) {
+        keep_shared_memory(ends[1]);
+    }
+    keeper_fd = ends[0];
+    have_keeper_do("");
+    agent.keeper = keeper;
+    agent_start(&agent);
+}
+
+static void stop_in_little_room(void)
+{
+    agent_kill(&agent);
+    kill_process(keeper);
+    close(keeper_fd);
+    agent_destroy(&agent);
+}
+
+static void take_many(const char *format, unsigned count)
+{
+    pid_t process = fork_tied();
+    if (process == 0) {
+        hf_client *client;
+        char name[64];
+        struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+        REQUIRE(hf_connect(&options, &client) == 0, "connect");
+        for (unsigned i = 0; i < count; i++) {
+            snprintf(name, sizeof(name), format, i);
+            hf_lock *lock = open_lock(client, name, 0);
+            int result = hf_acquire(lock, HF_EXCLUSIVE, (int64_t)GUARD_MS * MS, NULL);
+            REQUIRE(result == 0, "%s: %s", name, hf_strerror(result));
+        }
+        hf_disconnect(client);
+        _exit(0);
+    }
+    ck_assert_int_eq(wait_for(process), 0);
+}
+
+/* Pages that nobody has touched yet are there all the same. */
+START_TEST(who_fills_shared_memory_harms_nobody)
+{
+    struct actor holder;
+    actor_ready(&holder, agent.socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "both/a", 10), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    have_keeper_do("f");
+    take_many("open/%u", 2000);
+    take_many("both/%u", 100);
+    ck_assert_int_eq(agent_stop(&agent), 0); /* the next one adopts what there is */
+    agent_start(&agent);
+    take_many("open/after/%u", 100);
+    ck_assert_int_gt(actor_remaining(&holder, 0), 0);
+    ck_assert_int_eq(actor_release(&holder, 0), 0);
+    ck_assert(!agent_logged(&agent, "region_rubbish") && !agent_logged(&agent, "region_has_holes"));
+    actor_end(&holder);
+}
+END_TEST
+
+/* The exit status of `holdfast lock --no-wait NAME -- true`. */
+static int run_lock(const char *name)
+{
+    pid_t process = fork_tied();
+    if (process == 0) {
+        execl(binary_path("holdfast"), "holdfast", "-s", agent.socket, "lock", "--no-wait", name,
+              "--", "true", NULL);
+        _exit(127);
+    }
+    int status = wait_for(process);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* As a release before left it, or a process of the namespace: where the seats are. */
+static void punch_hole(const char *space)
+{
+    struct stat status;
+    char region[300];
+    char path[400];
+    agent_region_path(&agent, space, region, sizeof(region));
+    agent_kill(&agent);
+    snprintf(path, sizeof(path), "/proc/%d/root%s", (int)keeper, region);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                               status.st_size - 2048 * 512, 2048 * 512),
+                     0);
+    close(fd);
+}
+
+/* It is adopted, and is said to have a hole; whoever needs what is not there ends that namespace,
+ * which is told so, and no other one. */
+START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
+{
+    struct actor both;
+    hf_client *client;
+    hf_lock *lock = NULL;
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    struct hf_lock_options limited = {.size = sizeof(limited), .lease_ns = 1000000000};
+    actor_ready(&both, agent.socket);
+    ck_assert_int_eq(actor_open(&both, 0, "both/a", 10), 0);
+    ck_assert_int_eq(actor_open(&both, 1, "open/a", 10), 0);
+    ck_assert_int_eq(actor_acquire(&both, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(actor_acquire(&both, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    punch_hole("open");
+    have_keeper_do("f");
+    agent_start(&agent);
+    ck_assert(agent_logged(&agent, "event=region_has_holes namespace=open number=1048576 "));
+    ck_assert(agent_logged(&agent, "event=session_continued"));
+    ck_assert_int_eq(run_lock("open/b"), 0);
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    (void)hf_open(client, "open/c", &limited, &lock); /* a limit takes a seat */
+    for (unsigned ms = 0; ms < GUARD_MS && !agent_logged(&agent, "region_rubbish"); ms += 10) {
+        sleep_ms(10);
+    }
+    ck_assert(agent_logged(&agent, "a page of its region could not be had"));
+    ck_assert_int_eq(hf_open(client, "open/d", NULL, &lock), HF_EUNSERVED);
+    ck_assert_int_eq(run_lock("open/b"), 70);
+    ck_assert_int_eq(run_lock("both/b"), 0);
+    /* Who had locks of both goes on with the other's. */
+    ck_assert_int_eq(actor_open(&both, 2, "both/c", 10), 0);
+    ck_assert_int_eq(actor_open(&both, 3, "open/c", 10), HF_EUNSERVED);
+    ck_assert_int_gt(actor_remaining(&both, 0), 0);
+    ck_assert_int_eq(actor_release(&both, 0), 0);
+    ck_assert_int_eq(actor_remaining(&both, 1), 0); /* lost */
+    hf_disconnect(client);
+    actor_end(&both);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("borrowed");
     TCase *tests = tcase_create("borrowed");
     TCase *ends = tcase_create("a session ends");
+    TCase *room = tcase_create("little room");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(ends, start_short, stop);
     tcase_set_timeout(ends, 120);
+    tcase_add_checked_fixture(room, start_in_little_room, stop_in_little_room);
+    tcase_set_timeout(room, 120);
     if (geteuid() == 0) {
         tcase_add_test(tests, a_descriptor_that_lets_nobody_look_at_it);
         tcase_add_loop_test(tests, a_process_that_lets_nobody_read_its_command_line, 0, 2);
@@ -573,8 +754,11 @@ int main(void)
         tcase_add_test(tests, a_process_that_gives_up_its_user);
         tcase_add_test(tests, a_client_with_a_shm_of_its_own);
         tcase_add_test(ends, an_agent_with_a_shm_of_its_own);
+        tcase_add_test(room, who_fills_shared_memory_harms_nobody);
+        tcase_add_test(room, a_hole_that_is_wanted_when_shared_memory_is_full);
     }
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, ends);
+    suite_add_tcase(suite, room);
     return suite_run(suite);
 }

@@ -8,9 +8,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -333,6 +335,29 @@ START_TEST(objects_in_shared_memory)
 }
 END_TEST
 
+/* Whoever fills /dev/shm first keeps an agent from starting, and nothing of it stays behind that
+ * takes up room. */
+START_TEST(no_room_in_shared_memory)
+{
+    char object[300];
+    ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
+                      mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                      mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=40M") == 0,
+                  "mount namespace: %s", strerror(errno));
+    configure("own/state", "own/run/agent.sock");
+    int fd = open(path_of("holdfast.conf"), O_WRONLY | O_APPEND | O_CLOEXEC);
+    static const char second[] = "[namespace.second]\n";
+    ck_assert_int_eq(write(fd, second, sizeof(second) - 1), sizeof(second) - 1);
+    close(fd);
+    refuses(69, "namespace second takes 28332032 bytes from the start");
+    ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
+    find_object(".default", object, sizeof(object)); /* the one that there was room for */
+    ck_assert_str_eq(object, "");
+    ck_assert_int_eq(mount("", "/dev/shm", "", MS_REMOUNT, "mode=1777,size=64M"), 0);
+    ck_assert_int_eq(run_agent(), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("planted");
@@ -348,6 +373,7 @@ int main(void)
         tcase_add_test(tests, something_at_the_sockets_place);
         tcase_add_test(tests, a_folder_for_the_socket);
         tcase_add_test(tests, objects_in_shared_memory);
+        tcase_add_test(tests, no_room_in_shared_memory);
     }
     return suite_main("planted", tests);
 }

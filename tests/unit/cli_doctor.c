@@ -95,7 +95,7 @@ static const struct {
     {"voters=uuu,flush_worst_ns=700000000", 1, "flush        of the agent's own"},
     {"voters=uuu,flush_worst_ns=2100000000", 2, "flush        of the agent's own"},
     {"voters=uuu,flush_pending_ns=3000000000", 2, "flush        one is under way, for 3.0 s"},
-    {"voters=uuu,shm_free=1048576", 1, "memory       1 MiB are free"},
+    {"voters=uuu,shm_used=1048576", 1, "memory       64512 KiB of the regions have no memory"},
     {"voters=uuu,clients=3500", 1, "clients      3500 of 4096"},
     {"voters=uuu,clients=4000", 2, "clients      4000 of 4096"},
     {"voters=uuu,descriptors_used=19500", 2, "descriptors  19500 of 20000"},

@@ -460,7 +460,7 @@ static const struct {
     {"stalls", 0, NULL},
     {"stall_age_ns", -1, NULL},
     {"shm_size", 64 << 20, NULL},
-    {"shm_used", 1 << 20, NULL},
+    {"shm_used", 64 << 20, NULL},
     {"shm_free", 512 << 20, NULL},
     {"descriptors_used", 20, NULL},
     {"descriptors_max", 20000, NULL},

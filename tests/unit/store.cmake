@@ -20,3 +20,8 @@ add_executable(test_store_migrate ${CMAKE_CURRENT_LIST_DIR}/test_store_migrate.c
 target_link_libraries(test_store_migrate PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store_migrate COMMAND test_store_migrate)
 set_tests_properties(store_migrate PROPERTIES LABELS "unit")
+# The regions' memory.
+add_executable(test_region_file ${CMAKE_CURRENT_LIST_DIR}/test_region_file.c)
+target_link_libraries(test_region_file PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
+add_test(NAME region_file COMMAND test_region_file)
+set_tests_properties(region_file PROPERTIES LABELS "unit;asan")

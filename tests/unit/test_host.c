@@ -422,6 +422,20 @@ START_TEST(seats_come_back_when_the_last_handle_goes)
 }
 END_TEST
 
+/* Who may not use it hears no more than before. */
+START_TEST(a_region_that_is_given_up_opens_nothing)
+{
+    uint32_t user = rig_connect(rig, HOST_MAY_USE);
+    uint32_t stranger = rig_connect(rig, 0);
+    (void)rig_open_granted(rig, user, "a", 0);
+    host_give_up_region(rig->host, 0);
+    ck_assert_int_eq(rig_open(rig, user, "a", 0)->frame.error, HF_EUNSERVED);
+    ck_assert_int_eq(rig_open(rig, user, "b", 0)->frame.error, HF_EUNSERVED);
+    ck_assert_int_eq(rig_text(rig, user, HFI_FRAME_MAP, "a")->frame.error, HF_EUNSERVED);
+    ck_assert_int_eq(rig_open(rig, stranger, "a", 0)->frame.error, HF_EACCES);
+}
+END_TEST
+
 START_TEST(rights_decide)
 {
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
@@ -585,6 +599,7 @@ int main(void)
     tcase_add_test(tests, full_tables_say_so_and_lose_nothing);
     tcase_add_test(tests, an_idle_slot_is_taken_back_for_another_name);
     tcase_add_test(tests, seats_come_back_when_the_last_handle_goes);
+    tcase_add_test(tests, a_region_that_is_given_up_opens_nothing);
     tcase_add_test(tests, rights_decide);
     tcase_add_test(tests, a_list_is_sorted_and_paged);
     tcase_add_test(tests, show_tells_the_holder_and_check_the_hold);

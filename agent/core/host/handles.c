@@ -329,6 +329,19 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     return 0;
 }
 
+/* Why nothing of the namespace can be opened; 0: it can. */
+static int32_t space_error(const struct host *host, uint32_t index)
+{
+    const struct space *space = &host->spaces[index];
+    return space->given_up ? HF_EUNSERVED : space->used ? 0 : HF_EFULL;
+}
+
+void host_give_up_region(struct host *host, uint32_t space)
+{
+    HF_CHECK(space < HOST_NAMESPACES_MAX);
+    host->spaces[space].given_up = true;
+}
+
 void handle_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
                  struct host_actions *actions)
 {
@@ -339,8 +352,8 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     struct place at = {0};
     bool made = false;
     HF_PROBE3(client_open, name, open->name.size, host->clients[client].id);
-    if (error == 0 && !host->spaces[index].used) {
-        error = HF_EFULL; /* its region could not be made */
+    if (error == 0) {
+        error = space_error(host, index);
     }
     if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
         /* Nobody has it open: who can have no handle of it makes no lock either. */
@@ -408,8 +421,8 @@ int32_t handle_map(struct host *host, uint32_t client, const struct hfi_frame *f
 {
     uint32_t index = host_namespace(&host->config, frame->text.bytes, frame->text.size);
     int32_t error = rights_check(host, client, index, HOST_MAY_USE);
-    if (error == 0 && !host->spaces[index].used) {
-        error = HF_EFULL;
+    if (error == 0) {
+        error = space_error(host, index);
     }
     if (error == 0) { /* again even if it was sent: the client asks where this name belongs */
         host->clients[client].regions_sent &= ~(UINT64_C(1) << index);

@@ -235,6 +235,7 @@ struct opening {
 struct space {
     bool used;
     bool adopted;
+    bool given_up; /* nothing of it is opened any more */
     struct hfi_region region;
     struct hfi_actor actor;
     uint64_t incarnation;

@@ -128,7 +128,7 @@ static int three_await(struct peer_run *run)
     return cell_await(&((struct hosts *)run->state)->cell);
 }
 
-/* The regions count whole, whoever has mapped them. */
+/* The pages of the regions count that are in use. */
 static int64_t hosts_memory(const struct peer_run *run)
 {
     const struct hosts *hosts = run->state;

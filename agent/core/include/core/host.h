@@ -273,6 +273,9 @@ const char *host_check_regions(struct host *host) __attribute__((warn_unused_res
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer) __attribute__((warn_unused_result));
 
+/* From now on nothing of that region is opened: HF_EUNSERVED. Between steps. */
+void host_give_up_region(struct host *host, uint32_t space);
+
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 
 /* Who a client is that WELCOMED told of, by its first holder id. NULL: it is gone. */

@@ -7,10 +7,16 @@
  * of it, both for reading and writing: so nobody can change how the agent reads (O_NONBLOCK belongs
  * to the description), and nobody gets SIGPIPE while no agent runs.
  *
- * Who has a region may truncate it. Touching what is gone raises SIGBUS; the handler here maps zero
- * pages over the whole mapping and notes that the region is rubbish (region_file_is_rubbish). An
- * access that cannot be explained that way ends the process as it would have without the handler.
- * Since a signal handler has no argument, the list of mappings is this file's one global.
+ * A region has all its memory from the moment it is made: the first touch of a page for which
+ * /dev/shm, where everybody may write, has no room would raise SIGBUS, here and in each client. One
+ * that is adopted with holes (of a release before, or punched) gets what is missing if there is
+ * room.
+ *
+ * Who has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS; the handler
+ * here maps zero pages over the whole mapping and notes that the region is rubbish
+ * (region_file_is_rubbish). An access that cannot be explained that way ends the process as it would
+ * have without the handler. Since a signal handler has no argument, the list of mappings is this
+ * file's one global.
  *
  * One thread. Errors are one line of text: what, where, what was expected.
  */
@@ -45,7 +51,8 @@ void region_file_name(const struct hfi_region_identity *identity, char out[REGIO
 /* Installs the SIGBUS handler, once. */
 bool region_file_guard(void) __attribute__((warn_unused_result));
 
-/* Makes a region and its bell; what had the names goes. bells: the folder. */
+/* Makes a region and its bell; what had the names goes. bells: the folder. Without room for all of
+ * it, error says how much it takes, and what to do. */
 bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
@@ -56,7 +63,8 @@ uint32_t region_file_layout(const char *shm_name);
 
 /*
  * Opens the region that was left under that identity's name, if it is the one that belongs to it:
- * owner, mode, size, and everything in identity but the incarnation. false: error says why not.
+ * owner, mode, size, and everything in identity but the incarnation. false: error says why not. It
+ * may have holes afterwards still: region_file_missing().
  */
 bool region_file_adopt(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity, char *error)
@@ -71,8 +79,15 @@ void region_file_close(struct region_file *file);
  */
 void region_file_abandon(const char *shm_name);
 
-/* Whether it was truncated under us. */
+/* How many bytes of it have no memory yet. */
+uint64_t region_file_missing(const struct region_file *file);
+
+/* Whether a page of it was gone when it was touched. */
 bool region_file_is_rubbish(const struct region_file *file);
+
+/* Of one that is rubbish. true: it was not truncated (or is as long as before again), but /dev/shm
+ * had no room for a page of it that had no memory. */
+bool region_file_has_its_size(const struct region_file *file);
 
 /* Empties the bell. */
 void region_file_hush(const struct region_file *file);

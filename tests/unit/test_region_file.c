@@ -1,0 +1,198 @@
+/*
+ * A region's memory: all of it from the start, or one line that says what is missing; what is
+ * adopted with holes; what is told apart when a page is gone.
+ */
+#include "io/region.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+
+enum { PAGE = 4096, HOLE = 4 * PAGE };
+
+static const struct hfi_region_sizes sizes = {
+    .slot_count = 2048, .holder_count = 256, .block_count = 256};
+static struct hfi_region_identity identity;
+static char folder[48];
+static int bells;
+static struct region_file file;
+static char error[REGION_ERROR_MAX];
+
+static void setup(void)
+{
+    identity = (struct hfi_region_identity){.cell = "unit", .namespace_name = "space"};
+    snprintf(identity.agent, sizeof(identity.agent), "a-%d", (int)getpid());
+    snprintf(folder, sizeof(folder), "%s/region-XXXXXX", suite_folder());
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    bells = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(bells, 0);
+    ck_assert(region_file_guard());
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+static void teardown(void)
+{
+    char name[REGION_NAME_MAX];
+    region_file_name(&identity, name);
+    region_file_close(&file);
+    shm_unlink(name);
+    unlinkat(bells, "space", 0);
+    ck_assert_int_eq(close(bells), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static void create(void)
+{
+    bool made = region_file_create(&file, bells, &sizes, &identity, error);
+    ck_assert_msg(made, "%s", error);
+}
+
+static void adopt(void)
+{
+    region_file_close(&file);
+    bool adopted = region_file_adopt(&file, bells, &sizes, &identity, error);
+    ck_assert_msg(adopted, "%s", error);
+}
+
+static void is_not_made(const char *why)
+{
+    char name[REGION_NAME_MAX];
+    char bytes[64];
+    ck_assert(!region_file_create(&file, bells, &sizes, &identity, error));
+    snprintf(bytes, sizeof(bytes), "namespace space takes %llu bytes",
+             (unsigned long long)hfi_region_size(&sizes));
+    ck_assert_msg(strstr(error, bytes) != NULL && strstr(error, why) != NULL, "%s", error);
+    region_file_name(&identity, name);
+    ck_assert_int_eq(shm_open(name, O_RDONLY | O_CLOEXEC, 0), -1); /* nothing is left */
+    ck_assert_int_eq(errno, ENOENT);
+}
+
+/* At the end, where nothing was used yet. */
+static void punch(void)
+{
+    off_t at = (off_t)(file.region.size - HOLE) & ~(off_t)(PAGE - 1);
+    ck_assert_int_eq(fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, HOLE), 0);
+}
+
+static void touch(void)
+{
+    ((volatile char *)file.memory)[file.region.size - HOLE] = 1;
+}
+
+START_TEST(a_region_has_all_its_memory)
+{
+    struct stat status;
+    create();
+    ck_assert_int_eq(fstat(file.fd, &status), 0);
+    ck_assert_uint_eq((uint64_t)status.st_size, hfi_region_size(&sizes));
+    ck_assert_int_ge(status.st_blocks * 512, status.st_size);
+    ck_assert_uint_eq(region_file_missing(&file), 0);
+}
+END_TEST
+
+START_TEST(holes_are_filled_when_it_is_adopted)
+{
+    create();
+    atomic_store(&file.region.words[7].word, 77);
+    punch();
+    ck_assert_uint_ge(region_file_missing(&file), HOLE - PAGE);
+    adopt();
+    ck_assert_uint_eq(region_file_missing(&file), 0);
+    ck_assert_uint_eq(atomic_load(&file.region.words[7].word), 77);
+    ck_assert(!region_file_is_rubbish(&file));
+}
+END_TEST
+
+START_TEST(a_limit_of_file_sizes_is_told)
+{
+    struct rlimit limit = {.rlim_cur = hfi_region_size(&sizes) - 1, .rlim_max = RLIM_INFINITY};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    is_not_made("LimitFSIZE");
+    limit.rlim_cur = RLIM_INFINITY;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    create();
+}
+END_TEST
+
+/* false: this process may not have a /dev/shm of its own. */
+static bool own_shared_memory(const char *size)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
+}
+
+static void fill(void)
+{
+    static char bytes[PAGE];
+    int fd = shm_open("/filler", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    for (unsigned i = 0; i < 4096 && write(fd, bytes, sizeof(bytes)) > 0; i++) {
+    }
+    ck_assert_int_eq(write(fd, bytes, 1), -1);
+    ck_assert_int_eq(errno, ENOSPC);
+    close(fd);
+}
+
+START_TEST(no_room_is_told)
+{
+    if (own_shared_memory("size=128k")) {
+        is_not_made("make room in /dev/shm");
+        ck_assert_ptr_nonnull(strstr(error, "131072 are free"));
+    }
+}
+END_TEST
+
+/* Without room it is adopted as it is. */
+START_TEST(a_hole_that_cannot_be_filled)
+{
+    if (!own_shared_memory("size=8M")) {
+        return;
+    }
+    create();
+    atomic_store(&file.region.words[7].word, 77);
+    punch();
+    fill();
+    adopt();
+    ck_assert_uint_gt(region_file_missing(&file), 0);
+    ck_assert_uint_eq(atomic_load(&file.region.words[7].word), 77);
+    ck_assert(!region_file_is_rubbish(&file));
+    touch();
+    ck_assert(region_file_is_rubbish(&file));
+    ck_assert(region_file_has_its_size(&file));
+}
+END_TEST
+
+START_TEST(a_region_that_is_cut)
+{
+    create();
+    ck_assert_int_eq(ftruncate(file.fd, PAGE), 0);
+    touch();
+    ck_assert(region_file_is_rubbish(&file));
+    ck_assert(!region_file_has_its_size(&file));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("region files");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_region_has_all_its_memory);
+    tcase_add_test(tests, holes_are_filled_when_it_is_adopted);
+    tcase_add_test(tests, a_limit_of_file_sizes_is_told);
+    tcase_add_test(tests, no_room_is_told);
+    tcase_add_test(tests, a_hole_that_cannot_be_filled);
+    tcase_add_test(tests, a_region_that_is_cut);
+    return suite_main("region files", tests);
+}
