@@ -1,8 +1,8 @@
 /*
  * What processes hand each other, and from where they come: a connected socket passed on to another
  * user, a process that becomes another user after it has connected, many users who may not come at
- * all, processes and agents with a /dev/shm of their own, and one that somebody fills. As root, who can become somebody else;
- * else there is nothing to try.
+ * all, processes and agents with a /dev/shm of their own, and one that somebody fills. As root, who
+ * can become somebody else; else there is nothing to try.
  */
 #include <check.h>
 #include <errno.h>

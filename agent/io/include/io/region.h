@@ -12,11 +12,11 @@
  * that is adopted with holes (of a release before, or punched) gets what is missing if there is
  * room.
  *
- * Who has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS; the handler
- * here maps zero pages over the whole mapping and notes that the region is rubbish
- * (region_file_is_rubbish). An access that cannot be explained that way ends the process as it would
- * have without the handler. Since a signal handler has no argument, the list of mappings is this
- * file's one global.
+ * Who has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS; the
+ * handler here maps zero pages over the whole mapping and notes that the region is rubbish
+ * (region_file_is_rubbish). An access that cannot be explained that way ends the process as it
+ * would have without the handler. Since a signal handler has no argument, the list of mappings is
+ * this file's one global.
  *
  * One thread. Errors are one line of text: what, where, what was expected.
  */
