@@ -1,7 +1,8 @@
 /*
  * The processes that the host core knows: which of them live.
  *
- * A connected client is watched by the pidfd that it sent with its HELLO. One that hung up lives on
+ * A connected client is watched by a pidfd of the agent's own, of the same process as that which
+ * came with its HELLO: to close a foreign one may wait (io/closer.h). One that hung up lives on
  * until its pidfd says otherwise, or until it no longer locks its lifeline: then it has let go of
  * everything (or called exec). A client of the agent before this one is found by its lifeline and
  * watched by a pidfd of whoever locks it; where that process cannot be seen (another pid
@@ -150,7 +151,9 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
         log_unsigned(&line, "client", action->client);
         log_text(&line, "text", strerror(error));
         log_end(&line);
-        close(pidfd);
+        if (pidfd >= 0) {
+            close(pidfd);
+        }
         return NULL;
     }
     if (old != NULL) {

@@ -162,7 +162,7 @@ static void take_command(const struct hfi_hello *hello, const struct peer *peer,
 }
 
 static void take_hello(struct agent *agent, struct connection *connection,
-                       const struct hfi_frame *frame, int *fd)
+                       const struct hfi_frame *frame, int fd)
 {
     struct connection_note *note = connection_note(connection);
     const struct peer *peer = connection_peer(connection);
@@ -172,29 +172,29 @@ static void take_hello(struct agent *agent, struct connection *connection,
                "found another protocol version, expected 1");
         return;
     }
-    if (*fd == SOCKET_FD_FOREIGN) {
+    if (fd == SOCKET_FD_FOREIGN) {
         refuse(agent, connection, frame->request, HF_EPROTO, peer_no_pidfd);
         return;
     }
-    if (*fd < 0) {
+    if (fd < 0) {
         refuse(agent, connection, frame->request, HF_EPROTO,
                "HELLO: found no descriptor, expected a pidfd of the client's own");
         return;
     }
-    const char *wrong = peer_pidfd_error(*fd, peer->pid);
+    int own;
+    const char *wrong = peer_pidfd_own(fd, peer->pid, &own);
     if (wrong != NULL) {
         refuse(agent, connection, frame->request, HF_EPROTO, wrong);
         return;
     }
+    note->pidfd = own;
     if (!find_rights(agent, connection, &host_peer)) {
         refuse(agent, connection, frame->request, HF_EACCES,
                "found no namespace that this user may use");
         return;
     }
     take_command(&frame->hello, peer, &host_peer);
-    note->pidfd = *fd;
     note->asked = true;
-    *fd = -1;
     struct host_event event = {
         .kind = HOST_CONNECTED,
         .as.connected = {.peer = &host_peer,
@@ -208,7 +208,7 @@ static void take_hello(struct agent *agent, struct connection *connection,
 /* ---- packets ---- */
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
-                      size_t size, int *fd)
+                      size_t size, int fd)
 {
     struct agent *agent = arg;
     struct connection_note *note = connection_note(connection);
@@ -225,7 +225,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
                "found a frame before WELCOME, expected HELLO and nothing else");
     } else if (frame.kind == HFI_FRAME_HELLO) {
         refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
-    } else if (*fd >= 0 || *fd == SOCKET_FD_FOREIGN) {
+    } else if (fd != -1) {
         refuse(agent, connection, 0, HF_EPROTO, "found a descriptor, expected one with HELLO only");
     } else {
         struct host_event event = {

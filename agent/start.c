@@ -137,6 +137,10 @@ static void release_cores(struct agent *agent)
     unmap_block(&agent->names_block);
     unmap_block(&agent->gossip_block);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        /* Clients have the same open file, and one's epoll set may have it: its last close waits as
+         * long as somebody keeps that set's mutex. It is left to the process's end, so that the
+         * store and the locks on what this agent has are closed before. */
+        agent->regions[i].bell_client_fd = -1;
         region_file_close(&agent->regions[i]);
     }
 }

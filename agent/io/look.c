@@ -53,7 +53,7 @@ struct look look_at_packet(int fd)
     return look;
 }
 
-static bool has_descriptors(const struct look *look)
+bool look_has_descriptors(const struct look *look)
 {
     return look->cut || look->copies[0] >= 0;
 }
@@ -63,10 +63,9 @@ bool look_has_several(const struct look *look)
     return look->copies[1] >= 0 || (look->cut && look->copies[0] >= 0);
 }
 
-bool look_is_harmless(const struct look *look)
+bool look_has_pidfd(const struct look *look)
 {
-    return !has_descriptors(look) ||
-           (look->copies[0] >= 0 && !look_has_several(look) && peer_is_pidfd(look->copies[0]));
+    return look->copies[0] >= 0 && !look_has_several(look) && peer_is_pidfd(look->copies[0]);
 }
 
 static void drop_packet(int fd)
@@ -85,14 +84,11 @@ bool look_drain(int fd, int copies[CLOSER_COPIES])
         if (!look.there) {
             return true;
         }
-        if (!look_is_harmless(&look)) {
+        if (look_has_descriptors(&look)) {
             memcpy(copies, look.copies, sizeof(look.copies));
             return false;
         }
         drop_packet(fd);
-        if (look.copies[0] >= 0) {
-            close(look.copies[0]);
-        }
     }
     return false;
 }

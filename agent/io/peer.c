@@ -69,31 +69,56 @@ bool peer_is_pidfd(int fd)
            (strcmp(name, names[0]) == 0 || strncmp(name, names[1], strlen(names[1])) == 0);
 }
 
-const char *peer_pidfd_error(int pidfd, pid_t pid)
+/* The number of its process here; 0: it has none here, < 0: the process has ended. false: no pidfd,
+ * or it cannot be looked at. */
+static bool pidfd_number(int pidfd, long *out)
 {
     char path[64];
     char text[1024];
-    if (!peer_is_pidfd(pidfd)) {
-        return peer_no_pidfd;
-    }
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return "its pidfd cannot be looked at in /proc/self/fdinfo";
+        return false;
     }
     ssize_t size = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[size > 0 ? size : 0] = '\0';
     const char *found = strstr(text, "\nPid:");
-    if (found == NULL) {
+    if (found != NULL) {
+        *out = strtol(found + strlen("\nPid:"), NULL, 10);
+    }
+    return found != NULL;
+}
+
+const char *peer_pidfd_own(int foreign, pid_t pid, int *own)
+{
+    static const char ended[] = "found a pidfd of a process that has ended";
+    long named;
+    *own = -1;
+    if (!peer_is_pidfd(foreign)) {
         return peer_no_pidfd;
     }
-    long named = strtol(found + strlen("\nPid:"), NULL, 10);
-    if (named < 0 || peer_pidfd_ended(pidfd)) {
-        return "found a pidfd of a process that has ended";
+    if (!pidfd_number(foreign, &named)) {
+        return "its pidfd cannot be looked at in /proc/self/fdinfo";
     }
-    if (pid != 0 && named != pid) {
+    if (named < 0 || peer_pidfd_ended(foreign)) {
+        return ended;
+    }
+    if (named != pid) {
         return "found a pidfd of another process, expected one of the process that connected";
+    }
+    if (pid == 0) {
+        return NULL;
+    }
+    *own = peer_pidfd_open(pid);
+    if (*own < 0) {
+        return errno == ESRCH ? ended : "no pidfd of its process can be had";
+    }
+    /* It lives still, so the number was its own all the time: this one is of the same process. */
+    if (peer_pidfd_ended(foreign)) {
+        close(*own);
+        *own = -1;
+        return ended;
     }
     return NULL;
 }

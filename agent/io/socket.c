@@ -52,6 +52,7 @@ struct connection {
     int64_t greet_by_ns; /* 0: it has greeted */
     bool dropped;        /* unasked packets; the handler is told when it reads again */
     bool closed;
+    bool had_pidfd;            /* received with a packet; a second one is not */
     int copies[CLOSER_COPIES]; /* of what its first packet has; -1: none. Then it is closed */
     struct peer peer;
     struct connection_note note;
@@ -132,7 +133,7 @@ static void packet_free(struct packet *packet)
 static void dispose(struct socket_server *server, int fd, const struct peer *peer,
                     const int *copies)
 {
-    struct closer_job job = {.socket = fd};
+    struct closer_job job = {.uid = peer->uid, .socket = fd};
     look_no_copies(job.copies);
     (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
     if (copies != NULL) {
@@ -316,6 +317,18 @@ static void on_writable(struct connection *connection)
 static const char no_descriptors[] =
     "no descriptors are left: raise LimitNOFILE, or find the process that has so many connections";
 
+/* A pidfd that came with a packet. It may be in its maker's epoll set: its last close takes that
+ * set's mutex, which somebody may keep. */
+static void dispose_pidfd(struct connection *connection, int fd)
+{
+    struct socket_server *server = connection->server;
+    struct closer_job job = {.uid = connection->peer.uid, .socket = -1};
+    look_no_copies(job.copies);
+    job.copies[0] = fd;
+    server->hanging = connection->peer;
+    closer_give(server->closer, &job);
+}
+
 /* Hands a packet on. It is received, unless it stays for the closer. */
 static void take_packet(struct connection *connection, size_t size, int fd)
 {
@@ -324,15 +337,15 @@ static void take_packet(struct connection *connection, size_t size, int fd)
     int flags = MSG_DONTWAIT | (fd == SOCKET_FD_FOREIGN ? MSG_PEEK : 0);
     ssize_t received = recv(connection->fd, server->buffer, sizeof(server->buffer), flags);
     if (received == (ssize_t)size) {
-        handler->packet(handler->arg, connection, server->buffer, size, &fd);
+        handler->packet(handler->arg, connection, server->buffer, size, fd);
     }
     if (fd >= 0) {
-        close(fd);
+        dispose_pidfd(connection, fd);
     }
     if (received != (ssize_t)size) {
         close_because(connection, NULL);
     } else if (fd == SOCKET_FD_FOREIGN) {
-        close_because(connection, peer_no_pidfd); /* unless the handler has */
+        close_because(connection, "found a descriptor, expected a pidfd with HELLO only");
     }
 }
 
@@ -347,7 +360,8 @@ static bool receive_packet(struct connection *connection)
         }
         return false;
     }
-    bool good = look_is_harmless(&look);
+    bool pidfd = look_has_pidfd(&look) && !connection->had_pidfd;
+    bool good = !look_has_descriptors(&look) || pidfd;
     bool lacking = look.cut && look.copies[0] < 0;
     const char *wrong = NULL;
     if (look.size > HFI_FRAME_MAX) {
@@ -370,6 +384,7 @@ static bool receive_packet(struct connection *connection)
         close_because(connection, wrong);
     } else {
         int fd = good ? look.copies[0] : SOCKET_FD_FOREIGN;
+        connection->had_pidfd = connection->had_pidfd || pidfd;
         take_packet(connection, (size_t)look.size, fd);
     }
     return !connection->closed;
@@ -703,8 +718,10 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
         server->free_slots[i] = room - 1 - i;
     }
     server->free_count = room;
-    /* It accepts below SOCKET_CLOSING_MAX only; whoever is connected then, and the listener. */
-    server->closer = closer_open(SOCKET_CLOSING_MAX + room + 1);
+    /* A connection gives it a pidfd and its socket at most, one that is refused its socket. What it
+     * has, and what the connections can still give, grows only where one is accepted: it has less
+     * than SOCKET_CLOSING_MAX then, and that is all but 2 * room. Last comes the listener. */
+    server->closer = closer_open(SOCKET_CLOSING_MAX + 2 * room + 1);
     if (server->closer == NULL || uv_poll_init(loop, &server->poll, server->fd) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot %s it", config->path,
                  server->closer == NULL ? "start a thread for" : "poll");
@@ -733,7 +750,7 @@ void socket_shut(struct socket_server *server)
     if (server->spare >= 0) {
         close(server->spare); /* before the listener itself, whose last it is not then */
     }
-    struct closer_job listener = {.socket = server->fd};
+    struct closer_job listener = {.uid = geteuid(), .socket = server->fd};
     look_no_copies(listener.copies);
     closer_give(server->closer, &listener);
     while (server->connections != NULL) { /* each leaves the list */

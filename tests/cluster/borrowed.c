@@ -107,6 +107,11 @@ static void send_frame(int to, const struct hfi_frame *frame, int with)
     REQUIRE(sendmsg(to, &message, MSG_NOSIGNAL) > 0, "send: %s", strerror(errno));
 }
 
+static int own_pidfd(void)
+{
+    return (int)syscall(SYS_pidfd_open, getpid(), 0);
+}
+
 static void say_hello_with(int fd, int with, const char *command)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
@@ -120,7 +125,7 @@ static void say_hello_with(int fd, int with, const char *command)
 
 static void say_hello_as(int fd, const char *command)
 {
-    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int pidfd = own_pidfd();
     say_hello_with(fd, pidfd, command);
     close(pidfd);
 }
@@ -174,13 +179,14 @@ static void *wait_in_page(void *arg)
     return NULL;
 }
 
-/* An epoll set whose mutex is held: somebody is told of its event in a page that nobody brings.
- * false: page faults are not for us here. */
-static bool busy_open(void)
+/* An epoll set whose mutex is held: somebody is told of its event in a page that nobody brings. It
+ * has those descriptors, too. false: page faults are not for us here. */
+static bool busy_open(const int *also, unsigned count)
 {
     const long size = sysconf(_SC_PAGESIZE);
     struct uffdio_api api = {.api = UFFD_API};
     struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event none = {.events = 0};
     struct pollfd fault = {.events = POLLIN};
     busy.faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
     if (busy.faults < 0) {
@@ -197,6 +203,9 @@ static bool busy_open(void)
     busy.set = epoll_create1(EPOLL_CLOEXEC);
     busy.event = eventfd(1, EFD_CLOEXEC);
     REQUIRE(epoll_ctl(busy.set, EPOLL_CTL_ADD, busy.event, &event) == 0, "epoll_ctl");
+    for (unsigned i = 0; i < count; i++) {
+        REQUIRE(epoll_ctl(busy.set, EPOLL_CTL_ADD, also[i], &none) == 0, "epoll_ctl");
+    }
     REQUIRE(pthread_create(&busy.waiter, NULL, wait_in_page, NULL) == 0, "pthread_create");
     fault.fd = busy.faults;
     REQUIRE(poll(&fault, 1, GUARD_MS) == 1, "no page fault");
@@ -217,7 +226,7 @@ static void busy_close(void)
 /* The agent must not ask it what it is: the answer waits for that mutex. */
 START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 {
-    if (!busy_open()) {
+    if (!busy_open(NULL, 0)) {
         return;
     }
     int fd = dial();
@@ -229,6 +238,117 @@ START_TEST(a_descriptor_that_lets_nobody_look_at_it)
     ck_assert_int_eq(answer(fd), HFI_FRAME_WELCOME);
     close(fd);
     busy_close();
+}
+END_TEST
+
+/* ---- pidfds whose close waits ---- */
+
+static void is_welcome(void)
+{
+    int fd = dial();
+    say_hello(fd);
+    REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
+    close(fd);
+}
+
+static void send_status(int fd, int with)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 1};
+    send_frame(fd, &frame, with);
+}
+
+enum pidfd_way { WELCOMED, WRONG_FRAME, BEHIND_WELCOME, UNREAD, HUNG_UP, PIDFD_WAYS };
+
+/* Sends a pidfd that the busy set has. The last one is the agent's: ours is closed while it stands
+ * still. */
+static void send_busy(enum pidfd_way way, int pidfd)
+{
+    int fd = dial();
+    if (way == BEHIND_WELCOME) {
+        say_hello(fd);
+        REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
+    }
+    REQUIRE(kill(agent.pid, SIGSTOP) == 0, "SIGSTOP");
+    if (way == UNREAD) { /* it hangs up for the first, and never reads the second */
+        send_status(fd, -1);
+    }
+    if (way == WELCOMED || way == HUNG_UP) {
+        say_hello_with(fd, pidfd, "");
+    } else {
+        send_status(fd, pidfd);
+    }
+    close(pidfd);
+    if (way == HUNG_UP) {
+        close(fd);
+    }
+    REQUIRE(kill(agent.pid, SIGCONT) == 0, "SIGCONT");
+    if (way == WELCOMED) {
+        REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
+    } else if (way != HUNG_UP) {
+        REQUIRE(answer(fd) == HF_EPROTO, "not refused");
+    }
+    if (way != HUNG_UP) {
+        close(fd);
+    }
+}
+
+static void wait_for_log(const char *text)
+{
+    for (unsigned ms = 0; ms < GUARD_MS && !agent_logged(&agent, text); ms += 10) {
+        sleep_ms(10);
+    }
+    REQUIRE(agent_logged(&agent, text), "the log has no %s", text);
+}
+
+/* Whoever keeps an epoll set's mutex keeps who closes what the set has. The agent's loop closes no
+ * pidfd that came to it: not when it was received, nor with a connection or a client. */
+START_TEST(a_pidfd_whose_close_waits)
+{
+    int pidfd = own_pidfd();
+    if (!busy_open(&pidfd, 1)) {
+        close(pidfd);
+        return;
+    }
+    send_busy((enum pidfd_way)_i, pidfd);
+    is_welcome();
+    wait_for_log("event=client_died"); /* its own pidfd of that one is closed by then */
+    is_welcome();
+    busy_close();
+}
+END_TEST
+
+/* So many that all would have to wait if one did: more than may be closing at a time. */
+START_TEST(closes_that_wait_keep_only_their_users)
+{
+    enum { TIMES = 1100, STUCK = 4 };
+    int ends[2];
+    char byte;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t nobody = fork_tied();
+    if (nobody == 0) {
+        int pidfds[STUCK];
+        for (unsigned i = 0; i < STUCK; i++) {
+            pidfds[i] = own_pidfd();
+        }
+        bool can = busy_open(pidfds, STUCK);
+        /* He connects, and root may stop the agent. This thread only: the C library would wait for
+         * the one that is in the page. */
+        REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
+        for (unsigned i = 0; i < STUCK && can; i++) {
+            send_busy(WRONG_FRAME, pidfds[i]);
+        }
+        REQUIRE(write(ends[1], "x", 1) == 1, "write");
+        sleep_ms(10 * GUARD_MS);
+        _exit(1);
+    }
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    for (unsigned i = 0; i < TIMES; i++) {
+        is_welcome();
+    }
+    ck_assert(!agent_logged(&agent, "event=closings_stuck"));
+    kill_process(nobody);
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -283,7 +403,7 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
 {
     pid_t other = fork_tied();
     if (other == 0) {
-        if (!busy_open()) {
+        if (!busy_open(NULL, 0)) {
             _exit(0);
         }
         if (!put_command_line((uintptr_t)busy.page)) {
@@ -747,6 +867,8 @@ int main(void)
     tcase_set_timeout(room, 120);
     if (geteuid() == 0) {
         tcase_add_test(tests, a_descriptor_that_lets_nobody_look_at_it);
+        tcase_add_loop_test(tests, a_pidfd_whose_close_waits, 0, PIDFD_WAYS);
+        tcase_add_test(tests, closes_that_wait_keep_only_their_users);
         tcase_add_loop_test(tests, a_process_that_lets_nobody_read_its_command_line, 0, 2);
         tcase_add_test(tests, a_socket_that_was_not_greeted_is_of_no_use_to_another);
         tcase_add_test(tests, refusals_that_the_log_left_out_are_counted);

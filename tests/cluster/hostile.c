@@ -27,7 +27,7 @@
 
 enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000, LINGER_S = 60 };
 /* agent/io/socket.h */
-enum { PER_USER = 128, CLOSING_MAX = 256 };
+enum { PER_USER = 128, CLOSING_MAX = 1024, CLOSERS = 2 };
 
 static struct agent_process agent;
 static unsigned descriptors_before;
@@ -329,9 +329,9 @@ static int lingering(int *reader)
 
 enum way { ALONE, SECOND, ONE_OF_MANY, UNREAD, BEHIND_EMPTY, REFUSED, WAYS };
 
-/* Sends a descriptor that lingers, and closes it here while the agent stands still, so that its
- * last reference is with the agent. The connection. */
-static int send_lingering(enum way way, int *reader)
+/* Sends a descriptor that lingers, and closes it here. The agent has to stand still meanwhile, so
+ * that the last reference is with it. The connection. */
+static int send_last_lingering(enum way way, int *reader)
 {
     unsigned char bytes[HFI_FRAME_MAX];
     size_t size = hello_of(bytes, HFI_PROTOCOL_VERSION);
@@ -341,7 +341,6 @@ static int send_lingering(enum way way, int *reader)
     for (unsigned i = 0; i < count; i++) {
         all[i] = other;
     }
-    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
     int fd = dial();
     if (way == UNREAD || way == BEHIND_EMPTY) {
         ck_assert_int_eq(send(fd, "x", way == UNREAD, MSG_NOSIGNAL), way == UNREAD);
@@ -353,6 +352,13 @@ static int send_lingering(enum way way, int *reader)
     ck_assert_int_gt(send_all(fd, bytes, size, all, count), 0);
     close(all[count - 1]);
     close(other);
+    return fd;
+}
+
+static int send_lingering(enum way way, int *reader)
+{
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    int fd = send_last_lingering(way, reader);
     ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
     return fd;
 }
@@ -417,26 +423,35 @@ START_TEST(too_many_descriptors_whose_close_waits)
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 1};
     size_t size = hello_of(hello, HFI_PROTOCOL_VERSION);
     int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int reader;
+    int readers[CLOSERS]; /* so many threads close what one user sent */
     hf_client *client;
     hf_client *late;
     hf_lock *lock = hold(&client);
     int before = greeted();
-    int fd = send_lingering(ALONE, &reader);
-    is_refused(fd, HF_EPROTO);
-    for (unsigned i = 1; i < CLOSING_MAX; i++) {
-        fd = dial();
+    int fds[CLOSERS];
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0); /* once: it ends a close that lingers */
+    for (unsigned i = 0; i < CLOSERS; i++) {
+        fds[i] = send_last_lingering(ALONE, &readers[i]);
+    }
+    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    for (unsigned i = 0; i < CLOSERS; i++) {
+        is_refused(fds[i], HF_EPROTO);
+    }
+    for (unsigned i = CLOSERS; i < CLOSING_MAX; i++) {
+        int fd = dial();
         ck_assert_int_gt(send_with(fd, hello, size, other, 1), 0);
         is_refused(fd, HF_EPROTO);
     }
     close(other);
     ck_assert_int_eq(hf_connect(&options, &late), HF_ENOAGENT);
-    ck_assert(agent_logged(&agent, "event=closings_stuck count=256"));
+    ck_assert(agent_logged(&agent, "event=closings_stuck count=1024"));
     ck_assert_int_gt(send(before, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), 0), 0);
     ck_assert_int_eq(answer(before, NULL), 1);
     close(before);
     still_holds(client, lock);
-    close(reader);
+    for (unsigned i = 0; i < CLOSERS; i++) {
+        close(readers[i]);
+    }
 }
 END_TEST
 

@@ -2,10 +2,10 @@
  * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket.c with
  * sockets and descriptors of this file's, and a clock, memory and a libuv of server_kernel.c's. Who
  * is connected sends packets of any size with any number of descriptors, does not read, goes; the
- * handler answers, keeps a descriptor, closes this or another connection. No descriptor is kept or
- * closed twice, packets arrive in order, what waits is bounded, nobody stays who says nothing, a
- * number that is over is nobody's. What is no pidfd is not closed in the loop, and neither is a
- * packet received, nor a socket closed, that has the last reference of such a file.
+ * handler answers, looks at a descriptor, closes this or another connection. No descriptor is kept
+ * or closed twice, packets arrive in order, what waits is bounded, nobody stays who says nothing, a
+ * number that is over is nobody's. No descriptor that came is closed in the loop, and neither is a
+ * packet received, nor a socket closed, that has the last reference of its file.
  *
  * An input is a row of events; what the handler does is drawn from it when it is asked.
  */
@@ -66,7 +66,7 @@ static struct {
     } passed[PASSED];
     uint32_t closing; /* jobs of the closer */
     uint32_t closing_room;
-    struct closer_job jobs[CLIENTS + 2];
+    struct closer_job jobs[2 * CLIENTS + 2];
     bool ended;
     struct client clients[CLIENTS];
 } world;
@@ -139,7 +139,7 @@ int fuzz_close(int fd)
         world.spare_open = false;
     } else if (fd >= FIRST_PASSED) {
         HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
-        HF_CHECK(!world.passed[fd - FIRST_PASSED].foreign);
+        HF_CHECK(world.passed[fd - FIRST_PASSED].of == NULL);
         world.passed[fd - FIRST_PASSED].open = false;
         world.passed_open--;
     } else {
@@ -176,19 +176,22 @@ const char peer_no_pidfd[] = "no pidfd";
 
 struct closer *closer_open(uint32_t room)
 {
-    HF_CHECK(room >= SOCKET_CLOSING_MAX + CONNECTIONS + 1);
+    HF_CHECK(room >= SOCKET_CLOSING_MAX + 2 * CONNECTIONS + 1);
     return kernel_fails() != 0 ? NULL : (struct closer *)&world;
 }
 
 void closer_give(struct closer *closer, const struct closer_job *job)
 {
-    HF_CHECK((void *)closer == &world && !world.ended && world.closing < CLIENTS + 2);
+    HF_CHECK((void *)closer == &world && !world.ended && world.closing < 2 * CLIENTS + 2);
     if (job->socket == LISTENER) {
         HF_CHECK(kernel.listener_open && !kernel.listens && job->copies[0] < 0);
         kernel.listener_open = false;
         return;
     }
-    close_client(client_of(job->socket));
+    HF_CHECK(job->socket >= 0 || (job->copies[0] >= 0 && job->copies[1] < 0));
+    if (job->socket >= 0) {
+        close_client(client_of(job->socket));
+    }
     world.jobs[world.closing++] = *job;
 }
 
@@ -464,14 +467,14 @@ static void tell(struct connection *connection, bool unasked)
 }
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
-                      size_t size, int *fd)
+                      size_t size, int fd)
 {
     struct hfi_frame frame;
     struct hfi_frame_error error;
     struct client *client = client_with(connection);
     struct connection *other;
-    HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && (*fd < 0 || is_open(*fd)));
-    HF_CHECK(*fd >= -1 || *fd == SOCKET_FD_FOREIGN);
+    HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && (fd < 0 || is_open(fd)));
+    HF_CHECK(fd >= -1 || fd == SOCKET_FD_FOREIGN);
     bool good = hfi_frame_decode(bytes, size, &frame, NULL, &error) == 0;
     client->number = connection_number(connection);
     switch (draw_byte(&kernel.draw) % 8) {
@@ -485,9 +488,8 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         tell(connection, draw_bool(&kernel.draw));
         break;
     case 4:
-        if (connection_note(connection)->pidfd < 0 && *fd >= 0) {
-            connection_note(connection)->pidfd = *fd;
-            *fd = -1;
+        if (connection_note(connection)->pidfd < 0 && fd >= 0) { /* one of its own */
+            connection_note(connection)->pidfd = new_passed();
         }
         break;
     case 5:

@@ -5,10 +5,10 @@
  * close may wait for as long as its maker likes (io/closer.h). So each packet is looked at before
  * it is received (MSG_PEEK). The kernel makes copies of the descriptors for that, and the packet
  * keeps its own, so what it does with its copies does not wait. Only a packet without a descriptor,
- * or with one that is a pidfd and of which there is a copy, is received. (To close a pidfd waits
- * only if it is in an epoll set whose mutex somebody keeps: docs/SECURITY.md.) Every other stays
- * where it is, and goes to the closer with its socket and the copies. So does a listener, whose
- * connections that are not accepted yet may have packets as well.
+ * or with one that is a pidfd and of which there is a copy, is received; the copy of a pidfd goes
+ * to the closer (its last close waits if it is in an epoll set whose mutex somebody keeps). Every
+ * other stays where it is, and goes to the closer with its socket and the copies. So does a
+ * listener, whose connections that are not accepted yet may have packets as well.
  *
  * The listener has SO_PASSCRED, which its connections inherit: with each packet the kernel says
  * whose it is. Nobody asks for that, but it tells an empty packet from the end of them.
@@ -34,8 +34,10 @@ struct look look_at_packet(int fd);
 
 bool look_has_several(const struct look *look);
 
-/* It has no descriptor, or a pidfd alone, of which there is a copy. */
-bool look_is_harmless(const struct look *look);
+bool look_has_descriptors(const struct look *look);
+
+/* A pidfd alone, of which there is a copy: to receive the packet drops no last reference. */
+bool look_has_pidfd(const struct look *look);
 
 /* Empties a socket to which nothing more can be sent. false: the closer has to, which gets the
  * copies, too. */

@@ -37,8 +37,12 @@ bool peer_is_pidfd(int fd);
 /* What is wrong with one that is none. */
 extern const char peer_no_pidfd[];
 
-/* NULL if pidfd is a pidfd of that living process, else what is wrong. */
-const char *peer_pidfd_error(int pidfd, pid_t pid) __attribute__((warn_unused_result));
+/*
+ * A pidfd of this process's own (the caller's to close) in *own, if that foreign one, which the
+ * caller keeps, is a pidfd of that living process; -1 if the process has no number here, as pid 0
+ * says. Nobody else has ours, so nobody makes its close wait. NULL, or what is wrong.
+ */
+const char *peer_pidfd_own(int foreign, pid_t pid, int *own) __attribute__((warn_unused_result));
 
 /* A pidfd, close-on-exec; -1: errno says why. */
 int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));

@@ -6,12 +6,10 @@
  *
  *   packets faster than we serve     SOCKET_PACKETS_PER_TURN each turn, then the others' turn
  *   packets that are too large       hang up
- *   descriptors                      one with a packet at most, else hang up; never kept unasked.
- *                                    Each is looked at in its packet, which is not received if
- *                                    closing it could keep us waiting: the socket with it goes to
- *                                    a thread that may (io/closer.h). While that has
- *                                    SOCKET_CLOSING_MAX to do nobody is accepted; who is connected
- *                                    does not notice
+ *   descriptors                      a pidfd, once, else hang up; never kept. Each is looked at in
+ *                                    its packet, and closed by threads that may wait for it
+ *                                    (io/closer.h). While these have SOCKET_CLOSING_MAX to do
+ *                                    nobody is accepted; who is connected does not notice
  *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
  *                                    dropped (drained() tells when it reads again), an answer that
  *                                    does not fit ends the connection
@@ -40,7 +38,7 @@ enum {
     SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
     SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */
     SOCKET_CONNECTIONS_MAX = 32768,
-    SOCKET_CLOSING_MAX = 256, /* sockets that are being closed and do not end */
+    SOCKET_CLOSING_MAX = 1024, /* sockets and pidfds that are being closed and do not end */
     SOCKET_FD_FOREIGN = -2,
     SOCKET_ERROR_MAX = 256,
     SOCKET_REFUSAL_MAX = 64,
@@ -50,10 +48,11 @@ struct socket_server;
 struct connection;
 
 struct socket_handler {
-    /* A packet came, with descriptor *fd, a pidfd, or -1. Who keeps it sets *fd to -1.
-     * SOCKET_FD_FOREIGN: with one that is no pidfd; it is not to be had, the connection ends. */
+    /* A packet came, with descriptor fd, a pidfd, or -1. It may be looked at until this returns;
+     * the closer closes it. SOCKET_FD_FOREIGN: with one that is no pidfd, or the second one of this
+     * connection; it is not to be had, the connection ends. */
     void (*packet)(void *arg, struct connection *connection, const unsigned char *bytes,
-                   size_t size, int *fd);
+                   size_t size, int fd);
     /* It was closed: by the peer (why is NULL), or for that reason. Not for socket_close(). */
     void (*closed)(void *arg, struct connection *connection, const char *why);
     /* Unasked packets were dropped; now it takes some again. */
@@ -61,7 +60,7 @@ struct socket_handler {
     /* A connection was not even accepted, or not let greet, for that reason of this agent's own.
      * peer: NULL if it is not known whose it would be. */
     void (*refused)(void *arg, const struct peer *peer, const char *why);
-    /* Nobody is accepted, since so many sockets cannot be closed; at most once a minute. peer: the
+    /* Nobody is accepted, since so many closings wait; at most once a minute. peer: the
      * last of them is its. */
     void (*stuck)(void *arg, const struct peer *peer, uint32_t count);
     void *arg;
@@ -111,7 +110,7 @@ struct connection_note {
     uint64_t regions;
     bool refused;
     bool asked;
-    int pidfd; /* -1; closed with the connection if it is still there */
+    int pidfd; /* the agent's own; -1; closed with the connection if it is still there */
 };
 struct connection_note *connection_note(struct connection *connection);
 
