@@ -34,6 +34,7 @@ struct guard {
     bool stop_asked;     /* a SIGTSTP was passed on: stop with CMD */
     bool lost;           /* a hold has ended; SIGTERM was sent */
     bool killed;         /* SIGKILL was sent */
+    bool said_alone;     /* that CMD goes on without the lock */
     int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of the holds, as last known */
 };
 
@@ -82,6 +83,19 @@ static bool group_exists(const struct guard *guard)
     return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
+/* What is left of the group is another user's (sudo, su), and no signal of ours reaches it. Whoever
+ * counts on CMD's end must know that. */
+static void say_if_alone(struct guard *guard)
+{
+    if (guard->said_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
+        return;
+    }
+    guard->said_alone = true;
+    fputs("holdfast lock: the command runs as another user, who cannot be signalled: it goes on "
+          "WITHOUT the lock (sudo and su belong before holdfast, not behind it)\n",
+          stderr);
+}
+
 static void group_kill(struct guard *guard)
 {
     group_signal(guard, SIGKILL);
@@ -125,6 +139,7 @@ static void guard_lose(struct guard *guard)
         timer_set(guard, kill_at);
     }
     say_lost(guard);
+    say_if_alone(guard);
 }
 
 /* Looks at the holds; sets the timer to their deadline, or ends CMD. */
@@ -424,6 +439,9 @@ int guard_run(const struct guard_options *options)
         status = guard_start(&guard);
         if (status == 0) {
             guard_loop(&guard);
+            if (guard.lost) {
+                say_if_alone(&guard); /* of what CMD started */
+            }
             status = guard.lost ? CLI_LOST : guard.status;
         }
     }

@@ -7,16 +7,20 @@
 #include "require.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { ARGUMENTS = 24, OUTPUT = 8192 };
 
 static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
+static bool weak; /* the command may not signal other users, and its errors are in its output */
 
 static void start(void)
 {
@@ -51,7 +55,10 @@ static pid_t begin(const char *words)
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
         dup2(fd, 1);
-        dup2(null, 2);
+        dup2(weak ? fd : null, 2);
+        if (weak) {
+            prctl(PR_CAPBSET_DROP, CAP_KILL, 0, 0, 0);
+        }
         while (count < ARGUMENTS - 1 && (arguments[count] = strsep(&rest, "|")) != NULL) {
             count++;
         }
@@ -164,6 +171,28 @@ START_TEST(break_ends_the_child)
 }
 END_TEST
 
+/* As behind sudo. The command cannot end it: it says so, and does not pretend to have ended it. */
+START_TEST(a_child_of_another_user_is_told_of)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    weak = true;
+    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--"
+                         "|setpriv|--reuid=65534|--clear-groups|sleep|1"),
+                     76);
+    REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
+    /* Its own is ended, the other user's is not. */
+    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sh|-c"
+                         "|setpriv --reuid=65534 --clear-groups sleep 5 & wait"),
+                     76);
+    REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
+    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sleep|600"), 76);
+    ck_assert_ptr_null(strstr(output, "WITHOUT"));
+    weak = false;
+}
+END_TEST
+
 /* Consul 9788: the child went on for minutes. Here a timer ends it, with no agent alive. */
 START_TEST(trap_child_keeps_running_after_loss)
 {
@@ -255,6 +284,7 @@ int main(void)
     tcase_add_test(tests, child_sees_what_it_holds);
     tcase_add_test(tests, lease_ends_the_child);
     tcase_add_test(tests, break_ends_the_child);
+    tcase_add_test(tests, a_child_of_another_user_is_told_of);
     tcase_add_test(tests, trap_child_keeps_running_after_loss);
     tcase_add_test(tests, agent_back_in_time_leaves_the_child_alone);
     tcase_add_test(tests, signals_are_passed_on);
