@@ -787,6 +787,10 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         }
         driver_see_voters(driver);
     }
+    if (up && driver->config.quorum != NULL) {
+        struct quorum_event event = {.kind = QUORUM_REACHED, .as.reached = agent};
+        step_quorum(driver, &event);
+    }
     driver_gossip_peer(driver, agent, NULL, up);
     settle(driver);
 }

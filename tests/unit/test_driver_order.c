@@ -67,6 +67,7 @@ static struct step plan[16];
 static unsigned plan_count;
 static struct message_agent names[5]; /* a, b, c voters; o, p not */
 static uint64_t told_commit;
+static char reached[8]; /* whom the core was told of, by the letters of their names */
 
 bool message_valid(const struct message *message)
 {
@@ -175,6 +176,9 @@ static void follow_plan(struct actions *actions)
 void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions)
 {
     (void)quorum;
+    if (event->kind == QUORUM_REACHED) {
+        reached[strlen(reached)] = event->as.reached->text[0];
+    }
     if (event->kind != QUORUM_MESSAGE) {
         return;
     }
@@ -716,6 +720,17 @@ START_TEST(the_host_core_is_told_which_voters_there_are)
 }
 END_TEST
 
+START_TEST(the_quorum_core_is_told_who_is_reached)
+{
+    driver_link(driver, &names[2], true);
+    driver_link(driver, &names[3], false);
+    driver_link(driver, &names[0], true);
+    ck_assert_str_eq(reached, "c");
+    driver_link(driver, &names[3], true); /* no voter */
+    ck_assert_str_eq(reached, "co");
+}
+END_TEST
+
 START_TEST(an_observer_has_no_vote)
 {
     driver_destroy(driver);
@@ -753,6 +768,7 @@ int main(void)
     tcase_add_test(order, relays);
     tcase_add_test(order, only_voters_say_what_voters_say);
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
+    tcase_add_test(order, the_quorum_core_is_told_who_is_reached);
     tcase_add_test(order, an_observer_has_no_vote);
     suite_add_tcase(suite, order);
     return suite_run(suite);

@@ -244,6 +244,50 @@ START_TEST(hosts_are_told)
 }
 END_TEST
 
+/* How often that node tells the agent that it coordinates that partition, once connected to it. */
+static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *name, uint32_t p)
+{
+    struct message_agent agent;
+    struct quorum_event event = {.kind = QUORUM_REACHED, .now_ns = cell->now_ns};
+    message_agent_set(&agent, name, strlen(name));
+    event.as.reached = &agent;
+    uint32_t before = cell->other_count;
+    cell_step(cell, node, event);
+    cell_run(cell, 5 * CELL_MS);
+    uint32_t told = 0;
+    for (uint32_t i = before; i < cell->other_count; i++) {
+        const struct message *message = &cell->others[i % CELL_INBOX];
+        told += message->kind == MESSAGE_OWNER &&
+                message_partition_has(&message->as.owner.partitions, p);
+    }
+    return told;
+}
+
+/* What an agent was told before there was a connection to it is lost. So it is told then, if its
+ * host has not had the time to ask another voter. */
+START_TEST(who_is_reached_later_is_told)
+{
+    struct cell *cell = start(3, 7);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t partition = names_partition("a", 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cell_other_acquire(cell, "observer", i, "a", 1, 1, X);
+    }
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_uint_eq(told_when_reached(cell, owner, "observer", partition), 0);
+    cell_kill(cell, owner);
+    cell_run(cell, 200 * CELL_MS);
+    uint32_t now = cell_coordinator_at(cell, (owner + 1) % 3, "a");
+    uint32_t third = 3 - owner - now;
+    ck_assert_uint_eq(told_when_reached(cell, now, "observer", partition), 1);
+    ck_assert_uint_eq(told_when_reached(cell, third, "observer", partition), 0);
+    ck_assert_uint_eq(told_when_reached(cell, now, "stranger", partition), 0);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_uint_eq(told_when_reached(cell, now, "observer", partition), 0);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Nobody is told of a broken link: silence does it, but not before the take-over timeout. */
 START_TEST(silent_coordinator)
 {
@@ -449,6 +493,7 @@ int main(void)
     tcase_add_test(tests, alone_it_sends_nothing);
     tcase_add_loop_test(tests, killed_coordinator, 0, 6);
     tcase_add_loop_test(tests, hosts_are_told, 0, TOLD_CASES);
+    tcase_add_test(tests, who_is_reached_later_is_told);
     tcase_add_loop_test(tests, silent_coordinator, 0, 4);
     tcase_add_loop_test(tests, heard_in_one_direction_only, 0, 4);
     tcase_add_loop_test(tests, one_voter_does_not_hear_it, 0, 6);

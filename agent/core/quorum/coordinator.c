@@ -30,6 +30,8 @@ enum {
     REFUSED_MS = 1000,
     IDLE_MIN_MS = 1000, /* so long this voter coordinates nothing after a stuck round */
     IDLE_MAX_MS = 4000, /* if it happens again and again */
+    /* So long after a take-over who gets connected is told of it: by then hosts asked anyway. */
+    TOLD_AGAIN_MS = 1000,
 };
 
 static uint64_t own_ballot(const struct quorum *quorum)
@@ -541,6 +543,27 @@ static int64_t announce(struct quorum *quorum)
     quorum->announcing = false;
     quorum->announce = (struct message_partitions){{0}};
     return NEVER;
+}
+
+void coordinator_reached(struct quorum *quorum, const struct message_agent *name)
+{
+    uint32_t agent = 0;
+    struct message_owner owner = {0};
+    if (quorum->config.voter_count == 1 || !quorum_find_agent(quorum, name, &agent) ||
+        !is_told(quorum, agent) || !quorum_has_room(quorum, 1)) {
+        return; /* for want of room: its host asks at its next pause */
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct partition *partition = &quorum->partitions[p];
+        if (partition->state == PARTITION_PREPARED &&
+            quorum->now_ns - partition->prepared_ns < TOLD_AGAIN_MS * MS_NS) {
+            message_partition_add(&owner.partitions, p);
+            owner.ballot = partition->ballot > owner.ballot ? partition->ballot : owner.ballot;
+        }
+    }
+    if (owner.ballot != 0) {
+        quorum_send(quorum, agent, MESSAGE_OWNER)->as.owner = owner;
+    }
 }
 
 int64_t coordinator_tick(struct quorum *quorum)

@@ -552,6 +552,9 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         members_link(quorum, event->as.link.voter, event->as.link.up);
         beat_link(quorum, event->as.link.voter, event->as.link.up);
         break;
+    case QUORUM_REACHED:
+        coordinator_reached(quorum, event->as.reached);
+        break;
     }
     checkpoint_end_step(quorum);
     members_end_step(quorum, first);

@@ -627,6 +627,8 @@ void coordinator_beaten(struct quorum *quorum, uint32_t partition, uint64_t high
 void coordinator_round_age(struct quorum *quorum, const struct given_up *round);
 /* The record of stores changed: everything is prepared anew. */
 void coordinator_recount(struct quorum *quorum);
+/* The connection to that agent is there. */
+void coordinator_reached(struct quorum *quorum, const struct message_agent *name);
 int64_t coordinator_tick(struct quorum *quorum);
 /* The order of the next proposal; false: this ballot has none left, a new one is being prepared. */
 bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
