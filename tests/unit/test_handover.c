@@ -161,6 +161,42 @@ START_TEST(handed_back_with_its_queues)
 }
 END_TEST
 
+/* A host that waits renews its session, another one has died: its place does not become a new one
+ * by being passed on. */
+START_TEST(a_lapsed_session_is_not_handed_on)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    cell_kill(cell, owner);
+    cell_run(cell, 1000 * CELL_MS);
+    uint32_t next = cell_coordinator_at(cell, (owner + 1) % 3, "a");
+    uint32_t other = 3 - owner - next;
+    cell_acquire(cell, next, next, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    struct message_order version = cell_got(cell, next, MESSAGE_GRANT)->as.grant.version;
+    cell_other_acquire(cell, "dead", next, "a", 5, 1, X);
+    cell_settle(cell);
+    cell_acquire(cell, other, next, "a", 6, 1, X, 0);
+    for (uint32_t half = 0; half < 2; half++) {
+        cell_run(cell, 6 * CELL_TTL_NS / 10);
+        cell_extend(cell, next, next, 1);
+        cell_extend(cell, next, other, 1);
+        cell_extend(cell, other, next, 1);
+        cell_extend(cell, other, other, 1);
+    }
+    ck_assert_uint_eq(waiting_at(cell, next), 2);
+    cell_start(cell, owner);
+    cell_run(cell, 3000 * CELL_MS);
+    ck_assert_uint_eq(cell_coordinator_at(cell, other, "a"), owner);
+    ck_assert_uint_eq(waiting_at(cell, next), 0);
+    ck_assert_uint_eq(waiting_at(cell, owner), 1);
+    cell_give_back(cell, next, owner, "a", 2, 1, version, 0);
+    cell_settle(cell);
+    ck_assert(has(cell, other, 6));
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Hosts are sent away in the end, and an end waits no longer than it wants to. */
 START_TEST(nobody_takes_over)
 {
@@ -278,6 +314,7 @@ int main(void)
     tcase_add_loop_test(tests, the_next_one_knows_who_waits, 0, 2);
     tcase_add_test(tests, more_than_one_turn_of_answers);
     tcase_add_test(tests, handed_back_with_its_queues);
+    tcase_add_test(tests, a_lapsed_session_is_not_handed_on);
     tcase_add_test(tests, nobody_takes_over);
     tcase_add_test(tests, who_tries_in_vain_keeps_nothing);
     tcase_add_test(tests, nobody_is_there);

@@ -12,6 +12,10 @@
  * About to end: a voter says with its beats that it has no majority any more. So it is replaced at
  * once, while it is still there to promise and to vote, and its links need not break for that.
  *
+ * Whose session has lapsed by then is not passed on. To the next one it would be as new as if its
+ * host had just repeated it, and again to the one after that: a dead host would keep its place for
+ * as long as the coordinator changes now and then. Its turn would have waited for it no longer.
+ *
  * Nothing of it decides what is safe. An acquire may be repeated, late, or for nothing anyway; it
  * lets its host have the lock, nobody else. Whoever is killed hands nothing over.
  */
@@ -48,7 +52,9 @@ void handover_look(struct quorum *quorum, struct work *work)
         struct request *request = &quorum->requests[at];
         request->outcome = OUTCOME_REFUSED_NOT_OWNER;
         if (request->kind == MESSAGE_ACQUIRE && claimed) {
-            pass_on(quorum, work, request, voter);
+            if (!session_has_lapsed(quorum, request->agent, request->epoch)) {
+                pass_on(quorum, work, request, voter);
+            }
         } else if (request->kind == MESSAGE_ACQUIRE && quorum->now_ns < end_ns) {
             request->outcome = OUTCOME_NONE;
             continue;

@@ -37,6 +37,11 @@ static int64_t lapse_wait_ns(const struct quorum *quorum, const struct agent_rec
     return quorum->now_ns > lapse_ns ? 0 : lapse_ns - quorum->now_ns + 1;
 }
 
+bool session_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch)
+{
+    return lapse_wait_ns(quorum, &quorum->agents[agent], epoch) == 0;
+}
+
 static bool echo_is_fresh(const struct quorum *quorum, const struct agent_record *agent,
                           const struct message_echo *echo)
 {

@@ -582,6 +582,8 @@ void acceptor_accept(struct quorum *quorum, const struct message *message);
 void session_renew(struct quorum *quorum, const struct message *message);
 void session_poll(struct quorum *quorum, const struct message *message);
 void session_mark(struct quorum *quorum, const struct message *message);
+/* Whether it has lapsed by this voter's clock, at this instant. */
+bool session_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 /* A mark that another voter has: persisted here too. false: no room. */
 bool session_adopt_mark(struct quorum *quorum, const struct message_session *mark);
 

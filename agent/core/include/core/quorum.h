@@ -166,7 +166,7 @@ enum quorum_event_kind {
     QUORUM_STALLED,   /* this process stood still for a while, until now */
     QUORUM_ASTRAY,    /* the clock is out of max_drift, or was until now; tell it again and again */
     QUORUM_LINK,      /* the connection to another voter is there, or broken */
-    QUORUM_REACHED,   /* the connection to another agent is there: what it was told before is lost */
+    QUORUM_REACHED,   /* the connection to another agent is there; what was sent before is lost */
     QUORUM_RESIGN,    /* this process is about to end: others are to coordinate */
 };
 
@@ -179,7 +179,7 @@ struct quorum_event {
         struct {
             uint32_t voter;
             bool up;
-        } link; /* LINK */
+        } link;                              /* LINK */
         const struct message_agent *reached; /* borrowed for the step */
     } as;
 };
