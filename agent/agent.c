@@ -227,6 +227,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->upkeep_ns = now_ns + agent->config.session_ttl_ns / 4;
     look_at_rate(agent);
     peers_look(agent);
+    files_look(agent);
     agent->look_ns = now_ns;
     uint64_t commits = driver_commits(agent->driver);
     /* The checkpoint waits for a quiet moment: it costs a flush or two. */

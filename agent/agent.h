@@ -93,6 +93,7 @@ struct agent {
     char error[AGENT_ERROR_MAX];
     /* Folders and locks. */
     int state_fd;
+    int store_fd; /* names the store's file, and cannot read it; -1: not known */
     int clients_fd;
     int bells_fd;
     int lock_fd;
@@ -158,6 +159,7 @@ struct agent {
     int64_t alive_interval_ns;
     int64_t alive_ns;
     int64_t rate_ppm;       /* as last complained of */
+    uint32_t files_gone;    /* likewise: how many */
     uint64_t stalls;        /* how often this process stood still */
     int64_t stalled_ns;     /* when last, and */
     int64_t stall_ns;       /* for how long */
@@ -207,7 +209,8 @@ bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
 void clients_sweep(struct agent *agent);
 /* Whether that process is the client that it says it was. */
 bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer);
-/* The host core let it in (HOST_WELCOMED). Takes pidfd. NULL: it could not be noted. */
+/* The host core let it in (HOST_WELCOMED). Takes pidfd. NULL: it could not be noted, errno
+ * says why. */
 struct client *clients_welcome(struct agent *agent, const struct host_action *action,
                                const struct peer *peer, int pidfd);
 void clients_forget(struct agent *agent, uint32_t id);
@@ -251,6 +254,19 @@ void disk_done(struct agent *agent);
 void disk_idle(struct agent *agent);
 /* At the end: flushes what can be flushed. */
 void disk_settle(struct agent *agent);
+
+/* ---- files.c ---- */
+
+enum { FILES_TEXT_MAX = 300 };
+
+/* Notes which file the store is. */
+void files_open(struct agent *agent);
+/* How many of the folder, the store and the regions are not where they were any more; which: text,
+ * of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk may have to be
+ * read. */
+uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
+/* Now and then: tells of them in the log. */
+void files_look(struct agent *agent);
 
 /* ---- agent.c ---- */
 

@@ -146,14 +146,10 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
     struct connection *connection;
     if (!action->as.identity.resumed && !make_lifeline(agent, action, peer)) {
         int error = errno;
-        struct log_line line;
-        log_begin(&line, LOG_LEVEL_ERROR, "lifeline_failed");
-        log_unsigned(&line, "client", action->client);
-        log_text(&line, "text", strerror(error));
-        log_end(&line);
         if (pidfd >= 0) {
             close(pidfd);
         }
+        errno = error;
         return NULL;
     }
     if (old != NULL) {

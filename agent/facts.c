@@ -119,6 +119,13 @@ static void tell_memory(const struct agent *agent, struct hfi_told_builder *told
     tell_room(told, "shm_free", agent->regions[0].fd);
 }
 
+static void tell_files(const struct agent *agent, struct hfi_told_builder *told)
+{
+    char text[FILES_TEXT_MAX];
+    uint32_t count = files_gone(agent, true, text);
+    tell(told, NULL, "files_gone", count, text);
+}
+
 static void tell_limits(const struct agent *agent, struct hfi_told_builder *told)
 {
     struct rlimit limit;
@@ -233,6 +240,9 @@ static void tell_peers(const struct agent *agent, struct hfi_told_builder *told)
     if (view.tls_end_s != 0) {
         tell_number(told, "tls_end_s", view.tls_end_s);
     }
+    if (view.tls_kept != NULL) {
+        tell(told, NULL, "tls_kept", 1, view.tls_kept);
+    }
     if (view.refused_ns != 0) {
         tell(told, NULL, "refused_age_ns", age_ns(view.refused_ns), view.refused_text);
     }
@@ -248,6 +258,7 @@ size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer)
     tell_memory(agent, &told);
     tell_limits(agent, &told);
     tell_disk(agent, &told);
+    tell_files(agent, &told);
     tell_store(agent, &told);
     count_partitions(agent, partitions);
     for (uint32_t i = 0; i < agent->host_config.voter_count; i++) {

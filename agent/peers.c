@@ -383,7 +383,7 @@ static uint64_t sum_of_files(const struct config *config)
 static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
-    char error[TRANSPORT_ERROR_MAX];
+    char *error = peers->kept_text;
     peers->files_sum = sum_of_files(&agent->config);
     peers->files_ns = clock_boottime_ns();
     peers->files_kept = !transport_tls_renew(peers->transport, error);
@@ -467,6 +467,7 @@ struct peers_view peers_view(const struct agent *agent)
     const struct peers *peers = agent->peers;
     return (struct peers_view){.deaf = transport_is_deaf(peers->transport),
                                .tls_end_s = transport_tls_end_s(peers->transport),
+                               .tls_kept = peers->files_kept ? peers->kept_text : NULL,
                                .refused_ns = peers->refused_ns,
                                .refused_text = peers->refused_text};
 }

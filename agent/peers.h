@@ -53,9 +53,10 @@ void peers_look(struct agent *agent);
 /* For people: whether the connection to that agent is there. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
-    bool deaf;          /* the inbox takes no connections */
-    int64_t tls_end_s;  /* when a certificate ends, seconds since 1970; 0: no TLS */
-    int64_t refused_ns; /* when somebody was refused last; 0: never */
+    bool deaf;            /* the inbox takes no connections */
+    int64_t tls_end_s;    /* when a certificate ends, seconds since 1970; 0: no TLS */
+    const char *tls_kept; /* why the files as they are now were refused; NULL: they were not */
+    int64_t refused_ns;   /* when somebody was refused last; 0: never */
     const char *refused_text;
 };
 /* For people: the release of Holdfast that it runs; "": it has not told. */

@@ -63,7 +63,8 @@ struct peers {
     uint64_t files_sum; /* of [tls]: see sum_of_files() */
     int64_t files_ns;   /* when they were looked at */
     bool files_kept;    /* they were not taken then; the same ones may be good later */
-    uint64_t commit;    /* as the last message told */
+    char kept_text[TRANSPORT_ERROR_MAX]; /* why */
+    uint64_t commit;                     /* as the last message told */
     uint32_t membership;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
     int64_t refused_ns; /* when somebody was refused last; 0: never. For people, with the text: */

@@ -37,8 +37,8 @@ static struct complaint *find_complaint(struct agent *agent, uid_t uid, const ch
 
 /* What a local process does wrong; few lines a minute for each user, however often it does. event:
  * static. peer: NULL if it is not known who. */
-static void complain(struct agent *agent, const struct peer *peer, const char *event,
-                     const char *why)
+static void complain(struct agent *agent, const struct peer *peer, enum log_level level,
+                     const char *event, const char *why)
 {
     struct complaint *complaint = find_complaint(agent, peer != NULL ? peer->uid : (uid_t)-1,
                                                  event);
@@ -53,7 +53,7 @@ static void complain(struct agent *agent, const struct peer *peer, const char *e
         complaint->left_out++;
         return;
     }
-    log_begin_limited(&line, LOG_LEVEL_WARN, event, &agent->rules_limit, now_ns);
+    log_begin_limited(&line, level, event, &agent->rules_limit, now_ns);
     if (line.silent) { /* too many users at once: told with this one's next line */
         complaint->left_out++;
         return;
@@ -74,7 +74,16 @@ static void complain(struct agent *agent, const struct peer *peer, const char *e
 static void log_rules(struct agent *agent, const struct connection *connection, const char *event,
                       const char *why)
 {
-    complain(agent, connection_peer(connection), event, why);
+    complain(agent, connection_peer(connection), LOG_LEVEL_WARN, event, why);
+}
+
+/* Of errno, which stays. */
+static void log_lifeline(struct agent *agent, const struct connection *connection)
+{
+    int error = errno;
+    complain(agent, connection_peer(connection), LOG_LEVEL_ERROR, "lifeline_failed",
+             strerror(error));
+    errno = error;
 }
 
 /* The client of a connection that is closed or about to be; NULL: it was not let in. */
@@ -257,7 +266,7 @@ static void on_drained(void *arg, struct connection *connection)
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
 {
-    complain(arg, peer, "connection_refused", why);
+    complain(arg, peer, LOG_LEVEL_WARN, "connection_refused", why);
 }
 
 static void on_stuck(void *arg, const struct peer *peer, uint32_t count)
@@ -312,6 +321,15 @@ static void drop(struct agent *agent, struct connection *connection)
     }
 }
 
+/* To who is not welcomed since there is no room for his file: it may be there in a moment. */
+static void say_full(struct connection *connection)
+{
+    unsigned char bytes[64];
+    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
+    output.size = serve_refusal(bytes, sizeof(bytes));
+    (void)!connection_send(connection, &output);
+}
+
 static void reply(struct agent *agent, const struct host_action *action, const unsigned char *bytes)
 {
     struct connection *connection = connection_of(agent, action);
@@ -326,7 +344,8 @@ static void reply(struct agent *agent, const struct host_action *action, const u
         output.fds[0] = lifeline_open(agent->clients_fd, action->client);
         output.take_fds = true;
         if (output.fds[0] < 0) {
-            log_rules(agent, connection, "lifeline_failed", strerror(errno));
+            log_lifeline(agent, connection);
+            say_full(connection);
             drop(agent, connection);
             return;
         }
@@ -372,6 +391,8 @@ static void welcomed(struct agent *agent, const struct host_action *action)
             log_end(&line);
             return;
         }
+        log_lifeline(agent, connection);
+        say_full(connection);
         socket_close(connection);
     }
     /* It left meanwhile, or could not be noted. A resumed client may still be watched. */
@@ -386,8 +407,8 @@ static void alias(struct agent *agent, const struct host_action *action)
     if (!lifeline_add(agent->clients_fd, action->client, action->as.identity.holder)) {
         /* The next agent would not know the id for this client's. It had better not use it. */
         struct connection *connection = connection_of(agent, action);
-        log_simple(LOG_LEVEL_ERROR, "lifeline_failed", strerror(errno));
         if (connection != NULL) {
+            log_lifeline(agent, connection);
             drop(agent, connection);
         }
     }

@@ -165,5 +165,6 @@ int agent_open_store(struct agent *agent)
                     error);
     }
     log_migrated(agent, path);
+    files_open(agent);
     return check_layouts(agent);
 }

@@ -140,8 +140,9 @@ static void no_agent(struct doctor *doctor, int error)
         break;
     case HF_EFULL:
         doctor_advise(finding, "room for one more client",
-                      "raise `clients` in [limits] or LimitNOFILE of the service (the agent's log "
-                      "says which, connection_refused), or end processes that do not need it");
+                      "make room where state_dir is, or raise `clients` in [limits] or LimitNOFILE "
+                      "of the service, or end processes that do not need it: the agent's log says "
+                      "which (lifeline_failed, connection_refused)");
         break;
     default:
         doctor_advise(finding, "an agent that answers",

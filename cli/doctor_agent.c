@@ -127,6 +127,21 @@ static void look_at_state_dir(struct doctor *doctor)
     }
 }
 
+static void look_at_files(struct doctor *doctor)
+{
+    const struct fact *gone = doctor_fact(doctor, NULL, "files_gone");
+    struct finding *finding;
+
+    if (gone == NULL || gone->value == 0) {
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_ERROR, "files", NULL, "moved or removed: %s", gone->text);
+    doctor_advise(finding, "what this agent stores where the next one looks for it",
+                  "put back what was moved; what was removed is lost when the agent ends, and "
+                  "with a region all holds of this host: end them first. A store: OPERATIONS.md, "
+                  "A voter's store");
+}
+
 static void look_at_stalls(struct doctor *doctor)
 {
     int64_t age_ns = doctor_value(doctor, NULL, "stall_age_ns", -1);
@@ -173,6 +188,7 @@ void doctor_look_at_agent(struct doctor *doctor)
         look_at_version(doctor);
         look_at_limits(doctor);
         look_at_state_dir(doctor);
+        look_at_files(doctor);
         look_at_stalls(doctor);
         look_at_region(doctor);
     }

@@ -271,6 +271,22 @@ static void look_at_inbox(struct doctor *doctor)
     }
 }
 
+/* The agent goes on with what it has; the next one has nothing else than the files. */
+static void look_at_tls_files(struct doctor *doctor)
+{
+    const struct fact *kept = doctor_fact(doctor, NULL, "tls_kept");
+    struct finding *finding;
+
+    if (kept == NULL || kept->value == 0) {
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_ERROR, "tls", NULL, "its files are no good now: %s",
+                          kept->text);
+    doctor_advise(finding, "files that an agent can start with",
+                  "put them right: the agent takes them within seconds. Until then do not restart "
+                  "it: it would not start");
+}
+
 /* Between agents: who can listen in, and until when certificates are good. */
 static void look_at_tls(struct doctor *doctor)
 {
@@ -345,5 +361,6 @@ void doctor_look_at_cell(struct doctor *doctor)
     }
     look_at_inbox(doctor);
     look_at_tls(doctor);
+    look_at_tls_files(doctor);
     look_at_agents(doctor);
 }

@@ -20,7 +20,7 @@ static const struct error_text error_texts[] = {
     {HF_EACCES, "not allowed by the agent's configuration"},
     {HF_EINVAL, "an argument is out of its range"},
     {HF_ENAMETOOLONG, "the lock's name is longer than 255 bytes"},
-    {HF_EFULL, "a table of the agent is full, or it has no descriptors left"},
+    {HF_EFULL, "a table of the agent is full, or it has no disk or descriptors left"},
     {HF_EVERSION, "library and agent speak different versions"},
     {HF_EPROTO, "the agent's answer makes no sense"},
     {HF_ENOMEM, "out of memory or file descriptors"},

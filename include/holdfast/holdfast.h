@@ -55,7 +55,7 @@ enum hf_error {
     HF_EACCES = -10,       /* the agent's configuration does not allow it to this user */
     HF_EINVAL = -11,       /* an argument is out of its range */
     HF_ENAMETOOLONG = -12, /* a lock name of more than 255 bytes */
-    HF_EFULL = -13,        /* the agent has no room: a table is full, or no descriptor is left */
+    HF_EFULL = -13,        /* the agent has no room: a full table or disk, or no descriptors */
     HF_EVERSION = -14,     /* library and agent speak different versions */
     HF_EPROTO = -15,       /* the agent answered something that makes no sense */
     HF_ENOMEM = -16,       /* no memory, or no file descriptor */

@@ -298,6 +298,87 @@ START_TEST(the_first_acquire_of_a_name_is_one_commit)
 }
 END_TEST
 
+/* ---- what is taken away from under an agent ---- */
+
+static void start_alone(char *state, size_t size)
+{
+    agent_create(&agent, "[agent]\nname = alone\ncell = alone\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\n");
+    agent_start(&agent);
+    snprintf(state, size, "%s/state", agent.folder);
+}
+
+/* The exit status of the command, and what it says. */
+static int run_command(const char *words, char *said, size_t size)
+{
+    char command[256];
+    snprintf(command, sizeof(command), "%s %s -s %s 2>&1", binary_path("holdfast"), words,
+             agent.socket);
+    FILE *pipe = popen(command, "r");
+    REQUIRE(pipe != NULL, "popen");
+    size_t used = fread(said, 1, size - 1, pipe);
+    said[used] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+START_TEST(what_is_moved_or_removed_is_told)
+{
+    char state[128];
+    char away[160];
+    char path[160];
+    char said[8192];
+    start_alone(state, sizeof(state));
+    snprintf(away, sizeof(away), "%s.away", state);
+    (void)run_command("doctor", said, sizeof(said));
+    ck_assert_ptr_null(strstr(said, "moved or removed"));
+    ck_assert_int_eq(rename(state, away), 0);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 2);
+    REQUIRE(strstr(said, "moved or removed: the folder ") != NULL, "%s", said);
+    ck_assert_int_eq(rename(away, state), 0);
+    (void)run_command("doctor", said, sizeof(said));
+    ck_assert_ptr_null(strstr(said, "moved or removed"));
+    ck_assert(!agent_logged(&agent, "files_gone"));
+    snprintf(path, sizeof(path), "%s/holdfast.db", state);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 2);
+    REQUIRE(strstr(said, "/state/holdfast.db") != NULL, "%s", said);
+    agent_region_path(&agent, "default", path, sizeof(path));
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 2);
+    REQUIRE(strstr(said, path) != NULL, "no %s in %s", path, said);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, path)) { /* with upkeep */
+        REQUIRE(boottime_now() < end_ns, "the log does not name %s", path);
+        sleep_ms(20);
+    }
+    ck_assert(agent_logged(&agent, "event=files_gone"));
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* As with a full disk: no file for a new client. It is not told that there is no agent. */
+START_TEST(no_room_for_a_new_client_is_told)
+{
+    char state[128];
+    char path[160];
+    char said[8192];
+    start_alone(state, sizeof(state));
+    snprintf(path, sizeof(path), "%s/clients", state);
+    ck_assert_int_eq(rmdir(path), 0);
+    ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
+    REQUIRE(strstr(said, "disk") != NULL, "%s", said);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
+    REQUIRE(strstr(said, "make room where state_dir is") != NULL, "%s", said);
+    ck_assert(agent_logged(&agent, "level=error event=lifeline_failed pid="));
+    long size = agent_log_size(&agent);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
+    }
+    ck_assert_int_lt(agent_log_size(&agent) - size, 600); /* not a line for each attempt */
+    agent_destroy(&agent);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("daemon");
@@ -311,6 +392,8 @@ int main(void)
     tcase_add_test(ends, nothing_is_open_to_others);
     tcase_add_test(ends, a_hold_outlives_the_agent);
     tcase_add_test(ends, too_late_is_a_new_session);
+    tcase_add_test(ends, what_is_moved_or_removed_is_told);
+    tcase_add_test(ends, no_room_for_a_new_client_is_told);
     tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);
     suite_add_tcase(suite, ends);
     return suite_run(suite);

@@ -104,6 +104,7 @@ static const struct {
     {"voters=uuu,state_dir_mode=511", 2, "state_dir    /nowhere: owner"},
     {"voters=uuu,state_dir_free=104857600", 1, "state_dir    100 MiB are free"},
     {"voters=uuu,state_dir_free=1048576", 2, "state_dir    1 MiB are free"},
+    {"voters=uuu,files_gone=1", 2, "files        moved or removed: the folder /nowhere"},
     {"voters=uuu,stall_age_ns=60000000000,stall_ns=3", 1, "stalls       the agent stood still"},
     {"voters=uuu,agents_silent=1", 1, "agents       1 of 4 known"},
     {"voters=uuu,listener_deaf=1", 2, "inbox        this agent's inbox takes no"},
@@ -112,6 +113,8 @@ static const struct {
     {"voters=uuu,tls=1,tls_end_s=@20", 1, "tls          certificates are good for "},
     {"voters=uuu,tls=1,tls_end_s=@2", 2, "tls          certificates are good for "},
     {"voters=uuu,tls=1,tls_end_s=1000000", 2, "tls          a certificate has ended"},
+    {"voters=uuu,tls=1,tls_end_s=@200,tls_kept=1", 2,
+     "tls          its files are no good now: host"},
     {"voters=uuu,others_admitted=1", 2, "socket       "},
     {"voters=uuu,facts=-15", 1, "agent        it does not tell how it stands"},
 };

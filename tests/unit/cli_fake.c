@@ -470,6 +470,7 @@ static const struct {
     {"state_dir_mode", 0700, NULL},
     {"state_dir_uid", 0, NULL},
     {"state_dir_free", INT64_C(1) << 40, NULL},
+    {"files_gone", 0, "the folder /nowhere"},
     {"flushes", 5, NULL},
     {"flush_worst_ns", 4000000, NULL},
     {"flush_pending_ns", -1, NULL},
@@ -496,6 +497,7 @@ static const struct {
     {"listens_local", 1, NULL},
     {"tls", 0, NULL},
     {"tls_end_s", 0, NULL},
+    {"tls_kept", 0, "host-a.key: found mode 0644"},
 };
 
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)

@@ -1,0 +1,88 @@
+/*
+ * Whether what the agent has open is still where the next agent will look for it. Somebody who
+ * removes state_dir, the store or a region takes nothing from the agent that runs: it goes on, and
+ * what it stores is gone with its end. So it says so while something can be done about it.
+ *
+ * Each turn of upkeep looks at open descriptors only: a name may have to be read from a disk that
+ * stands still.
+ */
+#include "agent.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct list {
+    char *text;
+    size_t used;
+};
+
+static void add(struct list *list, const char *what, const char *name)
+{
+    int size = snprintf(list->text + list->used, FILES_TEXT_MAX - list->used, "%s%s%s",
+                        list->used > 0 ? ", " : "", what, name);
+    if (size > 0) {
+        list->used += (size_t)size;
+    }
+    list->used = list->used < FILES_TEXT_MAX ? list->used : FILES_TEXT_MAX - 1;
+}
+
+static bool is_unlinked(int fd)
+{
+    struct stat status;
+    return fd >= 0 && fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
+/* Whether another folder, or none, has the name that this one was opened by. */
+static bool is_elsewhere(int fd, const char *path)
+{
+    struct stat here;
+    struct stat there;
+    return fstat(fd, &here) == 0 &&
+           (stat(path, &there) != 0 || here.st_dev != there.st_dev || here.st_ino != there.st_ino);
+}
+
+void files_open(struct agent *agent)
+{
+    agent->store_fd = openat(agent->state_fd, "holdfast.db", O_PATH | O_CLOEXEC | O_NOFOLLOW);
+}
+
+uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
+{
+    struct list list = {.text = text};
+    uint32_t count = 0;
+    text[0] = '\0';
+    if (is_unlinked(agent->state_fd) ||
+        (by_name && is_elsewhere(agent->state_fd, agent->config.state_dir))) {
+        add(&list, "the folder ", agent->config.state_dir);
+        count++;
+    } else if (is_unlinked(agent->store_fd)) {
+        add(&list, agent->config.state_dir, "/holdfast.db");
+        count++;
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if ((agent->rubbish >> i & 1) == 0 && is_unlinked(agent->regions[i].fd)) {
+            add(&list, "/dev/shm", agent->regions[i].shm_name);
+            count++;
+        }
+    }
+    return count;
+}
+
+void files_look(struct agent *agent)
+{
+    char text[FILES_TEXT_MAX];
+    uint32_t count = files_gone(agent, false, text);
+    if (count > agent->files_gone) {
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_ERROR, "files_gone");
+        log_text(&line, "files", text);
+        log_text(&line, "text",
+                 "somebody removed them while this agent uses them: it goes on, but what is in "
+                 "them is lost when it ends");
+        log_end(&line);
+    }
+    agent->files_gone = count;
+}
