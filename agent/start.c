@@ -454,7 +454,7 @@ static const char *why_over(const struct agent *agent)
         return "there was none before";
     }
     if (!had_regions) {
-        return "its store is lost";
+        return "its store is lost, or its regions could not be made";
     }
     if (agent->left.epoch != 0 &&
         memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
@@ -598,6 +598,20 @@ static int make_regions(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
+/* The new epoch was begun in the store and nowhere else: no region is of it, nobody heard of it. So
+ * the next start may take it. Without this an agent that is started again and again, for want of
+ * room in /dev/shm, would use up in days what a voter lets an epoch rise by, and in weeks all that
+ * there are. Nothing of the session before comes back: its regions are forgotten. */
+static void give_epoch_back(struct agent *agent)
+{
+    uint64_t commit;
+    if (!store_begin(agent->store) ||
+        !store_put_session_epoch(agent->store, agent->meta.session_epoch) ||
+        !store_commit(agent->store, &commit)) {
+        return; /* then it is used up */
+    }
+}
+
 /* A new epoch, with fresh regions. */
 static int begin_epoch(struct agent *agent)
 {
@@ -609,6 +623,7 @@ static int begin_epoch(struct agent *agent)
     }
     int code = make_regions(agent);
     if (code != AGENT_EXIT_OK) {
+        give_epoch_back(agent);
         return code;
     }
     if (!store_begin(store)) {

@@ -353,8 +353,10 @@ START_TEST(no_room_in_shared_memory)
     ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
     find_object(".default", object, sizeof(object)); /* the one that there was room for */
     ck_assert_str_eq(object, "");
+    refuses(69, "make room in /dev/shm"); /* no session is used up by it */
     ck_assert_int_eq(mount("", "/dev/shm", "", MS_REMOUNT, "mode=1777,size=64M"), 0);
     ck_assert_int_eq(run_agent(), 0);
+    REQUIRE(strstr(said, "event=session_new epoch=1 ") != NULL, "%s", said);
 }
 END_TEST
 
