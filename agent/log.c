@@ -194,8 +194,9 @@ void log_end(struct log_line *line)
         missing.lost++;
         return;
     }
-    ssize_t wrote = write(log_fd, line->text, line->used);
-    (void)wrote; /* nobody is left to be told */
+    if (write(log_fd, line->text, line->used) != (ssize_t)line->used) { /* a full disk, say */
+        missing.lost++;
+    }
 }
 
 void log_simple(enum log_level level, const char *event, const char *text)

@@ -45,7 +45,7 @@ void log_open(int fd, bool with_time);
 void log_open_stderr(void);
 
 /* For people: lines that were not written since the start, because a limit left them out, or
- * because whoever reads them did not take them. */
+ * because whoever reads them did not take them, or they could not be written. */
 struct log_missing {
     uint64_t left_out;
     uint64_t lost;

@@ -1,5 +1,6 @@
 /* The log's lines: escaping, bounds, the limit on what strangers cause. */
 #include <check.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -138,6 +139,20 @@ START_TEST(a_full_pipe_costs_lines_not_time)
 }
 END_TEST
 
+START_TEST(a_line_that_cannot_be_written_is_counted)
+{
+    uint64_t before = log_missing().lost;
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    ck_assert_int_ge(full, 0);
+    log_simple(LOG_LEVEL_INFO, "x", "there");
+    ck_assert_uint_eq(log_missing().lost, before);
+    log_open(full, false);
+    log_simple(LOG_LEVEL_INFO, "x", "gone");
+    ck_assert_uint_eq(log_missing().lost, before + 1);
+    close(full);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("log");
@@ -149,6 +164,7 @@ int main(void)
     tcase_add_test(lines, a_flood_is_cut_and_counted);
     tcase_add_test(lines, a_time_stands_before_it_if_asked_for);
     tcase_add_test(lines, a_full_pipe_costs_lines_not_time);
+    tcase_add_test(lines, a_line_that_cannot_be_written_is_counted);
     suite_add_tcase(suite, lines);
     return suite_run(suite);
 }
