@@ -45,10 +45,16 @@ const char *fault_name(uint32_t index)
     return index < FAULTS ? table[index].name : NULL;
 }
 
-static void turn_off(struct faults *faults, const struct fault *fault)
+/* Off, or there and often. */
+static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
+    enum { OFTEN = 200 };
     char *at = (char *)faults + fault->offset;
-    memset(at, 0, fault->flag ? sizeof(bool) : sizeof(uint32_t));
+    if (fault->flag) {
+        *(bool *)at = on;
+    } else {
+        *(uint32_t *)(void *)at = on ? OFTEN : 0;
+    }
 }
 
 /* ---- drawing ---- */
@@ -155,8 +161,8 @@ void faults_draw(void)
     };
     draw_between_hosts(faults);
     for (uint32_t i = 0; i < FAULTS; i++) {
-        if ((world.run.off >> i & 1) != 0) {
-            turn_off(faults, &table[i]);
+        if (((world.run.off | world.run.often) >> i & 1) != 0) {
+            overrule(faults, &table[i], (world.run.off >> i & 1) == 0);
         }
     }
 }

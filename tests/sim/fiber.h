@@ -10,6 +10,7 @@
 #ifndef SIM_FIBER_H
 #define SIM_FIBER_H
 
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,9 +26,11 @@ enum fiber_state {
 enum { FIBER_STACK = 256 * 1024 };
 
 struct fiber {
-    ucontext_t context;
+    ucontext_t context; /* where it begins */
+    jmp_buf here;       /* where it goes on, once it has begun */
     void *stack;
     enum fiber_state state;
+    bool begins;  /* it has not run yet */
     bool stopped; /* as by SIGSTOP, until resumes_ns */
     bool told;    /* while it ran: it has not looked since */
     int64_t resumes_ns;

@@ -321,6 +321,7 @@ static void help(FILE *out)
     }
     fprintf(out,
             "\n"
+            "  --often NAME,... with these faults in each run, and often\n"
             "  --steps K        scheduler turns with faults before all heals (default %d)\n"
             "  --break RULE     break a rule of the protocol on purpose:",
             STEPS_DEFAULT);
@@ -361,7 +362,7 @@ static bool small(const char *text, uint32_t limit, uint32_t *out)
     return good;
 }
 
-static bool off(const char *text, uint64_t *out)
+static bool faults(const char *text, uint64_t *out)
 {
     while (*text != '\0') {
         size_t size = strcspn(text, ",");
@@ -413,7 +414,10 @@ static bool option_with_value(const char *name, const char *value, struct argume
         return small(value, LOCKS, &run->locks);
     }
     if (strcmp(name, "--off") == 0) {
-        return off(value, &run->off);
+        return faults(value, &run->off);
+    }
+    if (strcmp(name, "--often") == 0) {
+        return faults(value, &run->often);
     }
     if (strcmp(name, "--rolling") == 0) {
         return rolling(value, run);

@@ -12,6 +12,15 @@
 
 enum { FAILED = 1 };
 
+static void print_faults(const char *option, uint64_t faults)
+{
+    for (uint32_t i = 0, some = 0; fault_name(i) != NULL; i++) {
+        if ((faults >> i & 1) != 0) {
+            printf("%s%s", some++ == 0 ? option : ",", fault_name(i));
+        }
+    }
+}
+
 void run_print(const struct run *run)
 {
     printf("holdfast-sim --seed %llu --steps %llu", (unsigned long long)run->seed,
@@ -34,11 +43,8 @@ void run_print(const struct run *run)
     if (run->locks != 0) {
         printf(" --locks %u", run->locks);
     }
-    for (uint32_t i = 0, some = 0; fault_name(i) != NULL; i++) {
-        if ((run->off >> i & 1) != 0) {
-            printf("%s%s", some++ == 0 ? " --off " : ",", fault_name(i));
-        }
-    }
+    print_faults(" --off ", run->off);
+    print_faults(" --often ", run->often & ~run->off);
     if (broken != BREAK_NOTHING) {
         printf(" --break %s", break_names[broken]);
     }

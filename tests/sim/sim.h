@@ -88,6 +88,7 @@ struct run {
     bool rolling;         /* a rolling restart at the end of each cell, */
     bool rolling_orderly; /* and agents are told to end, not killed */
     uint64_t off;         /* faults that are off, by fault_name()'s index */
+    uint64_t often;       /* and those that are there in each run, often; off counts more */
 };
 
 /* ---- one process and its agent: the socket ---- */
