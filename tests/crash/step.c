@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -240,6 +241,33 @@ void step_find(pid_t pid, const struct step_plan *plan, struct step_points *poin
     free(seen);
 }
 
+/* Has the processor stop this thread, and no other, before the instructions at two addresses.
+ * false: the kernel has no such registers to give. */
+static bool watch_thread(pid_t pid, uint64_t one, uint64_t other)
+{
+    enum { BOTH = 1 << 0 | 1 << 2 }; /* enabled, for execution; Intel SDM volume 3, 17.2.4 */
+    const size_t at = offsetof(struct user, u_debugreg);
+    const size_t size = sizeof(((struct user *)NULL)->u_debugreg[0]);
+    return ptrace(PTRACE_POKEUSER, pid, at, one) == 0 &&
+           ptrace(PTRACE_POKEUSER, pid, at + size, other) == 0 &&
+           ptrace(PTRACE_POKEUSER, pid, at + 7 * size, BOTH) == 0;
+}
+
+static bool step_to_watched(pid_t pid, const struct step_plan *plan, struct step_point point,
+                            bool *asleep_called)
+{
+    struct user_regs_struct registers;
+    uint32_t visits = 0;
+    do { /* ends at the point or at the end */
+        run_on(pid, PTRACE_CONT, plan, asleep_called);
+        get_registers(pid, &registers);
+        REQUIRE(registers.rip == point.pc || registers.rip == end_pc(), "stopped at %llx",
+                registers.rip);
+        visits += registers.rip == point.pc;
+    } while (visits != point.visit && registers.rip != end_pc());
+    return visits == point.visit;
+}
+
 static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_point point,
                            bool *asleep_called)
 {
@@ -281,6 +309,9 @@ bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, b
     *asleep_called = false;
     if (point.pc == 0) {
         return step_to_sleep(pid);
+    }
+    if (plan->threaded && watch_thread(pid, point.pc, end_pc())) {
+        return step_to_watched(pid, plan, point, asleep_called);
     }
     if (plan->threaded) {
         return step_to_slowly(pid, plan, point, asleep_called);

@@ -6,8 +6,8 @@
  * text (the test, libholdfast and proto/ are linked into it); what libc does between two of them
  * is covered by the return from it: "after each system call". A first run of the victim, single-
  * stepped from step_begin() to step_end(), finds the points. Later runs go to their point at full
- * speed, by a breakpoint, or step by step if the victim has other threads, which a breakpoint
- * would hit too.
+ * speed, by a breakpoint: one of the processor's own, which are a thread's, if the victim has other
+ * threads, which one in its text would stop too; step by step if there are none.
  */
 #ifndef TESTS_CRASH_STEP_H
 #define TESTS_CRASH_STEP_H
@@ -33,7 +33,7 @@ struct step_plan {
     /* Called once, in the tracer, when the victim sleeps on a futex: makes it go on. Or NULL. */
     void (*asleep)(void *arg);
     void *arg;
-    bool threaded;            /* single-step, set no breakpoints */
+    bool threaded;            /* set no breakpoints in its text */
     unsigned visits_per_call; /* keep at most so many visits of an instruction in one activation of
                                  its function; 0: all */
 };
