@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -335,11 +336,33 @@ START_TEST(objects_in_shared_memory)
 }
 END_TEST
 
+/* How often something whose name ends so was made (*made) and is there still. */
+static int left_over(int watch, const char *end, unsigned *made)
+{
+    char events[4096] __attribute__((aligned(8)));
+    int left = 0;
+    *made = 0;
+    for (ssize_t size; (size = read(watch, events, sizeof(events))) > 0;) {
+        const struct inotify_event *event;
+        for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof(*event) + event->len)) {
+            event = (const struct inotify_event *)(const void *)(events + at);
+            size_t length = event->len ? strlen(event->name) : 0;
+            if (length < strlen(end) || strcmp(event->name + length - strlen(end), end) != 0) {
+                continue;
+            }
+            *made += event->mask & IN_CREATE ? 1 : 0;
+            left += event->mask & IN_CREATE ? 1 : -1;
+        }
+    }
+    return left;
+}
+
 /* Whoever fills /dev/shm first keeps an agent from starting, and nothing of it stays behind that
- * takes up room. */
+ * takes up room: the namespace that there was room for had its region already. */
 START_TEST(no_room_in_shared_memory)
 {
     char object[300];
+    unsigned made = 0;
     ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
                       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
                       mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=40M") == 0,
@@ -349,9 +372,14 @@ START_TEST(no_room_in_shared_memory)
     static const char second[] = "[namespace.second]\n";
     ck_assert_int_eq(write(fd, second, sizeof(second) - 1), sizeof(second) - 1);
     close(fd);
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    ck_assert(watch >= 0 && inotify_add_watch(watch, "/dev/shm", IN_CREATE | IN_DELETE) >= 0);
     refuses(69, "namespace second takes 28332032 bytes from the start");
     ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
-    find_object(".default", object, sizeof(object)); /* the one that there was room for */
+    ck_assert_int_eq(left_over(watch, ".default", &made), 0);
+    ck_assert_uint_eq(made, 1);
+    close(watch);
+    find_object(".default", object, sizeof(object));
     ck_assert_str_eq(object, "");
     refuses(69, "make room in /dev/shm"); /* no session is used up by it */
     ck_assert_int_eq(mount("", "/dev/shm", "", MS_REMOUNT, "mode=1777,size=64M"), 0);
@@ -362,20 +390,22 @@ END_TEST
 
 int main(void)
 {
+    if (geteuid() != 0) {
+        fprintf(stderr, "skipped: only root can lay what is another user's\n");
+        return 77;
+    }
     TCase *tests = tcase_create("planted");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 60);
-    if (geteuid() == 0) {
-        tcase_add_test(tests, nothing_is_planted);
-        tcase_add_test(tests, a_link_for_the_state);
-        tcase_add_test(tests, a_folder_for_the_state);
-        tcase_add_test(tests, links_in_the_state);
-        tcase_add_test(tests, a_lease_of_somebody_else);
-        tcase_add_test(tests, a_bell_that_is_a_link);
-        tcase_add_test(tests, something_at_the_sockets_place);
-        tcase_add_test(tests, a_folder_for_the_socket);
-        tcase_add_test(tests, objects_in_shared_memory);
-        tcase_add_test(tests, no_room_in_shared_memory);
-    }
+    tcase_add_test(tests, nothing_is_planted);
+    tcase_add_test(tests, a_link_for_the_state);
+    tcase_add_test(tests, a_folder_for_the_state);
+    tcase_add_test(tests, links_in_the_state);
+    tcase_add_test(tests, a_lease_of_somebody_else);
+    tcase_add_test(tests, a_bell_that_is_a_link);
+    tcase_add_test(tests, something_at_the_sockets_place);
+    tcase_add_test(tests, a_folder_for_the_socket);
+    tcase_add_test(tests, objects_in_shared_memory);
+    tcase_add_test(tests, no_room_in_shared_memory);
     return suite_main("planted", tests);
 }
