@@ -6,6 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "text.h"
+
+enum { LINE_MAX_BYTES = 1024 }; /* of an error; what is longer is cut */
+
 int cli_exit_code(int error)
 {
     switch (error) {
@@ -28,20 +32,25 @@ int cli_exit_code(int error)
     }
 }
 
+/* What an error names may come from strangers: a sequencer, say, that a request brought. */
 int cli_fail(const char *where, const char *what, int error)
 {
-    fprintf(stderr, "holdfast %s: %s: %s\n", where, what, hf_strerror(error));
+    fprintf(stderr, "holdfast %s: ", where);
+    (void)text_write_clean(stderr, what, LINE_MAX_BYTES);
+    fprintf(stderr, ": %s\n", hf_strerror(error));
     return cli_exit_code(error);
 }
 
 int cli_usage_error(const char *where, const char *format, ...)
 {
     va_list arguments;
+    char line[LINE_MAX_BYTES];
 
     fprintf(stderr, "holdfast%s%s: ", where == NULL ? "" : " ", where == NULL ? "" : where);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
+    (void)text_write_clean(stderr, line, 0);
     fputc('\n', stderr);
     return CLI_USAGE;
 }

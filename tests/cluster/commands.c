@@ -271,6 +271,13 @@ START_TEST(check_answers_by_its_exit_code)
     ck_assert_int_eq(actor_release(&other, 0), 0);
     ck_assert_int_eq(run(words), 1);
     ck_assert_int_eq(run("check|nonsense"), 64);
+    weak = true; /* an error must not steer the terminal, nor end its line in the middle */
+    ck_assert_int_eq(run("check|hf1/\x1b[31m\nholdfast check: well"), 64);
+    ck_assert_ptr_null(strchr(output, '\x1b'));
+    ck_assert_ptr_eq(strchr(output, '\n'), output + strlen(output) - 1);
+    ck_assert_int_eq(run("-s|/nowhere/\x1b[31m|status"), 69);
+    ck_assert_ptr_null(strchr(output, '\x1b'));
+    weak = false;
 }
 END_TEST
 
