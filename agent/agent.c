@@ -204,14 +204,18 @@ static void look_at_rate(struct agent *agent)
     }
     bool beyond = ppm > bound_ppm || ppm < -bound_ppm;
     if (beyond ? ppm != agent->rate_ppm : agent->rate_ppm != 0) {
+        bool alone = agent->config.voter_count <= 1 && agent->quorum != NULL; /* driver_clock() */
         struct log_line line;
         log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
         log_number(&line, "ppm", ppm);
         log_number(&line, "max_ppm", bound_ppm);
         log_text(&line, "text",
-                 beyond ? "the kernel adjusts its clock by more than max_drift: no lease can be "
-                          "counted by it, nothing that this host holds counts until it is well"
-                        : "the clock is well again");
+                 !beyond ? "the clock is well again"
+                 : alone ? "the kernel adjusts its clock by more than max_drift: what this host "
+                           "holds is counted by one clock, and goes on; no session of another "
+                           "host is ended until it is well"
+                         : "the kernel adjusts its clock by more than max_drift: no lease can be "
+                           "counted by it, nothing that this host holds counts until it is well");
         log_end(&line);
     }
     agent->rate_ppm = beyond ? ppm : 0;

@@ -110,12 +110,16 @@ void doctor_look_at_clock(struct doctor *doctor)
     }
     /* freq is in 2^-16 millionths */
     int64_t ppm = now.freq / 65536 + ((int64_t)now.tick - TICK_US) * PPM_OF_TICK;
+    const struct fact *role = doctor_fact(doctor, NULL, "role");
+    bool alone = doctor->voter_count == 1 && role != NULL && strcmp(role->text, "voter") == 0;
     if (ppm > bound_ppm || ppm < -bound_ppm) {
-        finding = doctor_find(doctor, FINDING_ERROR, "clock", NULL,
+        finding = doctor_find(doctor, alone ? FINDING_WARN : FINDING_ERROR, "clock", NULL,
                               "the kernel adjusts its clock by %" PRId64 " ppm", ppm);
         doctor_advise(finding, "less than max_drift: leases are counted with it",
-                      "see what adjusts the clock (chronyc tracking); nothing held on this host "
-                      "counts until it is well");
+                      alone ? "see what adjusts the clock (chronyc tracking); what is held on this "
+                              "host goes on, but no session of another host ends until it is well"
+                            : "see what adjusts the clock (chronyc tracking); nothing held on this "
+                              "host counts until it is well");
     } else {
         doctor_find(doctor, FINDING_OK, "clock", NULL,
                     "the kernel adjusts it by %" PRId64 " ppm, %" PRId64 " are allowed for", ppm,

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,6 +113,15 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     int result = real(clock, now);
     if (result == 0 && is_skewed(clock)) {
         *now = from_ns(to_local(own, to_ns(now)));
+    }
+    return result;
+}
+
+int adjtimex(struct timex *out)
+{
+    int result = (int)syscall(SYS_clock_adjtime, CLOCK_REALTIME, out);
+    if (result >= 0 && own) {
+        out->tick += atomic_load(&own->adjusted_ppm) / 100; /* a tick is 10,000 microseconds */
     }
     return result;
 }

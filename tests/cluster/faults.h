@@ -1,6 +1,7 @@
 /*
  * What a host's kernel does to the processes of a test: flushes and writes of files that stall, are
- * slow or fail, a thread that gets no processor, and a clock that runs too fast or too slow.
+ * slow or fail, a thread that gets no processor, and a clock that runs too fast or too slow, or is
+ * said to.
  *
  * faults.c stands between these processes and libc: preloaded into agents (FAULTS_LIBRARY), and
  * linked into the test itself for the workers that it forks. What is to happen stands in a file
@@ -27,6 +28,7 @@ struct faults_host {
     _Atomic int write_error; /* so do writes at an offset (the store's) */
     _Atomic uint32_t flush_delay_ms;
     _Atomic uint32_t write_delay_us;
+    _Atomic int adjusted_ppm;       /* by so much the kernel says that it adjusts its clock */
     _Atomic uint32_t send_delay_ms; /* the main thread's next sendmsg() waits for so long, once */
     _Atomic uint64_t flushes;       /* how many there were, */
     _Atomic uint64_t slow;          /* had to wait, */

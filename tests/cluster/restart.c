@@ -281,12 +281,11 @@ START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 }
 END_TEST
 
-/* The agent stands still in the middle of a turn, with an answer in its hand. */
-START_TEST(a_stall_within_a_turn_is_told)
+/* A first holder, and an agent under what the file at path says. */
+static struct faults *start_with_faults(char *path, size_t size)
 {
-    char path[96];
     agent_kill(&agent);
-    snprintf(path, sizeof(path), "%s/faults", agent.folder);
+    snprintf(path, size, "%s/faults", agent.folder);
     struct faults *faults = faults_create(path);
     REQUIRE(faults != NULL, "%s: %s", path, strerror(errno));
     agent.faults = path;
@@ -295,6 +294,14 @@ START_TEST(a_stall_within_a_turn_is_told)
     actor_ready(&holders[0], agent.socket);
     REQUIRE(actor_open(&holders[0], 0, "restart/turn", 200) == 0, "open");
     REQUIRE(actor_acquire(&holders[0], 0, HF_EXCLUSIVE, GUARD_MS, &holds[0]) == 0, "acquire");
+    return faults;
+}
+
+/* The agent stands still in the middle of a turn, with an answer in its hand. */
+START_TEST(a_stall_within_a_turn_is_told)
+{
+    char path[96];
+    struct faults *faults = start_with_faults(path, sizeof(path));
     REQUIRE(!agent_logged(&agent, "event=stalled turn="), "it stood still before");
     atomic_store(&faults->hosts[agent.host].send_delay_ms, TTL_MS / 3 + 500);
     REQUIRE(actor_open(&holders[0], 1, "restart/answered", 200) == 0, "open");
@@ -304,6 +311,41 @@ START_TEST(a_stall_within_a_turn_is_told)
         sleep_ms(20);
     }
     REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
+    munmap(faults, sizeof(*faults));
+    end_all(holders, 1);
+}
+END_TEST
+
+/* The only voter counts its own host's leases by one clock: what is held goes on, and nobody says
+ * that it does not. */
+START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
+{
+    char path[128];
+    char said[8192];
+    struct faults *faults = start_with_faults(path, sizeof(path));
+    atomic_store(&faults->hosts[agent.host].adjusted_ppm, 200000);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, "event=clock_rate ppm=200000")) {
+        REQUIRE(boottime_now() < end_ns, "it was not told");
+        sleep_ms(20);
+    }
+    sleep_ms(TTL_MS); /* two looks and more */
+    REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
+    REQUIRE(agent_logged(&agent, "is counted by one clock, and goes on"), "the wrong was told");
+    REQUIRE(!agent_logged(&agent, "nothing that this host holds counts"), "the wrong was told");
+    snprintf(said, sizeof(said), FAULTS_FILE "=%s " FAULTS_HOST "=%u LD_PRELOAD=%s", path,
+             agent.host, binary_path("../tests/libholdfast_faults.so"));
+    size_t used = strlen(said); /* binary_path() has one buffer */
+    snprintf(said + used, sizeof(said) - used, " %s doctor -s %s", binary_path("holdfast"),
+             agent.socket);
+    FILE *pipe = popen(said, "r");
+    REQUIRE(pipe != NULL, "popen");
+    used = fread(said, 1, sizeof(said) - 1, pipe);
+    said[used] = '\0';
+    pclose(pipe);
+    REQUIRE(strstr(said, "warn   clock        the kernel adjusts its clock by 200000 ppm"), "%s",
+            said);
+    REQUIRE(strstr(said, "goes on"), "%s", said);
     munmap(faults, sizeof(*faults));
     end_all(holders, 1);
 }
@@ -322,5 +364,6 @@ int main(void)
     tcase_add_test(tests, holder_that_died_without_an_agent);
     tcase_add_test(tests, old_copy_of_the_store_does_not_go_on_with_the_session);
     tcase_add_test(tests, a_stall_within_a_turn_is_told);
+    tcase_add_test(tests, a_clock_that_is_astray_costs_an_only_voter_no_hold);
     return suite_main("restart", tests);
 }
