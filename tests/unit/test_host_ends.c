@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
+#include "host/state.h"
 #include "host_rig.h"
 
 static struct rig *rig;
@@ -311,6 +312,77 @@ START_TEST(a_limit_ends_the_hold_in_time)
 }
 END_TEST
 
+enum { LIMITED = 20000, LIMITED_LOCKS = 199, LIMIT_MS = 200 };
+
+/* Takes each lock by its first handle, at this moment. */
+static void take_limited(struct rig *large, const struct hfi_opened *handles, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct hfi_actor actor = rig_actor(large, handles[i].holder);
+        struct hfi_request request = {handles[i].slot, handles[i].seat, LIMIT_MS * RIG_MS, false};
+        struct hfi_held hold;
+        ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &hold), HFI_HELD);
+    }
+    rig_ring(large);
+}
+
+/* The most handles that a step looks at, until so many ms are over. */
+static uint32_t most_walked(struct rig *large, int64_t duration_ms)
+{
+    int64_t end_ns = large->now_ns + duration_ms * RIG_MS;
+    uint32_t most = 0;
+    while (host_next_tick_ns(large->host) <= end_ns) {
+        int64_t next_ns = host_next_tick_ns(large->host);
+        large->now_ns = next_ns > large->now_ns ? next_ns : large->now_ns;
+        large->send_count = large->reply_count = 0;
+        rig_step(large, (struct host_event){.kind = HOST_TICK});
+        most = large->host->walked > most ? large->host->walked : most;
+    }
+    large->now_ns = end_ns;
+    return most;
+}
+
+/* A hold that ends among many handles with limits is found without a look at all of them; and all
+ * are looked at in pieces. */
+START_TEST(many_limits)
+{
+    struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
+    static struct hfi_opened first[LIMITED_LOCKS];
+    char name[8];
+    rig_begin(large);
+    large->unchecked = true;
+    uint32_t one = rig_connect(large, HOST_MAY_USE);
+    for (uint32_t i = 0; i < LIMITED; i++) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+        snprintf(name, sizeof(name), "%u", i % LIMITED_LOCKS);
+        frame.open.name = (struct hfi_text){name, (uint32_t)strlen(name)};
+        frame.open.lease_ns = LIMIT_MS * RIG_MS;
+        frame.open.lock_delay_ns = 1;
+        large->reply_count = large->send_count = 0;
+        if (rig_ask(large, one, &frame) == NULL) {
+            rig_grant(large, rig_sent(large, MESSAGE_ACQUIRE), 0, 0);
+        }
+        const struct rig_reply *reply = rig_find(large, one, HFI_FRAME_OPENED);
+        ck_assert_ptr_nonnull(reply);
+        first[i % LIMITED_LOCKS] = i < LIMITED_LOCKS ? reply->frame.opened
+                                                     : first[i % LIMITED_LOCKS];
+    }
+    take_limited(large, first, 1);
+    ck_assert_uint_lt(most_walked(large, LIMIT_MS + 1), 1000);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(large, first[0].slot)), 0);
+    uint32_t most = most_walked(large, LIMIT_IDLE_CHECK_MS);
+    ck_assert_uint_ge(most, LIMITS_LOOK_MAX);
+    ck_assert_uint_le(most, LIMITS_LOOK_MAX + LIMITED_GROUP);
+    rig_lease(large, 1, large->now_ns + 100000 * RIG_MS, false);
+    take_limited(large, first, LIMITED_LOCKS);
+    (void)most_walked(large, LIMIT_MS + 1);
+    for (uint32_t i = 0; i < LIMITED_LOCKS; i++) {
+        ck_assert_uint_eq(hfi_word_holder(rig_word(large, first[i].slot)), 0);
+    }
+    rig_destroy(large);
+}
+END_TEST
+
 /* As long as a number can say: it does not wrap around. */
 START_TEST(the_longest_limit_does_not_end_the_hold)
 {
@@ -468,6 +540,7 @@ int main(void)
     tcase_add_test(tests, a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before);
     tcase_add_test(tests, a_lock_of_a_new_session_opens_in_time);
     tcase_add_test(tests, a_limit_ends_the_hold_in_time);
+    tcase_add_test(tests, many_limits);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
     tcase_add_test(tests, a_survivor_keeps_its_hold);

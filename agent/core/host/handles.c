@@ -68,15 +68,28 @@ static void pending_drop(struct host *host, uint32_t index)
     }
 }
 
+/* The handle is to be looked at by then. */
+static void limit_due(struct host *host, uint32_t handle, int64_t due_ns)
+{
+    int64_t *group_ns = &host->limited_due_ns[handle / LIMITED_GROUP];
+    *group_ns = due_ns < *group_ns ? due_ns : *group_ns;
+    host->limits_due_ns = due_ns < host->limits_due_ns ? due_ns : host->limits_due_ns;
+}
+
 /* From now on the hold has to end in time. */
 static void handle_limit(struct host *host, uint32_t handle)
 {
     struct handle *who = &host->handles[handle];
+    uint32_t group = handle / LIMITED_GROUP;
     if (!(who->flags & HANDLE_LIMITED)) {
+        if (host->limited[group] == 0) {
+            host->limited_due_ns[group] = INT64_MAX;
+        }
         who->flags |= HANDLE_LIMITED;
-        host->limited[handle / 64] |= UINT64_C(1) << (handle % 64);
+        host->limited[group] |= UINT64_C(1) << (handle % LIMITED_GROUP);
         host->limited_count++;
     }
+    limit_due(host, handle, host->now_ns + LIMIT_IDLE_CHECK_MS * MS);
 }
 
 static void handle_free(struct host *host, uint32_t handle)
@@ -109,7 +122,7 @@ static void handle_free(struct host *host, uint32_t handle)
         host->zombie_count--;
     }
     if (who->flags & HANDLE_LIMITED) {
-        host->limited[handle / 64] &= ~(UINT64_C(1) << (handle % 64));
+        host->limited[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
         host->limited_count--;
     }
     for (uint32_t i = 0; i < host->pending_end; i++) {
@@ -300,6 +313,39 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct place a
     return handle;
 }
 
+/* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
+static int64_t limit_deadline(const struct host *host, const struct handle *who, uint64_t *cell,
+                              uint64_t *token)
+{
+    const struct space *space = &host->spaces[who->space];
+    const struct hfi_seat *seat = hfi_seat(&space->region, who->seat);
+    /* The word before the deadline, which is stored before the swap: so it is of this token, or of
+     * a later one and ends nothing. */
+    uint64_t word = atomic_load(&space->region.words[who->slot].word);
+    *token = word & HFI_W_TOKEN;
+    uint64_t reader = atomic_load(&seat->reader);
+    *cell = reader & HFI_CELL_COUNT ? reader : 0;
+    if (!*cell && hfi_word_holder(word) != who->holder) {
+        return 0;
+    }
+    int64_t deadline_ns = (int64_t)atomic_load(&seat->deadline_ns);
+    int64_t latest_ns = host->now_ns + (int64_t)who->limit_ms * MS; /* hostile bytes */
+    return deadline_ns < latest_ns ? (deadline_ns > 0 ? deadline_ns : 1) : latest_ns;
+}
+
+static void limit_attend(struct host *host, uint32_t handle)
+{
+    const struct handle *who = &host->handles[handle];
+    uint64_t cell = 0;
+    uint64_t token = 0;
+    if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
+        int64_t deadline_ns = limit_deadline(host, who, &cell, &token);
+        if (deadline_ns > 0) {
+            limit_due(host, handle, deadline_ns);
+        }
+    }
+}
+
 /* What the options ask of the handle: lock-delay, limit, a seat. HF_EFULL, or 0. */
 static int32_t handle_options(struct host *host, uint32_t handle, const struct hfi_open *open)
 {
@@ -322,9 +368,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
         int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
         who->limit_ms = limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms;
         handle_limit(host, handle);
-        limits_attend(host, (struct place){who->space, who->slot});
-        int64_t check_ns = host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
-        host->limits_due_ns = host->limits_due_ns < check_ns ? host->limits_due_ns : check_ns;
+        limit_attend(host, handle); /* it may hold, opened again */
     }
     return 0;
 }
@@ -625,26 +669,6 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
 
 /* ---- holds with a limit ---- */
 
-/* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
-static int64_t limit_deadline(const struct host *host, const struct handle *who, uint64_t *cell,
-                              uint64_t *token)
-{
-    const struct space *space = &host->spaces[who->space];
-    const struct hfi_seat *seat = hfi_seat(&space->region, who->seat);
-    /* The word before the deadline, which is stored before the swap: so it is of this token, or of
-     * a later one and ends nothing. */
-    uint64_t word = atomic_load(&space->region.words[who->slot].word);
-    *token = word & HFI_W_TOKEN;
-    uint64_t reader = atomic_load(&seat->reader);
-    *cell = reader & HFI_CELL_COUNT ? reader : 0;
-    if (!*cell && hfi_word_holder(word) != who->holder) {
-        return 0;
-    }
-    int64_t deadline_ns = (int64_t)atomic_load(&seat->deadline_ns);
-    int64_t latest_ns = host->now_ns + (int64_t)who->limit_ms * MS; /* hostile bytes */
-    return deadline_ns < latest_ns ? (deadline_ns > 0 ? deadline_ns : 1) : latest_ns;
-}
-
 static void limit_find(struct host *host, struct place at, uint32_t seat)
 {
     struct space *space = &host->spaces[at.space];
@@ -687,16 +711,8 @@ void limits_attend(struct host *host, struct place at)
 {
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        const struct handle *who = &host->handles[handle];
-        uint64_t cell = 0;
-        uint64_t token = 0;
-        if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
-            int64_t deadline_ns = limit_deadline(host, who, &cell, &token);
-            if (deadline_ns > 0 && deadline_ns < host->limits_due_ns) {
-                host->limits_due_ns = deadline_ns;
-            }
-        }
-        handle = who->lock_next;
+        limit_attend(host, handle);
+        handle = host->handles[handle].lock_next;
         host->walked++;
     }
 }
@@ -736,15 +752,37 @@ static int64_t limit_check(struct host *host, const struct handle *who,
     return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
 }
 
+/* Ends what is over in a group of handles. When it is to be looked at next. */
+static int64_t limits_check_group(struct host *host, uint32_t group, struct host_actions *actions)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint64_t bits = host->limited[group]; bits != 0; bits &= bits - 1) {
+        uint32_t handle = group * LIMITED_GROUP + (uint32_t)__builtin_ctzll(bits);
+        int64_t due_ns = limit_check(host, &host->handles[handle], actions);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+        host->walked++;
+    }
+    return next_ns;
+}
+
 void limits_check(struct host *host, struct host_actions *actions)
 {
     int64_t next_ns = INT64_MAX;
-    for (uint32_t word = 0; host->limited_count > 0 && word <= host->handles_used / 64; word++) {
-        for (uint64_t bits = host->limited[word]; bits != 0; bits &= bits - 1) {
-            uint32_t handle = word * 64 + (uint32_t)__builtin_ctzll(bits);
-            int64_t due_ns = limit_check(host, &host->handles[handle], actions);
-            next_ns = due_ns < next_ns ? due_ns : next_ns;
+    uint32_t groups = host->limited_count > 0 ? host->handles_used / LIMITED_GROUP + 1 : 0;
+    uint32_t before = host->walked;
+    host->limits_due_ns = INT64_MAX;
+    for (uint32_t group = 0; group < groups; group++) {
+        int64_t *due_ns = &host->limited_due_ns[group];
+        if (host->limited[group] == 0) {
+            continue;
         }
+        if (*due_ns <= host->now_ns && host->walked - before < LIMITS_LOOK_MAX &&
+            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            *due_ns = INT64_MAX; /* whoever is handed a lock here has it set, too */
+            int64_t looked_ns = limits_check_group(host, group, actions);
+            *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
+        }
+        next_ns = *due_ns < next_ns ? *due_ns : next_ns;
     }
-    host->limits_due_ns = next_ns;
+    host->limits_due_ns = next_ns < host->limits_due_ns ? next_ns : host->limits_due_ns;
 }

@@ -58,7 +58,8 @@ static struct host *lay_out(struct layout *layout, const struct host_config *con
     into->request_capacity = request_limit(config);
     into->requests = part(layout, into->request_capacity, sizeof(struct request));
     into->request_heap = part(layout, into->request_capacity, sizeof(uint32_t));
-    into->limited = part(layout, limits->handles / 64 + 1, sizeof(uint64_t));
+    into->limited = part(layout, limits->handles / LIMITED_GROUP + 1, sizeof(uint64_t));
+    into->limited_due_ns = part(layout, limits->handles / LIMITED_GROUP + 1, sizeof(int64_t));
     into->ids = part(layout, HOLDER_IDS + 1, sizeof(struct holder_id));
     into->named_ids = part(layout, HOLDER_IDS / 64 + 1, sizeof(uint64_t));
     into->openings = part(layout, (size_t)limits->locks * config->namespace_count,

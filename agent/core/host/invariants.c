@@ -242,8 +242,10 @@ static void check_counts(const struct host *host, uint32_t zombies, uint32_t lim
         }
     }
     for (uint32_t i = 0; i < host->handles_used; i++) {
-        bool listed = host->limited[i / 64] >> (i % 64) & 1;
+        bool listed = host->limited[i / LIMITED_GROUP] >> (i % LIMITED_GROUP) & 1;
+        int64_t due_ns = host->limited_due_ns[i / LIMITED_GROUP];
         HF_CHECK(listed == ((host->handles[i].flags & HANDLE_LIMITED) != 0));
+        HF_CHECK(!listed || (due_ns != INT64_MAX && host->limits_due_ns <= due_ns));
     }
     HF_CHECK(pending == host->pending_count);
     HF_CHECK(host->pending_end == 0 || host->pending[host->pending_end - 1].used);

@@ -54,6 +54,8 @@ enum {
     OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
     ZOMBIE_SWEEP_MS = 1000,
     LIMIT_IDLE_CHECK_MS = 1000,
+    LIMITED_GROUP = 64,        /* handles that are looked at together for holds to end */
+    LIMITS_LOOK_MAX = 1 << 14, /* handles that a step looks at for that */
     PENDING_MAX = 1024,
     UPGRADE_PAUSE_MS = 20,
     QUESTIONS_MAX = 64,
@@ -298,7 +300,7 @@ struct host {
     uint32_t handles_used; /* has ever been */
     uint32_t handle_count;
     uint32_t id_count;
-    uint32_t walked; /* handles of locks that this step has looked at for its pieces of work */
+    uint32_t walked; /* handles that this step has looked at for its pieces of work */
     uint32_t limited_count;
     uint32_t zombie_count;
     uint32_t pending_count;
@@ -321,10 +323,11 @@ struct host {
     uint32_t delay_count;
     bool delays_stale;                           /* some may say too much */
     uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* of the handles that are counted */
-    uint32_t delays_hand;   /* the first that is not counted yet; 0: no count is under way */
-    uint32_t *request_heap; /* by due_ns */
-    uint64_t *limited;      /* bits: handles with a limit */
-    uint64_t *named_ids;    /* bits: ids that are named, of all or of a lock (scratch) */
+    uint32_t delays_hand;    /* the first that is not counted yet; 0: no count is under way */
+    uint32_t *request_heap;  /* by due_ns */
+    uint64_t *limited;       /* bits: handles with a limit, a group in each */
+    int64_t *limited_due_ns; /* of each group that has some: when it is looked at */
+    uint64_t *named_ids;     /* bits: ids that are named, of all or of a lock (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     uint32_t pending_end;               /* of pending: one behind the last that is used */
     struct pending pending[PENDING_MAX];
