@@ -9,9 +9,9 @@
  * message is read would decide who came first.
  *
  * Where agents are told to end, nobody who waits then is passed over. Where they are killed, one
- * may be: the host whose agent is not there while the lock changes hands, if another voter
+ * may be: the host whose agent is not there while it is chosen who gets the lock, if another voter
  * coordinates it by then than did when that agent ended, which has never heard of the host. Who
- * comes back has its old place.
+ * comes back has its old place. What was chosen is not changed any more, however late it arrives.
  */
 #include <string.h>
 
@@ -74,10 +74,11 @@ static uint64_t reign_of(void)
     return highest;
 }
 
-/* Whether the coordinator cannot know that it waits. */
-static bool is_unknown(uint32_t host)
+/* Whether the coordinator could not know then that it waits. */
+static bool is_unknown(uint32_t host, int64_t then_ns)
 {
-    bool away = hosts[host].back_ns == INT64_MAX || hosts[host].back_ns + ASKS_NS > sim_now();
+    bool away = hosts[host].gone_ns <= then_ns &&
+                (hosts[host].back_ns == INT64_MAX || hosts[host].back_ns + ASKS_NS > then_ns);
     if (world.orderly) {
         return away && born_ns(host) > hosts[host].gone_ns - SLACK_NS;
     }
@@ -93,9 +94,13 @@ void line_took(struct sim_process *process)
     if (mine == had) {
         return;
     }
+    int64_t chosen_ns = order_chosen_ns(mine, 0); /* the grant may have come long after */
+    if (had < AGENTS && chosen_ns < hosts[had].left_ns) {
+        chosen_ns = sim_now(); /* that is an earlier grant: of this one it is not known */
+    }
     had = mine;
     for (uint32_t i = 0; i < world.agent_count; i++) {
-        int64_t other = i == mine || is_unknown(i) ? INT64_MAX : born_ns(i);
+        int64_t other = i == mine || is_unknown(i, chosen_ns) ? INT64_MAX : born_ns(i);
         if (other != INT64_MAX && other + SLACK_NS < born) {
             sim_fail("host %u has its turn before host %u, who came %lld us before it%s", mine, i,
                      (long long)(born - other) / 1000,

@@ -246,6 +246,19 @@ static void check_queue(const struct quorum *quorum, const struct work *work,
 
 /* ---- between hosts ---- */
 
+int64_t order_chosen_ns(uint32_t agent, uint32_t lock)
+{
+    const struct asked *last = NULL;
+    for (uint32_t i = 0; i < ASKED; i++) {
+        const struct asked *asked = &notes.asked[i];
+        if (asked->id != 0 && asked->agent == agent && asked->lock == lock &&
+            asked->chosen_ns != 0 && (last == NULL || asked->granted_ns > last->granted_ns)) {
+            last = asked;
+        }
+    }
+    return last != NULL ? last->chosen_ns : sim_now();
+}
+
 /* Whether that grant was chosen while nobody could know of this one's place. */
 static bool may_pass(const struct asked *other, const struct asked *mine)
 {

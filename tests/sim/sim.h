@@ -470,6 +470,8 @@ void order_reset(void);
 void order_asked(const struct message *message);
 /* That agent's process ends, and tells nobody what is in its queues. */
 void order_killed(const struct sim_agent *agent);
+/* When the round began by which that host was granted the lock last; now, if that is not known. */
+int64_t order_chosen_ns(uint32_t agent, uint32_t lock);
 /* A request comes to a coordinator, who is given the changed one. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
