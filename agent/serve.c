@@ -330,6 +330,16 @@ static void say_full(struct connection *connection)
     (void)!connection_send(connection, &output);
 }
 
+/* Nobody is to blame for answers to one that hung up, or died, behind what it asked. */
+static void cannot_tell(struct agent *agent, struct connection *connection)
+{
+    const char *why = connection_unsent(connection);
+    if (why != NULL) {
+        log_rules(agent, connection, "client_hung_up", why);
+    }
+    drop(agent, connection);
+}
+
 static void reply(struct agent *agent, const struct host_action *action, const unsigned char *bytes)
 {
     struct connection *connection = connection_of(agent, action);
@@ -362,8 +372,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
         connection_note(connection)->regions |= UINT64_C(1) << space;
     }
     if (!connection_send(connection, &output)) {
-        log_rules(agent, connection, "client_hung_up", "it does not read its answers");
-        drop(agent, connection);
+        cannot_tell(agent, connection);
     }
 }
 
@@ -443,8 +452,7 @@ static void tell_facts(struct agent *agent, const struct host_action *action)
     }
     output.size = facts_tell(agent, action->as.request, bytes);
     if (!connection_send(connection, &output)) {
-        log_rules(agent, connection, "client_hung_up", "it does not read its answers");
-        drop(agent, connection);
+        cannot_tell(agent, connection);
     }
 }
 

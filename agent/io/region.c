@@ -125,9 +125,26 @@ void region_file_close(struct region_file *file)
     close_fd(&file->bell_client_fd);
 }
 
+/* What helps against that errno, wherever it comes from; "": nothing that is known here. */
+static const char *limit_remedy(int error)
+{
+    switch (error) {
+    case EMFILE:
+        return ": raise LimitNOFILE (ulimit -n)";
+    case ENFILE:
+        return ": the whole machine has no descriptors left (fs.file-max)";
+    case ENOMEM:
+        return ": give the agent more memory (MemoryMax, ulimit -v)";
+    default:
+        return "";
+    }
+}
+
 static bool fail(char *error, const char *what, const char *where)
 {
-    snprintf(error, REGION_ERROR_MAX, "%s: %s: %s", where, what, strerror(errno));
+    int reason = errno;
+    snprintf(error, REGION_ERROR_MAX, "%s: %s: %s%s", where, what, strerror(reason),
+             limit_remedy(reason));
     return false;
 }
 
@@ -144,15 +161,22 @@ static int reserve(int fd, uint64_t size)
     return error;
 }
 
+/* What helps if there is not room enough, up to the other thing that always does. */
 static const char *room_remedy(int error)
 {
     switch (error) {
     case ENOSPC:
-        return "make room in /dev/shm, or make it larger (mount -o remount,size=...)";
+        return "make room in /dev/shm, or make it larger (mount -o remount,size=...), or ";
+    case EDQUOT:
+        return "raise this user's quota in /dev/shm, or ";
     case EFBIG:
-        return "raise the limit of a file's size (LimitFSIZE, ulimit -f)";
+        return "raise the limit of a file's size (LimitFSIZE, ulimit -f), or ";
+    case ENOMEM:
+        return "give the agent more memory (MemoryMax), or ";
+    case EINTR:
+        return "start it again (signals kept interrupting it), or ";
     default:
-        return "give the agent more memory (MemoryMax)";
+        return "";
     }
 }
 
@@ -165,8 +189,8 @@ static bool fail_room(const struct region_file *file, uint64_t size, int reason,
                  (unsigned long long)room.f_bavail * room.f_frsize);
     }
     snprintf(error, REGION_ERROR_MAX,
-             "/dev/shm%s: %s: the region of namespace %s takes %llu bytes from the start%s: %s, "
-             "or lower `locks` and `blocks` in [limits]",
+             "/dev/shm%s: %s: the region of namespace %s takes %llu bytes from the start%s: %s"
+             "lower `locks` and `blocks` in [limits]",
              file->shm_name, strerror(reason), file->bell_name, (unsigned long long)size,
              free_bytes, room_remedy(reason));
     return false;

@@ -49,6 +49,7 @@ struct connection {
     uint32_t waiting_count;
     uint32_t number;
     int fd;
+    int unsent;          /* why connection_send() failed last, an errno; EAGAIN: it does not read */
     int64_t greet_by_ns; /* 0: it has greeted */
     bool dropped;        /* unasked packets; the handler is told when it reads again */
     bool closed;
@@ -239,15 +240,16 @@ static void send_refusal(const struct socket_server *server, int fd)
     (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, none);
 }
 
-static bool queue_packet(struct connection *connection, const struct connection_output *output)
+/* 0, EAGAIN: too much waits already, ENOMEM */
+static int queue_packet(struct connection *connection, const struct connection_output *output)
 {
     if (connection->waiting_size + output->size > SOCKET_OUTPUT_MAX ||
         connection->waiting_count >= QUEUED_PACKETS_MAX) {
-        return false;
+        return EAGAIN;
     }
     struct packet *packet = malloc(sizeof(*packet) + output->size);
     if (packet == NULL) {
-        return false;
+        return ENOMEM;
     }
     packet->next = NULL;
     packet->size = output->size;
@@ -262,7 +264,7 @@ static bool queue_packet(struct connection *connection, const struct connection_
     connection->last = packet;
     connection->waiting_size += output->size;
     connection->waiting_count++;
-    return true;
+    return 0;
 }
 
 bool connection_send(struct connection *connection, const struct connection_output *output)
@@ -272,8 +274,10 @@ bool connection_send(struct connection *connection, const struct connection_outp
     if (connection->first == NULL) {
         sent = send_packet(connection->fd, output->bytes, output->size, output->fds);
     }
+    connection->unsent = errno;
     if (sent == 0) {
-        if (queue_packet(connection, output)) {
+        connection->unsent = queue_packet(connection, output);
+        if (connection->unsent == 0) {
             update_poll(connection);
             return true;
         }
@@ -288,6 +292,20 @@ bool connection_send(struct connection *connection, const struct connection_outp
         }
     }
     return sent == 1;
+}
+
+const char *connection_unsent(const struct connection *connection)
+{
+    switch (connection->unsent) {
+    case EAGAIN:
+        return "it does not read its answers";
+    case EPIPE:
+    case ECONNRESET:
+    case ENOTCONN:
+        return NULL;
+    default:
+        return strerror(connection->unsent);
+    }
 }
 
 static void on_writable(struct connection *connection)

@@ -572,6 +572,23 @@ START_TEST(a_client_that_does_not_read)
     }
     ck_assert(hung_up);
     close(fd);
+    ck_assert(agent_logged(&agent, "why=\"it does not read its answers\""));
+}
+END_TEST
+
+/* What it asked is read when it is gone: nobody is there to be told, and that is all. */
+START_TEST(a_client_that_ends_while_the_agent_stands_still)
+{
+    unsigned char bytes[64];
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 7};
+    size_t size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
+    int fd = greeted();
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    ck_assert_int_eq(send(fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
+    close(fd);
+    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    honest(); /* asks later, so what was before has been read */
+    ck_assert(!agent_logged(&agent, "client_hung_up"));
 }
 END_TEST
 
@@ -631,6 +648,7 @@ int main(void)
     tcase_add_test(attacks, silent_connections_end);
     tcase_add_test(attacks, too_many_silent_connections);
     tcase_add_test(attacks, a_client_that_does_not_read);
+    tcase_add_test(attacks, a_client_that_ends_while_the_agent_stands_still);
     tcase_add_test(attacks, a_truncated_region);
     suite_add_tcase(suite, attacks);
     return suite_run(suite);

@@ -126,6 +126,20 @@ START_TEST(a_limit_of_file_sizes_is_told)
 }
 END_TEST
 
+START_TEST(a_limit_of_descriptors_is_told)
+{
+    struct rlimit before;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool made = region_file_create(&file, bells, &sizes, &identity, error);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert(!made);
+    ck_assert_ptr_nonnull(strstr(error, "LimitNOFILE"));
+    create();
+}
+END_TEST
+
 /* false: this process may not have a /dev/shm of its own. */
 static bool own_shared_memory(const char *size)
 {
@@ -191,6 +205,7 @@ int main(void)
     tcase_add_test(tests, a_region_has_all_its_memory);
     tcase_add_test(tests, holes_are_filled_when_it_is_adopted);
     tcase_add_test(tests, a_limit_of_file_sizes_is_told);
+    tcase_add_test(tests, a_limit_of_descriptors_is_told);
     tcase_add_test(tests, no_room_is_told);
     tcase_add_test(tests, a_hole_that_cannot_be_filled);
     tcase_add_test(tests, a_region_that_is_cut);

@@ -122,9 +122,13 @@ struct connection_output {
     bool unasked;  /* may be dropped */
 };
 
-/* Sends, or queues. false: it does not fit; close the connection. */
+/* Sends, or queues. false: it cannot be told (see below); close the connection. */
 bool connection_send(struct connection *connection, const struct connection_output *output)
     __attribute__((warn_unused_result));
+
+/* Why connection_send() failed last, for people (static); NULL: the other end is closed, or its
+ * process is gone. */
+const char *connection_unsent(const struct connection *connection);
 
 /* Closes it, without the callback. What was sent is still read by the peer. */
 void socket_close(struct connection *connection);
