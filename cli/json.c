@@ -7,6 +7,16 @@
 
 #include "utf8.h"
 
+/* As one unit of UTF-16, or two. */
+static void write_escaped(FILE *out, uint32_t code_point)
+{
+    if (code_point >= 0x10000) {
+        fprintf(out, "\\u%04" PRIx32, 0xD800 + ((code_point - 0x10000) >> 10));
+        code_point = 0xDC00 + (code_point & 0x3FF);
+    }
+    fprintf(out, "\\u%04" PRIx32, code_point);
+}
+
 static void write_string(FILE *out, const char *text)
 {
     struct utf8_unit unit = utf8_next(text);
@@ -17,8 +27,8 @@ static void write_string(FILE *out, const char *text)
             fputs("\xEF\xBF\xBD", out);
         } else if (unit.code_point == '"' || unit.code_point == '\\') {
             fprintf(out, "\\%c", (int)unit.code_point);
-        } else if (utf8_is_control(unit.code_point)) {
-            fprintf(out, "\\u%04" PRIx32, unit.code_point);
+        } else if (utf8_is_control(unit.code_point) || utf8_is_unseen(unit.code_point)) {
+            write_escaped(out, unit.code_point);
         } else {
             fwrite(text, 1, unit.size, out);
         }

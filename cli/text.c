@@ -50,7 +50,7 @@ size_t text_write_clean(FILE *out, const char *text, size_t columns_max)
             fputs("...", out);
             return columns + 3;
         }
-        if (!unit.valid || utf8_is_control(unit.code_point)) {
+        if (!unit.valid || utf8_is_control(unit.code_point) || utf8_is_unseen(unit.code_point)) {
             fputc('?', out);
         } else {
             fwrite(text, 1, unit.size, out);

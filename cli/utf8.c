@@ -58,3 +58,21 @@ bool utf8_is_control(uint32_t code_point)
 {
     return code_point < 0x20 || (code_point >= 0x7F && code_point <= 0x9F);
 }
+
+bool utf8_is_unseen(uint32_t code_point)
+{
+    static const struct {
+        uint32_t first;
+        uint32_t last;
+    } ranges[] = {{0xAD, 0xAD},      {0x34F, 0x34F},   {0x61C, 0x61C},     {0x115F, 0x1160},
+                  {0x17B4, 0x17B5},  {0x180B, 0x180F}, {0x200B, 0x200F},   {0x2028, 0x202E},
+                  {0x2060, 0x206F},  {0x3164, 0x3164}, {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},
+                  {0xFFA0, 0xFFA0},  {0xFFF0, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+                  {0xE0000, 0xE0FFF}};
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        if (code_point >= ranges[i].first && code_point <= ranges[i].last) {
+            return true;
+        }
+    }
+    return false;
+}

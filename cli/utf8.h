@@ -22,4 +22,10 @@ struct utf8_unit utf8_next(const char *text);
 /* True for the control characters of Unicode: C0, DEL and C1. */
 bool utf8_is_control(uint32_t code_point);
 
+/* True for what shows nothing of its own but may change how the text around it looks, or end a
+ * line: what turns the direction of writing, what joins, what has no width, tags, variations.
+ * Unicode's Default_Ignorable_Code_Point, the separators of lines and paragraphs, and annotations.
+ * A lock's name may have them. */
+bool utf8_is_unseen(uint32_t code_point);
+
 #endif

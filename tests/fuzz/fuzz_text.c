@@ -27,7 +27,10 @@ static const char *const samples[] = {"5s",
                                       "orders/\xc3\xa4\xe2\x82\xac\xf0\x9f\x94\x92",
                                       "a\x1b[31m\"\\\n\x7f",
                                       "\xc2\x9b\xed\xa0\x80\xf4\x90\x80\x80",
-                                      "sh -c 'exit 1' \xff\xfe"};
+                                      "sh -c 'exit 1' \xff\xfe",
+                                      "a\xe2\x80\xae"
+                                      "b\xe2\x81\xa6"
+                                      "c\xe2\x80\x8e"};
 
 static size_t text_seed(size_t index, uint8_t *bytes, size_t size)
 {
@@ -46,7 +49,7 @@ int cli_usage_error(const char *where, const char *format, ...)
     return CLI_USAGE;
 }
 
-/* Printable, and UTF-8: read by proto/name.c, which is not what wrote it. */
+/* Printable, seen, and UTF-8: read by proto/name.c, which is not what wrote it. */
 static void check_shown(const char *text, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -54,6 +57,13 @@ static void check_shown(const char *text, size_t size)
         size_t length = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
         HF_CHECK(length <= size - at);
         HF_CHECK(lead == '\n' || hfi_prefix_check(text + at, length) == 0);
+        /* U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 */
+        HF_CHECK(length != 3 || memcmp(text + at, "\xe2\x80", 2) != 0 ||
+                 ((unsigned char)text[at + 2] & 0xfe) != 0x8e);
+        HF_CHECK(length != 3 || memcmp(text + at, "\xe2\x80", 2) != 0 ||
+                 (unsigned char)text[at + 2] < 0xaa || (unsigned char)text[at + 2] > 0xae);
+        HF_CHECK(length != 3 || memcmp(text + at, "\xe2\x81", 2) != 0 ||
+                 (unsigned char)text[at + 2] < 0xa6 || (unsigned char)text[at + 2] > 0xa9);
         at += length;
     }
 }

@@ -149,6 +149,12 @@ START_TEST(test_json)
     json_init(&json, out);
     json_open_object(&json, NULL);
     json_text(&json, "t", "q\" b\\ n\n e\x1b d\x7f c\xc2\x9b \xc3\xbc \xf0\x9f\x94\x92 x\xff\xc3");
+    /* turned around, of no width, a tag (two units of UTF-16) */
+    json_text(&json, "u",
+              "a\xe2\x80\xae"
+              "b\xe2\x80\x8b"
+              "c\xf3\xa0\x81\x81"
+              "d");
     json_text(&json, "none", NULL);
     json_open_array(&json, "list");
     json_unsigned(&json, NULL, UINT64_MAX);
@@ -166,7 +172,8 @@ START_TEST(test_json)
     json_close_object(&json);
     fclose(out);
     ck_assert_str_eq(text, "{\"t\":\"q\\\" b\\\\ n\\u000a e\\u001b d\\u007f c\\u009b \xc3\xbc "
-                           "\xf0\x9f\x94\x92 x\xef\xbf\xbd\xef\xbf\xbd\",\"none\":null,"
+                           "\xf0\x9f\x94\x92 x\xef\xbf\xbd\xef\xbf\xbd\","
+                           "\"u\":\"a\\u202eb\\u200bc\\udb40\\udc41d\",\"none\":null,"
                            "\"list\":[18446744073709551615,{},[]],"
                            "\"a\":null,\"b\":0,\"c\":null,\"d\":0,\"e\":1,\"f\":true}");
     free(text);
@@ -212,6 +219,35 @@ START_TEST(test_text_clean)
 }
 END_TEST
 
+/* What cannot be seen, or turns the writing around; their neighbours can be. */
+START_TEST(test_text_unseen)
+{
+    static const uint32_t unseen[] = {0x202A, 0x202E, 0x2066,  0x2069,  0x200E, 0x200F, 0x61C,
+                                      0x200B, 0x200D, 0x2028,  0x2029,  0x2060, 0xFEFF, 0xAD,
+                                      0xFE0F, 0x3164, 0xE0001, 0xE01EF, 0x180E};
+    static const uint32_t seen[] = {' ',    0xA0,   0xAC,   0xAE,   0x61B,  0x61D,   0x200A,
+                                    0x2010, 0x2027, 0x202F, 0x205F, 0x2070, 0x1F512, 0xFFFD};
+    for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
+        ck_assert_msg(utf8_is_unseen(unseen[i]), "U+%04X", (unsigned)unseen[i]);
+    }
+    for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+        ck_assert_msg(!utf8_is_unseen(seen[i]), "U+%04X", (unsigned)seen[i]);
+    }
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_uint_eq(text_write_clean(out,
+                                       "a\xe2\x80\xae"
+                                       "b\xe2\x81\xa6\xd8\x9c|",
+                                       0),
+                      6);
+    fclose(out);
+    ck_assert_str_eq(text, "a?b??|");
+    free(text);
+}
+END_TEST
+
 START_TEST(test_exit_codes)
 {
     static const struct {
@@ -246,6 +282,7 @@ int main(void)
     tcase_add_test(parts, test_json);
     tcase_add_test(parts, test_text_duration);
     tcase_add_test(parts, test_text_clean);
+    tcase_add_test(parts, test_text_unseen);
     tcase_add_test(parts, test_exit_codes);
     suite_add_tcase(suite, parts);
     return suite_run(suite);
