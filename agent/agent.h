@@ -69,6 +69,7 @@ struct client {
     uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
     int pidfd;           /* -1: its lifeline is looked at now and then */
+    bool locked;         /* its lifeline was, at some look */
     bool dead;           /* and the host core was told so */
 };
 
@@ -216,7 +217,7 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
 void clients_forget(struct agent *agent, uint32_t id);
 /* Its connection is gone. */
 void clients_hung_up(struct agent *agent, struct client *client);
-/* Looks at the lifelines of those that are not connected. */
+/* Looks at the lifelines of those that are not connected, or not watched. */
 void clients_look(struct agent *agent);
 void clients_close(struct agent *agent);
 

@@ -1,12 +1,18 @@
 /*
  * The processes that the host core knows: which of them live.
  *
- * A connected client is watched by a pidfd of the agent's own, of the same process as that which
- * came with its HELLO: to close a foreign one may wait (io/closer.h). One that hung up lives on
- * until its pidfd says otherwise, or until it no longer locks its lifeline: then it has let go of
- * everything (or called exec). A client of the agent before this one is found by its lifeline and
- * watched by a pidfd of whoever locks it; where that process cannot be seen (another pid
- * namespace), its lifeline is looked at each third of the session's ttl.
+ * A connected client is watched by a pidfd of who connected, which the kernel gives. One that hung
+ * up lives on until its pidfd says otherwise, or until it no longer locks its lifeline: then it has
+ * let go of everything (or called exec). A client of the agent before this one is found by its
+ * lifeline and watched by a pidfd of whoever locks it. Where there is no pidfd (a foreign pid
+ * namespace, before Linux 6.5) its lifeline is looked at each quarter of the session's ttl, once it
+ * has been seen to lock it: a process that it forked may keep its connection open.
+ *
+ * Before Linux 6.5 a pidfd comes by the number that connected, so it may be another process's, if
+ * the first one has ended meanwhile. That one then has no hold of this client's: it ended before it
+ * was let in; who resumes locks its lifeline *after* the pidfd was opened, by that very number, so
+ * the pidfd is right. The wrong one's end frees nothing that somebody holds by the rules, and its
+ * life keeps nothing: the hang-up leads to the lifeline, which nobody locks.
  */
 #include "agent.h"
 
@@ -193,8 +199,12 @@ void clients_look(struct agent *agent)
     for (uint32_t id = 1; id <= agent->id_high; id++) {
         struct client *client = agent->by_id[id];
         pid_t locker;
-        if (client != NULL && client->connection == 0 && !client->dead &&
-            lifeline_look(agent->clients_fd, id, &locker) != LIFELINE_LOCKED) {
+        if (client == NULL || client->dead || (client->connection != 0 && client->poll != NULL)) {
+            continue;
+        }
+        if (lifeline_look(agent->clients_fd, id, &locker) == LIFELINE_LOCKED) {
+            client->locked = true;
+        } else if (client->connection == 0 || client->locked) {
             died(client, "its lifeline is not locked any more");
         }
     }

@@ -1,8 +1,8 @@
 /*
  * Between the socket and the driver: packets become events, the host core's actions become packets.
  *
- * A connection's first packet is HELLO with a pidfd; who it is and what it may do is found out
- * here. Whatever comes after a rule was broken is not looked at: the connection is closed, and if
+ * A connection's first packet is HELLO; who it is and what it may do is found out here, of the
+ * kernel. Whatever comes after a rule was broken is not looked at: the connection is closed, and if
  * there is room the client is told DONE with the error first.
  */
 #include "agent.h"
@@ -170,8 +170,26 @@ static void take_command(const struct hfi_hello *hello, const struct peer *peer,
     }
 }
 
+/* To who is not welcomed since there is no room: it may be there in a moment. */
+static void say_full(struct connection *connection)
+{
+    unsigned char bytes[64];
+    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
+    output.size = serve_refusal(bytes, sizeof(bytes));
+    (void)!connection_send(connection, &output);
+}
+
+/* Who it is cannot be had now, which is not its fault. */
+static void lack(struct agent *agent, struct connection *connection, int error)
+{
+    log_rules(agent, connection, "connection_refused",
+              error == ENOMEM ? "out of memory" : socket_no_descriptors);
+    say_full(connection);
+    hang_up(agent, connection);
+}
+
 static void take_hello(struct agent *agent, struct connection *connection,
-                       const struct hfi_frame *frame, int fd)
+                       const struct hfi_frame *frame, pid_t sender)
 {
     struct connection_note *note = connection_note(connection);
     const struct peer *peer = connection_peer(connection);
@@ -181,25 +199,20 @@ static void take_hello(struct agent *agent, struct connection *connection,
                "found another protocol version, expected 1");
         return;
     }
-    if (fd == SOCKET_FD_FOREIGN) {
-        refuse(agent, connection, frame->request, HF_EPROTO, peer_no_pidfd);
-        return;
-    }
-    if (fd < 0) {
+    if (sender != peer->pid) {
         refuse(agent, connection, frame->request, HF_EPROTO,
-               "HELLO: found no descriptor, expected a pidfd of the client's own");
+               "HELLO: found another process, expected the one that connected");
         return;
     }
-    int own;
-    const char *wrong = peer_pidfd_own(fd, peer->pid, &own);
-    if (wrong != NULL) {
-        refuse(agent, connection, frame->request, HF_EPROTO, wrong);
-        return;
-    }
-    note->pidfd = own;
     if (!find_rights(agent, connection, &host_peer)) {
         refuse(agent, connection, frame->request, HF_EACCES,
                "found no namespace that this user may use");
+        return;
+    }
+    /* Before its lifeline is looked at (clients.c). */
+    note->pidfd = peer_pidfd(connection_socket(connection), peer->pid);
+    if (note->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+        lack(agent, connection, errno);
         return;
     }
     take_command(&frame->hello, peer, &host_peer);
@@ -217,7 +230,7 @@ static void take_hello(struct agent *agent, struct connection *connection,
 /* ---- packets ---- */
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
-                      size_t size, int fd)
+                      size_t size, pid_t sender)
 {
     struct agent *agent = arg;
     struct connection_note *note = connection_note(connection);
@@ -228,14 +241,12 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     if (hfi_frame_decode(bytes, size, &frame, &cursor, &error) != 0) {
         refuse(agent, connection, 0, HF_EPROTO, error.text);
     } else if (note->client == 0 && frame.kind == HFI_FRAME_HELLO && !note->asked) {
-        take_hello(agent, connection, &frame, fd);
+        take_hello(agent, connection, &frame, sender);
     } else if (note->client == 0) {
         refuse(agent, connection, 0, HF_EPROTO,
                "found a frame before WELCOME, expected HELLO and nothing else");
     } else if (frame.kind == HFI_FRAME_HELLO) {
         refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
-    } else if (fd != -1) {
-        refuse(agent, connection, 0, HF_EPROTO, "found a descriptor, expected one with HELLO only");
     } else {
         struct host_event event = {
             .kind = HOST_FRAME, .client = note->client, .as.frame.frame = &frame};
@@ -319,15 +330,6 @@ static void drop(struct agent *agent, struct connection *connection)
     if (client != NULL) {
         driver_post(agent->driver, HOST_HANGUP, client->id);
     }
-}
-
-/* To who is not welcomed since there is no room for his file: it may be there in a moment. */
-static void say_full(struct connection *connection)
-{
-    unsigned char bytes[64];
-    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
-    output.size = serve_refusal(bytes, sizeof(bytes));
-    (void)!connection_send(connection, &output);
 }
 
 /* Nobody is to blame for answers to one that hung up, or died, behind what it asked. */

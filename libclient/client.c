@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -169,9 +168,9 @@ static int greet(hf_client *client)
                   .client = client->id,
                   .nonce = client->nonce,
                   .library = text_of(HF_VERSION, strlen(HF_VERSION)),
-                  .command = text_of(client->command, client->terse ? 0 : client->command_size)},
+                  .command = text_of(client->command, client->command_size)},
     };
-    error = socket_send(client, &hello, client->pidfd);
+    error = socket_send(client, &hello);
     if (error == 0) {
         events_connected(client);
     }
@@ -195,12 +194,6 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
     const struct hfi_welcome *welcome = &frame->welcome;
     if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
         client->refused = HF_EFULL; /* not read: it has no room, which may be there in a moment */
-        return HF_ENOAGENT;
-    }
-    if (frame->kind == HFI_FRAME_DONE && frame->error == HF_EPROTO && client->command_size > 0 &&
-        !client->terse) {
-        client->terse =
-            true; /* it may be of before command lines; if it is not, it says so again */
         return HF_ENOAGENT;
     }
     if (frame->request != client->request) {
@@ -373,7 +366,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         return HF_ENOAGENT;
     }
     frame->request = ++client->request;
-    int error = socket_send(client, frame, -1);
+    int error = socket_send(client, frame);
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
     answer->map = NULL;
     while (error == 0) { /* ends by the deadline */
@@ -441,9 +434,6 @@ static void client_free(hf_client *client)
     if (client->socket_fd >= 0) {
         close(client->socket_fd);
     }
-    if (client->pidfd >= 0) {
-        close(client->pidfd);
-    }
     for (size_t i = 0; i < client->lifeline_count; i++) {
         close(client->lifelines[i]);
     }
@@ -466,15 +456,13 @@ static hf_client *client_create(void)
         return NULL;
     }
     client->socket_fd = -1;
-    client->pidfd = -1;
     client->events.epoll_fd = client->events.timer_fd = client->events.wake_fd = -1;
     client->events.armed_ns = INT64_MAX;
     atomic_init(&client->down, true);
     pthread_mutex_init(&client->socket_mutex, NULL);
     pthread_mutex_init(&client->list_mutex, NULL);
     client->alive = alive_create();
-    client->pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (client->alive == NULL || client->pidfd < 0) {
+    if (client->alive == NULL) {
         client_free(client);
         return NULL;
     }
@@ -527,7 +515,7 @@ static void say_goodbye(hf_client *client)
     pthread_mutex_lock(&client->socket_mutex);
     if (client->connection_state == CONNECTION_UP) {
         struct hfi_frame frame = {.kind = HFI_FRAME_BYE, .request = ++client->request};
-        int ignored = socket_send(client, &frame, -1); /* if it is lost, they are kept */
+        int ignored = socket_send(client, &frame); /* if it is lost, they are kept */
         (void)ignored;
     }
     pthread_mutex_unlock(&client->socket_mutex);

@@ -232,7 +232,6 @@ struct hf_client {
     /* Under socket_mutex. */
     enum connection_state connection_state;
     int socket_fd;
-    int pidfd;
     uint64_t connection; /* counts connections */
     uint64_t request;    /* the last request's number */
     int64_t greeted_ns;  /* when HELLO was sent */
@@ -240,7 +239,6 @@ struct hf_client {
     int64_t retry_gap_ns;
     char command[HFI_FRAME_COMMAND_MAX]; /* for people; set once */
     uint32_t command_size;
-    bool terse;  /* an agent before this library does not take it in HELLO */
     int refused; /* HF_EFULL: an agent was there, and had no room for a connection; else 0 */
     bool path_fixed;
     char path[108];
@@ -328,9 +326,9 @@ struct answer {
     struct region_map *map; /* of the last REGION that came before the answer, or NULL */
 };
 
-/* Sends a frame, with descriptor fd if it is not negative. 0, or HF_ENOAGENT (and the
- * connection is down), or HF_EINVAL: it does not fit a packet. */
-int socket_send(hf_client *client, const struct hfi_frame *frame, int fd) HFI_MUST_USE;
+/* Sends a frame. 0, or HF_ENOAGENT (and the connection is down), or HF_EINVAL: it does not fit a
+ * packet. */
+int socket_send(hf_client *client, const struct hfi_frame *frame) HFI_MUST_USE;
 
 /* Receives one frame. 1; 0: none until deadline_ns; HF_ENOAGENT, HF_EPROTO (the connection is
  * down then). */

@@ -140,7 +140,7 @@ int lock_renew(hf_lock *lock, const struct place *stale)
         if (error == 0 && close_old) {
             struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle};
             frame.request = ++client->request;
-            error = socket_send(client, &frame, -1);
+            error = socket_send(client, &frame);
         }
     }
     pthread_mutex_unlock(&client->socket_mutex);
@@ -326,7 +326,7 @@ HFI_PUBLIC void hf_close(hf_lock *lock)
     if (client->connection_state == CONNECTION_UP && lock->connection == client->connection) {
         struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = lock->handle};
         frame.request = ++client->request;
-        int ignored = socket_send(client, &frame, -1); /* down: the agent sees what is gone */
+        int ignored = socket_send(client, &frame); /* down: the agent sees what is gone */
         (void)ignored;
     }
     pthread_mutex_lock(&client->list_mutex);

@@ -1,5 +1,5 @@
 /*
- * One frame a packet over the agent's socket, with descriptors where a frame has them.
+ * One frame a packet over the agent's socket; descriptors come with some, none goes there.
  *
  * The socket is non-blocking; who waits polls it. Whatever is wrong with it or with what comes
  * (a hang-up, a timeout, rubbish) ends the connection: socket_down(). The next call that needs the
@@ -58,31 +58,15 @@ static bool socket_wait(hf_client *client, short what, int64_t deadline_ns)
     }
 }
 
-int socket_send(hf_client *client, const struct hfi_frame *frame, int fd)
+int socket_send(hf_client *client, const struct hfi_frame *frame)
 {
     size_t size = hfi_frame_encode(frame, client->outgoing, sizeof(client->outgoing));
     if (size == 0) {
         return HF_EINVAL;
     }
-    struct iovec part = {.iov_base = client->outgoing, .iov_len = size};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        memset(&control, 0, sizeof(control));
-        message.msg_control = control.space;
-        message.msg_controllen = sizeof(control.space);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof(int));
-    }
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
     for (;;) { /* ends by the deadline */
-        ssize_t sent = sendmsg(client->socket_fd, &message, MSG_NOSIGNAL);
+        ssize_t sent = send(client->socket_fd, client->outgoing, size, MSG_NOSIGNAL);
         if (sent == (ssize_t)size) {
             return 0;
         }

@@ -111,24 +111,16 @@ static struct lane *take_fresh(struct closer *closer, uint32_t *number)
 
 /* ---- the threads ---- */
 
-/* May wait for ever. The copies come last: as long as they are there, what is thrown away of the
- * same file is not its last reference, so the socket at least is soon gone. */
-static void close_all(const struct closer_job *job)
+/* May wait for ever. */
+static void empty_and_close(int socket)
 {
-    for (unsigned i = 0; i < UNREAD_MAX && job->socket >= 0; i++) {
+    for (unsigned i = 0; i < UNREAD_MAX; i++) {
         char byte;
-        if (recv(job->socket, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) <= 0) {
+        if (recv(socket, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) <= 0) {
             break;
         }
     }
-    if (job->socket >= 0) {
-        close(job->socket);
-    }
-    for (unsigned i = 0; i < CLOSER_COPIES; i++) {
-        if (job->copies[i] >= 0) {
-            close(job->copies[i]);
-        }
-    }
+    close(socket);
 }
 
 static void closer_free(struct closer *closer)
@@ -142,9 +134,9 @@ static void closer_free(struct closer *closer)
 static void work(struct closer *closer, struct lane *lane, uint32_t number)
 {
     while (number != NONE) { /* each is in the room, which is bounded */
-        struct closer_job job = closer->entries[number].job;
+        int socket = closer->entries[number].job.socket;
         pthread_mutex_unlock(&closer->mutex);
-        close_all(&job);
+        empty_and_close(socket);
         pthread_mutex_lock(&closer->mutex);
         append(closer, &closer->unused, number);
         closer->count--;

@@ -11,10 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { GROUPS_FIRST = 64, GROUPS_MAX = 65536 };
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
 
-const char peer_no_pidfd[] =
-    "found a descriptor that is no pidfd, expected a pidfd of the client's own";
+enum { GROUPS_FIRST = 64, GROUPS_MAX = 65536 };
 
 bool peer_of(int socket, struct peer *out)
 {
@@ -53,74 +54,14 @@ bool peer_groups_of(int socket, struct peer_groups *out)
     return false;
 }
 
-/*
- * By the name that the kernel gives it: "anon_inode:[pidfd]", since Linux 6.9 "pidfd:[NUMBER]"; the
- * names of files begin with a slash. Reading the link asks the file for nothing. What fdinfo says,
- * however, is told by the file's own kind, and may wait: that of an epoll set for its mutex, which
- * a process holds for as long as it likes (epoll_wait(2) into a page that a FUSE server owes).
- */
-bool peer_is_pidfd(int fd)
+int peer_pidfd(int socket, pid_t pid)
 {
-    static const char *const names[] = {"anon_inode:[pidfd]", "pidfd:["};
-    char path[64];
-    char name[64] = "";
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return readlink(path, name, sizeof(name) - 1) > 0 &&
-           (strcmp(name, names[0]) == 0 || strncmp(name, names[1], strlen(names[1])) == 0);
-}
-
-/* The number of its process here; 0: it has none here, < 0: the process has ended. false: no pidfd,
- * or it cannot be looked at. */
-static bool pidfd_number(int pidfd, long *out)
-{
-    char path[64];
-    char text[1024];
-    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
+    int pidfd;
+    socklen_t size = sizeof(pidfd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
+        return pidfd;
     }
-    ssize_t size = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    text[size > 0 ? size : 0] = '\0';
-    const char *found = strstr(text, "\nPid:");
-    if (found != NULL) {
-        *out = strtol(found + strlen("\nPid:"), NULL, 10);
-    }
-    return found != NULL;
-}
-
-const char *peer_pidfd_own(int foreign, pid_t pid, int *own)
-{
-    static const char ended[] = "found a pidfd of a process that has ended";
-    long named;
-    *own = -1;
-    if (!peer_is_pidfd(foreign)) {
-        return peer_no_pidfd;
-    }
-    if (!pidfd_number(foreign, &named)) {
-        return "its pidfd cannot be looked at in /proc/self/fdinfo";
-    }
-    if (named < 0 || peer_pidfd_ended(foreign)) {
-        return ended;
-    }
-    if (named != pid) {
-        return "found a pidfd of another process, expected one of the process that connected";
-    }
-    if (pid == 0) {
-        return NULL;
-    }
-    *own = peer_pidfd_open(pid);
-    if (*own < 0) {
-        return errno == ESRCH ? ended : "no pidfd of its process can be had";
-    }
-    /* It lives still, so the number was its own all the time: this one is of the same process. */
-    if (peer_pidfd_ended(foreign)) {
-        close(*own);
-        *own = -1;
-        return ended;
-    }
-    return NULL;
+    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1;
 }
 
 int peer_pidfd_open(pid_t pid)

@@ -1,7 +1,14 @@
 /*
  * The agent's Unix socket: see io/socket.h.
  *
- * What peers send descriptors of is never closed here, nor by the kernel for us: io/look.h.
+ * Descriptors. To close one may wait for as long as its maker likes (io/closer.h), and it is the
+ * kernel that closes what comes with a packet that is received without room for it, or that is
+ * unread when its socket is closed. So the listener takes none (SO_PASSRIGHTS, which connections
+ * inherit). A kernel that does not know that: each packet is looked at before it is received. There
+ * is no room for a descriptor in that look, so none comes here; the kernel says that there are any
+ * (MSG_CTRUNC), and such a packet is not received.
+ *
+ * With each packet comes who sent it (SO_PASSCRED), which also tells an empty packet from the end.
  */
 #include "io/socket.h"
 
@@ -17,11 +24,15 @@
 
 #include "io/clock.h"
 #include "io/closer.h"
-#include "io/look.h"
 #include "proto/check.h"
 #include "proto/frame.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 enum {
+    DRAIN_MAX = 64,
     NUMBER_SLOT_BITS = 16,
     QUEUED_PACKETS_MAX = 1024,
     ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
@@ -53,8 +64,6 @@ struct connection {
     int64_t greet_by_ns; /* 0: it has greeted */
     bool dropped;        /* unasked packets; the handler is told when it reads again */
     bool closed;
-    bool had_pidfd;            /* received with a packet; a second one is not */
-    int copies[CLOSER_COPIES]; /* of what its first packet has; -1: none. Then it is closed */
     struct peer peer;
     struct connection_note note;
 };
@@ -63,11 +72,11 @@ struct socket_server {
     uv_poll_t poll;
     struct socket_config config;
     int fd;
-    struct closer *closer;
-    struct peer hanging; /* who gave it something to do last */
-    bool full;           /* when the closer was last looked at */
-    int64_t stuck_ns;    /* when it was told that it has too much to do; 0: never */
-    int spare;           /* given up to accept who is told that no descriptor is left; -1: none */
+    struct closer *closer; /* NULL: no descriptor ever comes */
+    struct peer hanging;   /* who gave it something to do last */
+    bool full;             /* when the closer was last looked at */
+    int64_t stuck_ns;      /* when it was told that it has too much to do; 0: never */
+    int spare;             /* given up to accept who is told that no descriptor is left; -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct connection *connections;
     struct connection **slots; /* by the low bits of the number */
@@ -128,21 +137,78 @@ static void packet_free(struct packet *packet)
 
 /* ---- closing ---- */
 
+struct received {
+    ssize_t size; /* < 0: errno */
+    bool there;   /* else, with size 0, the peer hung up */
+    bool rights;  /* it has descriptors, and has not been received */
+    pid_t sender;
+};
+
+static struct received receive_or_peek(int fd, void *buffer, size_t room, int flags)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(struct ucred))]; /* and no more: a descriptor has no room */
+    } control;
+    struct iovec part = {.iov_base = buffer, .iov_len = room};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = room > 0 ? 1 : 0,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof(control.space)};
+    struct received received = {.size = recvmsg(fd, &message, flags | MSG_TRUNC | MSG_DONTWAIT)};
+    if (received.size >= 0) {
+        const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        received.there = received.size > 0 || header != NULL;
+        received.rights = (message.msg_flags & MSG_CTRUNC) != 0;
+        if (header != NULL && header->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred sender;
+            memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+            received.sender = sender.pid;
+        }
+    }
+    return received;
+}
+
+/* The next packet. Where it may have descriptors, nothing is received that has not been looked at:
+ * not what came just behind the look either, or lies behind an error. */
+static struct received receive(const struct socket_server *server, int fd, void *buffer,
+                               size_t room)
+{
+    if (server->closer != NULL) {
+        struct received look = receive_or_peek(fd, NULL, 0, MSG_PEEK);
+        if (look.size < 0 || look.rights) {
+            return look;
+        }
+    }
+    return receive_or_peek(fd, buffer, room, 0);
+}
+
+/* Empties a socket to which nothing more can be sent. false: the closer has to. */
+static bool drain(const struct socket_server *server, int fd)
+{
+    for (unsigned i = 0; i < DRAIN_MAX; i++) {
+        struct received received = receive(server, fd, NULL, 0);
+        if (received.rights) {
+            return false;
+        }
+        if (received.size >= 0 && !received.there) { /* an error of the socket is told once */
+            return true;
+        }
+    }
+    return server->closer == NULL; /* who sends so much is reset */
+}
+
 /* Closes the socket of a peer, who still reads what it was sent and then finds the end. One that is
  * closed with packets unread would reset its peer, which then may never read what it was told
- * last. copies: of a packet that is there; NULL: it has not been looked at. */
-static void dispose(struct socket_server *server, int fd, const struct peer *peer,
-                    const int *copies)
+ * last. */
+static void dispose(struct socket_server *server, int fd, const struct peer *peer)
 {
-    struct closer_job job = {.uid = peer->uid, .socket = fd};
-    look_no_copies(job.copies);
     (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
-    if (copies != NULL) {
-        memcpy(job.copies, copies, sizeof(job.copies));
-    } else if (look_drain(fd, job.copies)) {
+    if (drain(server, fd)) {
         close(fd);
         return;
     }
+    struct closer_job job = {.uid = peer->uid, .socket = fd};
     server->hanging = *peer;
     closer_give(server->closer, &job);
 }
@@ -186,8 +252,7 @@ void socket_close(struct connection *connection)
     }
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
-    dispose(server, connection->fd, &connection->peer,
-            connection->copies[0] >= 0 ? connection->copies : NULL);
+    dispose(server, connection->fd, &connection->peer);
     connection->fd = -1;
 }
 
@@ -332,78 +397,29 @@ static void on_writable(struct connection *connection)
 
 /* ---- receiving ---- */
 
-static const char no_descriptors[] =
+const char socket_no_descriptors[] =
     "no descriptors are left: raise LimitNOFILE, or find the process that has so many connections";
-
-/* A pidfd that came with a packet. It may be in its maker's epoll set: its last close takes that
- * set's mutex, which somebody may keep. */
-static void dispose_pidfd(struct connection *connection, int fd)
-{
-    struct socket_server *server = connection->server;
-    struct closer_job job = {.uid = connection->peer.uid, .socket = -1};
-    look_no_copies(job.copies);
-    job.copies[0] = fd;
-    server->hanging = connection->peer;
-    closer_give(server->closer, &job);
-}
-
-/* Hands a packet on. It is received, unless it stays for the closer. */
-static void take_packet(struct connection *connection, size_t size, int fd)
-{
-    struct socket_server *server = connection->server;
-    struct socket_handler *handler = &server->config.handler;
-    int flags = MSG_DONTWAIT | (fd == SOCKET_FD_FOREIGN ? MSG_PEEK : 0);
-    ssize_t received = recv(connection->fd, server->buffer, sizeof(server->buffer), flags);
-    if (received == (ssize_t)size) {
-        handler->packet(handler->arg, connection, server->buffer, size, fd);
-    }
-    if (fd >= 0) {
-        dispose_pidfd(connection, fd);
-    }
-    if (received != (ssize_t)size) {
-        close_because(connection, NULL);
-    } else if (fd == SOCKET_FD_FOREIGN) {
-        close_because(connection, "found a descriptor, expected a pidfd with HELLO only");
-    }
-}
 
 /* Receives one packet and hands it on. false: nothing more is there, or the connection is gone. */
 static bool receive_packet(struct connection *connection)
 {
     struct socket_server *server = connection->server;
-    struct look look = look_at_packet(connection->fd);
-    if (look.size < 0) {
-        if (errno != EAGAIN && errno != EINTR) {
-            close_because(connection, NULL);
-        }
+    struct socket_handler *handler = &server->config.handler;
+    struct received received = receive(server, connection->fd, server->buffer,
+                                       sizeof(server->buffer));
+    if (received.size < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
     }
-    bool pidfd = look_has_pidfd(&look) && !connection->had_pidfd;
-    bool good = !look_has_descriptors(&look) || pidfd;
-    bool lacking = look.cut && look.copies[0] < 0;
-    const char *wrong = NULL;
-    if (look.size > HFI_FRAME_MAX) {
-        wrong = "found a packet larger than a frame, expected at most 16384 bytes";
-    } else if (look_has_several(&look)) {
-        wrong = "found more than one descriptor with a packet";
-    } else if (lacking) { /* not its fault */
-        server->config.handler.refused(server->config.handler.arg, &connection->peer,
-                                       no_descriptors);
-        if (connection->greet_by_ns != 0) {
-            send_refusal(server, connection->fd);
-        }
-    }
-    /* Nobody sends empty packets: it hung up. */
-    bool over = look.size == 0 || wrong != NULL || lacking;
-    if (over || !good) {
-        memcpy(connection->copies, look.copies, sizeof(look.copies));
-    }
-    if (over) {
-        close_because(connection, wrong);
+    if (received.rights) {
+        close_because(connection, "found a descriptor with a packet, expected none");
+    } else if (received.size <= 0) { /* nobody sends empty packets: it hung up */
+        close_because(connection, NULL);
+    } else if (received.size > HFI_FRAME_MAX) {
+        close_because(connection,
+                      "found a packet larger than a frame, expected at most 16384 bytes");
     } else {
-        int fd = good ? look.copies[0] : SOCKET_FD_FOREIGN;
-        connection->had_pidfd = connection->had_pidfd || pidfd;
-        take_packet(connection, (size_t)look.size, fd);
+        handler->packet(handler->arg, connection, server->buffer, (size_t)received.size,
+                        received.sender);
     }
     return !connection->closed;
 }
@@ -473,7 +489,6 @@ static struct connection *connection_create(struct socket_server *server, int fd
     connection->server = server;
     connection->fd = fd;
     connection->peer = *peer;
-    look_no_copies(connection->copies);
     connection->note.pidfd = -1;
     uint32_t slot = server->free_slots[--server->free_count];
     connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
@@ -525,7 +540,7 @@ static void pause_accepting(struct socket_server *server)
 static bool closer_is_full(struct socket_server *server)
 {
     struct socket_handler *handler = &server->config.handler;
-    uint32_t count = closer_count(server->closer);
+    uint32_t count = server->closer != NULL ? closer_count(server->closer) : 0;
     bool was_full = server->full;
     server->full = count >= SOCKET_CLOSING_MAX;
     if (!server->full) {
@@ -559,21 +574,21 @@ static bool accept_one(struct socket_server *server)
         spare_make(server);
         if (pause) {
             pause_accepting(server);
-            handler->refused(handler->arg, NULL, full ? no_descriptors : "out of memory");
+            handler->refused(handler->arg, NULL, full ? socket_no_descriptors : "out of memory");
         }
         return again;
     }
     if (!peer_of(fd, &peer)) {
-        dispose(server, fd, &peer, NULL);
+        dispose(server, fd, &peer);
         spare_make(server);
         return true;
     }
-    const char *why = full ? no_descriptors : why_refused(server, peer.uid);
+    const char *why = full ? socket_no_descriptors : why_refused(server, peer.uid);
     struct connection *connection = why == NULL ? connection_create(server, fd, &peer) : NULL;
     if (connection == NULL) {
         handler->refused(handler->arg, &peer, why != NULL ? why : "out of memory");
         send_refusal(server, fd);
-        dispose(server, fd, &peer, NULL);
+        dispose(server, fd, &peer);
         spare_make(server);
         return true;
     }
@@ -681,7 +696,8 @@ const char *socket_path_error(const char *path, char *error)
     return error;
 }
 
-static bool listen_at(struct socket_server *server, char *error)
+/* *takes_rights: this kernel cannot be told to refuse descriptors. */
+static bool listen_at(struct socket_server *server, bool *takes_rights, char *error)
 {
     struct sockaddr_un address;
     if (socket_path_error(server->config.path, error) != NULL) {
@@ -695,12 +711,15 @@ static bool listen_at(struct socket_server *server, char *error)
      * be another file's by then. */
     const mode_t mode = server->config.for_all ? 0666 : 0600;
     const int on = 1;
+    const int off = 0;
     mode_t mask = umask(0777 & ~mode);
     bool bound = server->fd >= 0 && fchmod(server->fd, mode) == 0 &&
                  setsockopt(server->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
                  bind(server->fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     int why = errno;
     umask(mask);
+    *takes_rights = bound &&
+                    setsockopt(server->fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) != 0;
     if (!bound || listen(server->fd, SOMAXCONN) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", server->path,
                  strerror(bound ? errno : why));
@@ -717,6 +736,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
 {
     struct socket_server *server = calloc(1, sizeof(*server));
     uint32_t room = config->connections_max;
+    bool takes_rights;
     HF_CHECK(room > 0 && room <= SOCKET_CONNECTIONS_MAX);
     snprintf(error, SOCKET_ERROR_MAX, "out of memory");
     if (server == NULL) {
@@ -728,7 +748,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     server->generations = calloc(room, sizeof(uint32_t));
     server->free_slots = calloc(room, sizeof(uint32_t));
     if (server->slots == NULL || server->generations == NULL || server->free_slots == NULL ||
-        !listen_at(server, error)) {
+        !listen_at(server, &takes_rights, error)) {
         server_free(server);
         return NULL;
     }
@@ -736,13 +756,14 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
         server->free_slots[i] = room - 1 - i;
     }
     server->free_count = room;
-    /* A connection gives it a pidfd and its socket at most, one that is refused its socket. What it
-     * has, and what the connections can still give, grows only where one is accepted: it has less
-     * than SOCKET_CLOSING_MAX then, and that is all but 2 * room. Last comes the listener. */
-    server->closer = closer_open(SOCKET_CLOSING_MAX + 2 * room + 1);
-    if (server->closer == NULL || uv_poll_init(loop, &server->poll, server->fd) != 0) {
+    /* It gets a socket of each connection at most, and what it has and they can still give grows
+     * only where one is accepted: it has less than SOCKET_CLOSING_MAX then. Last comes the
+     * listener. */
+    server->closer = takes_rights ? closer_open(SOCKET_CLOSING_MAX + room + 1) : NULL;
+    bool lacking = takes_rights && server->closer == NULL;
+    if (lacking || uv_poll_init(loop, &server->poll, server->fd) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot %s it", config->path,
-                 server->closer == NULL ? "start a thread for" : "poll");
+                 lacking ? "start a thread for" : "poll");
         closer_end(server->closer);
         close(server->fd);
         unlink(server->path);
@@ -768,9 +789,12 @@ void socket_shut(struct socket_server *server)
     if (server->spare >= 0) {
         close(server->spare); /* before the listener itself, whose last it is not then */
     }
-    struct closer_job listener = {.uid = geteuid(), .socket = server->fd};
-    look_no_copies(listener.copies);
-    closer_give(server->closer, &listener);
+    if (server->closer == NULL) {
+        close(server->fd);
+    } else { /* connections that were not accepted may have sent something, too */
+        struct closer_job listener = {.uid = geteuid(), .socket = server->fd};
+        closer_give(server->closer, &listener);
+    }
     while (server->connections != NULL) { /* each leaves the list */
         socket_close(server->connections);
     }

@@ -10,8 +10,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -318,6 +322,30 @@ static void preload_faults(const struct agent_process *agent)
     setenv("LD_PRELOAD", library, 1);
 }
 
+/* From here on this process's kernel knows less: getsockopt(SO_PEERPIDFD), setsockopt(
+ * SO_PASSRIGHTS) are answered as by one of before them. */
+static void forget_options(unsigned without)
+{
+    enum { PEERPIDFD = 77, PASSRIGHTS = 83 };
+    const uint32_t get = without & WITHOUT_PEERPIDFD ? PEERPIDFD : UINT32_MAX;
+    const uint32_t set = without & WITHOUT_PASSRIGHTS ? PASSRIGHTS : UINT32_MAX;
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 2),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, get, 3, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, set, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0,
+            "seccomp: %s", strerror(errno));
+}
+
 static void agent_exec(const struct agent_process *agent)
 {
     char config[96];
@@ -332,6 +360,9 @@ static void agent_exec(const struct agent_process *agent)
     snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
     if (agent->faults) {
         preload_faults(agent);
+    }
+    if (agent->without != 0) {
+        forget_options(agent->without);
     }
     const char *program = agent->program ? agent->program : binary_path("holdfastd");
     if (agent->configured) {
@@ -350,10 +381,36 @@ void agent_configure(const struct agent_process *agent, const char *config)
 void agent_launch(struct agent_process *agent)
 {
     REQUIRE(agent->pid == 0, "the agent runs already");
-    agent->pid = fork_tied();
+    if (!agent->own_pids) {
+        agent->pid = fork_tied();
+    } else { /* the first process of its namespace has no parent there that it could look for */
+        fflush(NULL);
+        agent->pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
+        REQUIRE(agent->pid >= 0, "clone: %s", strerror(errno));
+    }
     if (agent->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         agent_exec(agent);
     }
+}
+
+bool agent_can_be_without(const char *what)
+{
+    bool can = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) != 0 && errno == EFAULT;
+    if (!can) {
+        printf("left out: %s: no filter of system calls can be set here\n", what);
+    }
+    return can;
+}
+
+bool agent_refuses_descriptors(const struct agent_process *agent)
+{
+    enum { PASSRIGHTS = 83 };
+    const int off = 0;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    bool known = setsockopt(fd, SOL_SOCKET, PASSRIGHTS, &off, sizeof(off)) == 0;
+    close(fd);
+    return known && (agent->without & WITHOUT_PASSRIGHTS) == 0;
 }
 
 void agent_start(struct agent_process *agent)

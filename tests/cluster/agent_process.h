@@ -19,6 +19,12 @@ enum { GUARD_MS = 20000 };
 
 #define MS INT64_C(1000000)
 
+/* Options of sockets that came with this Linux; without: see below. */
+enum {
+    WITHOUT_PEERPIDFD = 1,  /* 6.5 */
+    WITHOUT_PASSRIGHTS = 2, /* 6.16 */
+};
+
 struct agent_process {
     pid_t pid;    /* 0: it does not run */
     pid_t keeper; /* whose network and mount namespaces it enters (network.h); 0: none */
@@ -27,6 +33,8 @@ struct agent_process {
     const char *program; /* instead of $HOLDFAST_BIN_DIR/holdfastd; NULL: that one */
     const char *faults;  /* the file of faults.h, for the library of faults.c; NULL: without */
     unsigned host;       /* which of its hosts */
+    unsigned without;    /* options of sockets that its kernel does not know */
+    bool own_pids;       /* in a pid namespace of its own: nobody else has a number there */
     char folder[64];
     char socket[96];
     char log[96];
@@ -46,6 +54,11 @@ void agent_admit_all(struct agent_process *agent);
 
 /* Another configuration, for the next start. */
 void agent_configure(const struct agent_process *agent, const char *config);
+
+/* Whether `without` can be had here: filters of system calls. what: the test that asks. */
+bool agent_can_be_without(const char *what);
+/* Whether the kernel refuses to send it descriptors. */
+bool agent_refuses_descriptors(const struct agent_process *agent);
 
 /* Starts it and waits until it takes connections. From the main thread only. */
 void agent_start(struct agent_process *agent);

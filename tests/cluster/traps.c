@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LONG_DELAY_MS = 60000, SHORT_MS = 20 };
 
@@ -190,14 +192,28 @@ START_TEST(trap_upgrade_deadlock)
 }
 END_TEST
 
-/* Peer credentials say pid 0 then; its own pidfd and record lock tell that it lives, and died. */
+/* 1: the agent has no number for any client (peer credentials say pid 0), nor have they for each
+ * other; 2: its kernel gives no pidfd of who connected. */
+static bool start_apart(int how)
+{
+    if (geteuid() != 0 || (how >= 2 && !agent_can_be_without("no pidfd of who connected"))) {
+        return false; /* only root may make a pid namespace */
+    }
+    agent_kill(&agent);
+    agent.own_pids = how % 2 == 1;
+    agent.without = how >= 2 ? WITHOUT_PEERPIDFD : 0;
+    agent_start(&agent);
+    return true;
+}
+
+/* Its pidfd or its record lock tells that it lives, and died. */
 START_TEST(trap_pid_reused_or_other_namespace)
 {
     struct actor foreign;
     const struct actor_who who = {.other_pids = true};
     struct hf_hold hold;
-    if (geteuid() != 0) {
-        return; /* only root may make a pid namespace */
+    if (!start_apart(_i)) {
+        return;
     }
     actor_start(&foreign, agent.socket, &who);
     ck_assert_int_eq(foreign.connected, 0);
@@ -214,6 +230,45 @@ START_TEST(trap_pid_reused_or_other_namespace)
     struct actor_reply reply = served(&two);
     ck_assert(reply.time_ns >= killed_ns + 400 * MS);
     ck_assert(reply.hold.token > hold.token);
+}
+END_TEST
+
+/* A process forks, and dies: its child, which has its connection open, keeps nothing of it. */
+START_TEST(trap_child_keeps_the_connection)
+{
+    int ends[2];
+    char byte;
+    if (!start_apart(_i)) {
+        return;
+    }
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t process = fork_tied();
+    if (process == 0) {
+        hf_client *client;
+        hf_lock *lock;
+        struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+        struct hf_lock_options short_one = {.size = sizeof(short_one),
+                                            .lock_delay_ns = SHORT_MS * MS};
+        close(ends[0]);
+        REQUIRE(hf_connect(&options, &client) == 0, "connect");
+        REQUIRE(hf_open(client, "trap", &short_one, &lock) == 0, "open");
+        REQUIRE(hf_acquire(lock, HF_EXCLUSIVE, GUARD_MS * MS, NULL) == 0, "acquire");
+        pid_t child = fork();
+        if (child != 0) {
+            REQUIRE(write(ends[1], "x", 1) == 1, "write");
+            sleep_ms(10 * GUARD_MS);
+        }
+        (void)!read(ends[1], &byte, 1); /* until the test ends */
+        _exit(0);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    open_all(SHORT_MS);
+    sleep_ms(2500); /* its lifeline has been looked at; it lives */
+    ck_assert_int_eq(actor_acquire(&one, 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
+    kill_process(process);
+    ck_assert_int_eq(actor_acquire(&one, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    close(ends[0]);
 }
 END_TEST
 
@@ -334,7 +389,8 @@ int main(void)
     tcase_add_test(tests, trap_dead_waiters_fill_slots);
     tcase_add_test(tests, trap_readers_starve_writers);
     tcase_add_test(tests, trap_upgrade_deadlock);
-    tcase_add_test(tests, trap_pid_reused_or_other_namespace);
+    tcase_add_loop_test(tests, trap_pid_reused_or_other_namespace, 0, 4);
+    tcase_add_loop_test(tests, trap_child_keeps_the_connection, 0, 4);
     tcase_add_test(tests, trap_own_entry_left_by_dead_session);
     tcase_add_test(tests, trap_granted_after_lease_ran_out_while_waiting);
     tcase_add_test(tests, trap_old_handle_hits_recycled_slot);

@@ -74,7 +74,7 @@ static void recaller_run(int fd, const char *socket_path)
         frame.text = text_of(name, (size_t)size);
         pthread_mutex_lock(&client->socket_mutex);
         frame.request = ++client->request;
-        int error = socket_send(client, &frame, -1);
+        int error = socket_send(client, &frame);
         pthread_mutex_unlock(&client->socket_mutex);
         char told = error == 0;
         REQUIRE(send(fd, &told, 1, 0) == 1, "send");

@@ -1,11 +1,11 @@
 /*
  * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket.c with
  * sockets and descriptors of this file's, and a clock, memory and a libuv of server_kernel.c's. Who
- * is connected sends packets of any size with any number of descriptors, does not read, goes; the
- * handler answers, looks at a descriptor, closes this or another connection. No descriptor is kept
- * or closed twice, packets arrive in order, what waits is bounded, nobody stays who says nothing, a
- * number that is over is nobody's. No descriptor that came is closed in the loop, and neither is a
- * packet received, nor a socket closed, that has the last reference of its file.
+ * is connected sends packets of any size with any number of descriptors (unless the kernel can be
+ * told to refuse them), does not read, goes; the handler answers, closes this or another
+ * connection. No descriptor is kept or closed twice, packets arrive in order, what waits is
+ * bounded, nobody stays who says nothing, a number that is over is nobody's. No packet with
+ * descriptors is received, nor is a socket closed that has one, nor is there ever a copy of one.
  *
  * An input is a row of events; what the handler does is drawn from it when it is asked.
  */
@@ -56,18 +56,12 @@ struct client {
 static struct {
     struct socket_server *server;
     bool spare_open;
-    uint32_t passed_count; /* descriptors that came or go with packets, ever */
+    bool refuses;          /* the kernel: descriptors */
+    uint32_t passed_count; /* descriptors that go with packets, or are of a process, ever */
     uint32_t passed_open;
-    struct {
-        bool open;
-        bool foreign;             /* no pidfd */
-        const struct pending *of; /* a copy of what that packet has; NULL: not of one */
-        uint32_t packet;          /* which of its client's */
-    } passed[PASSED];
-    uint32_t closing; /* jobs of the closer */
-    uint32_t closing_room;
-    struct closer_job jobs[2 * CLIENTS + 2];
-    bool ended;
+    bool passed[PASSED]; /* it is open */
+    uint32_t closing;    /* jobs of the closer */
+    bool closer_open;
     struct client clients[CLIENTS];
 } world;
 
@@ -91,36 +85,22 @@ static int new_passed(void)
     if (world.passed_count == PASSED) {
         return -1;
     }
-    memset(&world.passed[world.passed_count], 0, sizeof(world.passed[0]));
-    world.passed[world.passed_count].open = true;
+    world.passed[world.passed_count] = true;
     world.passed_open++;
     return FIRST_PASSED + (int)world.passed_count++;
 }
 
 static bool is_open(int fd)
 {
-    return (fd >= OURS && fd < OURS + 2) || (fd >= FIRST_PASSED && fd < FIRST_PASSED + PASSED &&
-                                             world.passed[fd - FIRST_PASSED].open);
-}
-
-static bool is_foreign(const struct pending *packet)
-{
-    return packet->fds > 1 || (packet->fds == 1 && packet->what % 32 >= 16);
+    return (fd >= OURS && fd < OURS + 2) ||
+           (fd >= FIRST_PASSED && fd < FIRST_PASSED + PASSED && world.passed[fd - FIRST_PASSED]);
 }
 
 /* Receives, or throws away, the next packet. */
-static const struct pending *take_pending(struct client *client)
+static void take_pending(struct client *client)
 {
-    uint32_t number = client->pending_read;
-    const struct pending *packet = &client->pending[number % PENDING];
-    bool copied = packet->fds == 0;
-    for (uint32_t i = 0; i < world.passed_count && !copied; i++) {
-        copied = world.passed[i].open && world.passed[i].of == packet &&
-                 world.passed[i].packet == number;
-    }
-    HF_CHECK(!is_foreign(packet) && copied);
+    HF_CHECK(client->pending[client->pending_read % PENDING].fds == 0);
     client->pending_read++;
-    return packet;
 }
 
 static void close_client(struct client *client)
@@ -139,12 +119,15 @@ int fuzz_close(int fd)
         world.spare_open = false;
     } else if (fd >= FIRST_PASSED) {
         HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
-        HF_CHECK(world.passed[fd - FIRST_PASSED].of == NULL);
-        world.passed[fd - FIRST_PASSED].open = false;
+        world.passed[fd - FIRST_PASSED] = false;
         world.passed_open--;
     } else {
         struct client *client = client_of(fd);
-        HF_CHECK(client->shut && client->pending_read == client->pending_count);
+        HF_CHECK(client->shut);
+        while (client->pending_read < client->pending_count) { /* the kernel does that */
+            HF_CHECK(world.refuses); /* a few were thrown away, and nothing else is known of it */
+            take_pending(client);
+        }
         close_client(client);
     }
     return 0;
@@ -159,68 +142,50 @@ int fuzz_shutdown(int fd, int how)
 
 int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
-    HF_CHECK(fd == LISTENER && level == SOL_SOCKET && name == SO_PASSCRED && size == sizeof(int));
-    HF_CHECK(*(const int *)value == 1);
+    enum { PASSRIGHTS = 83 };
+    HF_CHECK(fd == LISTENER && level == SOL_SOCKET && size == sizeof(int) && !kernel.listens);
+    if (name == PASSRIGHTS) {
+        HF_CHECK(*(const int *)value == 0);
+        world.refuses = draw_byte(&kernel.draw) % 2 == 0;
+        errno = ENOPROTOOPT;
+        return world.refuses ? 0 : -1;
+    }
+    HF_CHECK(name == SO_PASSCRED && *(const int *)value == 1);
     return kernel_fails();
 }
-
-bool peer_is_pidfd(int fd)
-{
-    HF_CHECK(fd >= FIRST_PASSED && fd < OURS && is_open(fd));
-    return !world.passed[fd - FIRST_PASSED].foreign;
-}
-
-const char peer_no_pidfd[] = "no pidfd";
 
 /* ---- the closer: stands still until it is let go ---- */
 
 struct closer *closer_open(uint32_t room)
 {
-    HF_CHECK(room >= SOCKET_CLOSING_MAX + 2 * CONNECTIONS + 1);
-    return kernel_fails() != 0 ? NULL : (struct closer *)&world;
+    HF_CHECK(room >= SOCKET_CLOSING_MAX + CONNECTIONS + 1 && !world.refuses);
+    world.closer_open = kernel_fails() == 0;
+    return world.closer_open ? (struct closer *)&world : NULL;
 }
 
 void closer_give(struct closer *closer, const struct closer_job *job)
 {
-    HF_CHECK((void *)closer == &world && !world.ended && world.closing < 2 * CLIENTS + 2);
+    HF_CHECK((void *)closer == &world && world.closer_open);
     if (job->socket == LISTENER) {
-        HF_CHECK(kernel.listener_open && !kernel.listens && job->copies[0] < 0);
+        HF_CHECK(kernel.listener_open && !kernel.listens);
         kernel.listener_open = false;
         return;
     }
-    HF_CHECK(job->socket >= 0 || (job->copies[0] >= 0 && job->copies[1] < 0));
-    if (job->socket >= 0) {
-        close_client(client_of(job->socket));
-    }
-    world.jobs[world.closing++] = *job;
+    HF_CHECK(client_of(job->socket)->shut);
+    close_client(client_of(job->socket));
+    world.closing++;
 }
 
 uint32_t closer_count(struct closer *closer)
 {
-    HF_CHECK((void *)closer == &world && !world.ended);
+    HF_CHECK((void *)closer == &world && world.closer_open);
     return draw_byte(&kernel.draw) == 254 ? SOCKET_CLOSING_MAX : world.closing;
 }
 
 void closer_end(struct closer *closer)
 {
-    HF_CHECK(!world.ended);
-    world.ended = closer != NULL;
-}
-
-/* What it was given is closed then, each once. */
-static void finish_closer(void)
-{
-    for (uint32_t i = 0; i < world.closing; i++) {
-        for (unsigned j = 0; j < CLOSER_COPIES; j++) {
-            int copy = world.jobs[i].copies[j];
-            if (copy >= 0) {
-                HF_CHECK(copy >= FIRST_PASSED && copy < OURS && is_open(copy));
-                world.passed[copy - FIRST_PASSED].open = false;
-                world.passed_open--;
-            }
-        }
-    }
-    world.closing = 0;
+    HF_CHECK(world.closer_open == (closer != NULL));
+    world.closer_open = false;
 }
 
 int fuzz_fcntl(int fd, int command, int argument)
@@ -304,35 +269,17 @@ static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
     return packet->size;
 }
 
-/* Names the sender, and makes as many copies of the packet's descriptors as there is room for. */
-static void attach(struct msghdr *message, const struct client *client,
-                   const struct pending *packet)
+/* Names the sender. There is no room for anything else. */
+static void attach(struct msghdr *message, const struct pending *packet)
 {
     const struct ucred who = {.pid = 5};
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    size_t room = message->msg_controllen - CMSG_SPACE(sizeof(who));
-    room = (room - CMSG_LEN(0)) / sizeof(int);
-    size_t count = packet->fds < room ? packet->fds : room;
+    HF_CHECK(message->msg_controllen == CMSG_SPACE(sizeof(who)));
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_CREDENTIALS;
     header->cmsg_len = CMSG_LEN(sizeof(who));
     memcpy(CMSG_DATA(header), &who, sizeof(who));
-    header = (struct cmsghdr *)((uint8_t *)message->msg_control + CMSG_SPACE(sizeof(who)));
-    size_t made = 0;
-    for (int fd; made < count && (fd = new_passed()) >= 0; made++) {
-        world.passed[fd - FIRST_PASSED].of = packet;
-        world.passed[fd - FIRST_PASSED].packet = client->pending_read;
-        world.passed[fd - FIRST_PASSED].foreign = is_foreign(packet);
-        memcpy(CMSG_DATA(header) + made * sizeof(int), &fd, sizeof(int));
-    }
-    message->msg_controllen = CMSG_SPACE(sizeof(who));
-    message->msg_flags |= made < packet->fds ? MSG_CTRUNC : 0;
-    if (made > 0) {
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(made * sizeof(int));
-        message->msg_controllen += CMSG_SPACE(made * sizeof(int));
-    }
+    message->msg_flags |= packet->fds > 0 ? MSG_CTRUNC : 0;
 }
 
 /* The size of the next packet; 0, -1 as in recv(2). */
@@ -350,37 +297,45 @@ static ssize_t next_size(struct client *client)
     return (ssize_t)fill(bytes, sizeof(bytes), &client->pending[client->pending_read % PENDING]);
 }
 
+static void say(struct client *client)
+{
+    uint8_t what = draw_byte(&kernel.draw);
+    uint32_t count = what >= 248 ? PENDING : 1;
+    for (uint32_t i = 0; i < count && client->pending_count - client->pending_read < PENDING; i++) {
+        client->pending[client->pending_count++ % PENDING] = (struct pending){
+            .size = what < 200 ? what % 25 * 8u : HFI_FRAME_MAX - 1u + what % 4,
+            .fds = what % 16 < 12 || world.refuses ? 0 : (uint8_t)(what % 4),
+            .what = what};
+    }
+}
+
 ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
 {
     struct client *client = client_of(fd);
-    HF_CHECK(flags == (MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
-    HF_CHECK(message->msg_iovlen == 0);
+    bool peek = (flags & MSG_PEEK) != 0;
+    HF_CHECK((flags & ~MSG_PEEK) == (MSG_TRUNC | MSG_DONTWAIT));
+    HF_CHECK(!peek || (!world.refuses && message->msg_iovlen == 0));
     ssize_t size = next_size(client);
-    if (size >= 0 && client->pending_read < client->pending_count) {
-        attach(message, client, &client->pending[client->pending_read % PENDING]);
-    } else {
+    if (size < 0 || client->pending_read == client->pending_count) {
         message->msg_controllen = 0;
-    }
-    return size;
-}
-
-ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
-{
-    struct client *client = client_of(fd);
-    HF_CHECK((flags & MSG_DONTWAIT) != 0);
-    ssize_t next = next_size(client);
-    if (next < 0 || client->pending_read == client->pending_count) {
-        return next;
+        if (size < 0 && errno == EAGAIN && draw_byte(&kernel.draw) % 16 == 15) {
+            say(client); /* just behind the look */
+            errno = EAGAIN;
+        }
+        return size;
     }
     const struct pending *packet = &client->pending[client->pending_read % PENDING];
-    if ((flags & MSG_PEEK) == 0) {
-        (void)take_pending(client);
+    attach(message, packet);
+    if (message->msg_iovlen > 0) {
+        size_t room = message->msg_iov->iov_len;
+        static uint8_t bytes[2 * HFI_FRAME_MAX];
+        (void)fill(bytes, sizeof(bytes), packet);
+        memcpy(message->msg_iov->iov_base, bytes, (size_t)size < room ? (size_t)size : room);
     }
-    if ((flags & MSG_TRUNC) == 0) {
-        HF_CHECK((size_t)next <= size);
-        (void)fill(buffer, size, packet);
+    if (!peek) {
+        take_pending(client);
     }
-    return next;
+    return size;
 }
 
 ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -467,14 +422,13 @@ static void tell(struct connection *connection, bool unasked)
 }
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
-                      size_t size, int fd)
+                      size_t size, pid_t sender)
 {
     struct hfi_frame frame;
     struct hfi_frame_error error;
     struct client *client = client_with(connection);
     struct connection *other;
-    HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && (fd < 0 || is_open(fd)));
-    HF_CHECK(fd >= -1 || fd == SOCKET_FD_FOREIGN);
+    HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && sender == 5);
     bool good = hfi_frame_decode(bytes, size, &frame, NULL, &error) == 0;
     client->number = connection_number(connection);
     switch (draw_byte(&kernel.draw) % 8) {
@@ -488,7 +442,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         tell(connection, draw_bool(&kernel.draw));
         break;
     case 4:
-        if (connection_note(connection)->pidfd < 0 && fd >= 0) { /* one of its own */
+        if (connection_note(connection)->pidfd < 0) {
             connection_note(connection)->pidfd = new_passed();
         }
         break;
@@ -539,18 +493,6 @@ static struct client *draw_client(void)
     }
     struct client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
     return client->open ? client : NULL;
-}
-
-static void say(struct client *client)
-{
-    uint8_t what = draw_byte(&kernel.draw);
-    uint32_t count = what >= 248 ? PENDING : 1;
-    for (uint32_t i = 0; i < count && client->pending_count - client->pending_read < PENDING; i++) {
-        client->pending[client->pending_count++ % PENDING] = (struct pending){
-            .size = what < 200 ? what % 25 * 8u : HFI_FRAME_MAX - 1u + what % 4,
-            .fds = what % 16 < 12 ? 0 : (uint8_t)(what % 4),
-            .what = what};
-    }
 }
 
 static void call(struct client *client, int status)
@@ -662,7 +604,7 @@ static void play_event(void)
         kernel_finish_closing();
     }
     if (what & 16) {
-        finish_closer();
+        world.closing = 0;
     }
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         open += world.clients[i].open;
@@ -685,7 +627,8 @@ static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 9); /* it listens */
+    memset(bytes, 0, 9);  /* it listens */
+    bytes[5] = index % 2; /* with a kernel that refuses descriptors, and with one that cannot */
     return used;
 }
 
@@ -707,7 +650,6 @@ static void socket_entry(const uint8_t *bytes, size_t size)
     world.server = socket_open(NULL, &config, error);
     if (world.server == NULL) {
         HF_CHECK(error[0] != '\0' && !kernel.listener_open && kernel.blocks == 0);
-        finish_closer();
         return;
     }
     for (uint32_t i = 0; i < EVENTS_MAX && kernel.draw.left > 0; i++) {
@@ -718,8 +660,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         HF_CHECK(!world.clients[i].open);
     }
-    finish_closer();
-    HF_CHECK(world.ended);
+    HF_CHECK(!world.closer_open);
     HF_CHECK(!kernel.listener_open && kernel.blocks == 0 && world.passed_open == 0);
     HF_CHECK(!world.spare_open);
 }

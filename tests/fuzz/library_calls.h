@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 int fuzz_connect(int fd, const struct sockaddr *address, socklen_t size);
-ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t fuzz_send(int fd, const void *bytes, size_t size, int flags);
 ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags);
 int fuzz_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                const sigset_t *mask);
@@ -23,7 +23,7 @@ int fuzz_clock_nanosleep(clockid_t clock, int flags, const struct timespec *unti
 long fuzz_syscall(long number, ...);
 
 #define connect fuzz_connect
-#define sendmsg fuzz_sendmsg
+#define send fuzz_send
 #define recvmsg fuzz_recvmsg
 #define ppoll fuzz_ppoll
 #define clock_gettime fuzz_clock_gettime

@@ -99,11 +99,6 @@ static struct hfi_text text(const char *string)
 static void answer_hello(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     struct hfi_text command = frame->hello.command;
-    if (atomic_load(&agent->mood) == MOOD_TERSE && command.size > 0) {
-        atomic_fetch_add(&agent->refused, 1);
-        send_done(agent->connections[at], 0, HF_EPROTO);
-        return;
-    }
     memcpy(agent->command, command.size > 0 ? command.bytes : "", command.size);
     agent->command[command.size] = '\0';
     bool known = frame->hello.client != 0 && frame->hello.client == frame->hello.nonce &&
@@ -461,11 +456,9 @@ static void serve(struct agent *agent, int at)
         drop(agent, at);
         return;
     }
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS) { /* the pidfd */
-        int fd;
-        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-        close(fd);
+    if (CMSG_FIRSTHDR(&message) != NULL) {
+        fprintf(stderr, "client sent a descriptor\n");
+        abort(); /* an agent takes none */
     }
     struct hfi_frame frame;
     struct hfi_frame_error error;

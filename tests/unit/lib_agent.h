@@ -27,7 +27,6 @@ enum agent_mood {
     MOOD_WRONG_SLOT,   /* OPENED with a slot that the region does not have */
     MOOD_SILENT,       /* reads, and never answers */
     MOOD_OLD,          /* WELCOME with another version */
-    MOOD_TERSE,        /* refuses a HELLO that tells a command line, as an agent before it does */
     MOOD_CLOCK,        /* WELCOME with a clock an hour away */
     MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
     MOOD_REFUSES,      /* OPEN is HF_EACCES */
@@ -59,7 +58,6 @@ struct agent {
     _Atomic int mood;
     _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */
     _Atomic uint32_t closes;
-    _Atomic uint32_t refused; /* HELLOs, for MOOD_TERSE */
     _Atomic uint32_t last_kind;
 
     pthread_t thread;

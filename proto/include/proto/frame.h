@@ -4,10 +4,10 @@
  *
  * A frame is [kind, request, field...]. Every request of a client carries a number that its
  * answer repeats (0 in what the agent says unasked). Requests are answered in order. Descriptors
- * travel as SCM_RIGHTS with the packet that the table names.
+ * travel as SCM_RIGHTS with the agent's packets that the table names; the agent takes none.
  *
  *   client                                agent
- *   HELLO       + its own pidfd           WELCOME  + its lifeline file, read-only
+ *   HELLO                                 WELCOME  + its lifeline file, read-only
  *   OPEN                                  OPENED, before it REGION + region, bell (once each)
  *   SEAT (a place to wait or read)        SEATED
  *   CLOSE                                 -

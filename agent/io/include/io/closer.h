@@ -1,11 +1,11 @@
 /*
- * Threads that do nothing but close what strangers have a hand in.
+ * Threads that do nothing but close sockets in which descriptors of strangers' lie unread.
  *
  * A close(2) may wait for somebody else: the last one of a TCP socket with SO_LINGER for its peer,
  * each one of a file of a FUSE file system for its server, the last one of a file that is polled (a
  * pidfd, say) for the mutex of each epoll set that has it, for as long as these like. Whoever may
- * connect to a Unix socket can send descriptors of such files. They come to rest here: in a packet
- * that was not received, as copies that were made to look at them, or both.
+ * connect to a Unix socket can send descriptors of such files, unless the kernel refuses them
+ * (io/socket.c): only where it does not are there such threads.
  *
  * Each user has a few of the threads at most: whoever has made a close wait keeps his own others
  * waiting, and nobody else's, as long as fewer users than CLOSER_THREADS / CLOSER_PER_USER do so.
@@ -20,15 +20,13 @@
 #include <sys/types.h>
 
 enum {
-    CLOSER_COPIES = 10,  /* as many as one look at a packet can make */
     CLOSER_THREADS = 8,  /* all of them */
     CLOSER_PER_USER = 2, /* of them, at one user's jobs */
 };
 
 struct closer_job {
     uid_t uid;  /* whose it is */
-    int socket; /* -1: none. What waits to be read there is thrown away first: no peer is reset */
-    int copies[CLOSER_COPIES]; /* -1: none */
+    int socket; /* what waits to be read there is thrown away first: no peer is reset */
 };
 
 struct closer;

@@ -1,9 +1,7 @@
 /*
  * Who is at the other end of a Unix socket, as the kernel says it.
  *
- * Credentials are those of the moment of connect(2). A client also sends a pidfd of itself: it is
- * taken only if it is a pidfd, and of the very process that connected (where that process can be
- * seen from here: a process of a foreign pid namespace has no number here).
+ * All of it is of the process that called connect(2), at that moment.
  */
 #ifndef IO_PEER_H
 #define IO_PEER_H
@@ -31,18 +29,12 @@ struct peer_groups {
 bool peer_of(int socket, struct peer *out) __attribute__((warn_unused_result));
 bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unused_result));
 
-/* Whether a descriptor, whoever sent it, is a pidfd. Waits for nobody. (To close the last reference
- * to one may: its sender can have it in an epoll set, whose mutex that takes, and hold this.) */
-bool peer_is_pidfd(int fd);
-/* What is wrong with one that is none. */
-extern const char peer_no_pidfd[];
-
 /*
- * A pidfd of this process's own (the caller's to close) in *own, if that foreign one, which the
- * caller keeps, is a pidfd of that living process; -1 if the process has no number here, as pid 0
- * says. Nobody else has ours, so nobody makes its close wait. NULL, or what is wrong.
+ * A pidfd, close-on-exec, of the process that connected (Linux 6.5), whatever pid namespace it is
+ * in; from an older kernel of the process that has its number now, which may be another one if that
+ * one has ended. -1: errno says why; for want of descriptors or memory, or it cannot be had.
  */
-const char *peer_pidfd_own(int foreign, pid_t pid, int *own) __attribute__((warn_unused_result));
+int peer_pidfd(int socket, pid_t pid) __attribute__((warn_unused_result));
 
 /* A pidfd, close-on-exec; -1: errno says why. */
 int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));

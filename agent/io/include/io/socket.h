@@ -6,10 +6,11 @@
  *
  *   packets faster than we serve     SOCKET_PACKETS_PER_TURN each turn, then the others' turn
  *   packets that are too large       hang up
- *   descriptors                      a pidfd, once, else hang up; never kept. Each is looked at in
- *                                    its packet, and closed by threads that may wait for it
- *                                    (io/closer.h). While these have SOCKET_CLOSING_MAX to do
- *                                    nobody is accepted; who is connected does not notice
+ *   descriptors                      the kernel refuses to send them (Linux 6.16). An older one
+ *                                    leaves a packet that has any where it is, and its socket to
+ *                                    threads that may wait for its close (io/closer.h). While
+ *                                    these have SOCKET_CLOSING_MAX to do nobody is accepted; who
+ *                                    is connected does not notice
  *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
  *                                    dropped (drained() tells when it reads again), an answer that
  *                                    does not fit ends the connection
@@ -38,21 +39,21 @@ enum {
     SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
     SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */
     SOCKET_CONNECTIONS_MAX = 32768,
-    SOCKET_CLOSING_MAX = 1024, /* sockets and pidfds that are being closed and do not end */
-    SOCKET_FD_FOREIGN = -2,
+    SOCKET_CLOSING_MAX = 1024, /* sockets that are being closed and do not end */
     SOCKET_ERROR_MAX = 256,
     SOCKET_REFUSAL_MAX = 64,
 };
+
+/* Why somebody is refused, for people. */
+extern const char socket_no_descriptors[];
 
 struct socket_server;
 struct connection;
 
 struct socket_handler {
-    /* A packet came, with descriptor fd, a pidfd, or -1. It may be looked at until this returns;
-     * the closer closes it. SOCKET_FD_FOREIGN: with one that is no pidfd, or the second one of this
-     * connection; it is not to be had, the connection ends. */
+    /* A packet came; sender: the process that sent it, by the kernel (0: it has no number here). */
     void (*packet)(void *arg, struct connection *connection, const unsigned char *bytes,
-                   size_t size, int fd);
+                   size_t size, pid_t sender);
     /* It was closed: by the peer (why is NULL), or for that reason. Not for socket_close(). */
     void (*closed)(void *arg, struct connection *connection, const char *why);
     /* Unasked packets were dropped; now it takes some again. */
@@ -110,7 +111,7 @@ struct connection_note {
     uint64_t regions;
     bool refused;
     bool asked;
-    int pidfd; /* the agent's own; -1; closed with the connection if it is still there */
+    int pidfd; /* of who connected; -1; closed with the connection if it is still there */
 };
 struct connection_note *connection_note(struct connection *connection);
 

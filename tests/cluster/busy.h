@@ -1,0 +1,27 @@
+/*
+ * An epoll set whose mutex is held: somebody is told of its event in a page that nobody brings
+ * (userfaultfd, for root; others would use a FUSE file). Who asks the set what it is, or closes the
+ * last descriptor of a file that it has, waits for that mutex, not even for SIGKILL. One a process.
+ */
+#ifndef TESTS_CLUSTER_BUSY_H
+#define TESTS_CLUSTER_BUSY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct busy {
+    int set;
+    int event;
+    int faults;
+    void *page;
+    pthread_t waiter;
+};
+
+extern struct busy busy;
+
+/* It has those descriptors, too. false: page faults are not for us here. */
+bool busy_open(const int *also, unsigned count);
+/* Brings the page. */
+void busy_close(void);
+
+#endif
