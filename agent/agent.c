@@ -606,6 +606,23 @@ static void serve(struct agent *agent)
     notify_stopping();
 }
 
+/* A development cell is started in some folder and often never again, and nobody removes what it
+ * has in /dev/shm. What nobody uses has no need of its memory; all of it is there again when the
+ * next agent adopts it. Others keep theirs: who fills /dev/shm between two agents is to take
+ * nothing from them. */
+static void slim_regions(const struct agent *agent)
+{
+    if (!agent->config.dev || agent->exit_code != AGENT_EXIT_OK || agent->host == NULL ||
+        !host_is_deserted(agent->host)) {
+        return;
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (agent->regions[i].fd >= 0 && (agent->rubbish >> i & 1) == 0) {
+            region_file_slim(&agent->regions[i]);
+        }
+    }
+}
+
 int agent_run(struct agent *agent)
 {
     agent->armed_ns = INT64_MAX;
@@ -631,5 +648,6 @@ int agent_run(struct agent *agent)
     agent_close_loop(agent);
     peers_close(agent);
     disk_close(agent);
+    slim_regions(agent);
     return agent->exit_code;
 }

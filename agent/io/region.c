@@ -17,7 +17,7 @@
 
 #include "proto/check.h"
 
-enum { HUSH_READS_MAX = 32, RESERVE_TRIES_MAX = 100 };
+enum { HUSH_READS_MAX = 32, RESERVE_TRIES_MAX = 100, SLIM_PIECE = 4096 };
 
 /* ---- pages that are gone ---- */
 
@@ -379,6 +379,20 @@ bool region_file_adopt(struct region_file *file, int bells, const struct hfi_reg
 failed:
     region_file_close(file);
     return false;
+}
+
+void region_file_slim(const struct region_file *file)
+{
+    static const unsigned char none[SLIM_PIECE];
+    unsigned char bytes[SLIM_PIECE];
+    /* Read, not looked at in the mapping: where that is rubbish it has zeros. */
+    for (uint64_t at = 0; at < file->region.size; at += SLIM_PIECE) {
+        if (pread(file->fd, bytes, SLIM_PIECE, (off_t)at) == SLIM_PIECE &&
+            memcmp(bytes, none, SLIM_PIECE) == 0) {
+            (void)!fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+                             SLIM_PIECE);
+        }
+    }
 }
 
 uint32_t region_file_layout(const char *shm_name)

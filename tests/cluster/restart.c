@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "../suite_main.h"
 
@@ -229,6 +230,44 @@ START_TEST(stopped_agent_keeps_every_hold)
 }
 END_TEST
 
+static int64_t memory_of(const char *path)
+{
+    struct stat status;
+    REQUIRE(stat(path, &status) == 0, "%s: %s", path, strerror(errno));
+    return (int64_t)status.st_blocks * 512;
+}
+
+/* A region that no process maps has no memory where there is nothing in it, until the next start:
+ * the session goes on, and no token comes twice. */
+START_TEST(stopped_agent_without_clients_keeps_little_memory)
+{
+    char path[512];
+    agent_region_path(&agent, "default", path, sizeof(path));
+    int64_t whole = memory_of(path);
+    take_all(1);
+    ck_assert_int_eq(actor_release(&holders[0], 0), 0);
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    ck_assert_int_eq(memory_of(path), whole); /* that process maps it */
+    agent_start(&agent);
+    actor_end(&holders[0]);
+    for (unsigned waited_ms = 0; waited_ms < GUARD_MS && !agent_logged(&agent, "client_died");
+         waited_ms += 20) {
+        sleep_ms(20);
+    }
+    sleep_ms(200); /* and is forgotten */
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    ck_assert_int_lt(memory_of(path), whole / 4);
+    uint64_t token = holds[0].token;
+    agent_start(&agent);
+    ck_assert_int_eq(memory_of(path), whole);
+    ck_assert(agent_logged(&agent, "session_continued"));
+    take_all(1);
+    ck_assert_uint_gt(holds[0].token, token);
+    ck_assert_int_eq(actor_release(&holders[0], 0), 0);
+    actor_end(&holders[0]);
+}
+END_TEST
+
 /* A holder that dies while no agent runs: the next agent finds out and closes its lock. */
 START_TEST(holder_that_died_without_an_agent)
 {
@@ -361,6 +400,7 @@ int main(void)
     tcase_add_test(tests, every_holder_is_told_in_time_without_an_agent);
     tcase_add_test(tests, jeopardy_ends_when_the_agent_is_back_within_the_grace_period);
     tcase_add_test(tests, stopped_agent_keeps_every_hold);
+    tcase_add_test(tests, stopped_agent_without_clients_keeps_little_memory);
     tcase_add_test(tests, holder_that_died_without_an_agent);
     tcase_add_test(tests, old_copy_of_the_store_does_not_go_on_with_the_session);
     tcase_add_test(tests, a_stall_within_a_turn_is_told);

@@ -115,6 +115,25 @@ START_TEST(holes_are_filled_when_it_is_adopted)
 }
 END_TEST
 
+START_TEST(what_has_only_zeros_is_given_back)
+{
+    create();
+    uint32_t slot = file.region.slot_count - 1;
+    atomic_store(&file.region.words[slot].word, 77);
+    static unsigned char before[HFI_HEADER_SIZE];
+    memcpy(before, file.memory, sizeof(before));
+    region_file_slim(&file);
+    uint64_t missing = region_file_missing(&file);
+    ck_assert_uint_gt(missing, 0);
+    ck_assert_uint_lt(missing, file.region.size);
+    ck_assert_int_eq(memcmp(before, file.memory, sizeof(before)), 0);
+    ck_assert_uint_eq(atomic_load(&file.region.words[slot].word), 77);
+    adopt();
+    ck_assert_uint_eq(region_file_missing(&file), 0);
+    ck_assert_uint_eq(atomic_load(&file.region.words[slot].word), 77);
+}
+END_TEST
+
 START_TEST(a_limit_of_file_sizes_is_told)
 {
     struct rlimit limit = {.rlim_cur = hfi_region_size(&sizes) - 1, .rlim_max = RLIM_INFINITY};
@@ -204,6 +223,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_region_has_all_its_memory);
     tcase_add_test(tests, holes_are_filled_when_it_is_adopted);
+    tcase_add_test(tests, what_has_only_zeros_is_given_back);
     tcase_add_test(tests, a_limit_of_file_sizes_is_told);
     tcase_add_test(tests, a_limit_of_descriptors_is_told);
     tcase_add_test(tests, no_room_is_told);

@@ -119,3 +119,8 @@ void host_survey(const struct host *host, int64_t now_ns, struct host_survey *ou
         }
     }
 }
+
+bool host_is_deserted(const struct host *host)
+{
+    return host->id_count == 0;
+}

@@ -342,6 +342,9 @@ struct host_survey {
 /* Looks at every lock. now_ns: not earlier than the last step's. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
+/* Whether every process that was ever given a region is dead, as far as it was told. */
+bool host_is_deserted(const struct host *host);
+
 /* For tests and the simulator: HF_CHECK fails if the private state contradicts itself. */
 void host_check_invariants(const struct host *host);
 

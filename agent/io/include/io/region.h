@@ -79,6 +79,10 @@ void region_file_close(struct region_file *file);
  */
 void region_file_abandon(const char *shm_name);
 
+/* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
+ * map it: what is written meanwhile is lost. */
+void region_file_slim(const struct region_file *file);
+
 /* How many bytes of it have no memory yet. */
 uint64_t region_file_missing(const struct region_file *file);
 
