@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # docs/LOG.md names every event that the agent can log, every error of the library with its text,
-# and every exit status, each with what to do, and none that there is not.
+# every exit status and every message of the programs, each with what to do, and none that there is
+# not.
 #
 # Usage: log.sh SOURCE_DIR
 set -euo pipefail
@@ -19,7 +20,7 @@ compare() {
 }
 # section TITLE: its rows, without the tables' heads.
 section() {
-    awk -v title="## $1" '/^## / { on = $0 == title } on && /^\| / && !/^\| (---|event|error|status|what)/' \
+    awk -v title="## $1" '/^## / { on = $0 == title } on && /^\| / && !/^\| (---|event|error|status|message) /' \
         "$page"
 }
 
@@ -56,6 +57,52 @@ errors_in_page=$(section 'Errors of the library' |
 compare error "$errors_in_code" "$errors_in_page"
 [[ $(wc -l <<<"$errors_in_code") -ge 18 ]] || { echo "found too few errors" >&2; exit 1; }
 
+# Messages: whatever in the sources is more than one word, in whatever call it stands, so that a new
+# message is looked at however it is printed. (A single word that is handed on as a piece of one is
+# not.) Left out are
+exempt_files=(
+    cli/help.c        # --help
+    cli/text.c        # what show, ls and watch print of a lock
+    'cli/doctor*.c'   # each finding prints what was expected and what to do
+    agent/metrics.c   # what /metrics says of each figure
+)
+exempt=$(
+    sed 's/^ *//; s/ *#.*//' <<'LIST'
+    ^agent/io/store.*\t(SELECT|REPLACE|INSERT|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|UPDATE) # SQL
+    ^agent/io/store_rows\.c\t[a-z_]+(, [a-z_]+)+$                   # columns
+    ^agent/io/store_rows\.c\t([a-z_]+=[^ ]* ?)+$                    # the rules as they are kept
+    ^agent/io/lifeline\.c\t(pid \.\.\. uid |holder \.\.\.$)         # what a lifeline holds
+    ^agent/(io/http|web)\.c\t(HTTP/1\.1 |Allow: |text/)             # headers
+    ^agent/main\.c\tholdfastd: the lock agent of this host             # --help
+    ^agent/main\.c\tholdfastd \.\.\.$                                  # --version
+    ^cli/run\.c\tholdfast \.\.\.$                                       # --version
+    ^cli/cli\.c\tholdfast(\.\.\.)* ?\.\.\.:$                            # the beginning of any error
+    ^cli/status\.c\t(agent|session|voter|clients)  +\.\.\.             # what status prints
+    ^cli/(status|member)\.c\tat$                                    # what status and member print
+    ^cli/list\.c\t\.\.\. holders$                                    # what ls prints
+    ^libclient/client\.h\tmovq                                       # an instruction
+LIST
+)
+not=()
+for file in "${exempt_files[@]}"; do not+=(! -path "$file"); done
+# The errors of the library stand in a table of their own, compared above.
+messages_in_code=$(
+    find agent cli libclient proto include -name '*.[ch]' "${not[@]}" -print0 |
+        xargs -0 awk -f tests/packaging/strings.awk | grep -P '\t.*[a-z]{2}' | grep -P '\t.* ' |
+        grep -vP "$(paste -sd'|' <<<"$exempt")" | cut -f2 |
+        grep -vxFf <(cut -d' ' -f3- <<<"$errors_in_code") | sort -u
+)
+messages_in_page=$(
+    awk '/^## / { on = $0 == "## Messages, word by word" }
+         on && /^\| `/ { sub(/^\| /, ""); sub(/ \| .*/, ""); print }' "$page" |
+        grep -oE '`[^`]+`' | tr -d '`' | sort -u
+)
+if [[ $(wc -l <<<"$messages_in_code") -lt 400 ]]; then
+    echo "found $(wc -l <<<"$messages_in_code") messages in the sources, expected some hundreds" >&2
+    exit 1
+fi
+compare message "$messages_in_code" "$messages_in_page"
+
 # The numbers of both programs together.
 status_in_code=$(
     {
@@ -67,7 +114,8 @@ status_in_page=$(section 'Exit statuses' | sed -E 's/^\| ([0-9]+) \|.*/\1/')
 compare status "$status_in_code" "$status_in_page"
 
 # Each row says something in each column; the last one is what to do.
-for title in "The agent's log:5" 'Errors of the library:5' 'Exit statuses:3' 'The configuration:3'; do
+for title in "The agent's log:5" 'Errors of the library:5' 'Exit statuses:3' \
+    'Messages, word by word:3'; do
     bad=$(section "${title%:*}" | awk -F' [|] ' -v want="${title#*:}" \
         '{ sub(/ \|$/, ""); sub(/^\| /, "") } NF != want { print; next } { for (i = 1; i <= NF; i++) if ($i ~ /^ *$/) { print; break } }')
     if [[ -n $bad ]]; then
