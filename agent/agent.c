@@ -344,6 +344,7 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
     struct agent *agent = arg;
     struct lease_record record = {.epoch = epoch, .deadline_ns = deadline_ns};
+    agent->unheard = false;
     memcpy(record.boot_id, agent->boot_id, sizeof(record.boot_id));
     lease_file_write(&agent->lease_file, &record);
 }
@@ -479,6 +480,7 @@ static bool wait_until_safe(struct agent *agent)
                               : START_PATIENCE_MAX_NS;
     int64_t end_ns = clock_boottime_ns() + patience_ns;
     agent->in_turn = true;
+    agent->unheard = agent->unheard && alone; /* the others hear of it from now on */
     driver_start(agent->driver, agent->epoch, agent->adopted);
     look_at_rate(agent);
     agent_turn_end(agent);
@@ -649,5 +651,6 @@ int agent_run(struct agent *agent)
     peers_close(agent);
     disk_close(agent);
     slim_regions(agent);
+    agent_give_epoch_back(agent);
     return agent->exit_code;
 }

@@ -47,8 +47,9 @@
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
     AGENT_ERROR_MAX = 1024,
-    AGENT_COMPLAINTS = 64,     /* users and events of which it is known when they were told last */
-    AGENT_COMPLAINTS_TOLD = 4, /* a minute */
+    AGENT_COMPLAINTS = 64,      /* users and events of which it is known when they were told last */
+    AGENT_COMPLAINTS_TOLD = 4,  /* a minute */
+    AGENT_EPOCHS_FEW = 1 << 20, /* so many left are told */
 };
 
 /* Exit codes. */
@@ -132,6 +133,7 @@ struct agent {
     uint64_t rubbish;     /* bits: given up */
     uint64_t roomless;    /* bits, of these: for a page that could not be had */
     bool adopted;
+    bool unheard; /* this start began the epoch, and no other agent or client knows of it */
     uint32_t epoch;
     uint32_t survivors;
     /* The loop. */
@@ -185,6 +187,9 @@ void agent_raise_limits(void);
 /* Everything up to a loaded and adopted state, not yet started. AGENT_EXIT_OK, or the exit code,
  * and agent->error is one line. */
 int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
+/* If nobody has heard of the epoch that this start began, the next one begins it anew: a start that
+ * fails each time uses up none. The store is not the committer's any more, nor is it used after. */
+void agent_give_epoch_back(struct agent *agent);
 /* Replaces this voter's store by an empty one that starts over (store_start_over()); kept (of
  * STORE_KEPT_MAX bytes) is where the old one is now. Instead of agent_prepare(). */
 int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));

@@ -20,7 +20,7 @@ enum {
     LATER_MAX = 64, /* or when there are so many */
 };
 
-static void fail(struct driver *driver, const char *what, const char *why)
+void driver_fail(struct driver *driver, const char *what, const char *why)
 {
     if (driver->failed[0] == '\0') {
         snprintf(driver->failed, sizeof(driver->failed), "%s: %s", what, why);
@@ -30,7 +30,7 @@ static void fail(struct driver *driver, const char *what, const char *why)
 bool driver_kept(struct driver *driver, bool good)
 {
     if (!good) {
-        fail(driver, "driver", "out of memory");
+        driver_fail(driver, "driver", "out of memory");
     }
     return good;
 }
@@ -489,7 +489,7 @@ void driver_committed(struct driver *driver, uint64_t commit, const char *error)
 {
     HF_CHECK(driver->flying != NULL && !driver->landed);
     if (error != NULL) {
-        fail(driver, "store", error);
+        driver_fail(driver, "store", error);
         return;
     }
     driver->commit = commit;

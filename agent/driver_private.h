@@ -73,6 +73,8 @@ struct driver {
 
 /* ---- driver.c ---- */
 
+/* It goes no further than this: the first reason is kept, for driver_failed(). */
+void driver_fail(struct driver *driver, const char *what, const char *why);
 /* false: out of memory, which is a failure of the driver. Returns good. */
 bool driver_kept(struct driver *driver, bool good);
 

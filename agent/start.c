@@ -4,9 +4,11 @@
  *
  * A session goes on only if nothing of it was lost: the same boot, the epoch of the store, every
  * region adopted, and not past its deadline and grace period. Else a new epoch begins. Its order
- * matters: first the new epoch is made durable and the old regions' rows are deleted, then the
- * regions are given up and made anew, then the rows of the new ones are stored. Killed in between,
- * the next start finds nothing that it could mistake for the old session's.
+ * matters: first the old regions' rows are deleted, then the regions are given up and made anew,
+ * then the rows of the new ones and the new epoch are stored in one. Killed in between, the next
+ * start finds nothing that it could mistake for the old session's, and begins the same epoch: no
+ * region that counts was of it, nobody has heard of it. So a start that fails again and again, for
+ * want of memory say, uses up none; there are 2^24 of them, and voters believe no jump by 2^20.
  */
 #include "agent.h"
 
@@ -552,15 +554,14 @@ static bool keep_opened(struct agent *agent)
            store_put_action(agent->store, &action);
 }
 
-/* The new epoch is durable, the old regions are no longer known. */
+/* What the session before had is no longer known, and goes. */
 static bool leave_session(struct agent *agent)
 {
     struct old_regions old = {.count = 0};
     struct store_reader reader = {.arg = &old, .region = collect_old};
     struct store *store = agent->store;
     uint64_t commit;
-    if (!store_load(store, &reader) || !store_begin(store) ||
-        !store_put_session_epoch(store, agent->epoch) || !keep_opened(agent)) {
+    if (!store_load(store, &reader) || !store_begin(store) || !keep_opened(agent)) {
         return false;
     }
     for (uint32_t i = 0; i < old.count; i++) {
@@ -598,55 +599,93 @@ static int make_regions(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* The new epoch was begun in the store and nowhere else: no region is of it, nobody heard of it. So
- * the next start may take it. Without this an agent that is started again and again, for want of
- * room in /dev/shm, would use up in days what a voter lets an epoch rise by, and in weeks all that
- * there are. Nothing of the session before comes back: its regions are forgotten. */
-static void give_epoch_back(struct agent *agent)
-{
-    uint64_t commit;
-    if (!store_begin(agent->store) ||
-        !store_put_session_epoch(agent->store, agent->meta.session_epoch) ||
-        !store_commit(agent->store, &commit)) {
-        return; /* then it is used up */
-    }
-}
-
-/* A new epoch, with fresh regions. */
-static int begin_epoch(struct agent *agent)
+/* The new session is durable. */
+static bool keep_session(struct agent *agent)
 {
     struct store *store = agent->store;
     uint64_t commit;
-    agent->epoch = agent->meta.session_epoch + 1;
-    if (!leave_session(agent)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
-    }
-    int code = make_regions(agent);
-    if (code != AGENT_EXIT_OK) {
-        give_epoch_back(agent);
-        return code;
-    }
-    if (!store_begin(store)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+    if (!store_begin(store) || !store_put_session_epoch(store, agent->epoch)) {
+        return false;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, false);
-        if (wrong != NULL) {
-            return fail(agent, AGENT_EXIT_SOFTWARE, "%s: %s", agent->regions[i].shm_name, wrong);
-        }
         if (!store_put_region(store, agent->spaces[i], agent->regions[i].shm_name)) {
-            return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+            return false;
         }
     }
     if (!store_commit(store, &commit)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(store));
+        return false;
     }
+    agent->unheard = true;
     agent->meta.commit = commit;
     disk_committed(agent, commit);
     if (agent->quorum != NULL) {
         quorum_set_commit(agent->quorum, commit);
     }
-    return AGENT_EXIT_OK;
+    return true;
+}
+
+/* A new epoch, with fresh regions. */
+static int begin_epoch(struct agent *agent)
+{
+    agent->epoch = agent->meta.session_epoch + 1;
+    if (agent->epoch >= MESSAGE_EPOCH_LIMIT) {
+        return fail(agent, AGENT_EXIT_CONFIG,
+                    "%s/holdfast.db: found session %" PRIu32 ", the last number that there is, "
+                    "and that session cannot go on: the name %s is used up (docs/OPERATIONS.md, "
+                    "\"Session numbers\"); nothing was changed",
+                    agent->config.state_dir, agent->meta.session_epoch, agent->config.agent);
+    }
+    if (!leave_session(agent)) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    int code = make_regions(agent);
+    for (uint32_t i = 0; code == AGENT_EXIT_OK && i < agent->config.namespace_count; i++) {
+        const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, false);
+        if (wrong != NULL) {
+            code = fail(agent, AGENT_EXIT_SOFTWARE, "%s: %s", agent->regions[i].shm_name, wrong);
+        }
+    }
+    if (code == AGENT_EXIT_OK && !keep_session(agent)) {
+        code = fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    return code;
+}
+
+void agent_give_epoch_back(struct agent *agent)
+{
+    struct store *store = agent->store;
+    uint64_t commit;
+    if (!agent->unheard || !store_begin(store) ||
+        !store_put_session_epoch(store, agent->meta.session_epoch)) {
+        return; /* then it is used up */
+    }
+    agent->unheard = false;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (!store_del_region(store, agent->spaces[i])) {
+            return;
+        }
+    }
+    if (!store_commit(store, &commit)) {
+        return;
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        region_file_abandon(agent->regions[i].shm_name);
+    }
+}
+
+/* Long before the last one. */
+static void tell_of_numbers(const struct agent *agent)
+{
+    uint32_t left = MESSAGE_EPOCH_LIMIT - 1 - agent->epoch;
+    if (left < AGENT_EPOCHS_FEW) {
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_WARN, "session_numbers_few");
+        log_unsigned(&line, "number", left);
+        log_text(&line, "text",
+                 "so many sessions can follow under this agent's name: see docs/OPERATIONS.md, "
+                 "\"Session numbers\"");
+        log_end(&line);
+    }
 }
 
 static void log_session(const struct agent *agent, const char *why)
@@ -715,6 +754,7 @@ static int make_session(struct agent *agent)
     if (code == AGENT_EXIT_OK) {
         make_renewal(agent);
         log_session(agent, agent->adopted ? NULL : why);
+        tell_of_numbers(agent);
         tell_of_holes(agent);
     }
     return code;
@@ -800,6 +840,7 @@ int agent_prepare(struct agent *agent)
         code = make_session(agent);
     }
     if (code == AGENT_EXIT_OK && !clients_load(agent)) {
+        agent_give_epoch_back(agent);
         code = AGENT_EXIT_UNAVAILABLE;
     }
     return code;

@@ -8,14 +8,24 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,6 +148,8 @@ static void read_said(const char *path)
     close(fd);
 }
 
+static void (*hobble)(void); /* what the agents of a test are to do without; NULL: nothing */
+
 /* Runs the agent as its user until it ends or serves; then it is ended. Its exit code. */
 static int run_agent(void)
 {
@@ -151,6 +163,9 @@ static int run_agent(void)
         dup2(fd, 2);
         dup2(fd, 1);
         REQUIRE(setgid(AGENT_USER) == 0 && setuid(AGENT_USER) == 0, "setuid");
+        if (hobble != NULL) {
+            hobble();
+        }
         execl(binary_path("holdfastd"), "holdfastd", "--config", path_of("holdfast.conf"), NULL);
         _exit(127);
     }
@@ -158,7 +173,10 @@ static int run_agent(void)
         if (waitpid(pid, &status, WNOHANG) == pid) {
             read_said(log);
             note_objects();
-            ck_assert_msg(WIFEXITED(status), "%s", said);
+            if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {
+                return 128 + SIGSYS;
+            }
+            ck_assert_msg(WIFEXITED(status), "status %d: %s", status, said);
             return WEXITSTATUS(status);
         }
         read_said(log);
@@ -388,6 +406,89 @@ START_TEST(no_room_in_shared_memory)
 }
 END_TEST
 
+/* It is killed when it makes a region: as by the kernel for want of memory. */
+static void kill_at_a_region(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])), /* its size */
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 16 << 20, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
+            "seccomp");
+}
+
+static rlim_t descriptors;
+
+static void allow_descriptors(void)
+{
+    struct rlimit limit = {descriptors, descriptors};
+    REQUIRE(close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC) == 0 &&
+                setrlimit(RLIMIT_NOFILE, &limit) == 0,
+            "setrlimit");
+}
+
+/* A start that ends before anybody has heard of its session takes no number from those that there
+ * are, wherever it ends: systemd begins eight a second, for ever. */
+START_TEST(starts_that_fail_use_up_no_session)
+{
+    unsigned late = 0;
+    hobble = kill_at_a_region;
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(run_agent(), 128 + SIGSYS);
+    }
+    hobble = allow_descriptors;
+    for (descriptors = 8; run_agent() != 0; descriptors++) {
+        ck_assert_uint_lt(descriptors, 100);
+        REQUIRE(strstr(said, "event=session_new epoch=2 ") == NULL, "%s", said);
+        late += strstr(said, "event=session_new epoch=1 ") != NULL; /* it was durable already */
+    }
+    REQUIRE(strstr(said, " epoch=1 ") != NULL, "%s", said);
+    ck_assert_uint_gt(late, 1); /* the first of them gave it back */
+}
+END_TEST
+
+static void number_sessions(unsigned epoch)
+{
+    char text[128];
+    sqlite3 *database = NULL;
+    snprintf(text, sizeof(text), "UPDATE meta SET value = %u WHERE key = 'session_epoch'", epoch);
+    ck_assert_int_eq(sqlite3_open(path_of("own/state/holdfast.db"), &database), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(database, text, NULL, NULL, NULL), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_changes(database), 1);
+    sqlite3_close(database);
+}
+
+static void lose_regions(void)
+{
+    char object[300];
+    find_object(".default", object, sizeof(object));
+    ck_assert_int_eq(unlink(object), 0);
+}
+
+/* The last number that there is, and none after it: said as what it is, and nothing is damaged. */
+START_TEST(the_last_session)
+{
+    ck_assert_int_eq(run_agent(), 0);
+    number_sessions((1U << 24) - 3);
+    ck_assert_int_eq(run_agent(), 0); /* the only voter believes its own host, whatever it was */
+    REQUIRE(strstr(said, "event=session_numbers_few number=1 ") != NULL, "%s", said);
+    lose_regions();
+    ck_assert_int_eq(run_agent(), 0);
+    REQUIRE(strstr(said, "event=session_new epoch=16777215 ") != NULL, "%s", said);
+    ck_assert_int_eq(run_agent(), 0); /* it goes on */
+    REQUIRE(strstr(said, "event=session_continued epoch=16777215 ") != NULL, "%s", said);
+    lose_regions();
+    for (unsigned i = 0; i < 2; i++) {
+        refuses(78, "the name host-a is used up");
+    }
+}
+END_TEST
+
 int main(void)
 {
     if (geteuid() != 0) {
@@ -407,5 +508,7 @@ int main(void)
     tcase_add_test(tests, a_folder_for_the_socket);
     tcase_add_test(tests, objects_in_shared_memory);
     tcase_add_test(tests, no_room_in_shared_memory);
+    tcase_add_test(tests, starts_that_fail_use_up_no_session);
+    tcase_add_test(tests, the_last_session);
     return suite_main("planted", tests);
 }

@@ -249,7 +249,7 @@ static void ignore_log(void *arg, const struct action_log *log)
     (void)log;
 }
 
-static void set_up(void)
+static void set_up_with(uint32_t epoch)
 {
     static const struct quorum_limits limits = {
         .registers = 100, .agents = 4, .requests = 100, .shares = 64};
@@ -300,10 +300,15 @@ static void set_up(void)
     stalled_ns = 0;
     grants = 0;
     trace[0] = '\0';
-    driver_start(driver, 1, false);
+    driver_start(driver, epoch, false);
     ck_assert_ptr_null(driver_failed(driver));
     ck_assert(quorum_ready(quorum));
     ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+}
+
+static void set_up(void)
+{
+    set_up_with(1);
 }
 
 static void tear_down(void)
@@ -336,6 +341,29 @@ START_TEST(the_start_makes_the_session_safe)
     ck_assert(promised < told);
     ck_assert_ptr_nonnull(strstr(trace, "commit"));
     ck_assert(strstr(trace, "commit") < promised);
+}
+END_TEST
+
+/* The bound for epochs is for what others say: the only voter's host has this one in its store. */
+START_TEST(a_high_epoch_of_its_own_is_believed)
+{
+    tear_down();
+    set_up_with(MESSAGE_EPOCH_LIMIT - 1);
+}
+END_TEST
+
+/* No epoch follows the last one: the driver ends, and none is stored that no start would read. */
+START_TEST(the_last_epoch_is_lost)
+{
+    tear_down();
+    set_up_with(MESSAGE_EPOCH_LIMIT - 1);
+    now_ns += 60000000000; /* past the deadline and the grace period */
+    begin();
+    driver_tick(driver);
+    driver_flush(driver);
+    ck_assert_ptr_nonnull(driver_failed(driver));
+    ck_assert_ptr_nonnull(strstr(driver_failed(driver), "is used up"));
+    ck_assert_uint_eq(disk.commits, 0);
 }
 END_TEST
 
@@ -587,6 +615,8 @@ int main(void)
     TCase *order = tcase_create("order");
     tcase_add_checked_fixture(order, set_up, tear_down);
     tcase_add_test(order, the_start_makes_the_session_safe);
+    tcase_add_test(order, a_high_epoch_of_its_own_is_believed);
+    tcase_add_test(order, the_last_epoch_is_lost);
     tcase_add_test(order, what_depends_on_nothing_is_answered_at_once);
     tcase_add_test(order, what_stands_behind_a_row_waits_for_its_commit);
     tcase_add_test(order, a_turn_has_one_commit);
