@@ -45,6 +45,10 @@ if(HF_SANITIZE)
                         -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${HF_SANITIZE})
     add_compile_definitions(HF_SANITIZED=1)
+    # Compiles in 60 % of the time. What runs for hours is worth more.
+    if(NOT HF_FUZZ)
+        add_compile_options(-O1)
+    endif()
     # gcc sees paths that its own instrumentation made; the release build has the warning.
     add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()

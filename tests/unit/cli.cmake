@@ -12,12 +12,14 @@ add_executable(test_cli_parts ${CMAKE_CURRENT_LIST_DIR}/cli_parts.c)
 target_link_libraries(test_cli_parts
     PRIVATE hf_flags holdfast_cli_objects cli_fake PkgConfig::CHECK Threads::Threads)
 
+add_library(cli_run OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_run.c)
+target_compile_definitions(cli_run PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
+target_link_libraries(cli_run PRIVATE hf_flags PkgConfig::CHECK)
 foreach(part show doctor lock)
-    add_executable(test_cli_${part} ${CMAKE_CURRENT_LIST_DIR}/cli_${part}.c
-        ${CMAKE_CURRENT_LIST_DIR}/cli_run.c)
+    add_executable(test_cli_${part} ${CMAKE_CURRENT_LIST_DIR}/cli_${part}.c)
     target_compile_definitions(test_cli_${part}
         PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
-    target_link_libraries(test_cli_${part} PRIVATE hf_flags PkgConfig::CHECK util)
+    target_link_libraries(test_cli_${part} PRIVATE hf_flags cli_run PkgConfig::CHECK util)
     add_dependencies(test_cli_${part} holdfast_cli_fake)
 endforeach()
 

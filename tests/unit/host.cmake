@@ -1,15 +1,20 @@
 # The host core, between a fake quorum and fake sockets.
 set(host_tests ${CMAKE_CURRENT_LIST_DIR})
+foreach(part host_rig host_cell)
+    add_library(${part} OBJECT ${host_tests}/${part}.c)
+    target_link_libraries(${part} PRIVATE hf_flags hf_core hf_proto PkgConfig::CHECK)
+endforeach()
 foreach(part host host_cell host_others host_ends host_gossip host_hostile host_kept host_delays)
-    add_executable(test_${part} ${host_tests}/test_${part}.c ${host_tests}/host_rig.c)
-    target_link_libraries(test_${part} PRIVATE hf_flags hf_core hf_proto PkgConfig::CHECK)
+    add_executable(test_${part} ${host_tests}/test_${part}.c)
+    target_link_libraries(test_${part}
+        PRIVATE hf_flags host_rig hf_core hf_proto PkgConfig::CHECK)
     set_target_properties(test_${part}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${part} COMMAND test_${part})
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan" TIMEOUT 120)
 endforeach()
 foreach(part host_cell host_others host_kept host_delays)
-    target_sources(test_${part} PRIVATE ${host_tests}/host_cell.c)
+    target_link_libraries(test_${part} PRIVATE host_cell)
 endforeach()
 target_include_directories(test_host_ends PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 set_tests_properties(host_hostile PROPERTIES LABELS "fuzz;asan")

@@ -1,9 +1,12 @@
 # agent/io: packets between agents.
 set(transport_tests ${CMAKE_CURRENT_LIST_DIR})
+add_library(transport_rig OBJECT ${transport_tests}/transport_rig.c)
+target_link_libraries(transport_rig
+    PRIVATE hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
 foreach(part transport transport_tls transport_versions)
-    add_executable(test_${part} ${transport_tests}/test_${part}.c ${transport_tests}/transport_rig.c)
+    add_executable(test_${part} ${transport_tests}/test_${part}.c)
     target_link_libraries(test_${part}
-        PRIVATE hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
+        PRIVATE transport_rig hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
     set_target_properties(test_${part}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${part} COMMAND test_${part})
