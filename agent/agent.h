@@ -222,6 +222,8 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
 void clients_forget(struct agent *agent, uint32_t id);
 /* Its connection is gone. */
 void clients_hung_up(struct agent *agent, struct client *client);
+/* It asks for something. Who does locks its lifeline. */
+void clients_heard(struct agent *agent, uint32_t id);
 /* Looks at the lifelines of those that are not connected, or not watched. */
 void clients_look(struct agent *agent);
 void clients_close(struct agent *agent);

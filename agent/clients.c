@@ -5,8 +5,9 @@
  * up lives on until its pidfd says otherwise, or until it no longer locks its lifeline: then it has
  * let go of everything (or called exec). A client of the agent before this one is found by its
  * lifeline and watched by a pidfd of whoever locks it. Where there is no pidfd (a foreign pid
- * namespace, before Linux 6.5) its lifeline is looked at each quarter of the session's ttl, once it
- * has been seen to lock it: a process that it forked may keep its connection open.
+ * namespace, before Linux 6.5) its lifeline is looked at with the first thing that it asks for, and
+ * each quarter of the session's ttl: once it has been seen to lock it, not to lock it is its death.
+ * (A process that it forked may keep its connection open; between WELCOME and the lock it lives.)
  *
  * Before Linux 6.5 a pidfd comes by the number that connected, so it may be another process's, if
  * the first one has ended meanwhile. That one then has no hold of this client's: it ended before it
@@ -149,6 +150,7 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
                                const struct peer *peer, int pidfd)
 {
     struct client *old = agent->by_id[action->client];
+    struct client *client;
     struct connection *connection;
     if (!action->as.identity.resumed && !make_lifeline(agent, action, peer)) {
         int error = errno;
@@ -166,7 +168,11 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
         }
         client_destroy(old);
     }
-    return client_create(agent, action->client, pidfd);
+    client = client_create(agent, action->client, pidfd);
+    if (client != NULL) {
+        client->locked = action->as.identity.resumed; /* clients_resumes() has seen it */
+    }
+    return client;
 }
 
 void clients_forget(struct agent *agent, uint32_t id)
@@ -190,6 +196,15 @@ void clients_hung_up(struct agent *agent, struct client *client)
     int64_t soon_ns = clock_boottime_ns() + look_soon_ns;
     if (soon_ns < agent->look_ns) {
         agent->look_ns = soon_ns;
+    }
+}
+
+void clients_heard(struct agent *agent, uint32_t id)
+{
+    struct client *client = agent->by_id[id];
+    pid_t locker;
+    if (client != NULL && client->poll == NULL && !client->locked) {
+        client->locked = lifeline_look(agent->clients_fd, id, &locker) == LIFELINE_LOCKED;
     }
 }
 

@@ -248,6 +248,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     } else if (frame.kind == HFI_FRAME_HELLO) {
         refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
     } else {
+        clients_heard(agent, note->client);
         struct host_event event = {
             .kind = HOST_FRAME, .client = note->client, .as.frame.frame = &frame};
         driver_event(agent->driver, &event);
