@@ -314,6 +314,34 @@ END_TEST
 
 enum { LIMITED = 20000, LIMITED_LOCKS = 199, LIMIT_MS = 200 };
 
+/* All these handles; the first one of each lock, and the last one of all. */
+static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struct hfi_opened *last)
+{
+    struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
+    char name[8];
+    rig_begin(large);
+    large->unchecked = true;
+    uint32_t one = rig_connect(large, HOST_MAY_USE);
+    for (uint32_t i = 0; i < LIMITED; i++) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+        snprintf(name, sizeof(name), "%u", i % LIMITED_LOCKS);
+        frame.open.name = (struct hfi_text){name, (uint32_t)strlen(name)};
+        frame.open.lease_ns = LIMIT_MS * RIG_MS;
+        frame.open.lock_delay_ns = 1;
+        large->reply_count = large->send_count = 0;
+        if (rig_ask(large, one, &frame) == NULL) {
+            rig_grant(large, rig_sent(large, MESSAGE_ACQUIRE), 0, 0);
+        }
+        const struct rig_reply *reply = rig_find(large, one, HFI_FRAME_OPENED);
+        ck_assert_ptr_nonnull(reply);
+        *last = reply->frame.opened;
+        if (i < LIMITED_LOCKS) {
+            first[i] = *last;
+        }
+    }
+    return large;
+}
+
 /* Takes each lock by its first handle, at this moment. */
 static void take_limited(struct rig *large, const struct hfi_opened *handles, uint32_t count)
 {
@@ -346,27 +374,9 @@ static uint32_t most_walked(struct rig *large, int64_t duration_ms)
  * are looked at in pieces. */
 START_TEST(many_limits)
 {
-    struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
     static struct hfi_opened first[LIMITED_LOCKS];
-    char name[8];
-    rig_begin(large);
-    large->unchecked = true;
-    uint32_t one = rig_connect(large, HOST_MAY_USE);
-    for (uint32_t i = 0; i < LIMITED; i++) {
-        struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
-        snprintf(name, sizeof(name), "%u", i % LIMITED_LOCKS);
-        frame.open.name = (struct hfi_text){name, (uint32_t)strlen(name)};
-        frame.open.lease_ns = LIMIT_MS * RIG_MS;
-        frame.open.lock_delay_ns = 1;
-        large->reply_count = large->send_count = 0;
-        if (rig_ask(large, one, &frame) == NULL) {
-            rig_grant(large, rig_sent(large, MESSAGE_ACQUIRE), 0, 0);
-        }
-        const struct rig_reply *reply = rig_find(large, one, HFI_FRAME_OPENED);
-        ck_assert_ptr_nonnull(reply);
-        first[i % LIMITED_LOCKS] = i < LIMITED_LOCKS ? reply->frame.opened
-                                                     : first[i % LIMITED_LOCKS];
-    }
+    struct hfi_opened last;
+    struct rig *large = rig_with_limits(first, &last);
     take_limited(large, first, 1);
     ck_assert_uint_lt(most_walked(large, LIMIT_MS + 1), 1000);
     ck_assert_uint_eq(hfi_word_holder(rig_word(large, first[0].slot)), 0);
@@ -379,6 +389,29 @@ START_TEST(many_limits)
     for (uint32_t i = 0; i < LIMITED_LOCKS; i++) {
         ck_assert_uint_eq(hfi_word_holder(rig_word(large, first[i].slot)), 0);
     }
+    rig_destroy(large);
+}
+END_TEST
+
+/* Somebody has the limits of so many holds of his end at each instant, as soon as that comes but
+ * never before: another one's is looked at all the same. */
+START_TEST(limits_that_are_always_due)
+{
+    enum { STEPS = 10 };
+    static struct hfi_opened first[LIMITED_LOCKS];
+    struct hfi_opened last;
+    struct rig *large = rig_with_limits(first, &last);
+    take_limited(large, &last, 1);
+    large->now_ns += (LIMIT_MS + 1) * RIG_MS;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        for (uint32_t i = 0; i < LIMITS_LOOK_MAX / LIMITED_GROUP; i++) {
+            large->host->limited_due_ns[i] = large->now_ns; /* as if he had said so */
+        }
+        large->host->limits_due_ns = large->now_ns;
+        rig_step(large, (struct host_event){.kind = HOST_TICK});
+        large->now_ns++;
+    }
+    ck_assert_uint_eq(hfi_word_holder(rig_word(large, last.slot)), 0);
     rig_destroy(large);
 }
 END_TEST
@@ -541,6 +574,7 @@ int main(void)
     tcase_add_test(tests, a_lock_of_a_new_session_opens_in_time);
     tcase_add_test(tests, a_limit_ends_the_hold_in_time);
     tcase_add_test(tests, many_limits);
+    tcase_add_test(tests, limits_that_are_always_due);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
     tcase_add_test(tests, a_survivor_keeps_its_hold);

@@ -770,8 +770,11 @@ void limits_check(struct host *host, struct host_actions *actions)
     int64_t next_ns = INT64_MAX;
     uint32_t groups = host->limited_count > 0 ? host->handles_used / LIMITED_GROUP + 1 : 0;
     uint32_t before = host->walked;
+    uint32_t first = host->limits_hand;
+    bool left = false;
     host->limits_due_ns = INT64_MAX;
-    for (uint32_t group = 0; group < groups; group++) {
+    for (uint32_t i = 0; i < groups; i++) {
+        uint32_t group = (first + i) % groups;
         int64_t *due_ns = &host->limited_due_ns[group];
         if (host->limited[group] == 0) {
             continue;
@@ -781,6 +784,9 @@ void limits_check(struct host *host, struct host_actions *actions)
             *due_ns = INT64_MAX; /* whoever is handed a lock here has it set, too */
             int64_t looked_ns = limits_check_group(host, group, actions);
             *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
+        } else if (*due_ns <= host->now_ns && !left) {
+            left = true;
+            host->limits_hand = group;
         }
         next_ns = *due_ns < next_ns ? *due_ns : next_ns;
     }

@@ -302,6 +302,7 @@ struct host {
     uint32_t id_count;
     uint32_t walked; /* handles that this step has looked at for its pieces of work */
     uint32_t limited_count;
+    uint32_t limits_hand; /* the group that was left for the next step: it is the first then */
     uint32_t zombie_count;
     uint32_t pending_count;
     uint32_t opening_count;
