@@ -6,10 +6,12 @@
  * folder or socket.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "io/sandbox.h"
@@ -211,9 +213,24 @@ void hfi_check_failed(const char *what, const char *file, int line)
     abort();
 }
 
+/* What is opened later is not to be taken for a standard stream: the log is written to one. */
+static bool have_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct command_line line = {.dev = false};
+    if (!have_standard_streams()) {
+        fprintf(stderr, "holdfastd: /dev/null: %s\n", strerror(errno));
+        return AGENT_EXIT_UNAVAILABLE;
+    }
     int code = read_options(argc, argv, &line);
     if (code < 0) {
         code = check_command_line(&line);

@@ -122,6 +122,35 @@ START_TEST(check_config)
 }
 END_TEST
 
+/* An agent that is started without standard streams has none: whatever it opens, the log is not
+ * written there. */
+START_TEST(no_standard_streams)
+{
+    struct agent_process bare;
+    agent_create(&bare, NULL);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        const char *program = binary_path("holdfastd");
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        close(STDERR_FILENO);
+        execl(program, program, "--dev", "--state-dir", bare.folder, (char *)NULL);
+        _exit(127);
+    }
+    bare.pid = pid;
+    agent_await_socket(&bare);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        char path[64];
+        char target[64] = "";
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+        ck_assert_int_gt(readlink(path, target, sizeof(target) - 1), 0);
+        ck_assert_str_eq(target, "/dev/null");
+    }
+    ck_assert_int_eq(agent_stop(&bare), 0);
+    agent_destroy(&bare);
+}
+END_TEST
+
 START_TEST(a_second_agent_is_refused)
 {
     char said[4096];
@@ -387,6 +416,7 @@ int main(void)
     tcase_add_loop_test(ends, usage, 0, 7);
     tcase_add_test(ends, help_and_version);
     tcase_add_test(ends, check_config);
+    tcase_add_test(ends, no_standard_streams);
     tcase_add_test(ends, a_second_agent_is_refused);
     tcase_add_test(ends, a_dead_socket_is_replaced_a_file_is_not);
     tcase_add_test(ends, nothing_is_open_to_others);
