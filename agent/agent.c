@@ -41,12 +41,12 @@ static void on_continue(int number)
 static void note_stall(struct agent *agent, const char *measure, int64_t took_ns)
 {
     struct log_line line;
-    log_begin(&line, LOG_LEVEL_WARN, "stalled");
-    log_seconds(&line, measure, took_ns);
-    log_end(&line);
     continued = 0;
     agent->stalls++;
     agent->stalled_ns = clock_boottime_ns();
+    log_begin_limited(&line, LOG_LEVEL_WARN, "stalled", &agent->stall_limit, agent->stalled_ns);
+    log_seconds(&line, measure, took_ns);
+    log_end(&line);
     agent->stall_ns = took_ns;
 }
 

@@ -178,6 +178,7 @@ struct agent {
     struct complaint complaints[AGENT_COMPLAINTS];
     struct log_limit cell_limit;
     struct log_limit lock_limit;
+    struct log_limit stall_limit;
 };
 
 /* ---- start.c ---- */
@@ -213,8 +214,10 @@ int folders_open(struct agent *agent) __attribute__((warn_unused_result));
 bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
 /* Removes the lifelines of the dead, after the start. */
 void clients_sweep(struct agent *agent);
-/* Whether that process is the client that it says it was. */
-bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer);
+/* Whether that process is the client that it says it was. false: there is no room to see, errno
+ * says why; as a stranger it would lose what it holds. */
+bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer,
+                     bool *resumes) __attribute__((warn_unused_result));
 /* The host core let it in (HOST_WELCOMED). Takes pidfd. NULL: it could not be noted, errno
  * says why. */
 struct client *clients_welcome(struct agent *agent, const struct host_action *action,

@@ -115,23 +115,27 @@ static struct client *client_create(struct agent *agent, uint32_t id, int pidfd)
 
 /* ---- clients of this agent ---- */
 
-bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer)
+bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer,
+                     bool *resumes)
 {
     struct lifeline lifeline;
     pid_t locker;
+    *resumes = false;
     if (hello->client == 0 || hello->client >= AGENT_CLIENT_IDS ||
-        agent->by_id[hello->client] == NULL || agent->by_id[hello->client]->dead ||
-        !lifeline_read(agent->clients_fd, hello->client, &lifeline)) {
-        return false;
+        agent->by_id[hello->client] == NULL || agent->by_id[hello->client]->dead) {
+        return true;
+    }
+    if (!lifeline_read(agent->clients_fd, hello->client, &lifeline)) {
+        return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
     }
     bool nonce = lifeline.nonce == hello->nonce;
     bool user = lifeline.uid == peer->uid;
     lifeline_free(&lifeline);
-    if (!nonce || lifeline_look(agent->clients_fd, hello->client, &locker) != LIFELINE_LOCKED) {
-        return false;
+    if (nonce && lifeline_look(agent->clients_fd, hello->client, &locker) == LIFELINE_LOCKED) {
+        /* A process that has become another user since is still the one that holds. */
+        *resumes = locker != 0 && peer->pid != 0 ? locker == peer->pid : user;
     }
-    /* A process that has become another user since is still the one that holds. */
-    return locker != 0 && peer->pid != 0 ? locker == peer->pid : user;
+    return true;
 }
 
 static bool make_lifeline(struct agent *agent, const struct host_action *action,

@@ -61,6 +61,11 @@ struct log_missing log_missing(void)
     return missing;
 }
 
+void log_leave_out(void)
+{
+    missing.left_out++;
+}
+
 void log_begin(struct log_line *line, enum log_level level, const char *event)
 {
     static const char *const names[] = {"info", "warn", "error"};

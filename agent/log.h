@@ -51,6 +51,8 @@ struct log_missing {
     uint64_t lost;
 };
 struct log_missing log_missing(void);
+/* Counts one that the caller left out by a limit of its own. */
+void log_leave_out(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *event);
 /* now_ns: BOOTTIME. */

@@ -51,6 +51,7 @@ static void complain(struct agent *agent, const struct peer *peer, enum log_leve
     }
     if (complaint->told >= AGENT_COMPLAINTS_TOLD) {
         complaint->left_out++;
+        log_leave_out();
         return;
     }
     log_begin_limited(&line, level, event, &agent->rules_limit, now_ns);
@@ -211,19 +212,20 @@ static void take_hello(struct agent *agent, struct connection *connection,
     }
     /* Before its lifeline is looked at (clients.c). */
     note->pidfd = peer_pidfd(connection_socket(connection), peer->pid);
-    if (note->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+    bool resumes;
+    if ((note->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) ||
+        !clients_resumes(agent, &frame->hello, peer, &resumes)) {
         lack(agent, connection, errno);
         return;
     }
     take_command(&frame->hello, peer, &host_peer);
     note->asked = true;
-    struct host_event event = {
-        .kind = HOST_CONNECTED,
-        .as.connected = {.peer = &host_peer,
-                         .hello = &frame->hello,
-                         .request = frame->request,
-                         .connection = connection_number(connection),
-                         .resumed = clients_resumes(agent, &frame->hello, peer)}};
+    struct host_event event = {.kind = HOST_CONNECTED,
+                               .as.connected = {.peer = &host_peer,
+                                                .hello = &frame->hello,
+                                                .request = frame->request,
+                                                .connection = connection_number(connection),
+                                                .resumed = resumes}};
     driver_event(agent->driver, &event);
 }
 

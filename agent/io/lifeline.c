@@ -151,6 +151,7 @@ bool lifeline_read(int directory, uint32_t client, struct lifeline *out)
     if (fd < 0) {
         return false;
     }
+    errno = EINVAL;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= FILE_SIZE_MAX) {
         text = calloc(1, (size_t)status.st_size + 1);
     }
@@ -159,12 +160,13 @@ bool lifeline_read(int directory, uint32_t client, struct lifeline *out)
         good = size == status.st_size && memchr(text, '\0', (size_t)size) == NULL &&
                take_text(text, out);
     }
+    int error = errno == ENOMEM ? ENOMEM : EINVAL;
     free(text);
     /* The agent's own POSIX locks would go with this; it has none on these files. */
     close(fd);
     if (!good) {
         lifeline_free(out);
-        errno = EINVAL;
+        errno = error;
     }
     return good;
 }

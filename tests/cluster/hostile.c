@@ -513,6 +513,33 @@ START_TEST(without_descriptors_nobody_is_blamed)
 }
 END_TEST
 
+/* A process that comes back while the agent has no descriptor left to look who it is keeps what it
+ * holds, and is told to try again. */
+START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
+{
+    const struct hf_lock_options lock_options = {.size = sizeof(lock_options)};
+    hf_client *client;
+    hf_lock *other = NULL;
+    hf_lock *lock = hold(&client);
+    agent_kill(&agent);
+    agent_start(&agent);
+    allow_descriptors(_i); /* none; the connection; and who connected; and its lifeline */
+    int heard = hf_open(client, "another", &lock_options, &other);
+    allow_descriptors(-1);
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS; heard != 0;) {
+        ck_assert_msg(heard == HF_ENOAGENT || heard == HF_EFULL, "%s", hf_strerror(heard));
+        ck_assert_int_lt(boottime_now(), end_ns);
+        heard = hf_open(client, "another", &lock_options, &other);
+    }
+    /* It was not taken for somebody else, who would be let in as soon as there is a descriptor. */
+    ck_assert(agent_logged(&agent, "event=connection_refused") == (_i < 3));
+    ck_assert(!agent_logged(&agent, "event=lifeline_failed"));
+    still_holds(client, lock);
+    sleep_ms(200);
+    descriptors_before = agent_descriptors(&agent);
+}
+END_TEST
+
 /* A clock that stands still while the agent or this process waits for a processor. */
 static int64_t served_now(void)
 {
@@ -646,6 +673,7 @@ static void add_descriptors(TCase *attacks, bool surplus_is_closed)
     if (surplus_is_closed) {
         tcase_add_test(attacks, descriptors_that_nobody_asked_for);
         tcase_add_loop_test(attacks, without_descriptors_nobody_is_blamed, 0, 2);
+        tcase_add_loop_test(attacks, without_descriptors_who_comes_back_keeps_its_hold, 0, 4);
     }
     tcase_add_test(attacks, descriptors_whose_close_waits);
 }

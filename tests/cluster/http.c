@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { HOSTS = 3, OUTPUT = 65536, SILENT = 200, CONNECTIONS_MAX = 32, LOCK_DELAY_MS = 10 };
@@ -86,7 +87,7 @@ static void await_metric(unsigned host, const char *sample, double least)
         value = metric(host, sample);
         REQUIRE(boottime_now() < end_ns || value >= least, "%s is %g, expected %g", sample, value,
                 least);
-        sleep_ms(20);
+        sleep_ms(value < least ? 20 : 0);
     }
 }
 
@@ -246,6 +247,35 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
 }
 END_TEST
 
+/* Lines of the log that a limit left out are counted, whichever limit it was; those of an agent
+ * that somebody stops and continues all the time as well. */
+START_TEST(lines_that_are_left_out_are_counted)
+{
+    enum { OFFENCES = 10, TOLD = 4, STOPS = 120 };
+    static const char missing[] = "holdfast_log_lines_missing_total{reason=\"limit\"}";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    start(1);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agents[0].socket);
+    ck_assert(metric(0, missing) == 0);
+    for (unsigned i = 0; i < OFFENCES; i++) {
+        char byte;
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0, "connect");
+        (void)!send(fd, "rubbish", 7, MSG_NOSIGNAL);
+        while (recv(fd, &byte, 1, 0) > 0) {
+        }
+        close(fd);
+    }
+    ck_assert(metric(0, missing) == OFFENCES - TOLD);
+    for (double i = metric(0, "holdfast_stalls_total"), end = i + STOPS; i < end; i++) {
+        ck_assert_int_eq(kill(agents[0].pid, SIGCONT), 0);
+        await_metric(0, "holdfast_stalls_total", i + 1);
+    }
+    ck_assert(metric(0, missing) > OFFENCES - TOLD);
+    stop(1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("http");
@@ -254,5 +284,6 @@ int main(void)
     tcase_add_test(tests, health_goes_and_comes_with_the_majority);
     tcase_add_test(tests, what_is_no_request_for_a_page_is_refused);
     tcase_add_test(tests, silent_connections_cost_little_and_stop_nobody);
+    tcase_add_test(tests, lines_that_are_left_out_are_counted);
     return suite_main("http", tests);
 }
