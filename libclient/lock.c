@@ -217,12 +217,19 @@ void lock_free(hf_lock *lock)
     free(lock);
 }
 
+/* The agent counts in milliseconds. A hold that is over before it is looked at would be taken again
+ * and again, a token each time. */
+static bool limit_good(int64_t limit_ns)
+{
+    return limit_ns == 0 || limit_ns >= NS_PER_MS;
+}
+
 /* Takes over the options. HF_EINVAL. */
 static int options_take(hf_lock *lock, const struct hf_lock_options *options)
 {
     if ((options->flags & ~(uint32_t)(HF_REENTRANT | HF_BARGING)) != 0 || options->permits > 1 ||
-        options->lock_delay_ns > LOCK_DELAY_NS_MAX || options->lease_ns < 0 ||
-        options->max_stall_ns < 0) {
+        options->lock_delay_ns > LOCK_DELAY_NS_MAX || !limit_good(options->lease_ns) ||
+        !limit_good(options->max_stall_ns)) {
         return HF_EINVAL;
     }
     lock->flags = options->flags;

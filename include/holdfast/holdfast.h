@@ -94,9 +94,10 @@ struct hf_lock_options {
     uint32_t permits;      /* 0 or 1; more (semaphores) is HF_EINVAL in this version */
     int64_t lock_delay_ns; /* how long the lock stays closed when this handle's holder vanished;
                               default 1 s, at most 60 s, negative: none */
-    int64_t lease_ns;      /* a hold ends by itself this long after it began; default: renewed */
+    int64_t lease_ns;      /* a hold ends by itself this long after it began; default: renewed.
+                              Less than 1 ms is HF_EINVAL */
     int64_t max_stall_ns;  /* a hold ends when hf_progress was not called for so long; default: no
-                              limit */
+                              limit. Less than 1 ms is HF_EINVAL */
 };
 
 /* What hf_acquire tells of a new hold. */

@@ -98,6 +98,9 @@ START_TEST(open_checks_its_arguments)
         {.size = sizeof(bad[0]), .lock_delay_ns = 60 * S + 1},
         {.size = sizeof(bad[0]), .lease_ns = -1},
         {.size = sizeof(bad[0]), .max_stall_ns = -1},
+        {.size = sizeof(bad[0]), .lease_ns = 1},
+        {.size = sizeof(bad[0]), .lease_ns = MS - 1},
+        {.size = sizeof(bad[0]), .max_stall_ns = MS - 1},
         {.size = 8},
         {.size = 0},
     };
@@ -105,6 +108,7 @@ START_TEST(open_checks_its_arguments)
         ck_assert_int_eq(hf_open(client, "x", &bad[i], &lock), HF_EINVAL);
     }
     struct hf_lock_options good = {.size = sizeof(good), .permits = 1, .lock_delay_ns = 60 * S};
+    good.lease_ns = good.max_stall_ns = MS;
     ck_assert_int_eq(hf_open(client, "x", &good, &lock), 0);
     good.lock_delay_ns = -1;
     ck_assert_int_eq(hf_open(client, "x", &good, &lock), 0);
