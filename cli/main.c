@@ -4,7 +4,23 @@
  */
 #include "cli.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+/* What is opened later, the connection to the agent first, is not to be taken for a standard
+ * stream. One that is closed is put in its place, and stays closed for the child of `lock`: it can
+ * be read or written no more than before. */
+static void fill_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)!open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_streams();
     return cli_run(argc, argv);
 }

@@ -21,6 +21,7 @@ static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
 static bool weak; /* the command may not signal other users, and its errors are in its output */
+static bool mute; /* it is started without standard output and standard error */
 
 static void start(void)
 {
@@ -58,6 +59,9 @@ static pid_t begin(const char *words)
         dup2(weak ? fd : null, 2);
         if (weak) {
             prctl(PR_CAPBSET_DROP, CAP_KILL, 0, 0, 0);
+        }
+        for (int closed = mute ? 1 : null + 1; closed <= null; closed++) {
+            close(closed);
         }
         while (count < ARGUMENTS - 1 && (arguments[count] = strsep(&rest, "|")) != NULL) {
             count++;
@@ -151,6 +155,26 @@ START_TEST(child_sees_what_it_holds)
                          " echo $#; holdfast=$HOLDFAST_SEQUENCER; set -- $holdfast; echo $#"),
                      0);
     ck_assert_str_eq(output, "a%20b job\n2\n2\n");
+}
+END_TEST
+
+/* What it says is not written to what it opened in their place, the connection to the agent. */
+START_TEST(streams_that_are_closed)
+{
+    siginfo_t info = {.si_pid = 0};
+    mute = true;
+    pid_t pid = begin("watch");
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS; info.si_pid == 0;) {
+        ck_assert_int_lt(boottime_now(), end_ns);
+        ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+        ck_assert_int_eq(actor_release(&other, 0), 0);
+        sleep_ms(10);
+        ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+    ck_assert_int_eq(end(pid), 0); /* as when nobody reads any more */
+    ck_assert(!agent_logged(&agent, "event=client_broke_rules"));
+    ck_assert_int_eq(run("lock|job|--|sh|-c|[ ! -e /proc/$$/fd/2 ]"), 0); /* closed there, too */
+    mute = false;
 }
 END_TEST
 
@@ -289,6 +313,7 @@ int main(void)
     tcase_add_test(tests, exit_codes);
     tcase_add_test(tests, exit_codes_of_a_held_lock);
     tcase_add_test(tests, child_sees_what_it_holds);
+    tcase_add_test(tests, streams_that_are_closed);
     tcase_add_test(tests, lease_ends_the_child);
     tcase_add_test(tests, break_ends_the_child);
     tcase_add_test(tests, a_child_of_another_user_is_told_of);
