@@ -536,6 +536,7 @@ static bool begin_to_serve(struct agent *agent)
         log_simple(LOG_LEVEL_ERROR, "failed", error);
         return false;
     }
+    files_open_socket(agent);
     agent->alive_interval_ns = notify_alive_interval_ns();
     agent->alive_ns = 0;
     return true;

@@ -95,7 +95,9 @@ struct agent {
     char error[AGENT_ERROR_MAX];
     /* Folders and locks. */
     int state_fd;
-    int store_fd; /* names the store's file, and cannot read it; -1: not known */
+    int store_fd;            /* names the store's file, and cannot read it; -1: not known */
+    int door_fd;             /* likewise the socket's */
+    const char *config_path; /* NULL: --dev */
     int clients_fd;
     int bells_fd;
     int lock_fd;
@@ -270,10 +272,13 @@ void disk_settle(struct agent *agent);
 
 enum { FILES_TEXT_MAX = 300 };
 
-/* Notes which file the store is. */
+/* Notes which file the store is, and which the socket, once there is one. */
 void files_open(struct agent *agent);
-/* How many of the folder, the store and the regions are not where they were any more; which: text,
- * of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk may have to be
+void files_open_socket(struct agent *agent);
+/* Whether somebody else than root and the agent's user may write to the configuration. */
+bool files_config_is_loose(const struct agent *agent);
+/* How many of the folder, the store, the regions and the socket are not where they were any more;
+ * which: text, of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk may have to be
  * read. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
 /* Now and then: tells of them in the log. */

@@ -124,6 +124,9 @@ static void tell_files(const struct agent *agent, struct hfi_told_builder *told)
     char text[FILES_TEXT_MAX];
     uint32_t count = files_gone(agent, true, text);
     tell(told, NULL, "files_gone", count, text);
+    if (files_config_is_loose(agent)) {
+        tell(told, NULL, "config_loose", 1, agent->config_path);
+    }
 }
 
 static void tell_limits(const struct agent *agent, struct hfi_told_builder *told)

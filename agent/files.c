@@ -1,7 +1,8 @@
 /*
- * Whether what the agent has open is still where the next agent will look for it. Somebody who
- * removes state_dir, the store or a region takes nothing from the agent that runs: it goes on, and
- * what it stores is gone with its end. So it says so while something can be done about it.
+ * Whether what the agent has open is still where others will look for it. Somebody who removes
+ * state_dir, the store or a region takes nothing from the agent that runs: it goes on, and what it
+ * stores is gone with its end. Without its socket's name it serves who is connected, and nobody
+ * else finds it. So it says so while something can be done about it.
  *
  * Each turn of upkeep looks at open descriptors only: a name may have to be read from a disk that
  * stands still.
@@ -49,6 +50,19 @@ void files_open(struct agent *agent)
     agent->store_fd = openat(agent->state_fd, "holdfast.db", O_PATH | O_CLOEXEC | O_NOFOLLOW);
 }
 
+void files_open_socket(struct agent *agent)
+{
+    agent->door_fd = open(agent->config.socket, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool files_config_is_loose(const struct agent *agent)
+{
+    struct stat status;
+    return agent->config_path != NULL && stat(agent->config_path, &status) == 0 &&
+           ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+            (status.st_uid != 0 && status.st_uid != geteuid()));
+}
+
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
 {
     struct list list = {.text = text};
@@ -68,6 +82,10 @@ uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
             count++;
         }
     }
+    if (is_unlinked(agent->door_fd)) {
+        add(&list, "the socket ", agent->config.socket);
+        count++;
+    }
     return count;
 }
 
@@ -81,7 +99,7 @@ void files_look(struct agent *agent)
         log_text(&line, "files", text);
         log_text(&line, "text",
                  "somebody removed them while this agent uses them: it goes on, but what is in "
-                 "them is lost when it ends");
+                 "them is lost when it ends, and without its socket nobody new finds it");
         log_end(&line);
     }
     agent->files_gone = count;

@@ -243,6 +243,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "holdfastd: out of memory\n");
         return AGENT_EXIT_UNAVAILABLE;
     }
+    agent->config_path = line.config;
     code = configure(&line, &agent->config);
     if (code < 0 && line.rejoin) {
         code = start_over(agent);

@@ -4,10 +4,13 @@
  */
 #include "doctor.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "help.h"
@@ -122,8 +125,52 @@ static int take_fact(const struct hf_fact *told, void *arg)
     return 0;
 }
 
+/* What can be seen from here of why nobody answers. */
+static const char *why_silent(const struct doctor *doctor)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t size = strlen(doctor->socket);
+
+    if (access(doctor->socket, F_OK) != 0) {
+        return errno == ENOENT ? "there is no such file: no agent was started there, or somebody "
+                                 "removed its socket"
+                               : strerror(errno);
+    }
+    if (size >= sizeof address.sun_path) {
+        return "the path is too long for a socket";
+    }
+    memcpy(address.sun_path, doctor->socket, size + 1);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return strerror(errno);
+    }
+    int result = connect(fd, (const struct sockaddr *)&address, sizeof address);
+    int why = result == 0 ? 0 : errno;
+    close(fd);
+    switch (why) {
+    case 0:
+    case EAGAIN:
+        return "somebody listens there and says nothing: it is stopped, or gets no processor";
+    case ECONNREFUSED:
+        return "the agent that listened there has ended";
+    default:
+        return strerror(why);
+    }
+}
+
 static void no_agent(struct doctor *doctor, int error)
 {
+    if (error == HF_ENOAGENT) {
+        struct finding *silent = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s: %s: %s",
+                                             doctor->socket, hf_strerror(error),
+                                             why_silent(doctor));
+
+        doctor_advise(silent, "an agent that answers",
+                      "start it (systemctl start holdfastd, or holdfastd --dev; restart it if it "
+                      "runs: no hold is lost), read its log (journalctl -u holdfastd), or name its "
+                      "socket with --socket");
+        return;
+    }
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s: %s",
                                           doctor->socket, hf_strerror(error));
 
@@ -145,9 +192,7 @@ static void no_agent(struct doctor *doctor, int error)
                       "which (lifeline_failed, connection_refused)");
         break;
     default:
-        doctor_advise(finding, "an agent that answers",
-                      "start it (systemctl start holdfastd, or holdfastd --dev), read its log "
-                      "(journalctl -u holdfastd), or name its socket with --socket");
+        doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");
     }
 }
 

@@ -130,8 +130,15 @@ static void look_at_state_dir(struct doctor *doctor)
 static void look_at_files(struct doctor *doctor)
 {
     const struct fact *gone = doctor_fact(doctor, NULL, "files_gone");
+    const struct fact *loose = doctor_fact(doctor, NULL, "config_loose");
     struct finding *finding;
 
+    if (loose != NULL) {
+        finding = doctor_find(doctor, FINDING_WARN, "files", NULL,
+                              "others than root and the agent's user may write to %s", loose->text);
+        doctor_advise(finding, "a configuration that only its administrator writes",
+                      "chown root, chmod go-w: who may write to it decides who may use which lock");
+    }
     if (gone == NULL || gone->value == 0) {
         return;
     }

@@ -381,6 +381,39 @@ START_TEST(what_is_moved_or_removed_is_told)
         sleep_ms(20);
     }
     ck_assert(agent_logged(&agent, "event=files_gone"));
+    snprintf(said, sizeof(said), "the socket %s", agent.socket);
+    ck_assert_int_eq(unlink(agent.socket), 0);
+    end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, said)) {
+        REQUIRE(boottime_now() < end_ns, "the log does not tell of %s", said);
+        sleep_ms(20);
+    }
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
+    REQUIRE(strstr(said, "there is no such file") != NULL, "%s", said);
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* Why nobody answers, as far as it can be seen; and who may write to the configuration. */
+START_TEST(the_doctor_tells_who_is_silent)
+{
+    char state[128];
+    char path[160];
+    char said[8192];
+    start_alone(state, sizeof(state));
+    (void)run_command("doctor", said, sizeof(said));
+    REQUIRE(strstr(said, "may write to") == NULL, "%s", said);
+    snprintf(path, sizeof(path), "%s/holdfast.conf", agent.folder);
+    ck_assert_int_eq(chmod(path, 0664), 0);
+    (void)run_command("doctor", said, sizeof(said));
+    REQUIRE(strstr(said, "may write to") != NULL && strstr(said, path) != NULL, "%s", said);
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
+    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    REQUIRE(strstr(said, "somebody listens there and says nothing") != NULL, "%s", said);
+    agent_kill(&agent);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
+    REQUIRE(strstr(said, "the agent that listened there has ended") != NULL, "%s", said);
     agent_destroy(&agent);
 }
 END_TEST
@@ -424,6 +457,7 @@ int main(void)
     tcase_add_test(ends, too_late_is_a_new_session);
     tcase_add_test(ends, what_is_moved_or_removed_is_told);
     tcase_add_test(ends, no_room_for_a_new_client_is_told);
+    tcase_add_test(ends, the_doctor_tells_who_is_silent);
     tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);
     suite_add_tcase(suite, ends);
     return suite_run(suite);
