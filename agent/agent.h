@@ -278,8 +278,8 @@ void files_open_socket(struct agent *agent);
 /* Whether somebody else than root and the agent's user may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);
 /* How many of the folder, the store, the regions and the socket are not where they were any more;
- * which: text, of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk may have to be
- * read. */
+ * which: text, of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk
+ * may have to be read. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
 /* Now and then: tells of them in the log. */
 void files_look(struct agent *agent);
