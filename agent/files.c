@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct list {
     char *text;
@@ -60,7 +59,7 @@ bool files_config_is_loose(const struct agent *agent)
     struct stat status;
     return agent->config_path != NULL && stat(agent->config_path, &status) == 0 &&
            ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
-            (status.st_uid != 0 && status.st_uid != geteuid()));
+            (status.st_uid != 0 && status.st_uid != agent->own));
 }
 
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text)

@@ -137,18 +137,28 @@ START_TEST(more_than_one_turn_of_answers)
 }
 END_TEST
 
+/* The coordinator of "a" is dead; the next one's host holds it. */
+static struct cell *cell_taken_over(uint32_t *owner, uint32_t *next, struct message_order *version)
+{
+    struct cell *cell = cell_ready(3);
+    *owner = cell_coordinator(cell, "a");
+    cell_kill(cell, *owner);
+    cell_run(cell, 1000 * CELL_MS);
+    *next = cell_coordinator_at(cell, (*owner + 1) % 3, "a");
+    cell_acquire(cell, *next, *next, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    *version = cell_got(cell, *next, MESSAGE_GRANT)->as.grant.version;
+    return cell;
+}
+
 /* The same when the preferred voter gets its own back. */
 START_TEST(handed_back_with_its_queues)
 {
-    struct cell *cell = cell_ready(3);
-    uint32_t owner = cell_coordinator(cell, "a");
-    cell_kill(cell, owner);
-    cell_run(cell, 1000 * CELL_MS);
-    uint32_t next = cell_coordinator_at(cell, (owner + 1) % 3, "a");
+    uint32_t owner;
+    uint32_t next;
+    struct message_order version;
+    struct cell *cell = cell_taken_over(&owner, &next, &version);
     uint32_t other = 3 - owner - next;
-    cell_acquire(cell, next, next, "a", 1, 1, X, 0);
-    cell_settle(cell);
-    struct message_order version = cell_got(cell, next, MESSAGE_GRANT)->as.grant.version;
     cell_acquire(cell, other, next, "a", 5, 1, X, 0);
     cell_settle(cell);
     cell_start(cell, owner);
@@ -165,15 +175,11 @@ END_TEST
  * by being passed on. */
 START_TEST(a_lapsed_session_is_not_handed_on)
 {
-    struct cell *cell = cell_ready(3);
-    uint32_t owner = cell_coordinator(cell, "a");
-    cell_kill(cell, owner);
-    cell_run(cell, 1000 * CELL_MS);
-    uint32_t next = cell_coordinator_at(cell, (owner + 1) % 3, "a");
+    uint32_t owner;
+    uint32_t next;
+    struct message_order version;
+    struct cell *cell = cell_taken_over(&owner, &next, &version);
     uint32_t other = 3 - owner - next;
-    cell_acquire(cell, next, next, "a", 1, 1, X, 0);
-    cell_settle(cell);
-    struct message_order version = cell_got(cell, next, MESSAGE_GRANT)->as.grant.version;
     cell_other_acquire(cell, "dead", next, "a", 5, 1, X);
     cell_settle(cell);
     cell_acquire(cell, other, next, "a", 6, 1, X, 0);
