@@ -241,6 +241,7 @@ static void tell_peers(const struct agent *agent, struct hfi_told_builder *told)
     tell_number(told, "listens_local", config_is_local(agent->config.listen));
     tell_number(told, "tls", view.tls_end_s != 0);
     if (view.tls_end_s != 0) {
+        tell_number(told, "tls_begin_s", view.tls_begin_s);
         tell_number(told, "tls_end_s", view.tls_end_s);
     }
     if (view.tls_kept != NULL) {

@@ -466,6 +466,7 @@ struct peers_view peers_view(const struct agent *agent)
 {
     const struct peers *peers = agent->peers;
     return (struct peers_view){.deaf = transport_is_deaf(peers->transport),
+                               .tls_begin_s = transport_tls_begin_s(peers->transport),
                                .tls_end_s = transport_tls_end_s(peers->transport),
                                .tls_kept = peers->files_kept ? peers->kept_text : NULL,
                                .refused_ns = peers->refused_ns,

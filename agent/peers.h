@@ -54,6 +54,7 @@ void peers_look(struct agent *agent);
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
     bool deaf;            /* the inbox takes no connections */
+    int64_t tls_begin_s;  /* from when all certificates are good */
     int64_t tls_end_s;    /* when a certificate ends, seconds since 1970; 0: no TLS */
     const char *tls_kept; /* why the files as they are now were refused; NULL: they were not */
     int64_t refused_ns;   /* when somebody was refused last; 0: never */

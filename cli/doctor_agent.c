@@ -31,9 +31,10 @@ static void look_at_session(struct doctor *doctor)
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
                                           "%s: nothing that is held on this host counts now",
                                           names[doctor->session]);
-    doctor_advise(finding, "a session that a majority of the voters renews",
-                  "see the findings about voters, clock and disk; it becomes safe by itself when "
-                  "they are well");
+    doctor_advise(
+        finding, "a session that a majority of the voters renews",
+        "see the findings about voters, tls, clock and disk; it becomes safe by itself when "
+        "they are well");
 }
 
 static void look_at_version(struct doctor *doctor)

@@ -256,7 +256,8 @@ static void look_at_inbox(struct doctor *doctor)
         finding = doctor_find(doctor, FINDING_ERROR, "inbox", NULL,
                               "this agent's inbox takes no connections");
         doctor_advise(finding, "an inbox that the agent itself can reach",
-                      "see the findings about descriptors; if it stays so, restart the agent");
+                      "see the findings about descriptors and about tls: with a certificate that "
+                      "is not good today no connection comes up; else restart the agent");
     }
     if (refused != NULL && refused->value < lately_ns) {
         finding = doctor_find(doctor, FINDING_WARN, "inbox", NULL, "refused %s ago: %s",
@@ -287,6 +288,21 @@ static void look_at_tls_files(struct doctor *doctor)
                   "it: it would not start");
 }
 
+/* By this host's clock it is too early for its certificates: handshakes fail by it, though they
+ * may succeed by the others'. */
+static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
+{
+    char left[TEXT_DURATION_SIZE];
+    int64_t left_ns = (early_s < FOREVER_S ? early_s : FOREVER_S) * 1000000000;
+    struct finding *finding = doctor_find(
+        doctor, FINDING_ERROR, "tls", NULL,
+        "by this host's clock a certificate is not good yet, for %s", text_duration(left, left_ns));
+
+    doctor_advise(finding, "certificates that are good now",
+                  "set this host's clock (date), or that of the machine where the certificate was "
+                  "made, and make it anew (docs/TLS.md)");
+}
+
 /* Between agents: who can listen in, and until when certificates are good. */
 static void look_at_tls(struct doctor *doctor)
 {
@@ -308,7 +324,13 @@ static void look_at_tls(struct doctor *doctor)
     if (end == NULL) {
         return;
     }
-    int64_t left_s = end->value - (int64_t)time(NULL);
+    int64_t now_s = (int64_t)time(NULL);
+    int64_t left_s = end->value - now_s;
+    int64_t early_s = doctor_value(doctor, NULL, "tls_begin_s", 0) - now_s;
+    if (early_s > 0) {
+        look_at_tls_begin(doctor, early_s);
+        return;
+    }
     bool over = left_s <= 0;
     enum finding_level level = left_s < TLS_URGENT_DAYS * DAY_S ? FINDING_ERROR
                                : left_s < TLS_SOON_DAYS * DAY_S ? FINDING_WARN
@@ -319,8 +341,9 @@ static void look_at_tls(struct doctor *doctor)
                           over ? "" : text_duration(left, left_ns));
     if (level != FINDING_OK) {
         doctor_advise(finding, "30 days at least",
-                      "issue a new certificate (docs/TLS.md), put it in place of the old one: the "
-                      "agent reads it within minutes, or at systemctl reload holdfastd");
+                      "see whether this host's clock is right (date); issue a new certificate "
+                      "(docs/TLS.md), put it in place of the old one: the agent reads it within "
+                      "minutes, or at systemctl reload holdfastd");
     }
 }
 

@@ -96,11 +96,15 @@ static void tell_broken(struct transport *transport, const struct transport_link
                (link->error == NNG_EPEERAUTH || link->error == NNG_ECRYPTO) &&
                may_tell(transport, quiet)) {
         if (peer != NULL) {
-            snprintf(text, sizeof text,
-                     "its certificate is not %s%s of the cell's CA, or it refuses this agent's",
-                     peer->name[0] != '\0' ? "that of " : "one", peer->name);
+            snprintf(
+                text, sizeof text,
+                "its certificate is not %s%s of the cell's CA, or not good today, or it refuses "
+                "this agent's",
+                peer->name[0] != '\0' ? "that of " : "one", peer->name);
         } else {
-            snprintf(text, sizeof text, "%s connected without a certificate of the cell's CA",
+            snprintf(text, sizeof text,
+                     "%s connected without a certificate of the cell's CA that is good today, or "
+                     "refuses this agent's",
                      link->remote);
         }
         tell(transport, "tls_refused", peer != NULL ? peer->address : transport->listen, text);
@@ -659,6 +663,12 @@ bool transport_tls_renew(struct transport *transport, char *error)
     transport->credentials = fresh;
     nng_aio_cancel(transport->accept.aio); /* it still has the old ones; it is begun anew */
     return good;
+}
+
+int64_t transport_tls_begin_s(const struct transport *transport)
+{
+    return transport->credentials == NULL ? 0
+                                          : transport_credentials_begin_s(transport->credentials);
 }
 
 int64_t transport_tls_end_s(const struct transport *transport)

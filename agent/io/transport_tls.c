@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mbedtls/oid.h>
 #include <mbedtls/pem.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/version.h>
@@ -171,11 +172,45 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* false: errno is WRONG. */
+/* Whether that certificate may be shown at both ends of a connection, by what it says itself. */
+static bool is_for_both_ends(const mbedtls_x509_crt *cert)
+{
+    static const char server[] = MBEDTLS_OID_SERVER_AUTH;
+    static const char client[] = MBEDTLS_OID_CLIENT_AUTH;
+
+    return mbedtls_x509_crt_check_key_usage(cert, MBEDTLS_X509_KU_DIGITAL_SIGNATURE) == 0 &&
+           mbedtls_x509_crt_check_extended_key_usage(cert, server, sizeof server - 1) == 0 &&
+           mbedtls_x509_crt_check_extended_key_usage(cert, client, sizeof client - 1) == 0;
+}
+
+static void wrong_name(const mbedtls_x509_crt *cert, const char *path, const char *name,
+                       char *error)
+{
+    char subject[128];
+
+#if MBEDTLS_VERSION_MAJOR >= 3
+    bool alternative = mbedtls_x509_crt_has_ext_type(cert, MBEDTLS_X509_EXT_SUBJECT_ALT_NAME) != 0;
+#else
+    bool alternative = (cert->ext_types & MBEDTLS_X509_EXT_SUBJECT_ALT_NAME) != 0;
+#endif
+    if (alternative) {
+        snprintf(error, TRANSPORT_ERROR_MAX,
+                 "%.200s: found alternative names, expected %s, this agent's name, among the DNS "
+                 "names (or none, and CN=%s)",
+                 path, name, name);
+        return;
+    }
+    first_name(cert, subject, sizeof subject);
+    snprintf(error, TRANSPORT_ERROR_MAX,
+             "%.200s: found a certificate of %s, expected one of CN=%s, this agent's name", path,
+             subject, name);
+}
+
+/* Whether handshakes can succeed with it, if it is in date. false: errno is WRONG. */
 static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x509_crt *ca,
                    mbedtls_x509_crt *cert, char *error)
 {
-    char subject[128];
+    char why[160];
     uint32_t flags = 0;
 
     int result = mbedtls_x509_crt_verify(cert, ca, NULL, name, &flags, NULL, NULL);
@@ -185,19 +220,64 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
         return false;
     }
     errno = WRONG;
+    flags &= ~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE);
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
         snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: expected a certificate of the CA in %.200s",
                  tls->cert, tls->ca);
         return false;
     }
     if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
-        first_name(cert, subject, sizeof subject);
-        snprintf(error, TRANSPORT_ERROR_MAX,
-                 "%.200s: found a certificate of %s, expected one of CN=%s, this agent's name",
-                 tls->cert, subject, name);
+        wrong_name(cert, tls->cert, name, error);
+        return false;
+    }
+    if (flags != 0) { /* a weak key or hash: the other end refuses it as this one does */
+        if (mbedtls_x509_crt_verify_info(why, sizeof why, "", flags) < 0) {
+            why[0] = '\0';
+        }
+        why[strcspn(why, "\n")] = '\0';
+        snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: found a certificate that no agent takes: %s",
+                 tls->cert, why);
+        return false;
+    }
+    if (!is_for_both_ends(cert)) {
+        fail(error, tls->cert,
+             "found a certificate for other uses, expected digitalSignature in its keyUsage, and "
+             "serverAuth and clientAuth in its extendedKeyUsage, where it has these");
         return false;
     }
     return true;
+}
+
+/* From when until when that certificate is good: as long as it, what comes behind it in its file,
+ * and one of the CAs that it is of are. During a change of CAs their file has others, too. */
+static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
+                       mbedtls_x509_crt *cert)
+{
+    int64_t begin_s = INT64_MAX;
+    int64_t end_s = 0;
+
+    for (mbedtls_x509_crt *each = ca; each != NULL; each = each->next) {
+        mbedtls_x509_crt *next = each->next;
+        uint32_t flags = 0;
+
+        each->next = NULL;
+        (void)!mbedtls_x509_crt_verify(cert, each, NULL, NULL, &flags, NULL, NULL);
+        each->next = next;
+        if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) == 0) {
+            int64_t from_s = seconds_of(&each->valid_from);
+
+            begin_s = from_s < begin_s ? from_s : begin_s;
+            end_s = end_of(each) > end_s ? end_of(each) : end_s;
+        }
+    }
+    for (const mbedtls_x509_crt *each = cert; each != NULL; each = each->next) {
+        int64_t from_s = seconds_of(&each->valid_from);
+
+        begin_s = from_s > begin_s ? from_s : begin_s;
+        end_s = end_of(each) < end_s ? end_of(each) : end_s;
+    }
+    credentials->begin_s = begin_s;
+    credentials->end_s = end_s;
 }
 
 #if MBEDTLS_VERSION_MAJOR >= 3
@@ -240,7 +320,6 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
     mbedtls_x509_crt ca;
     mbedtls_x509_crt cert;
     bool good = false;
-    int64_t ca_end_s = 0;
 
     mbedtls_x509_crt_init(&ca);
     mbedtls_x509_crt_init(&cert);
@@ -266,12 +345,8 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
             judge(result, tls->key, error);
         }
     }
-    for (const mbedtls_x509_crt *each = &ca; good && each != NULL; each = each->next) {
-        ca_end_s = end_of(each) > ca_end_s ? end_of(each) : ca_end_s;
-    }
     if (good) {
-        credentials->begin_s = seconds_of(&cert.valid_from);
-        credentials->end_s = end_of(&cert) < ca_end_s ? end_of(&cert) : ca_end_s;
+        note_times(credentials, &ca, &cert);
     }
     int why = errno;
     mbedtls_x509_crt_free(&ca);
@@ -336,6 +411,11 @@ nng_tls_config *transport_credentials_client(const struct transport_credentials 
 nng_tls_config *transport_credentials_server(const struct transport_credentials *credentials)
 {
     return credentials->server;
+}
+
+int64_t transport_credentials_begin_s(const struct transport_credentials *credentials)
+{
+    return credentials->begin_s;
 }
 
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials)

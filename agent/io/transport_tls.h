@@ -20,9 +20,10 @@ struct transport_credentials;
 /*
  * Reads the three files. NULL: error (TRANSPORT_ERROR_MAX bytes) says which file and what of it: it
  * cannot be read, it is not what it should be, others may read the key, the certificate is of
- * another CA, not for agent `name` (NULL: whoever), or not for the key; errno is EINVAL then, and
- * another one if it may be well the next time (no memory, no descriptor, a disk that does not
- * read). One that is out of date is taken: a clock may be wrong.
+ * another CA, not for agent `name` (NULL: whoever), not for the key, or of a kind that no handshake
+ * succeeds with (a weak key or hash, for servers only); errno is EINVAL then, and another one if it
+ * may be well the next time (no memory, no descriptor, a disk that does not read). One that is out
+ * of date is taken: a clock may be wrong.
  */
 struct transport_credentials *transport_credentials_load(const struct transport_tls *tls,
                                                          const char *name, char *error)
@@ -35,7 +36,9 @@ nng_tls_config *transport_credentials_server(const struct transport_credentials 
 /* What a dialer of agent `name` (NULL: whoever) is to use; the caller frees it. NULL: no memory. */
 nng_tls_config *transport_credentials_client(const struct transport_credentials *credentials,
                                              const char *name);
-/* When the certificate, or the last one of the CA, ends; seconds since 1970. */
+/* From when until when the certificate and what it rests on are good: it ends with the CA that it
+ * is of, whatever others are in that file. Seconds since 1970. */
+int64_t transport_credentials_begin_s(const struct transport_credentials *credentials);
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
 
 /* Whether they are neither out of date nor of a later one, by seconds since 1970. */

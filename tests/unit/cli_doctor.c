@@ -113,6 +113,8 @@ static const struct {
     {"voters=uuu,tls=1,tls_end_s=@20", 1, "tls          certificates are good for "},
     {"voters=uuu,tls=1,tls_end_s=@2", 2, "tls          certificates are good for "},
     {"voters=uuu,tls=1,tls_end_s=1000000", 2, "tls          a certificate has ended"},
+    {"voters=uuu,tls=1,tls_end_s=@200,tls_begin_s=@1", 2,
+     "tls          by this host's clock a certificate is not good yet"},
     {"voters=uuu,tls=1,tls_end_s=@200,tls_kept=1", 2,
      "tls          its files are no good now: host"},
     {"voters=uuu,others_admitted=1", 2, "socket       "},

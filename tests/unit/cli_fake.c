@@ -496,6 +496,7 @@ static const struct {
     {"refused_age_ns", 3600000000000, "10.0.0.9: it belongs to another cell"},
     {"listens_local", 1, NULL},
     {"tls", 0, NULL},
+    {"tls_begin_s", 0, NULL},
     {"tls_end_s", 0, NULL},
     {"tls_kept", 0, "host-a.key: found mode 0644"},
 };

@@ -720,6 +720,90 @@ START_TEST(test_tls_files)
 }
 END_TEST
 
+static const struct {
+    const char *key;        /* options of openssl req */
+    const char *extensions; /* of the certificate, a line each */
+    const char *more;       /* options of openssl x509 */
+    const char *error;      /* NULL: it is taken */
+} kinds[] = {
+    {"-newkey rsa:2048", "keyUsage=digitalSignature,keyEncipherment", "", NULL},
+    {"-newkey ec -pkeyopt ec_paramgen_curve:prime256v1", "extendedKeyUsage=serverAuth,clientAuth",
+     "", NULL},
+    {"-newkey rsa:1024", "", "", "kind.pem: found a certificate that no agent takes: "},
+    {"-newkey rsa:2048", "", "-sha1", "kind.pem: found a certificate that no agent takes: "},
+    {"-newkey rsa:2048", "extendedKeyUsage=serverAuth", "", "found a certificate for other uses"},
+    {"-newkey rsa:2048", "extendedKeyUsage=clientAuth", "", "found a certificate for other uses"},
+    {"-newkey rsa:2048", "keyUsage=keyEncipherment", "", "found a certificate for other uses"},
+    {"-newkey rsa:2048", "subjectAltName=DNS:other,DNS:host-a", "", NULL},
+    {"-newkey rsa:2048", "subjectAltName=DNS:other", "",
+     "kind.pem: found alternative names, expected host-a, "},
+    {"-newkey rsa:2048", "subjectAltName=IP:127.0.0.1", "",
+     "kind.pem: found alternative names, expected host-a, "},
+};
+
+/* What no handshake would succeed with is not taken, neither at a start nor in place of others. */
+START_TEST(test_tls_kinds)
+{
+    char command[1024];
+    char error[TRANSPORT_ERROR_MAX];
+    char ca[64];
+    char cert[64];
+    char key[64];
+    struct transport_tls tls = {.ca = ca, .cert = cert, .key = key};
+
+    certificates_make();
+    snprintf(ca, sizeof ca, "%s/good-ca.pem", folder);
+    snprintf(cert, sizeof cert, "%s/kind.pem", folder);
+    snprintf(key, sizeof key, "%s/kind.key", folder);
+    snprintf(command, sizeof command,
+             "cd %s && printf '%%b' '%s\\n' >extensions && openssl req %s -nodes -keyout kind.key "
+             "-out kind.csr -subj /CN=host-a >>openssl.log 2>&1 && openssl x509 -req -in kind.csr "
+             "-CA good-ca.pem -CAkey good-ca.key -CAcreateserial -days 2 -out kind.pem -extfile "
+             "extensions %s >>openssl.log 2>&1 && chmod 600 kind.key",
+             folder, kinds[_i].extensions, kinds[_i].key, kinds[_i].more);
+    ck_assert_int_eq(system(command), 0);
+    if (kinds[_i].error == NULL) {
+        struct node *a = node_tls("good", "kind", "kind");
+        struct node *b = node_tls("good", "good-host-b", "good-host-b");
+
+        (void)peer_up(a, b->address); /* shown at either end */
+        (void)peer_up(b, a->address);
+        nodes_close();
+    } else {
+        ck_assert(!transport_tls_check(&tls, "host-a", error));
+        ck_assert_int_eq(errno, EINVAL);
+        ck_assert_msg(strstr(error, kinds[_i].error) != NULL, "%s", error);
+    }
+    certificates_remove();
+}
+END_TEST
+
+/* A certificate ends with the CA that it is of, whatever other CAs are in that file. */
+START_TEST(test_tls_times)
+{
+    static const char script[] =
+        "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -days 4000 -keyout long.key "
+        "-out long.pem -subj /CN=long-ca >>openssl.log 2>&1 && "
+        "openssl req -new -key good.key -out long.csr -subj /CN=host-a >>openssl.log 2>&1 && "
+        "openssl x509 -req -in long.csr -CA good-ca.pem -CAkey good-ca.key -CAcreateserial "
+        "-days 400 -out good.pem >>openssl.log 2>&1 && cat long.pem >>good-ca.pem";
+    char command[sizeof script + sizeof folder];
+    const int64_t now_s = (int64_t)time(NULL);
+    struct node *a;
+
+    certificates_make();
+    snprintf(command, sizeof command, script, folder);
+    ck_assert_int_eq(system(command), 0);
+    a = node_tls("good", "good", "good");
+    ck_assert_int_gt(transport_tls_end_s(a->transport), now_s + 86400);
+    ck_assert_int_lt(transport_tls_end_s(a->transport), now_s + 3 * 86400);
+    ck_assert_int_gt(transport_tls_begin_s(a->transport), now_s - 86400);
+    ck_assert_int_le(transport_tls_begin_s(a->transport), (int64_t)time(NULL));
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
 /* What may be well the next time is told apart from what is wrong. */
 START_TEST(test_tls_files_later)
 {
@@ -770,6 +854,8 @@ int main(void)
     tcase_add_test(tcase, test_tls_versions);
     tcase_add_test(tcase, test_tls_and_plain);
     tcase_add_test(tcase, test_tls_files);
+    tcase_add_loop_test(tcase, test_tls_kinds, 0, sizeof kinds / sizeof kinds[0]);
+    tcase_add_test(tcase, test_tls_times);
     tcase_add_test(tcase, test_tls_files_later);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -137,7 +137,8 @@ struct transport_counts transport_counts(const struct transport *transport);
  * false: error says what is wrong with which; what was in use still is. true if there is no TLS. */
 bool transport_tls_renew(struct transport *transport, char *error)
     __attribute__((warn_unused_result));
-/* When the certificate or its CA ends; seconds since 1970. 0: there is no TLS. */
+/* From when until when the certificate and its CA are good; seconds since 1970. 0: no TLS. */
+int64_t transport_tls_begin_s(const struct transport *transport);
 int64_t transport_tls_end_s(const struct transport *transport);
 /* Whether the three files (not NULL) can be used by agent `name`; else error says what is wrong,
  * and errno is not EINVAL if it may be well the next time (no memory, say). */
