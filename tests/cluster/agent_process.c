@@ -13,6 +13,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -268,14 +269,26 @@ static void print_log(const struct agent_process *agent)
     }
 }
 
-bool agent_takes_connections(const struct agent_process *agent)
+/* -1: nobody listens. */
+static int agent_dial(const struct agent_process *agent)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, agent->socket, strlen(agent->socket) + 1);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    bool connected = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
+        return fd;
+    }
     close(fd);
-    return connected;
+    return -1;
+}
+
+bool agent_takes_connections(const struct agent_process *agent)
+{
+    int fd = agent_dial(agent);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
 }
 
 unsigned agent_descriptors(const struct agent_process *agent)
@@ -421,7 +434,8 @@ void agent_start(struct agent_process *agent)
 
 void agent_await_socket(struct agent_process *agent)
 {
-    for (int waited_ms = 0; !agent_takes_connections(agent); waited_ms += 2) {
+    struct pollfd pollfd = {.events = POLLIN};
+    for (int waited_ms = 0; (pollfd.fd = agent_dial(agent)) < 0; waited_ms += 2) {
         int status = 0;
         if (waitpid(agent->pid, &status, WNOHANG) == agent->pid || waited_ms > GUARD_MS) {
             print_log(agent);
@@ -429,6 +443,10 @@ void agent_await_socket(struct agent_process *agent)
         }
         sleep_ms(2);
     }
+    /* It has let go of this connection, too, when somebody counts its descriptors next. */
+    shutdown(pollfd.fd, SHUT_WR);
+    REQUIRE(poll(&pollfd, 1, GUARD_MS) == 1, "the agent keeps who hung up");
+    close(pollfd.fd);
     note_regions(agent);
 }
 
