@@ -207,7 +207,7 @@ static void tell_voter(const struct agent *agent, uint32_t voter, struct hfi_tol
         tell(told, name, "round_trip_worst_ns", recent_worst_ns(&pace->round_trip), NULL);
     }
     if (!self) {
-        tell(told, name, "connected", peers_connected(agent, name), NULL);
+        tell(told, name, "connected", peers_connected(agent, name), peers_why_down(agent, name));
         tell(told, name, "version", 0, peers_release(agent, name));
     }
     if (!self && pace->measured) {

@@ -422,29 +422,45 @@ static void look_at_files(struct agent *agent)
     }
 }
 
-void peers_look(struct agent *agent)
+static void tell_of_voter(const struct peer_agent *peer, const char *event, const char *text)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_WARN, event);
+    log_bytes(&line, "agent", peer->name.text, peer->name.length);
+    log_text(&line, "address", peer->address);
+    log_text(&line, "text", text);
+    log_end(&line);
+}
+
+static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
 {
     struct peers *peers = agent->peers;
-    int64_t now_ns = clock_boottime_ns();
-    for (uint32_t i = 0; peers != NULL && i < agent->host_config.voter_count; i++) {
-        struct peer_agent *peer = peers_find(peers, &agent->host_config.voters[i]);
-        if (peer == NULL) {
-            continue; /* this agent itself */
-        }
-        bool silent = transport_is_up(peers->transport, peer->link) &&
-                      now_ns - peer->up_ns > agent->config.session_ttl_ns &&
-                      !renewal_voter_up(&agent->renewal, i, now_ns);
-        if (silent && !peer->silent) {
-            struct log_line line;
-            log_begin(&line, LOG_LEVEL_WARN, "voter_silent");
-            log_bytes(&line, "agent", peer->name.text, peer->name.length);
-            log_text(&line, "address", peer->address);
-            log_text(&line, "text", "connected, but it answers no renewal: its log says why");
-            log_end(&line);
-        }
-        peer->silent = silent;
+    struct peer_agent *peer = peers_find(peers, &agent->host_config.voters[voter]);
+    if (peer == NULL) {
+        return; /* this agent itself */
     }
-    if (peers != NULL) {
+    bool up = transport_is_up(peers->transport, peer->link);
+    bool long_so = now_ns - peer->up_ns > agent->config.session_ttl_ns;
+    bool silent = up && long_so && !renewal_voter_up(&agent->renewal, voter, now_ns);
+    bool unreachable = !up && long_so;
+    if (silent && !peer->silent) {
+        tell_of_voter(peer, "voter_silent",
+                      "connected, but it answers no renewal: its log says why");
+    }
+    if (unreachable && !peer->unreachable) {
+        tell_of_voter(peer, "voter_unreachable", transport_why_down(peers->transport, peer->link));
+    }
+    peer->silent = silent;
+    peer->unreachable = unreachable;
+}
+
+void peers_look(struct agent *agent)
+{
+    int64_t now_ns = clock_boottime_ns();
+    for (uint32_t i = 0; agent->peers != NULL && i < agent->host_config.voter_count; i++) {
+        look_at_voter(agent, i, now_ns);
+    }
+    if (agent->peers != NULL) {
         look_at_files(agent);
     }
 }
@@ -454,6 +470,13 @@ bool peers_connected(const struct agent *agent, const struct message_agent *name
     struct peers *peers = agent->peers;
     const struct peer_agent *peer = peers == NULL ? NULL : peers_find(peers, name);
     return peer != NULL && transport_is_up(peers->transport, peer->link);
+}
+
+const char *peers_why_down(const struct agent *agent, const struct message_agent *name)
+{
+    const struct peers *peers = agent->peers;
+    const struct peer_agent *peer = peers == NULL ? NULL : peers_find(agent->peers, name);
+    return peer == NULL ? "" : transport_why_down(peers->transport, peer->link);
 }
 
 const char *peers_release(const struct agent *agent, const struct message_agent *name)

@@ -60,6 +60,8 @@ struct peers_view {
     int64_t refused_ns;   /* when somebody was refused last; 0: never */
     const char *refused_text;
 };
+/* For people: why it is not there; "": it is, or nothing is known. */
+const char *peers_why_down(const struct agent *agent, const struct message_agent *name);
 /* For people: the release of Holdfast that it runs; "": it has not told. */
 const char *peers_release(const struct agent *agent, const struct message_agent *name);
 /* For people: how the links stand. Only if there are peers. */

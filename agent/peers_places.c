@@ -124,6 +124,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     if (peer != NULL) {
         peer->voter = true;
         peer->link = dial(peers, name, address);
+        peer->up_ns = clock_boottime_ns();
         snprintf(peer->address, sizeof(peer->address), "%s", address);
     }
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;

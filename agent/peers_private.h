@@ -29,8 +29,9 @@ struct peer_agent {
     uint64_t commit; /* as the packet's header says */
     uint32_t membership;
     char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as it said last; "": not yet */
-    int64_t up_ns;                     /* since when the connection is there, if it is */
+    int64_t up_ns;                     /* since when the connection is there, or is not */
     bool silent;                       /* for too long, and that was said */
+    bool unreachable;                  /* the same, without a connection */
     int64_t kept_ns;                   /* when another address was last told to be refused */
     uint64_t packets_sent;
     uint64_t packets_dropped;

@@ -34,19 +34,22 @@ static size_t count_up(const struct doctor *doctor)
 
 static void voter_is_down(struct doctor *doctor, const char *name)
 {
-    bool connected = doctor_value(doctor, name, "connected", 0) != 0;
-    struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", name, "%s",
-                                          connected ? "connected, but it answers nothing"
-                                                    : "it cannot be reached");
+    const struct fact *connected = doctor_fact(doctor, name, "connected");
+    const char *why = connected == NULL ? "" : connected->text;
+    struct finding *finding;
 
-    if (connected) {
+    if (connected != NULL && connected->value != 0) {
+        finding = doctor_find(doctor, FINDING_WARN, "voters", name,
+                              "connected, but it answers nothing");
         doctor_advise(finding, "a voter that acknowledges renewals",
                       "read the log of its agent: it says why; is it stopped, is its disk stuck?");
-    } else {
-        doctor_advise(finding, "a connection to it",
-                      "is its agent running? do the address in [voters], the firewall, the "
-                      "certificates allow a connection, both ways?");
+        return;
     }
+    finding = doctor_find(doctor, FINDING_WARN, "voters", name, "it cannot be reached%s%s",
+                          why[0] != '\0' ? ": " : "", why);
+    doctor_advise(finding, "a connection to it",
+                  "is its agent running? do the address in [voters], the firewall, the "
+                  "certificates allow a connection, both ways?");
 }
 
 static void voter_is_refused(struct doctor *doctor, const char *name)
@@ -127,6 +130,9 @@ static void look_at_own_vote(struct doctor *doctor)
         finding->level = FINDING_ERROR;
         doctor_advise(finding, "the store that the cell knows of this voter",
                       "put the right state_dir back, or start over: holdfast member rejoin --help");
+    } else if (strcmp(votes->text, "empty") == 0) {
+        doctor_advise(finding, "all voters at once: that makes a new cell",
+                      "start those that do not answer; voter_waits in this agent's log names them");
     } else {
         doctor_advise(finding, "a store that votes, soon after the start",
                       "a majority of the other voters must be reachable; voter_waits in this "

@@ -120,12 +120,26 @@ static void dial_later(struct peer *peer)
     transport_wake_at(peer->transport, peer->dial_at_ns);
 }
 
+/* Why there is no connection any more, or none came up. */
+static void note_broken(struct peer *peer)
+{
+    const struct transport_link *link = peer->link;
+    bool refused = link->secure && (link->error == NNG_EPEERAUTH || link->error == NNG_ECRYPTO);
+
+    snprintf(peer->why, sizeof peer->why, "%s",
+             refused                ? "no TLS handshake succeeds with it"
+             : link->reason != NULL ? "it does not greet as an agent that this one understands"
+             : peer->up             ? "the connection was closed"
+                                    : "it closes connections before it greets");
+}
+
 static void peer_down(struct peer *peer)
 {
     struct transport *transport = peer->transport;
     bool told = peer->up && peer != transport->self;
 
     tell_broken(transport, peer->link, peer);
+    note_broken(peer);
     peer->says = peer->link->older ? TRANSPORT_VERSION_FIRST : transport->version;
     peer->pause_ns = peer->link->older ? TRANSPORT_REDIAL_MIN_NS : peer->pause_ns;
     transport_bury(transport, peer->link);
@@ -142,6 +156,7 @@ static void peer_came(struct peer *peer)
     struct transport *transport = peer->transport;
 
     peer->up = true;
+    peer->why[0] = '\0';
     peer->ups++;
     peer->pause_ns = TRANSPORT_REDIAL_MIN_NS;
     peer->greet_ns = transport->greet_ns;
@@ -308,9 +323,10 @@ static void dial_done(struct peer *peer)
 {
     struct transport *transport = peer->transport;
     nng_aio *aio = peer->dial.aio;
+    int result = nng_aio_result(aio);
 
     peer->dialling = false;
-    if (nng_aio_result(aio) == 0) {
+    if (result == 0) {
         peer->link = transport_link_create(
             &transport->links, nng_aio_get_output(aio, 0),
             (struct transport_link_start){
@@ -318,6 +334,7 @@ static void dial_done(struct peer *peer)
             peer);
     }
     if (peer->link == NULL) {
+        transport_peer_note(peer, result != 0 ? result : NNG_ENOMEM);
         peer->says = transport->version; /* who comes back may be a newer one */
         dial_later(peer);
         return;

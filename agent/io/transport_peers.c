@@ -173,6 +173,29 @@ bool transport_is_up(const struct transport *transport, uint32_t peer)
            transport->peers[peer]->up;
 }
 
+const char *transport_why_down(const struct transport *transport, uint32_t peer)
+{
+    return peer < transport->peer_count && transport->peers[peer] != NULL
+               ? transport->peers[peer]->why
+               : "";
+}
+
+void transport_peer_note(struct peer *peer, int error)
+{
+    bool named = !transport_address_is_number(peer->address);
+    const char *why = error == NNG_ECONNREFUSED          ? "nobody listens there"
+                      : error == NNG_ETIMEDOUT && !named ? "nobody answers there"
+                      : error == NNG_ETIMEDOUT
+                          ? "nobody answers there, or who knows its name does not"
+                      : error == NNG_EUNREACHABLE ? "there is no way to it"
+                      : error == NNG_ENOFILES     ? "this agent has no descriptors left"
+                      : error == NNG_ENOMEM       ? "this agent has no memory left"
+                      : named                     ? "its name cannot be looked up"
+                                                  : nng_strerror(error);
+
+    snprintf(peer->why, sizeof peer->why, "%s", why);
+}
+
 uint32_t transport_version(const struct transport *transport, uint32_t peer)
 {
     return transport_is_up(transport, peer) ? transport->peers[peer]->link->version : 0;

@@ -35,6 +35,7 @@ struct peer {
     int64_t quiet_until_ns; /* why it refuses was told lately */
     char address[TRANSPORT_ADDRESS_SIZE];
     char name[TRANSPORT_NAME_SIZE]; /* whose certificate it must show; "": anybody's */
+    char why[64];                   /* it is not connected, for people; "": it is */
     bool gone;                      /* forgotten: it waits for the end of the dispatch */
     struct peer *next;              /* in the graves */
 };
@@ -102,6 +103,8 @@ struct peer *transport_peer_create(struct transport *transport, const char *addr
 /* NULL is allowed. Waits until NNG's thread has left it. */
 void transport_peer_destroy(struct peer *peer);
 void transport_peer_dial(struct peer *peer);
+/* Notes why a dial came to nothing: NNG's error. */
+void transport_peer_note(struct peer *peer, int error);
 /* What it dials with from now on. false: no memory; it goes on with what it has. */
 bool transport_peer_secure(struct peer *peer, const struct transport_credentials *credentials);
 /* All of them. false: no memory; some have the new ones. */

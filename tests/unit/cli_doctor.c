@@ -73,7 +73,7 @@ static const struct {
     int status;
     const char *found; /* in a line of that level */
 } wrongs[] = {
-    {"voters=uud", 1, "voters       c: it cannot be reached"},
+    {"voters=uud", 1, "voters       c: it cannot be reached: nobody listens there"},
     {"voters=udu", 1, "voters       b: connected, but it answers nothing"},
     {"voters=udd", 2, "voters       1 of 3 answer"},
     {"voters=uru", 2, "voters       b: it does not vote"},

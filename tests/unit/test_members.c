@@ -64,7 +64,8 @@ START_TEST(record_is_made_when_all_are_there)
     ck_assert_int_eq(standing(0), MESSAGE_STANDING_EMPTY);
     ck_assert_int_eq(standing(1), MESSAGE_STANDING_EMPTY);
     ck_assert_str_eq(cell->nodes[0].last_log, "voter_waits");
-    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "host-c"));
+    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "not yet: host-c"));
+    ck_assert_ptr_nonnull(strstr(cell->nodes[1].log_text, "not yet: host-c"));
     cell_start(cell, 2);
     cell_run(cell, 3000 * CELL_MS);
     expect_voting();

@@ -1,9 +1,12 @@
 /*
  * Agents of different versions of the protocol, as far as the transport knows it: greetings settle
- * which version is spoken on a connection, or refuse it in words.
+ * which version is spoken on a connection, or refuse it in words. And what is told of why there is
+ * no connection at all.
  */
 #include "transport_rig.h"
 
+#include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -136,6 +139,36 @@ START_TEST(test_no_version_is_shared)
 }
 END_TEST
 
+/* ---- why not ---- */
+
+static void ends_why(const struct node *node, uint32_t peer, const char *why)
+{
+    PUMP_UNTIL(strstr(transport_why_down(node->transport, peer), why) != NULL);
+}
+
+/* A peer that is not there says why, and nothing when it is. */
+START_TEST(test_why_down)
+{
+    struct node *a = node_plain();
+    struct node *b = node_plain();
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    char free_port[ADDRESS_SIZE];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    uint32_t to_b = peer_up(a, b->address);
+
+    ck_assert_str_eq(transport_why_down(a->transport, to_b), "");
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0); /* and does not listen */
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    snprintf(free_port, sizeof free_port, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    ends_why(a, transport_peer(a->transport, free_port, NULL), "nobody listens there");
+    ends_why(a, transport_peer(a->transport, "tcp://no-such-host.invalid:1", NULL), " name ");
+    ck_assert_str_eq(transport_why_down(a->transport, to_b), "");
+    close(fd);
+    nodes_close();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport_versions");
@@ -145,6 +178,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_versions_side_by_side, 0, 7);
     tcase_add_test(tcase, test_older_is_dialled_again);
     tcase_add_test(tcase, test_no_version_is_shared);
+    tcase_add_test(tcase, test_why_down);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

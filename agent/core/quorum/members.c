@@ -784,14 +784,22 @@ static const char *waits_for(enum message_standing standing)
     switch (standing) {
     case MESSAGE_STANDING_EMPTY:
         return "a cell is made when all its voters are there for the first "
-               "time; no answer yet from:";
+               "time, with empty stores; not yet:";
     case MESSAGE_STANDING_LISTED:
         return "after a start a voter votes when a majority has told what it "
-               "saw of its store; no answer yet from:";
+               "saw of its store; not told yet by:";
     default:
         return "a voter that starts over needs more than half of all voters "
                "beside itself; not there yet:";
     }
+}
+
+/* EMPTY: whether a new cell does not wait for that voter. (That it agrees would say less: it does
+ * so only when all others are there, too.) */
+static bool is_empty_too(const struct member *member)
+{
+    return (member->store_id[0] | member->store_id[1]) != 0 && !member->differs &&
+           member->standing == MESSAGE_STANDING_EMPTY;
 }
 
 /* Why this voter does not vote yet, for people. */
@@ -808,7 +816,7 @@ static void log_wait(struct quorum *quorum)
     uint32_t named = 0;
     for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
         const struct member *member = &quorum->members.of[i];
-        bool there = standing == MESSAGE_STANDING_EMPTY    ? member->agrees
+        bool there = standing == MESSAGE_STANDING_EMPTY    ? is_empty_too(member)
                      : standing == MESSAGE_STANDING_LISTED ? member->answered
                                                            : rejoin_has(quorum, i);
         if (i != quorum->config.self && !there) {

@@ -117,6 +117,9 @@ uint32_t transport_peer(struct transport *transport, const char *address, const 
 void transport_forget(struct transport *transport, uint32_t peer);
 /* Whether what is sent to it now has a chance. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
+/* Why there is no connection to it, for people; "": there is one, or none was tried to the end.
+ * Good until the next call that dispatches. */
+const char *transport_why_down(const struct transport *transport, uint32_t peer);
 /* Whether its own inbox was found to take no connections (listener_deaf). */
 bool transport_is_deaf(const struct transport *transport);
 /* Which version is spoken with it, as its greeting told; 0: the link is not there. */
