@@ -282,6 +282,7 @@ static void on_check(uv_check_t *check)
     if (agent->in_turn) {
         agent_turn_end(agent);
     }
+    socket_turned(agent->server);
 }
 
 static void on_bell(uv_poll_t *poll, int status, int events)

@@ -504,6 +504,7 @@ static void call(struct client *client, int status)
         return;
     }
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
+    socket_turned(world.server);
 }
 
 static void change(struct client *client, uint8_t what)

@@ -8,3 +8,10 @@ foreach(part commit config log metrics driver driver_order places)
 endforeach()
 target_compile_definitions(test_metrics
     PRIVATE HF_METRICS_PAGE="${PROJECT_SOURCE_DIR}/docs/METRICS.md")
+# The socket's turns: agent/io/socket.c with a loop of the test's.
+add_executable(test_socket_turns ${agent_tests}/test_socket_turns.c)
+target_link_libraries(test_socket_turns PRIVATE hf_agent_io hf_flags PkgConfig::CHECK PkgConfig::UV)
+add_test(NAME socket_turns COMMAND test_socket_turns)
+set_target_properties(test_socket_turns
+    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_tests_properties(socket_turns PROPERTIES LABELS "unit;asan")

@@ -5,6 +5,8 @@
  * libuv has no SEQPACKET streams, so each socket is a uv_poll of its own. What a peer can do to us:
  *
  *   packets faster than we serve     SOCKET_PACKETS_PER_TURN each turn, then the others' turn
+ *   ... or that cost much each, on   all that one user's connections ask for has SOCKET_TURN_MS of
+ *   many connections                 a turn; those that did not have theirs are the next turn's
  *   packets that are too large       hang up
  *   descriptors                      the kernel refuses to send them (Linux 6.16). An older one
  *                                    leaves a packet that has any where it is, and its socket to
@@ -33,6 +35,7 @@
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
+    SOCKET_TURN_MS = 10, /* in which one user's packets are served in one turn of the loop */
     SOCKET_ACCEPTS_PER_TURN = 64,
     SOCKET_OUTPUT_MAX = 64 * 1024,
     SOCKET_GREETING_MS = 5000,
@@ -92,6 +95,9 @@ const char *socket_path_error(const char *path, char *error) __attribute__((warn
 /* Closes the listener (and removes its path) and all connections, without callbacks. What it
  * holds is freed when the loop has run on. NULL is allowed. */
 void socket_shut(struct socket_server *server);
+
+/* The loop has gone round once, whatever came of it: after each round. NULL is allowed. */
+void socket_turned(struct socket_server *server);
 
 /* When socket_tick is wanted: connections that do not greet. INT64_MAX: never. */
 int64_t socket_next_tick_ns(const struct socket_server *server);

@@ -1,0 +1,205 @@
+/*
+ * What one user's connections have of a turn of the loop: SOCKET_TURN_MS, however many they are and
+ * whatever they ask for; each has its turn; and another user's are not behind them.
+ */
+#include <check.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "io/clock.h"
+#include "io/socket.h"
+
+enum {
+    CONNECTIONS = 40,
+    PACKETS = SOCKET_PACKETS_PER_TURN,
+    COST_MS = 1, /* of serving one packet, at least */
+    MOST = SOCKET_TURN_MS / COST_MS,
+    NOBODY = 65534,
+    ROUNDS_MAX = 100000,
+};
+
+static char path[96];
+static uv_loop_t loop;
+static uv_check_t check;
+static struct socket_server *server;
+static bool serving;
+static uint32_t in_turn; /* packets of this user served in the turn */
+static uint32_t most_in_turn;
+static uint32_t all;
+static uint32_t of_first; /* when the last of all connections was served for the first time */
+static uint32_t begun;
+static uint32_t before_other; /* packets of this user served before the first of the other's */
+static bool other_served;
+
+static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
+                      size_t size, pid_t sender)
+{
+    struct connection_note *note = connection_note(connection);
+    (void)arg;
+    (void)bytes;
+    (void)size;
+    (void)sender;
+    connection_greeted(connection);
+    if (!serving) {
+        return;
+    }
+    if (connection_peer(connection)->uid == NOBODY) {
+        before_other = other_served ? before_other : all;
+        other_served = true;
+        return;
+    }
+    int64_t end_ns = clock_boottime_ns() + COST_MS * INT64_C(1000000);
+    while (clock_boottime_ns() < end_ns) {
+    }
+    begun += note->client++ == 0;
+    of_first += begun < CONNECTIONS;
+    in_turn++;
+    all++;
+}
+
+static void on_closed(void *arg, struct connection *connection, const char *why)
+{
+    (void)arg;
+    (void)connection;
+    (void)why;
+}
+
+static void on_check(uv_check_t *handle)
+{
+    (void)handle;
+    most_in_turn = in_turn > most_in_turn ? in_turn : most_in_turn;
+    in_turn = 0;
+    socket_turned(server);
+}
+
+static int dial(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(send(fd, "x", 1, 0), 1); /* the first packet is taken when it is accepted */
+    return fd;
+}
+
+static void set_up(void)
+{
+    char error[SOCKET_ERROR_MAX];
+    ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* another user is to get there */
+    snprintf(path, sizeof(path), "%s/turns.socket", suite_folder());
+    const struct socket_config config = {.path = path,
+                                         .for_all = true,
+                                         .connections_max = CONNECTIONS + 1,
+                                         .handler = {.packet = on_packet, .closed = on_closed}};
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+    ck_assert_int_eq(uv_check_start(&check, on_check), 0);
+    server = socket_open(&loop, &config, error);
+    ck_assert_msg(server != NULL, "%s", error);
+}
+
+static void tear_down(void)
+{
+    socket_shut(server);
+    uv_close((uv_handle_t *)&check, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void accept_all(void)
+{
+    for (uint32_t i = 0; i < 10; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+}
+
+static void ask_much(const int *fds)
+{
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        for (uint32_t k = 0; k < PACKETS; k++) {
+            ck_assert_int_eq(send(fds[i], "x", 1, MSG_DONTWAIT), 1);
+        }
+    }
+    serving = true;
+}
+
+START_TEST(a_turn_ends_and_everybody_has_one)
+{
+    int fds[CONNECTIONS];
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        fds[i] = dial();
+    }
+    accept_all();
+    ask_much(fds);
+    for (uint32_t i = 0; i < ROUNDS_MAX && all < CONNECTIONS * PACKETS; i++) {
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    ck_assert_uint_eq(all, CONNECTIONS * PACKETS);
+    ck_assert_uint_le(most_in_turn, MOST);
+    /* Nobody had a second turn before all had their first one. */
+    ck_assert_uint_le(of_first, (CONNECTIONS - 1) * MOST);
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        close(fds[i]);
+    }
+}
+END_TEST
+
+/* The one behind all the others is another user's. */
+START_TEST(another_user_is_not_behind)
+{
+    int fds[CONNECTIONS];
+    int steps[2];
+    char byte;
+    if (geteuid() != 0) {
+        return; /* it takes two users */
+    }
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        fds[i] = dial();
+    }
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, steps), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0) {
+            _exit(1);
+        }
+        int fd = dial();
+        bool good = write(steps[1], "x", 1) == 1 && read(steps[1], &byte, 1) == 1 &&
+                    send(fd, "x", 1, 0) == 1 && write(steps[1], "x", 1) == 1;
+        _exit(good && pause() != 0 ? 2 : 3);
+    }
+    ck_assert_int_eq(read(steps[0], &byte, 1), 1);
+    accept_all();
+    ask_much(fds);
+    ck_assert_int_eq(write(steps[0], "x", 1), 1);
+    ck_assert_int_eq(read(steps[0], &byte, 1), 1);
+    for (uint32_t i = 0; i < ROUNDS_MAX && all < CONNECTIONS * PACKETS; i++) {
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    ck_assert(other_served);
+    ck_assert_uint_le(before_other, 2 * MOST);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        close(fds[i]);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("turns");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_turn_ends_and_everybody_has_one);
+    tcase_add_test(tests, another_user_is_not_behind);
+    return suite_main("socket_turns", tests);
+}
