@@ -545,8 +545,23 @@ START_TEST(changes_are_told_once_for_many)
     ck_assert(rig_find(rig, watcher, HFI_FRAME_CHANGED)->unasked);
     rig_step(rig, (struct host_event){.kind = HOST_DRAINED, .client = watcher});
     ck_assert_uint_eq(rig_find(rig, watcher, HFI_FRAME_CHANGED)->frame.text.size, 0);
+    /* Its end is no walk through the locks: each loses its bit when it changes next. */
     rig_hang_up(rig, watcher);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
+    struct hfi_held held = rig_take(rig, &opened);
+    rig_ring(rig);
     ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
+    hfi_release(&actor, opened.slot, held.token);
+    /* Whose watch began meanwhile has it again, and another's end does not take it from him. */
+    uint32_t first = rig_connect(rig, HOST_MAY_USE);
+    uint32_t second = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_int_eq(rig_text(rig, first, HFI_FRAME_WATCH, "a/")->frame.error, 0);
+    ck_assert_int_eq(rig_text(rig, second, HFI_FRAME_WATCH, "")->frame.error, 0);
+    rig_hang_up(rig, first);
+    held = rig_take(rig, &opened);
+    rig_ring(rig);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
+    ck_assert_uint_eq(rig_count(rig, second, HFI_FRAME_CHANGED), 1);
 }
 END_TEST
 

@@ -416,6 +416,80 @@ START_TEST(limits_that_are_always_due)
 }
 END_TEST
 
+/* A process dies that had a lock open very often; and in the same turn of the loop other things
+ * happen, without end: each is a step, but all of them do no more of what is left than a tick. */
+START_TEST(many_steps_do_the_work_of_one_tick)
+{
+    enum { HANDLES = 3000, STEPS = 100 };
+    struct rig *large = rig_create(2, 4, HANDLES + 1, 1);
+    large->unchecked = true;
+    rig_begin(large);
+    uint32_t many = rig_connect(large, HOST_MAY_USE);
+    uint32_t second = rig_connect(large, HOST_MAY_USE);
+    (void)rig_open_granted(large, many, "a", 0);
+    for (uint32_t i = 1; i < HANDLES; i++) {
+        large->reply_count = 0;
+        ck_assert_ptr_nonnull(rig_open(large, many, "a", 0));
+    }
+    struct hfi_opened victim = rig_open_granted(large, second, "b", 0);
+    (void)rig_take(large, &victim);
+    rig_step(large, (struct host_event){.kind = HOST_DIED, .client = many});
+    for (uint32_t i = 0; i < STEPS; i++) {
+        rig_step(large, (struct host_event){.kind = HOST_DIED, .client = second});
+    }
+    ck_assert_uint_gt(large->host->handle_count, HANDLES / 2);
+    /* Who died behind it does not wait until all of that is done. */
+    rig_step(large, (struct host_event){.kind = HOST_TICK});
+    rig_step(large, (struct host_event){.kind = HOST_TICK});
+    ck_assert_uint_eq(hfi_word_holder(rig_word(large, victim.slot)), 0);
+    ck_assert_uint_gt(large->host->handle_count, HANDLES / 2);
+    rig_pass(large, 2000 * RIG_MS);
+    ck_assert_uint_eq(large->host->handle_count, 0);
+    rig_destroy(large);
+}
+END_TEST
+
+/* Telling one change stops for want of room, and meanwhile a lock before it changes: its watchers
+ * are told of that one, too. */
+START_TEST(a_change_before_one_that_is_being_told)
+{
+    enum { WATCHERS = 4 };
+    struct rig *small = rig_create(4, 8, 8, 1);
+    uint32_t watchers[WATCHERS];
+    struct hfi_opened opens[2];
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    opens[0] = rig_open_granted(small, user, "a", 0);
+    opens[1] = rig_open_granted(small, user, "b", 0);
+    ck_assert_uint_lt(opens[0].slot, opens[1].slot);
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        watchers[i] = rig_connect(small, HOST_MAY_USE);
+        ck_assert_int_eq(rig_text(small, watchers[i], HFI_FRAME_WATCH, "")->frame.error, 0);
+    }
+    rig_pass(small, RIG_MS);
+    small->reply_count = 0;
+    (void)rig_take(small, &opens[1]);
+    small->host->told = WORK_PIECES_MAX - 2;
+    rig_ring(small);
+    ck_assert_uint_eq(small->reply_count, 2);
+    (void)rig_take(small, &opens[0]);
+    rig_ring(small);
+    rig_pass(small, RIG_MS);
+    uint32_t told[WATCHERS] = {0};
+    for (uint32_t i = 0; i < small->reply_count; i++) {
+        const struct rig_reply *reply = &small->replies[i];
+        for (uint32_t k = 0; k < WATCHERS; k++) {
+            bool first = reply->frame.kind == HFI_FRAME_CHANGED && *reply->frame.text.bytes == 'a';
+            told[k] += first && reply->client == watchers[k];
+        }
+    }
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        ck_assert_uint_eq(told[i], 1);
+    }
+    rig_destroy(small);
+}
+END_TEST
+
 /* As long as a number can say: it does not wrap around. */
 START_TEST(the_longest_limit_does_not_end_the_hold)
 {
@@ -575,6 +649,8 @@ int main(void)
     tcase_add_test(tests, a_limit_ends_the_hold_in_time);
     tcase_add_test(tests, many_limits);
     tcase_add_test(tests, limits_that_are_always_due);
+    tcase_add_test(tests, many_steps_do_the_work_of_one_tick);
+    tcase_add_test(tests, a_change_before_one_that_is_being_told);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
     tcase_add_test(tests, a_survivor_keeps_its_hold);

@@ -86,7 +86,7 @@ END_TEST
 
 START_TEST(questions_are_bounded)
 {
-    for (uint32_t i = 0; i < 64; i++) {
+    for (uint32_t i = 0; i < 128; i++) { /* of root */
         (void)ask_check("host-y");
         rig->send_count = 1;
     }
@@ -94,9 +94,34 @@ START_TEST(questions_are_bounded)
     frame.break_lock.name = (struct hfi_text){"a", 1};
     ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, HF_EFULL);
     rig_hang_up(rig, client); /* who is gone is not told */
-    rig_pass(rig, 2000 * RIG_MS);
+    for (uint32_t i = 0; i < 20; i++) {
+        rig->send_count = 0;
+        rig_pass(rig, 100 * RIG_MS);
+    }
     client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
     (void)ask_check("host-y");
+}
+END_TEST
+
+/* About a host that does not answer: for as long as that, half of all are open. */
+START_TEST(one_user_leaves_questions_to_others)
+{
+    rig->uid = 5;
+    client = rig_connect(rig, HOST_MAY_USE);
+    for (uint32_t i = 0; i < 64; i++) {
+        (void)ask_check("host-y");
+    }
+    struct hfi_frame check = {.kind = HFI_FRAME_CHECK};
+    const char text[] = "hf1/dev/x/9/host-y.3.4/a";
+    check.text = (struct hfi_text){text, sizeof(text) - 1};
+    ck_assert_int_eq(rig_ask(rig, client, &check)->frame.error, HF_EUNKNOWN);
+    rig->uid = 6;
+    client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+    tell_outcome(MESSAGE_CHECKED, ask_check("host-y"), HF_ESTALE);
+    ck_assert_int_eq(told(0), HF_ESTALE);
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    ck_assert_ptr_null(rig_ask(rig, client, &frame));
 }
 END_TEST
 
@@ -434,6 +459,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, a_sequencer_of_another_host_is_asked_there);
     tcase_add_test(others, a_host_that_does_not_answer_leaves_it_unknown);
     tcase_add_test(others, questions_are_bounded);
+    tcase_add_test(others, one_user_leaves_questions_to_others);
     tcase_add_test(others, another_host_is_told_whether_it_is_held);
     tcase_add_test(others, a_break_of_what_is_elsewhere_goes_to_the_coordinator);
     tcase_add_test(others, a_repeated_break_does_not_end_the_next_hold);

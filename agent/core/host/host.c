@@ -275,6 +275,18 @@ static struct place opening_take(struct host *host)
 
 /* ---- work that is left over ---- */
 
+/* Everything may be done again. */
+static void work_anew(struct host *host)
+{
+    host->walked = 0;
+    host->buried = 0;
+    host->opened = 0;
+    host->told = 0;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        host->spaces[i].attended = 0;
+    }
+}
+
 void busy_set(struct host *host, struct client *client, uint32_t flag)
 {
     const uint32_t busy = CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE;
@@ -296,15 +308,16 @@ static void attend_dirty(struct host *host, uint32_t index, struct host_actions 
     struct space *space = &host->spaces[index];
     uint32_t words = (space->region.slot_count + 63) / 64;
     uint32_t looked = 0;
-    uint32_t pieces = 0;
     for (; looked < words; looked++) {
         uint32_t word = space->attend_word;
         /* seq_cst: pairs with the fetch_or in hfi_ring(); what rang it is seen below */
         uint64_t bits = atomic_load(&space->region.dirty[word]);
         while (bits) {
-            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || ++pieces > WORK_PIECES_MAX) {
+            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) ||
+                space->attended >= WORK_PIECES_MAX) {
                 return; /* space->dirty stays set */
             }
+            uint32_t walked = host->walked;
             uint32_t bit = (uint32_t)__builtin_ctzll(bits);
             bits &= bits - 1;
             atomic_fetch_and(&space->region.dirty[word], ~(UINT64_C(1) << bit));
@@ -314,6 +327,8 @@ static void attend_dirty(struct host *host, uint32_t index, struct host_actions 
                 lock_attend(host, at, actions);
                 host->ringing = false;
             }
+            space->attended += 1 + (host->walked - walked) / WALK_PIECE;
+            host->walked = walked;
         }
         space->attend_word = word + 1 < words ? word + 1 : 0;
     }
@@ -322,16 +337,20 @@ static void attend_dirty(struct host *host, uint32_t index, struct host_actions 
 
 static void work_clients(struct host *host, struct host_actions *actions)
 {
+    uint32_t first = host->client_hand;
     for (uint32_t i = 0; i < host->client_capacity && host->clients_busy > 0; i++) {
-        struct client *client = &host->clients[i];
-        for (uint32_t pieces = 0;
-             pieces < WORK_PIECES_MAX && (pieces == 0 || host->walked < WORK_WALK_MAX) &&
-             (client->flags & (CLIENT_BURYING | CLIENT_SCANNING));
-             pieces++) {
+        uint32_t index = (first + i) % host->client_capacity;
+        struct client *client = &host->clients[index];
+        while (host->buried < WORK_PIECES_MAX &&
+               (client->flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
             if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
                 return;
             }
-            client_bury_piece(host, i, actions);
+            uint32_t walked = host->walked;
+            host->client_hand = index + 1; /* others begin the next step */
+            client_bury_piece(host, index, actions);
+            host->buried += 1 + (host->walked - walked) / WALK_PIECE;
+            host->walked = walked;
         }
         if (client->flags & CLIENT_POKE) {
             if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
@@ -340,7 +359,7 @@ static void work_clients(struct host *host, struct host_actions *actions)
             busy_clear(host, client, CLIENT_POKE);
             struct hfi_frame frame = {.kind = HFI_FRAME_POKE};
             uint32_t count = actions->count;
-            reply_frame(host, i, &frame, actions);
+            reply_frame(host, index, &frame, actions);
             if (actions->count > count) {
                 actions->items[count].as.reply.unasked = true;
             }
@@ -356,10 +375,12 @@ static void work(struct host *host, struct host_actions *actions)
     }
     host->rang = false;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used && host->spaces[i].dirty) {
-            attend_dirty(host, i, actions);
+        uint32_t index = (host->space_hand + i) % host->config.namespace_count;
+        if (host->spaces[index].used && host->spaces[index].dirty) {
+            attend_dirty(host, index, actions);
         }
     }
+    host->space_hand++; /* one that always has work leaves others the room of a step, too */
     pending_work(host, actions);
     notify_work(host, actions);
     publish_work(host);
@@ -386,15 +407,18 @@ static bool work_is_left(const struct host *host)
 static void tick(struct host *host, struct host_actions *actions)
 {
     while (host->opening_count > 0 && host->openings[0].due_ns <= host->now_ns &&
-           has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+           host->opened < WORK_PIECES_MAX && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        host->opened++; /* a client may set their times anew, again and again */
         lock_open_due(host, opening_take(host), actions);
     }
     requests_tick(host, actions);
     questions_tick(host, actions);
-    if (host->limits_due_ns <= host->now_ns && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+    if (host->limits_due_ns <= host->now_ns && host->walked < WORK_WALK_MAX &&
+        has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         limits_check(host, actions);
     }
-    if (host->sweep_due_ns <= host->now_ns && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+    if (host->sweep_due_ns <= host->now_ns && host->walked < WORK_WALK_MAX &&
+        has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         zombies_sweep(host, actions);
     }
     for (uint32_t i = 0; i < host->pending_end; i++) {
@@ -562,7 +586,6 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     HF_CHECK(has_room(actions, HOST_STEP_ACTIONS, HOST_STEP_OUTPUT));
     HF_CHECK(event->now_ns >= host->now_ns);
     host->now_ns = event->now_ns;
-    host->walked = 0;
     uint32_t client = event->kind == HOST_CONNECTED ? NONE : client_of_id(host, event->client);
     switch (event->kind) {
     case HOST_START:
@@ -618,6 +641,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         host->voters_heard = event->as.voters.heard;
         break;
     case HOST_TICK:
+        work_anew(host);
         break;
     }
     tick(host, actions);

@@ -410,8 +410,8 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
         lock_ask(host, at, 0, actions);
     }
     limits_attend(host, at);
-    if (word & HFI_W_WATCHED) {
-        lock_changed(host, at);
+    if ((word & HFI_W_WATCHED) && lock_is_named(lock_at(host, at))) {
+        lock_watched_changed(host, at);
     }
 }
 
@@ -440,6 +440,9 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     hfi_index_put(&space->region, slot, hash);
     names_set_lock(host->names, lock->name, place_pack(to));
     listing_add(host, to);
+    if (atomic_load(lock_word(host, *at)) & HFI_W_WATCHED) {
+        atomic_fetch_or(lock_word(host, to), HFI_W_WATCHED);
+    }
     struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
     action->as.slot.region = at->space;
     action->as.slot.slot = at->slot;

@@ -5,6 +5,9 @@
  * bits and told bit by bit, so that many watchers or many changes never fill a step; two changes
  * of one lock in between are told as one. A watcher that does not read misses changes and is then
  * told once, with an empty name, to look at everything.
+ *
+ * A watch that ends leaves the bits: a lock that nobody watches loses its bit when it changes next.
+ * To look for them at once would be a walk through all locks for each watch of a process that dies.
  */
 #include "state.h"
 
@@ -54,22 +57,25 @@ bool watched(const struct host *host, uint32_t space, const uint8_t *name, size_
     return false;
 }
 
-/* Sets or clears the watched bits of all locks that begin with the prefix. */
-static void watch_mark(struct host *host, const char *prefix, size_t prefix_size)
+/* Sets the watched bits of all locks that the watch is about. */
+static void watch_mark(struct host *host, const struct watch *watch)
 {
-    for (uint32_t id = names_next(host->names, NAMES_NONE); id != NAMES_NONE;
-         id = names_next(host->names, id)) {
-        size_t size = 0;
-        const uint8_t *name = names_bytes(host->names, id, &size);
-        struct place at = {0};
-        if (size < prefix_size || memcmp(name, prefix, prefix_size) != 0 ||
-            !lock_find(host, name, size, &at)) {
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        const struct space *space = &host->spaces[i];
+        if (rights_check(host, watch->client, i, HOST_MAY_USE | HOST_MAY_ADMIN) != 0) {
             continue;
         }
-        if (watched(host, at.space, name, size)) {
-            atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
-        } else {
-            atomic_fetch_and(lock_word(host, at), ~HFI_W_WATCHED);
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            struct place at = {i, slot};
+            size_t size = 0;
+            if (!lock_is_named(lock_at(host, at)) ||
+                (atomic_load(lock_word(host, at)) & HFI_W_WATCHED)) {
+                continue;
+            }
+            const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
+            if (watch_matches(host, watch, i, name, size)) {
+                atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
+            }
         }
     }
 }
@@ -101,7 +107,7 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
         memcpy(free->prefix, prefix->bytes, prefix->size);
     }
     host->watch_count++;
-    watch_mark(host, free->prefix, free->size);
+    watch_mark(host, free);
     return 0;
 }
 
@@ -112,7 +118,6 @@ void watch_drop(struct host *host, uint32_t client)
         if (watch->used && watch->client == client) {
             watch->used = false;
             host->watch_count--;
-            watch_mark(host, watch->prefix, watch->size);
         }
     }
 }
@@ -127,10 +132,22 @@ void lock_changed(struct host *host, struct place at)
     space->telling = true;
 }
 
+void lock_watched_changed(struct host *host, struct place at)
+{
+    size_t size = 0;
+    const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
+    if (watched(host, at.space, name, size)) {
+        lock_changed(host, at);
+    } else {
+        atomic_fetch_and(lock_word(host, at), ~HFI_W_WATCHED);
+    }
+}
+
 static void tell(struct host *host, uint32_t client, const uint8_t *name, size_t size,
                  struct host_actions *actions)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CHANGED};
+    host->told++;
     frame.text = (struct hfi_text){(const char *)name, (uint32_t)size};
     uint32_t count = actions->count;
     reply_frame(host, client, &frame, actions);
@@ -150,6 +167,7 @@ static bool tell_watchers(struct host *host, struct place at, struct host_action
     struct space *space = &host->spaces[at.space];
     size_t size = 0;
     if (!lock_is_named(lock_at(host, at))) {
+        space->changed_watch = 0;
         return true;
     }
     const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
@@ -158,12 +176,36 @@ static bool tell_watchers(struct host *host, struct place at, struct host_action
         if (!watch->used || !watch_matches(host, watch, at.space, name, size)) {
             continue;
         }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->told >= WORK_PIECES_MAX) {
             return false;
         }
         tell(host, watch->client, name, size, actions);
     }
     space->changed_watch = 0;
+    return true;
+}
+
+/* Tells what has changed in a namespace, from where the last step stopped. false: no room was
+ * left. */
+static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
+{
+    struct space *space = &host->spaces[index];
+    uint32_t words = space->slots_used / 64 + 1;
+    for (uint32_t i = 0; i < words; i++) {
+        uint32_t word = space->changed_slot / 64;
+        uint64_t *bits = &space->changed[word];
+        while (*bits != 0) { /* each round clears one bit */
+            if (space->changed_watch == 0) { /* else some were told of that one */
+                space->changed_slot = word * 64 + (uint32_t)__builtin_ctzll(*bits);
+            }
+            if (!tell_watchers(host, (struct place){index, space->changed_slot}, actions)) {
+                return false;
+            }
+            *bits &= ~(UINT64_C(1) << (space->changed_slot % 64));
+        }
+        space->changed_slot = word + 1 < words ? (word + 1) * 64 : 0;
+    }
+    space->telling = false;
     return true;
 }
 
@@ -187,7 +229,7 @@ static bool tell_remote(struct host *host, struct host_actions *actions)
             (name->length > 0 && !watch_matches(host, watch, space, name->bytes, name->length))) {
             continue;
         }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->told >= WORK_PIECES_MAX) {
             return false;
         }
         tell(host, watch->client, name->bytes, name->length, actions);
@@ -197,34 +239,35 @@ static bool tell_remote(struct host *host, struct host_actions *actions)
     return true;
 }
 
-static void notify_remote(struct host *host, struct host_actions *actions)
+/* false: no room was left. */
+static bool tell_others(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {
         if (host->remote_telling && !tell_remote(host, actions)) {
-            return;
+            return false;
         }
         if (host->gossip == NULL || !gossip_changed(host->gossip, &host->remote_changed)) {
-            return;
+            return true;
         }
         host->remote_telling = host->watch_count > 0;
     }
+    return true;
 }
 
+/* What finds no more room comes behind all others in the next step. */
 void notify_work(struct host *host, struct host_actions *actions)
 {
-    notify_remote(host, actions);
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        struct space *space = &host->spaces[i];
-        uint32_t words = space->used ? space->slots_used / 64 + 1 : 0;
-        for (uint32_t word = 0; space->telling && word < words; word++) {
-            while (space->changed[word] != 0) { /* each round clears one bit */
-                uint32_t bit = (uint32_t)__builtin_ctzll(space->changed[word]);
-                if (!tell_watchers(host, (struct place){i, word * 64 + bit}, actions)) {
-                    return;
-                }
-                space->changed[word] &= space->changed[word] - 1;
-            }
+    uint32_t count = host->config.namespace_count + 1; /* the last one: other hosts' locks */
+    uint32_t first = host->tell_hand;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = (first + i) % count;
+        bool others = index == count - 1;
+        if (!others && (!host->spaces[index].used || !host->spaces[index].telling)) {
+            continue;
         }
-        space->telling = false;
+        if (!(others ? tell_others(host, actions) : tell_space(host, index, actions))) {
+            host->tell_hand = index + 1;
+            return;
+        }
     }
 }

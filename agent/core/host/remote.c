@@ -58,16 +58,32 @@ static void question_send(struct host *host, struct question *question,
     question->due_ns = question->due_ns < question->end_ns ? question->due_ns : question->end_ns;
 }
 
+/* Whether that user may have one more. A question about a host that is away is open for all of its
+ * time, so one user could keep the answers of all others out. */
+static bool question_is_left(const struct host *host, int64_t uid)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; uid != 0 && i < QUESTIONS_MAX; i++) {
+        count += host->questions[i].id != 0 && host->questions[i].uid == uid;
+    }
+    return count < QUESTIONS_MAX / 2;
+}
+
 /* NULL: too many are open. */
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
                                      enum message_kind kind, int64_t patience_ms)
 {
+    int64_t uid = host->clients[client].peer.uid;
+    if (!question_is_left(host, uid)) {
+        return NULL;
+    }
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
         struct question *question = &host->questions[i];
         if (question->id == 0) {
             memset(question, 0, sizeof(*question));
             question->id = ++host->last_request << 16 | OUTCOME_ID;
             question->kind = kind;
+            question->uid = uid;
             question->client = host->clients[client].id;
             question->connection = host->clients[client].connection;
             question->request = request;

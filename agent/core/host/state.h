@@ -48,8 +48,11 @@ enum {
     HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     WORK_ACTIONS = 24,  /* the room that one piece of work may need */
     WORK_OUTPUT = 1024,
-    WORK_PIECES_MAX = 4096,  /* in one step */
-    WORK_WALK_MAX = 1 << 20, /* handles of locks that all of them look at: some milliseconds */
+    /* From one tick to the next, however many steps that are: a turn of the loop may have thousands
+     * of them. Of each kind of work, and of each namespace. */
+    WORK_PIECES_MAX = 4096,
+    WORK_WALK_MAX = 1 << 20,                      /* handles that are looked at; some milliseconds */
+    WALK_PIECE = WORK_WALK_MAX / WORK_PIECES_MAX, /* so many count as a piece */
     HANDOVERS_BEFORE_RECALL = 16,
     OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
     ZOMBIE_SWEEP_MS = 1000,
@@ -58,7 +61,7 @@ enum {
     LIMITS_LOOK_MAX = 1 << 14, /* handles that a step looks at for that */
     PENDING_MAX = 1024,
     UPGRADE_PAUSE_MS = 20,
-    QUESTIONS_MAX = 64,
+    QUESTIONS_MAX = 128, /* one user other than root may have half of them */
     BROKEN_MAX = 64,
     ANSWERED_LATER = 1, /* instead of an error: the client's request is not answered yet */
     /* Of a handle that is not known yet, at least: the API's default. */
@@ -201,6 +204,7 @@ struct question {
     uint64_t request;
     int64_t due_ns; /* when it is asked again */
     int64_t end_ns;
+    int64_t uid;     /* of the client */
     uint32_t client; /* its first holder id */
     uint32_t connection;
     uint32_t tries;
@@ -258,6 +262,8 @@ struct space {
     uint32_t free_block; /* block + 1 */
     uint32_t reclaim_hand;
     uint32_t attend_word;   /* where the next look at the dirty bits begins */
+    uint32_t attended;      /* pieces of that since the last tick */
+    uint32_t changed_slot;  /* where telling changes goes on */
     uint32_t changed_watch; /* the watch to be told next, of the slot that is being told */
     bool dirty;             /* the bell rang */
     bool telling;           /* changed bits are set */
@@ -300,7 +306,13 @@ struct host {
     uint32_t handles_used; /* has ever been */
     uint32_t handle_count;
     uint32_t id_count;
-    uint32_t walked; /* handles that this step has looked at for its pieces of work */
+    uint32_t walked; /* handles that pieces of work have looked at since the last tick */
+    uint32_t buried; /* pieces of burying since then */
+    uint32_t opened; /* closed locks whose time had come */
+    uint32_t told;   /* changes */
+    uint32_t client_hand; /* the client whose pieces are the next step's first */
+    uint32_t space_hand;  /* the namespace likewise */
+    uint32_t tell_hand;   /* and when changes are told */
     uint32_t limited_count;
     uint32_t limits_hand; /* the group that was left for the next step: it is the first then */
     uint32_t zombie_count;
@@ -726,6 +738,8 @@ bool notify_is_left(const struct host *host);
 
 /* Somebody may watch it. */
 void lock_changed(struct host *host, struct place at);
+/* Its word says that it is watched, which may be over: then the word does not say so any more. */
+void lock_watched_changed(struct host *host, struct place at);
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix);
 void watch_drop(struct host *host, uint32_t client);
 /* Whether anybody watches this name. */
