@@ -26,6 +26,7 @@
 #include "io/closer.h"
 #include "proto/check.h"
 #include "proto/frame.h"
+#include "socket_share.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
@@ -34,7 +35,6 @@
 enum {
     DRAIN_MAX = 64,
     NUMBER_SLOT_BITS = 16,
-    SHARES = 64,
     QUEUED_PACKETS_MAX = 1024,
     ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
 };
@@ -48,18 +48,6 @@ struct packet {
     int fds[2];
     bool take_fds;
     unsigned char bytes[];
-};
-
-/*
- * What users have of a turn of the loop, by the low bits of their numbers. A turn in which everybody
- * who has sent something is served may be a long one, if there are many of them and what they ask
- * for costs much; and meanwhile no lease is renewed. Whoever did not have his turn when the time was
- * over has it before those who had theirs have the next one.
- */
-struct share {
-    int64_t spent_ns;
-    uint32_t round; /* everybody who is ready is served once in each */
-    bool cut;       /* the time was over before all had been */
 };
 
 struct connection {
@@ -102,8 +90,7 @@ struct socket_server {
     int64_t resume_ns;   /* accepts again then; 0: it does not pause */
     uint32_t handles;    /* poll handles that libuv still has */
     bool shut;
-    bool served; /* somebody was, or waits for it, in this turn */
-    struct share shares[SHARES];
+    struct socket_shares shares;
     unsigned char buffer[HFI_FRAME_MAX];
 };
 
@@ -440,33 +427,18 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
-static const int64_t turn_ns = SOCKET_TURN_MS * millisecond_ns;
-
-/* Whether it is the turn of that connection, which is ready. */
-static bool has_turn(struct share *share, const struct connection *connection)
-{
-    if (connection->round == share->round) {
-        return false;
-    }
-    share->cut = share->cut || share->spent_ns >= turn_ns;
-    return share->spent_ns < turn_ns;
-}
-
-static void serve(struct connection *connection, struct share *share, int events)
+static void serve(struct connection *connection, struct socket_share *share, int events)
 {
     int64_t now_ns = clock_boottime_ns();
-    connection->round = share->round;
+    bool left = true;
     if (events & UV_WRITABLE) {
         on_writable(connection);
     }
-    for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed; i++) {
+    for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed && left; i++) {
         bool more = receive_packet(connection);
         int64_t before_ns = now_ns;
         now_ns = clock_boottime_ns();
-        share->spent_ns += now_ns - before_ns;
-        if (!more || share->spent_ns >= turn_ns) {
-            break;
-        }
+        left = socket_share_spend(share, now_ns - before_ns) && more;
     }
 }
 
@@ -474,9 +446,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
     struct socket_server *server = connection->server;
-    struct share *share = &server->shares[connection->peer.uid % SHARES];
-    server->served = true;
-    if (!has_turn(share, connection)) {
+    struct socket_share *share = socket_share_of(&server->shares, connection->peer.uid);
+    if (!socket_share_turn(share, &connection->round)) {
         return;
     }
     if (status < 0) {
@@ -488,14 +459,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 void socket_turned(struct socket_server *server)
 {
-    for (uint32_t i = 0; server != NULL && server->served && i < SHARES; i++) {
-        struct share *share = &server->shares[i];
-        share->spent_ns = 0;
-        share->round += !share->cut;
-        share->cut = false;
-    }
     if (server != NULL) {
-        server->served = false;
+        socket_shares_turned(&server->shares);
     }
 }
 
@@ -813,9 +778,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     for (uint32_t i = 0; i < room; i++) {
         server->free_slots[i] = room - 1 - i;
     }
-    for (uint32_t i = 0; i < SHARES; i++) {
-        server->shares[i].round = 1; /* 0: not served yet */
-    }
+    socket_shares_init(&server->shares);
     server->free_count = room;
     /* It gets a socket of each connection at most, and what it has and they can still give grows
      * only where one is accepted: it has less than SOCKET_CLOSING_MAX then. Last comes the

@@ -194,7 +194,7 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
     for (uint32_t i = 0; i < words; i++) {
         uint32_t word = space->changed_slot / 64;
         uint64_t *bits = &space->changed[word];
-        while (*bits != 0) { /* each round clears one bit */
+        while (*bits != 0) {                 /* each round clears one bit */
             if (space->changed_watch == 0) { /* else some were told of that one */
                 space->changed_slot = word * 64 + (uint32_t)__builtin_ctzll(*bits);
             }

@@ -51,7 +51,7 @@ enum {
     /* From one tick to the next, however many steps that are: a turn of the loop may have thousands
      * of them. Of each kind of work, and of each namespace. */
     WORK_PIECES_MAX = 4096,
-    WORK_WALK_MAX = 1 << 20,                      /* handles that are looked at; some milliseconds */
+    WORK_WALK_MAX = 1 << 20, /* handles that are looked at; some milliseconds */
     WALK_PIECE = WORK_WALK_MAX / WORK_PIECES_MAX, /* so many count as a piece */
     HANDOVERS_BEFORE_RECALL = 16,
     OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
@@ -306,10 +306,10 @@ struct host {
     uint32_t handles_used; /* has ever been */
     uint32_t handle_count;
     uint32_t id_count;
-    uint32_t walked; /* handles that pieces of work have looked at since the last tick */
-    uint32_t buried; /* pieces of burying since then */
-    uint32_t opened; /* closed locks whose time had come */
-    uint32_t told;   /* changes */
+    uint32_t walked;      /* handles that pieces of work have looked at since the last tick */
+    uint32_t buried;      /* pieces of burying since then */
+    uint32_t opened;      /* closed locks whose time had come */
+    uint32_t told;        /* changes */
     uint32_t client_hand; /* the client whose pieces are the next step's first */
     uint32_t space_hand;  /* the namespace likewise */
     uint32_t tell_hand;   /* and when changes are told */
