@@ -172,6 +172,25 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
+/* Whether who is dialled takes the certificate for that agent's: where NNG tells him a name, it is
+ * the common name, whatever alternative names there are. */
+static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
+{
+#ifdef NNG_OPT_TLS_PEER_CN
+    for (const mbedtls_x509_name *part = &cert->subject; part != NULL; part = part->next) {
+        if (MBEDTLS_OID_CMP(MBEDTLS_OID_AT_CN, &part->oid) == 0 && part->val.len == strlen(name) &&
+            memcmp(part->val.p, name, part->val.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+#else
+    (void)cert;
+    (void)name;
+    return true;
+#endif
+}
+
 /* Whether that certificate may be shown at both ends of a connection, by what it says itself. */
 static bool is_for_both_ends(const mbedtls_x509_crt *cert)
 {
@@ -228,6 +247,13 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     }
     if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
         wrong_name(cert, tls->cert, name, error);
+        return false;
+    }
+    if (name != NULL && !has_common_name(cert, name)) {
+        first_name(cert, why, sizeof why);
+        snprintf(error, TRANSPORT_ERROR_MAX,
+                 "%.200s: found a certificate of %s, expected one of CN=%s, this agent's name",
+                 tls->cert, why, name);
         return false;
     }
     if (flags != 0) { /* a weak key or hash: the other end refuses it as this one does */

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <nng/nng.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -739,6 +740,12 @@ static const struct {
      "kind.pem: found alternative names, expected host-a, "},
     {"-newkey rsa:2048", "subjectAltName=IP:127.0.0.1", "",
      "kind.pem: found alternative names, expected host-a, "},
+    {"-newkey rsa:2048 -subj /CN=other", "subjectAltName=DNS:host-a", "",
+#ifdef NNG_OPT_TLS_PEER_CN
+     "kind.pem: found a certificate of CN=other, expected one of CN=host-a"},
+#else
+     NULL},
+#endif
 };
 
 /* What no handshake would succeed with is not taken, neither at a start nor in place of others. */
@@ -756,10 +763,10 @@ START_TEST(test_tls_kinds)
     snprintf(cert, sizeof cert, "%s/kind.pem", folder);
     snprintf(key, sizeof key, "%s/kind.key", folder);
     snprintf(command, sizeof command,
-             "cd %s && printf '%%b' '%s\\n' >extensions && openssl req %s -nodes -keyout kind.key "
-             "-out kind.csr -subj /CN=host-a >>openssl.log 2>&1 && openssl x509 -req -in kind.csr "
-             "-CA good-ca.pem -CAkey good-ca.key -CAcreateserial -days 2 -out kind.pem -extfile "
-             "extensions %s >>openssl.log 2>&1 && chmod 600 kind.key",
+             "cd %s && printf '%%b' '%s\\n' >extensions && openssl req -subj /CN=host-a -nodes "
+             "-keyout kind.key -out kind.csr %s >>openssl.log 2>&1 && openssl x509 -req "
+             "-in kind.csr -CA good-ca.pem -CAkey good-ca.key -CAcreateserial -days 2 "
+             "-out kind.pem -extfile extensions %s >>openssl.log 2>&1 && chmod 600 kind.key",
              folder, kinds[_i].extensions, kinds[_i].key, kinds[_i].more);
     ck_assert_int_eq(system(command), 0);
     if (kinds[_i].error == NULL) {
