@@ -530,6 +530,7 @@ static bool begin_to_serve(struct agent *agent)
     struct socket_config config = {.path = agent->config.socket,
                                    .for_all = config_admits_others(&agent->config, agent->own),
                                    .connections_max = (uint32_t)clients,
+                                   .closer = agent->closer,
                                    .handler = serve_handler(agent)};
     config.refusal_size = serve_refusal(config.refusal, sizeof(config.refusal));
     agent->server = socket_open(&agent->loop, &config, error);

@@ -91,6 +91,7 @@ struct block {
 
 struct agent {
     struct config config;
+    struct closer *closer; /* main.c's */
     uid_t own;
     char error[AGENT_ERROR_MAX];
     /* Folders and locks. */

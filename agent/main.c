@@ -140,9 +140,16 @@ static int check_command_line(const struct command_line *line)
  * Gives up what the agent does not need, before there are threads and strangers. What cannot be
  * given up is told: better an agent that is easier to take over than none.
  */
-static void confine(const struct config *config)
+static void confine(struct agent *agent, char **arguments)
 {
+    const struct config *config = &agent->config;
     const char *kept = sandbox_drop();
+    if (socket_needs_closer()) { /* before the filter, which lets it make no process */
+        agent->closer = closer_open(SOCKET_CLOSER_ROOM, arguments);
+        if (agent->closer == NULL) {
+            log_simple(LOG_LEVEL_WARN, "closer_ended", strerror(errno));
+        }
+    }
     const char *open = config->seccomp ? sandbox_filter() : "[agent] seccomp = no";
     if (kept != NULL) {
         log_simple(LOG_LEVEL_WARN, "not_confined", kept);
@@ -160,8 +167,9 @@ static void confine(const struct config *config)
     }
 }
 
-static int configure(const struct command_line *line, struct config *config)
+static int configure(const struct command_line *line, struct agent *agent, char **arguments)
 {
+    struct config *config = &agent->config;
     char error[CONFIG_ERROR_MAX];
     enum config_result result = line->dev ? config_dev(config, line->state_dir, error)
                                           : config_read(config, line->config, error);
@@ -172,7 +180,7 @@ static int configure(const struct command_line *line, struct config *config)
     if (!line->check_only && !line->rejoin) {
         log_open_stderr();
         agent_raise_limits();
-        confine(config);
+        confine(agent, arguments);
     }
     if (!peers_check_tls(config, error)) { /* from here on there may be threads of NNG's */
         int why = errno;
@@ -244,7 +252,7 @@ int main(int argc, char **argv)
         return AGENT_EXIT_UNAVAILABLE;
     }
     agent->config_path = line.config;
-    code = configure(&line, &agent->config);
+    code = configure(&line, agent, argv);
     if (code < 0 && line.rejoin) {
         code = start_over(agent);
         agent_release(agent);
@@ -257,6 +265,7 @@ int main(int argc, char **argv)
         }
         agent_release(agent);
     }
+    closer_close(agent->closer);
     free(agent);
     return code;
 }

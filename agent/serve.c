@@ -283,15 +283,21 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     complain(arg, peer, LOG_LEVEL_WARN, "connection_refused", why);
 }
 
-static void on_stuck(void *arg, const struct peer *peer, uint32_t count)
+static void on_stuck(void *arg, uid_t uid, uint32_t count)
 {
     struct log_line line;
     (void)arg;
     log_begin(&line, LOG_LEVEL_WARN, "closings_stuck");
     log_unsigned(&line, "count", count);
-    log_number(&line, "pid", peer->pid);
-    log_number(&line, "uid", (int64_t)peer->uid);
+    log_number(&line, "uid", uid != (uid_t)-1 ? (int64_t)uid : -1);
     log_end(&line);
+}
+
+static void on_alone(void *arg)
+{
+    (void)arg;
+    log_simple(LOG_LEVEL_WARN, "closer_ended",
+               "holdfastd-close was killed: a socket that cannot be closed stops this agent");
 }
 
 size_t serve_refusal(unsigned char *bytes, size_t size)
@@ -307,6 +313,7 @@ struct socket_handler serve_handler(struct agent *agent)
                                    .drained = on_drained,
                                    .refused = on_refused,
                                    .stuck = on_stuck,
+                                   .alone = on_alone,
                                    .arg = agent};
 }
 

@@ -63,6 +63,11 @@ const char *sandbox_filter(void)
     return "this build carries sanitizers";
 }
 
+bool sandbox_filter_closer(void)
+{
+    return false;
+}
+
 #else
 
 static const char *const allowed[] = {
@@ -157,6 +162,32 @@ static const char *const fatal[] = {"execve",
 
 static const char *const refused[] = {"fork", "vfork", "kill", "tkill"};
 
+/* What io/closer.c needs, and fork() and a signal handler. */
+static const char *const closes[] = {"clone",
+                                     "clone3",
+                                     "fork",
+                                     "close",
+                                     "recvmsg",
+                                     "recvfrom",
+                                     "sendto",
+                                     "ppoll",
+                                     "ppoll_time64",
+                                     "poll",
+                                     "wait4",
+                                     "waitpid",
+                                     "kill",
+                                     "exit",
+                                     "exit_group",
+                                     "rt_sigreturn",
+                                     "sigreturn",
+                                     "rt_sigprocmask",
+                                     "set_robust_list",
+                                     "rseq",
+                                     "gettid",
+                                     "getpid",
+                                     "futex",
+                                     "restart_syscall"};
+
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo asks there */};
 
 static const unsigned requests[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS};
@@ -206,6 +237,16 @@ static bool add_rules(scmp_filter_ctx filter)
         const struct scmp_arg_cmp request = SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, requests[i]);
         good = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, request) == 0;
     }
+    return good;
+}
+
+bool sandbox_filter_closer(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+    bool good = filter != NULL &&
+                add_all(filter, SCMP_ACT_ALLOW, closes, sizeof(closes) / sizeof(closes[0])) &&
+                seccomp_load(filter) == 0;
+    seccomp_release(filter);
     return good;
 }
 

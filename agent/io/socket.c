@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "io/clock.h"
-#include "io/closer.h"
 #include "proto/check.h"
 #include "proto/frame.h"
 #include "socket_share.h"
@@ -74,11 +73,11 @@ struct socket_server {
     uv_poll_t poll;
     struct socket_config config;
     int fd;
-    struct closer *closer; /* NULL: no descriptor ever comes */
-    struct peer hanging;   /* who gave it something to do last */
-    bool full;             /* when the closer was last looked at */
-    int64_t stuck_ns;      /* when it was told that it has too much to do; 0: never */
-    int spare;             /* given up to accept who is told that no descriptor is left; -1: none */
+    bool takes_rights; /* this kernel cannot be told to refuse descriptors */
+    bool full;         /* the closer was, and nobody is accepted */
+    bool alone;        /* it was told that the closer has ended */
+    int64_t stuck_ns;  /* when it was told that the closer is full; 0: never */
+    int spare;         /* given up to accept who is told that no descriptor is left; -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct connection *connections;
     struct connection **slots; /* by the low bits of the number */
@@ -95,6 +94,7 @@ struct socket_server {
 };
 
 static void update_poll(struct connection *connection);
+static void pause_accepting(struct socket_server *server);
 
 /* ---- freeing ---- */
 
@@ -177,7 +177,7 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
 static struct received receive(const struct socket_server *server, int fd, void *buffer,
                                size_t room)
 {
-    if (server->closer != NULL) {
+    if (server->takes_rights) {
         struct received look = receive_or_peek(fd, NULL, 0, MSG_PEEK);
         if (look.size < 0 || look.rights) {
             return look;
@@ -198,7 +198,31 @@ static bool drain(const struct socket_server *server, int fd)
             return true;
         }
     }
-    return server->closer == NULL; /* who sends so much is reset */
+    return !server->takes_rights; /* who sends so much is reset */
+}
+
+/* Leaves it to the closer, a connection's or the listener. Without one it is closed here, and that
+ * may wait. */
+static void leave(struct socket_server *server, int fd, const struct peer *peer)
+{
+    struct closer *closer = server->config.closer;
+    if (closer == NULL) {
+        close(fd);
+        return;
+    }
+    if (peer != NULL) {
+        closer_give(closer, fd, peer->uid);
+    } else {
+        closer_keep(closer, fd);
+    }
+    if (!closer_push(closer) && !server->full && !server->shut) {
+        server->full = true;
+        pause_accepting(server);
+    }
+    if (closer_ended(closer) && !server->alone) {
+        server->alone = true;
+        server->config.handler.alone(server->config.handler.arg);
+    }
 }
 
 /* Closes the socket of a peer, who still reads what it was sent and then finds the end. One that is
@@ -209,11 +233,9 @@ static void dispose(struct socket_server *server, int fd, const struct peer *pee
     (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
     if (drain(server, fd)) {
         close(fd);
-        return;
+    } else {
+        leave(server, fd, peer);
     }
-    struct closer_job job = {.uid = peer->uid, .socket = fd};
-    server->hanging = *peer;
-    closer_give(server->closer, &job);
 }
 
 static void drop_first(struct connection *connection)
@@ -559,25 +581,21 @@ static void pause_accepting(struct socket_server *server)
     server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
 }
 
-/* Whether nobody can be accepted, for what the closer has to do already. */
-static bool closer_is_full(struct socket_server *server)
+/* After a pause: whether the closer has room for what it had none for. */
+static bool closer_has_room(struct socket_server *server, int64_t now_ns)
 {
     struct socket_handler *handler = &server->config.handler;
-    uint32_t count = server->closer != NULL ? closer_count(server->closer) : 0;
-    bool was_full = server->full;
-    server->full = count >= SOCKET_CLOSING_MAX;
-    if (!server->full) {
-        return false;
-    }
-    int64_t now_ns = clock_boottime_ns();
-    if (!was_full) { /* it may just be busy: see after the pause */
+    if (!server->full || closer_push(server->config.closer)) {
+        server->full = false;
         return true;
     }
     if (server->stuck_ns == 0 || now_ns - server->stuck_ns >= minute_ns) {
+        uint32_t count;
+        uid_t uid = closer_most(server->config.closer, &count);
         server->stuck_ns = now_ns;
-        handler->stuck(handler->arg, &server->hanging, count);
+        handler->stuck(handler->arg, uid, count);
     }
-    return true;
+    return false;
 }
 
 /* false: nobody is waiting (or it cannot be now). */
@@ -586,8 +604,7 @@ static bool accept_one(struct socket_server *server)
     struct socket_handler *handler = &server->config.handler;
     struct peer peer = {.uid = (uid_t)-1};
     bool full = false;
-    if (closer_is_full(server)) {
-        pause_accepting(server);
+    if (server->full) {
         return false;
     }
     int fd = accept_socket(server, &full);
@@ -639,7 +656,9 @@ int64_t socket_next_tick_ns(const struct socket_server *server)
 
 void socket_tick(struct socket_server *server, int64_t now_ns)
 {
-    if (server->resume_ns != 0 && server->resume_ns <= now_ns) {
+    if (server->resume_ns != 0 && server->resume_ns <= now_ns && !closer_has_room(server, now_ns)) {
+        server->resume_ns = now_ns + ACCEPT_PAUSE_MS * millisecond_ns;
+    } else if (server->resume_ns != 0 && server->resume_ns <= now_ns) {
         server->resume_ns = 0;
         HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
     }
@@ -719,8 +738,23 @@ const char *socket_path_error(const char *path, char *error)
     return error;
 }
 
-/* *takes_rights: this kernel cannot be told to refuse descriptors. */
-static bool listen_at(struct socket_server *server, bool *takes_rights, char *error)
+static bool refuse_descriptors(int fd)
+{
+    const int off = 0;
+    return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
+}
+
+bool socket_needs_closer(void)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    bool needed = fd >= 0 && !refuse_descriptors(fd);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return needed;
+}
+
+static bool listen_at(struct socket_server *server, char *error)
 {
     struct sockaddr_un address;
     if (socket_path_error(server->config.path, error) != NULL) {
@@ -734,15 +768,13 @@ static bool listen_at(struct socket_server *server, bool *takes_rights, char *er
      * be another file's by then. */
     const mode_t mode = server->config.for_all ? 0666 : 0600;
     const int on = 1;
-    const int off = 0;
     mode_t mask = umask(0777 & ~mode);
     bool bound = server->fd >= 0 && fchmod(server->fd, mode) == 0 &&
                  setsockopt(server->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
                  bind(server->fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     int why = errno;
     umask(mask);
-    *takes_rights = bound &&
-                    setsockopt(server->fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) != 0;
+    server->takes_rights = bound && !refuse_descriptors(server->fd);
     if (!bound || listen(server->fd, SOMAXCONN) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", server->path,
                  strerror(bound ? errno : why));
@@ -759,7 +791,6 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
 {
     struct socket_server *server = calloc(1, sizeof(*server));
     uint32_t room = config->connections_max;
-    bool takes_rights;
     HF_CHECK(room > 0 && room <= SOCKET_CONNECTIONS_MAX);
     snprintf(error, SOCKET_ERROR_MAX, "out of memory");
     if (server == NULL) {
@@ -771,7 +802,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     server->generations = calloc(room, sizeof(uint32_t));
     server->free_slots = calloc(room, sizeof(uint32_t));
     if (server->slots == NULL || server->generations == NULL || server->free_slots == NULL ||
-        !listen_at(server, &takes_rights, error)) {
+        !listen_at(server, error)) {
         server_free(server);
         return NULL;
     }
@@ -780,15 +811,8 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     }
     socket_shares_init(&server->shares);
     server->free_count = room;
-    /* It gets a socket of each connection at most, and what it has and they can still give grows
-     * only where one is accepted: it has less than SOCKET_CLOSING_MAX then. Last comes the
-     * listener. */
-    server->closer = takes_rights ? closer_open(SOCKET_CLOSING_MAX + room + 1) : NULL;
-    bool lacking = takes_rights && server->closer == NULL;
-    if (lacking || uv_poll_init(loop, &server->poll, server->fd) != 0) {
-        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot %s it", config->path,
-                 lacking ? "start a thread for" : "poll");
-        closer_end(server->closer);
+    if (uv_poll_init(loop, &server->poll, server->fd) != 0) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot poll it", config->path);
         close(server->fd);
         unlink(server->path);
         server_free(server);
@@ -813,16 +837,14 @@ void socket_shut(struct socket_server *server)
     if (server->spare >= 0) {
         close(server->spare); /* before the listener itself, whose last it is not then */
     }
-    if (server->closer == NULL) {
-        close(server->fd);
-    } else { /* connections that were not accepted may have sent something, too */
-        struct closer_job listener = {.uid = geteuid(), .socket = server->fd};
-        closer_give(server->closer, &listener);
-    }
     while (server->connections != NULL) { /* each leaves the list */
         socket_close(server->connections);
     }
-    closer_end(server->closer);
+    if (server->takes_rights) { /* connections that were not accepted may have sent something */
+        leave(server, server->fd, NULL);
+    } else {
+        close(server->fd);
+    }
 }
 
 /* ---- what is known of a connection ---- */

@@ -1,14 +1,15 @@
 # The agent's edges: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
-    foreach(name hostile daemon flood rubbish borrowed)
+    foreach(name hostile daemon flood rubbish borrowed closer shared_memory)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
     target_link_libraries(test_cluster_flood PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
+    target_link_libraries(test_cluster_closer PRIVATE hf_agent_io)
     # They look at the agent's memory and timing, which ThreadSanitizer changes.
-    set_tests_properties(cluster_hostile cluster_daemon PROPERTIES LABELS "cluster;asan")
+    set_tests_properties(cluster_hostile cluster_daemon cluster_closer PROPERTIES LABELS "cluster;asan")
     # A whole cell, agent by agent; and an agent that finds another layout.
     add_cluster_test(upgrade)
     target_link_libraries(test_cluster_upgrade PRIVATE hf_proto)

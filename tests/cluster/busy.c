@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,4 +67,28 @@ void busy_close(void)
     close(busy.set);
     close(busy.event);
     close(busy.faults);
+}
+
+int lingering(int *reader)
+{
+    static char junk[1 << 20];
+    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    const int small = 1;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)) == 0 &&
+                bind(listener, (struct sockaddr *)&address, size) == 0 &&
+                listen(listener, 1) == 0 &&
+                getsockname(listener, (struct sockaddr *)&address, &size) == 0 &&
+                connect(fd, (struct sockaddr *)&address, size) == 0,
+            "a connection: %s", strerror(errno));
+    *reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    REQUIRE(*reader >= 0, "accept4: %s", strerror(errno));
+    close(listener);
+    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) { /* its buffer ends */
+    }
+    REQUIRE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0, "SO_LINGER");
+    return fd;
 }

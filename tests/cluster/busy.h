@@ -24,4 +24,10 @@ bool busy_open(const int *also, unsigned count);
 /* Brings the page. */
 void busy_close(void);
 
+enum { LINGER_S = 60 };
+
+/* One end of a TCP connection that lingers: to close its last descriptor takes LINGER_S, unless the
+ * other end, *reader, is closed before, or who closes is killed. */
+int lingering(int *reader);
+
 #endif

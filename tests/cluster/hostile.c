@@ -5,6 +5,7 @@
  * to refuse them.
  */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,13 +23,14 @@
 #include "../emulation.h"
 #include "../suite_main.h"
 #include "agent_process.h"
+#include "busy.h"
 #include "holdfast/holdfast.h"
 #include "proto/frame.h"
 #include "require.h"
 
-enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000, LINGER_S = 60 };
+enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000, LINGERING = 40 };
 /* agent/io/socket.h */
-enum { PER_USER = 128, CLOSING_MAX = 1024, CLOSERS = 2 };
+enum { PER_USER = 128 };
 
 static struct agent_process agent;
 static unsigned descriptors_before;
@@ -312,32 +314,7 @@ END_TEST
 
 /* ---- descriptors whose close waits ---- */
 
-/* One end of a TCP connection that lingers: to close its last descriptor takes LINGER_S, unless the
- * other end, *reader, is closed before. */
-static int lingering(int *reader)
-{
-    static char junk[1 << 20];
-    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    const int small = 1;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
-    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
-    ck_assert_int_eq(listen(listener, 1), 0);
-    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, size), 0);
-    *reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    ck_assert_int_ge(*reader, 0);
-    close(listener);
-    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) { /* its buffer ends */
-    }
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
-    return fd;
-}
-
-enum way { ALONE, EMPTY, SECOND, ONE_OF_MANY, UNREAD, BEHIND_EMPTY, REFUSED, WAYS };
+enum way { ALONE, EMPTY, SECOND, ONE_OF_MANY, BOTH_ENDS, UNREAD, BEHIND_EMPTY, REFUSED, WAYS };
 
 /* Sends a descriptor that lingers, and closes it here. The agent has to stand still meanwhile, so
  * that the last reference is with it. The connection. */
@@ -347,7 +324,7 @@ static int send_last_lingering(enum way way, int *reader)
     size_t size = hello_of(bytes, HFI_PROTOCOL_VERSION);
     int all[200];
     int other = way == SECOND ? own_pidfd() : open("/dev/null", O_RDONLY | O_CLOEXEC);
-    unsigned count = way == SECOND ? 2 : way == ONE_OF_MANY ? 200 : 1;
+    unsigned count = way == SECOND || way == BOTH_ENDS ? 2 : way == ONE_OF_MANY ? 200 : 1;
     for (unsigned i = 0; i < count; i++) {
         all[i] = other;
     }
@@ -359,8 +336,13 @@ static int send_last_lingering(enum way way, int *reader)
         ck_assert_int_eq(send(fd, "", 0, MSG_NOSIGNAL), 0);
     }
     all[count - 1] = lingering(reader);
+    all[0] = way == BOTH_ENDS ? *reader : all[0];
     if (!is_sent(send_all(fd, bytes, way == EMPTY ? 0 : size, all, count))) {
         close(*reader); /* else it is the test that waits */
+        *reader = -1;
+    }
+    if (way == BOTH_ENDS && *reader >= 0) {
+        close(*reader);
         *reader = -1;
     }
     close(all[count - 1]);
@@ -432,48 +414,103 @@ START_TEST(descriptors_whose_close_waits)
 }
 END_TEST
 
-/* So many that nobody is accepted any more. Who is connected is served, and all is well when they
- * end. */
+/* More than may be closing at a time. The others are served, and the agent ends, and is back, at
+ * once: no hold is lost. */
 START_TEST(too_many_descriptors_whose_close_waits)
 {
-    unsigned char bytes[64];
-    unsigned char hello[HFI_FRAME_MAX];
-    struct hf_options options = {
-        .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = 300 * MS};
-    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 1};
-    size_t size = hello_of(hello, HFI_PROTOCOL_VERSION);
-    int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int readers[CLOSERS]; /* so many threads close what one user sent */
     hf_client *client;
-    hf_client *late;
     hf_lock *lock = hold(&client);
-    int before = greeted();
-    int fds[CLOSERS];
-    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0); /* once: it ends a close that lingers */
-    for (unsigned i = 0; i < CLOSERS; i++) {
-        fds[i] = send_last_lingering(ALONE, &readers[i]);
+    int readers[LINGERING];
+    int fds[LINGERING];
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    for (unsigned i = 0; i < LINGERING; i++) {
+        fds[i] = send_last_lingering(i % 2 == 0 ? ALONE : BOTH_ENDS, &readers[i]);
     }
     ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
-    for (unsigned i = 0; i < CLOSERS; i++) {
+    for (unsigned i = 0; i < LINGERING; i++) {
         ck_assert_int_eq(answer(fds[i], NULL), 0);
         close(fds[i]);
     }
-    for (unsigned i = CLOSERS; i < CLOSING_MAX; i++) {
-        int fd = dial();
-        ck_assert_int_gt(send_with(fd, hello, size, other, 1), 0);
-        ck_assert_int_eq(answer(fd, NULL), 0);
-        close(fd);
+    honest();
+    ck_assert(!agent_logged(&agent, "closings_stuck"));
+    if (_i == 0) {
+        ck_assert_int_eq(agent_stop(&agent), 0);
+    } else {
+        agent_kill(&agent);
     }
-    close(other);
-    ck_assert_int_eq(hf_connect(&options, &late), HF_ENOAGENT);
-    ck_assert(agent_logged(&agent, "event=closings_stuck count=1024"));
-    ck_assert_int_gt(send(before, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), 0), 0);
-    ck_assert_int_eq(answer(before, NULL), 1);
-    close(before);
+    agent_start(&agent);
+    honest();
+    sleep_ms(200);
+    descriptors_before = agent_descriptors(&agent);
     still_holds(client, lock);
-    for (unsigned i = 0; i < CLOSERS; i++) {
+    for (unsigned i = 0; i < LINGERING; i++) {
         close(readers[i]);
     }
+}
+END_TEST
+
+/* The process of that name whose parent is the agent, and which has not ended. */
+static pid_t find_closer(void)
+{
+    char line[256];
+    pid_t found = 0;
+    DIR *processes = opendir("/proc");
+    const struct dirent *entry;
+    ck_assert_ptr_nonnull(processes);
+    while ((entry = readdir(processes)) != NULL) {
+        char path[300];
+        char state = 'Z';
+        int parent = 0;
+        snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+        FILE *file = entry->d_name[0] > '9' ? NULL : fopen(path, "re");
+        if (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+            if (strstr(line, " (holdfastd-close) ") != NULL &&
+                sscanf(strrchr(line, ')'), ") %c %d", &state, &parent) == 2 && state != 'Z' &&
+                parent == (int)agent.pid) {
+                found = (pid_t)strtol(entry->d_name, NULL, 10);
+            }
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    closedir(processes);
+    return found;
+}
+
+/* The agent says so, and closes by itself. */
+START_TEST(the_process_that_closes_is_killed)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    char path[64];
+    char name[32] = "";
+    size_t size = hello_of(bytes, HFI_PROTOCOL_VERSION);
+    int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pid_t closer = find_closer();
+    ck_assert_int_gt(closer, 0);
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)closer);
+    FILE *file = fopen(path, "re");
+    ck_assert(file != NULL && fgets(name, sizeof(name), file) != NULL);
+    fclose(file);
+    ck_assert_str_eq(name, "holdfastd-close");
+    ck_assert_int_eq(kill(closer, SIGTERM), 0); /* as to all of a terminal or a service */
+    ck_assert_int_eq(kill(closer, SIGINT), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        int fd = dial();
+        ck_assert_int_gt(send_with(fd, bytes, size, other, 1), 0);
+        ck_assert_int_eq(answer(fd, NULL), 0);
+        close(fd);
+        honest();
+        if (i == 1) {
+            ck_assert(!agent_logged(&agent, "event=closer_ended"));
+            ck_assert_int_eq(kill(closer, SIGKILL), 0);
+            for (unsigned ms = 0; ms < GUARD_MS && find_closer() != 0; ms += 10) {
+                sleep_ms(10);
+            }
+        }
+    }
+    ck_assert(agent_logged(&agent, "event=closer_ended"));
+    close(other);
 }
 END_TEST
 
@@ -734,7 +771,8 @@ int main(void)
         tcase_set_timeout(older, 60);
         tcase_add_checked_fixture(older, set_up_older, tear_down);
         add_descriptors(older, closed);
-        tcase_add_test(older, too_many_descriptors_whose_close_waits);
+        tcase_add_loop_test(older, too_many_descriptors_whose_close_waits, 0, 2);
+        tcase_add_test(older, the_process_that_closes_is_killed);
         suite_add_tcase(suite, older);
     }
     return suite_run(suite);

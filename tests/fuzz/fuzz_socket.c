@@ -60,8 +60,10 @@ static struct {
     uint32_t passed_count; /* descriptors that go with packets, or are of a process, ever */
     uint32_t passed_open;
     bool passed[PASSED]; /* it is open */
-    uint32_t closing;    /* jobs of the closer */
-    bool closer_open;
+    uint32_t closing;    /* sockets that wait for room with the closer */
+    bool closer_ended;   /* it closes itself */
+    bool alone;          /* that was told */
+    bool stuck;          /* nobody may be accepted */
     struct client clients[CLIENTS];
 } world;
 
@@ -154,38 +156,46 @@ int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t si
     return kernel_fails();
 }
 
-/* ---- the closer: stands still until it is let go ---- */
+/* ---- the closer ---- */
 
-struct closer *closer_open(uint32_t room)
-{
-    HF_CHECK(room >= SOCKET_CLOSING_MAX + CONNECTIONS + 1 && !world.refuses);
-    world.closer_open = kernel_fails() == 0;
-    return world.closer_open ? (struct closer *)&world : NULL;
-}
+static struct closer *const closer = (struct closer *)&world;
 
-void closer_give(struct closer *closer, const struct closer_job *job)
+void closer_give(struct closer *to, int socket, uid_t uid)
 {
-    HF_CHECK((void *)closer == &world && world.closer_open);
-    if (job->socket == LISTENER) {
-        HF_CHECK(kernel.listener_open && !kernel.listens);
-        kernel.listener_open = false;
-        return;
-    }
-    HF_CHECK(client_of(job->socket)->shut);
-    close_client(client_of(job->socket));
+    HF_CHECK(to == closer && !world.refuses && world.closing < CONNECTIONS + 2);
+    HF_CHECK(client_of(socket)->shut && (uid == 1000 || uid == 1001 || uid == (uid_t)-1));
+    close_client(client_of(socket));
+    world.closer_ended = world.closer_ended || draw_byte(&kernel.draw) == 253;
     world.closing++;
 }
 
-uint32_t closer_count(struct closer *closer)
+void closer_keep(struct closer *to, int socket)
 {
-    HF_CHECK((void *)closer == &world && world.closer_open);
-    return draw_byte(&kernel.draw) == 254 ? SOCKET_CLOSING_MAX : world.closing;
+    HF_CHECK(to == closer && !world.refuses && world.closing < CONNECTIONS + 2);
+    HF_CHECK(socket == LISTENER && kernel.listener_open && !kernel.listens);
+    kernel.listener_open = false;
+    world.closing++;
 }
 
-void closer_end(struct closer *closer)
+bool closer_push(struct closer *to)
 {
-    HF_CHECK(world.closer_open == (closer != NULL));
-    world.closer_open = false;
+    HF_CHECK(to == closer);
+    world.stuck = !world.closer_ended && draw_byte(&kernel.draw) % 8 == 7;
+    world.closing = world.stuck ? world.closing : 0;
+    return !world.stuck;
+}
+
+uid_t closer_most(const struct closer *to, uint32_t *count)
+{
+    HF_CHECK(to == closer && world.stuck);
+    *count = 1;
+    return 1000;
+}
+
+bool closer_ended(const struct closer *to)
+{
+    HF_CHECK(to == closer);
+    return world.closer_ended;
 }
 
 int fuzz_fcntl(int fd, int command, int argument)
@@ -236,6 +246,7 @@ int fuzz_bind(int fd, const struct sockaddr *address, socklen_t size)
 int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
     HF_CHECK(fd == LISTENER && address == NULL && size == NULL && (flags & SOCK_NONBLOCK) != 0);
+    HF_CHECK(!world.stuck);
     int number = kernel_accept(CLIENTS);
     if (number < 0) {
         return -1;
@@ -479,9 +490,15 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     HF_CHECK(arg == &world && (peer == NULL || peer->pid == 5) && why[0] != '\0');
 }
 
-static void on_stuck(void *arg, const struct peer *peer, uint32_t count)
+static void on_stuck(void *arg, uid_t uid, uint32_t count)
 {
-    HF_CHECK(arg == &world && peer != NULL && count >= SOCKET_CLOSING_MAX);
+    HF_CHECK(arg == &world && uid == 1000 && count > 0);
+}
+
+static void on_alone(void *arg)
+{
+    HF_CHECK(arg == &world && world.closer_ended && !world.alone);
+    world.alone = true;
 }
 
 /* ---- events ---- */
@@ -604,9 +621,6 @@ static void play_event(void)
     if (what & 32) {
         kernel_finish_closing();
     }
-    if (what & 16) {
-        world.closing = 0;
-    }
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         open += world.clients[i].open;
         HF_CHECK(world.clients[i].open ||
@@ -640,7 +654,8 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         .path = "/run/fuzz.sock",
         .for_all = true,
         .connections_max = CONNECTIONS,
-        .handler = {on_packet, on_closed, on_drained, on_refused, on_stuck, &world},
+        .closer = closer,
+        .handler = {on_packet, on_closed, on_drained, on_refused, on_stuck, on_alone, &world},
         .refusal = {0xff, 0xff, 0xff, 0xff},
         .refusal_size = 4};
     memset(&world, 0, offsetof(__typeof__(world), clients));
@@ -661,7 +676,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         HF_CHECK(!world.clients[i].open);
     }
-    HF_CHECK(!world.closer_open);
+    HF_CHECK(world.alone == world.closer_ended);
     HF_CHECK(!kernel.listener_open && kernel.blocks == 0 && world.passed_open == 0);
     HF_CHECK(!world.spare_open);
 }

@@ -8,6 +8,8 @@
 #ifndef IO_SANDBOX_H
 #define IO_SANDBOX_H
 
+#include <stdbool.h>
+
 /*
  * Started as root: drops every capability, from the bounding set too, but for the one to listen on
  * ports below 1024. No program that it might start could get any back. Started as anybody else
@@ -24,5 +26,9 @@ const char *sandbox_drop(void) __attribute__((warn_unused_result));
  * (static): the kernel has none, or the program carries sanitizers, which need more.
  */
 const char *sandbox_filter(void) __attribute__((warn_unused_result));
+
+/* The same for the process that closes (io/closer.h): it may receive, fork and kill its children.
+ * false: there is none. */
+bool sandbox_filter_closer(void) __attribute__((warn_unused_result));
 
 #endif

@@ -9,10 +9,10 @@
  *   many connections                 a turn; those that did not have theirs are the next turn's
  *   packets that are too large       hang up
  *   descriptors                      the kernel refuses to send them (Linux 6.16). An older one
- *                                    leaves a packet that has any where it is, and its socket to
- *                                    threads that may wait for its close (io/closer.h). While
- *                                    these have SOCKET_CLOSING_MAX to do nobody is accepted; who
- *                                    is connected does not notice
+ *                                    leaves a packet that has any where it is, and its socket to a
+ *                                    process that may wait for its close (io/closer.h). While that
+ *                                    has no room nobody is accepted; who is connected does not
+ *                                    notice
  *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
  *                                    dropped (drained() tells when it reads again), an answer that
  *                                    does not fit ends the connection
@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "io/closer.h"
 #include "io/peer.h"
 
 enum {
@@ -42,7 +43,7 @@ enum {
     SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
     SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */
     SOCKET_CONNECTIONS_MAX = 32768,
-    SOCKET_CLOSING_MAX = 1024, /* sockets that are being closed and do not end */
+    SOCKET_CLOSER_ROOM = SOCKET_CONNECTIONS_MAX + 2, /* all, one that is refused, the listener */
     SOCKET_ERROR_MAX = 256,
     SOCKET_REFUSAL_MAX = 64,
 };
@@ -64,9 +65,11 @@ struct socket_handler {
     /* A connection was not even accepted, or not let greet, for that reason of this agent's own.
      * peer: NULL if it is not known whose it would be. */
     void (*refused)(void *arg, const struct peer *peer, const char *why);
-    /* Nobody is accepted, since so many closings wait; at most once a minute. peer: the
-     * last of them is its. */
-    void (*stuck)(void *arg, const struct peer *peer, uint32_t count);
+    /* Nobody is accepted, since the closer has no room; at most once a minute. Of that user (-1:
+     * not known) are most of the sockets that wait there. */
+    void (*stuck)(void *arg, uid_t uid, uint32_t count);
+    /* The closer has ended, and closes may wait from now on. Once. */
+    void (*alone)(void *arg);
     void *arg;
 };
 
@@ -74,11 +77,15 @@ struct socket_config {
     const char *path;
     bool for_all; /* mode 0666 (peer credentials decide), else 0600 */
     uint32_t connections_max;
+    struct closer *closer; /* with SOCKET_CLOSER_ROOM; NULL: none, or none is needed */
     struct socket_handler handler;
     /* What who is refused is told before the connection ends, if it may still be sent. */
     unsigned char refusal[SOCKET_REFUSAL_MAX];
     size_t refusal_size;
 };
+
+/* Whether this kernel cannot be told to refuse descriptors. */
+bool socket_needs_closer(void);
 
 /*
  * Makes the socket and begins to accept. A socket file that nobody listens at is replaced. The
