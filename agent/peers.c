@@ -19,10 +19,12 @@ enum {
     BUFFER_SIZE = 64 * 1024,
     CLOSE_SECONDS = 1,
     OPEN_SECONDS = 30,
+    PPM_OF_PERCENT = 10000,
 };
 
 static const int64_t minute_ns = 60000000000;
 static const int64_t kept_pause_ns = 5000000000; /* before refused files are tried again */
+static const int64_t astray_after_ns = 10000000000;
 
 /* ---- what goes out ---- */
 
@@ -422,14 +424,41 @@ static void look_at_files(struct agent *agent)
     }
 }
 
-static void tell_of_voter(const struct peer_agent *peer, const char *event, const char *text)
+static void tell_of_voter(const struct peer_agent *peer, enum log_level level, const char *event,
+                          const char *text)
 {
     struct log_line line;
-    log_begin(&line, LOG_LEVEL_WARN, event);
+    log_begin(&line, level, event);
     log_bytes(&line, "agent", peer->name.text, peer->name.length);
     log_text(&line, "address", peer->address);
     log_text(&line, "text", text);
     log_end(&line);
+}
+
+/* Whether that voter's clock and this host's certainly differ by more than max_drift, which leases
+ * rest on. That is measured with each renewal, over a second at first, over half a minute later: so
+ * it has to be so for a while. */
+static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
+                             int64_t now_ns)
+{
+    const struct pace *pace = renewal_pace(&agent->renewal, voter);
+    int64_t max_ppm = (int64_t)agent->config.max_drift_percent * PPM_OF_PERCENT;
+    int64_t least_ppm = pace->low_ppm > 0 ? pace->low_ppm : -pace->high_ppm;
+    bool differs = pace->measured && least_ppm > max_ppm;
+    char text[192];
+    peer->astray_ns = !differs ? 0 : peer->astray_ns == 0 ? now_ns : peer->astray_ns;
+    if (!differs && peer->astray) {
+        tell_of_voter(peer, LOG_LEVEL_INFO, "clock_differs", "its clock is well again");
+        peer->astray = false;
+    }
+    if (differs && !peer->astray && now_ns - peer->astray_ns >= astray_after_ns) {
+        snprintf(text, sizeof(text),
+                 "its clock runs %s than this host's, by %lld ppm at least; max_drift allows for "
+                 "%lld, and leases rest on that",
+                 pace->low_ppm > 0 ? "faster" : "slower", (long long)least_ppm, (long long)max_ppm);
+        tell_of_voter(peer, LOG_LEVEL_WARN, "clock_differs", text);
+        peer->astray = true;
+    }
 }
 
 static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
@@ -444,14 +473,16 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool silent = up && long_so && !renewal_voter_up(&agent->renewal, voter, now_ns);
     bool unreachable = !up && long_so;
     if (silent && !peer->silent) {
-        tell_of_voter(peer, "voter_silent",
+        tell_of_voter(peer, LOG_LEVEL_WARN, "voter_silent",
                       "connected, but it answers no renewal: its log says why");
     }
     if (unreachable && !peer->unreachable) {
-        tell_of_voter(peer, "voter_unreachable", transport_why_down(peers->transport, peer->link));
+        tell_of_voter(peer, LOG_LEVEL_WARN, "voter_unreachable",
+                      transport_why_down(peers->transport, peer->link));
     }
     peer->silent = silent;
     peer->unreachable = unreachable;
+    look_at_clock_of(agent, peer, voter, now_ns);
 }
 
 void peers_look(struct agent *agent)

@@ -2,7 +2,7 @@
  * A voter's disk stands still, or a flush fails, while workers on every host use the cell's locks:
  * the others go on, the voter ends when it is told to and the disk lets it, and after a failed
  * flush at once; nothing that it did not flush is believed. (faults.h says how; crowd.h what is
- * checked.)
+ * checked.) And a voter whose clock is off is told of by the others, and tells of them.
  */
 #include "crowd.h"
 #include "require.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { VICTIM = 1, EXIT_FAILED = 70 };
+enum { VICTIM = 1, EXIT_FAILED = 70, ASTRAY_PPM = 150000 };
 
 static struct crowd_plan plan = {.workers_per_host = 2,
                                  .locks = 8,
@@ -145,6 +145,21 @@ START_TEST(a_flush_that_fails_ends_the_agent)
 }
 END_TEST
 
+START_TEST(a_clock_that_is_off_is_told)
+{
+    crowd_finish(&crowd, "before the clock is off");
+    REQUIRE(agent_stop(&cell.agents[VICTIM]) == 0, "it ended badly");
+    disk->rate_ppm = ASTRAY_PPM; /* max_drift is 10 % */
+    disk->base_ns = boottime_now();
+    agent_start(&cell.agents[VICTIM]);
+    cell_await_logged(&cell, 0, "level=warn event=clock_differs agent=host-b");
+    cell_await_logged(&cell, 0, "its clock runs faster than this host's, by 1");
+    cell_await_logged(&cell, VICTIM, "event=clock_differs agent=host-a");
+    cell_await_logged(&cell, VICTIM, "its clock runs slower than this host's, by 1");
+    ck_assert(!agent_logged(&cell.agents[0], "event=clock_differs agent=host-c"));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("flush");
@@ -152,5 +167,6 @@ int main(void)
     tcase_add_test(tests, told_to_end_while_the_disk_stands_still);
     tcase_add_test(tests, killed_while_the_disk_stands_still);
     tcase_add_test(tests, a_flush_that_fails_ends_the_agent);
+    tcase_add_test(tests, a_clock_that_is_off_is_told);
     return cell_main("flush", tests);
 }
