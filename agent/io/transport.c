@@ -512,9 +512,10 @@ static void link_worked(struct transport *transport, struct transport_work *work
     }
 }
 
-static void works_done(struct transport *transport)
+/* What is left is there in the next dispatch, too. */
+static void works_done(struct transport *transport, int64_t end_ns)
 {
-    for (uint32_t i = 0; i < WORKS_MAX; i++) {
+    for (uint32_t i = 0; i < WORKS_MAX && (i == 0 || clock_boottime_ns() < end_ns); i++) {
         struct transport_work *work = transport_works_take(&transport->works);
 
         if (work == NULL) {
@@ -547,22 +548,33 @@ static void links_bury(struct transport *transport)
     }
 }
 
+/* The links that are ready have their turns until the time is over; the next dispatch begins with
+ * the one behind the last that had one, and none has more than a part of it. */
 void transport_dispatch(struct transport *transport)
 {
     struct epoll_event events[EVENTS_MAX];
+    int64_t end_ns = clock_boottime_ns() + TRANSPORT_TURN_MS * ms_ns;
     int count = epoll_wait(transport->epoll, events, EVENTS_MAX, 0);
+    uint32_t first = transport->hand;
+    bool busy = transport->busy;
     bool timer = false;
 
+    transport->busy = false;
     for (int i = 0; i < count; i++) {
-        struct transport_link *link = events[i].data.ptr;
+        const struct epoll_event *event = &events[(first + (uint32_t)i) % (uint32_t)count];
+        struct transport_link *link = event->data.ptr;
 
-        if (events[i].data.ptr == &transport->timer) {
+        if (event->data.ptr == &transport->timer) {
             timer = true; /* last: what came in time counts */
-        } else if (events[i].data.ptr == &transport->works) {
-            works_done(transport);
-        } else if (link->state != TRANSPORT_LINK_BROKEN) {
-            transport_link_ready(link, events[i].events);
+        } else if (event->data.ptr == &transport->works) {
+            works_done(transport, end_ns);
+        } else if (transport->busy || link->state == TRANSPORT_LINK_BROKEN) {
+            continue;
+        } else {
+            transport_link_ready(link, event->events, busy);
             settle(transport, link);
+            transport->hand = (first + (uint32_t)i + 1) % (uint32_t)count;
+            transport->busy = clock_boottime_ns() >= end_ns;
         }
     }
     if (timer) {

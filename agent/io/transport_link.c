@@ -396,11 +396,11 @@ static bool receive_now(struct transport_link *link, uint32_t events)
     return count == iov.iov_len && link->state != TRANSPORT_LINK_BROKEN;
 }
 
-void transport_link_ready(struct transport_link *link, uint32_t events)
+void transport_link_ready(struct transport_link *link, uint32_t events, bool once)
 {
     uint32_t receives = 1;
 
-    while (link->state != TRANSPORT_LINK_BROKEN && receive_now(link, events) &&
+    while (link->state != TRANSPORT_LINK_BROKEN && receive_now(link, events) && !once &&
            receives < RECEIVES_MAX) {
         receives++;
     }

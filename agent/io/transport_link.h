@@ -98,8 +98,9 @@ struct transport_link *transport_link_create(struct transport_links *links, nng_
 /* Closes it. NULL is allowed. */
 void transport_link_destroy(struct transport_link *link);
 
-/* Its descriptor is ready: epoll's events. Calls packet() for what has arrived. */
-void transport_link_ready(struct transport_link *link, uint32_t events);
+/* Its descriptor is ready: epoll's events. Calls packet() for what has arrived; once: no more than
+ * what one receive brings. */
+void transport_link_ready(struct transport_link *link, uint32_t events, bool once);
 /* Its receive or its send is done. */
 void transport_link_worked(struct transport_link *link, enum transport_work_kind kind);
 

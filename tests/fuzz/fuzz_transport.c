@@ -277,7 +277,7 @@ static void converse(struct transport_link *link, uint8_t how)
 {
     while (link->state != TRANSPORT_LINK_BROKEN && world.size > 0) {
         if ((how & HOW_READY) != 0 && link->state == TRANSPORT_LINK_UP) {
-            transport_link_ready(link, EPOLLIN);
+            transport_link_ready(link, EPOLLIN, false);
         } else {
             deliver(link->receive.aio);
             transport_link_worked(link, TRANSPORT_WORK_RECEIVE);

@@ -3,7 +3,7 @@ set(transport_tests ${CMAKE_CURRENT_LIST_DIR})
 add_library(transport_rig OBJECT ${transport_tests}/transport_rig.c)
 target_link_libraries(transport_rig
     PRIVATE hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
-foreach(part transport transport_tls transport_versions)
+foreach(part transport transport_tls transport_turns transport_versions)
     add_executable(test_${part} ${transport_tests}/test_${part}.c)
     target_link_libraries(test_${part}
         PRIVATE transport_rig hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)

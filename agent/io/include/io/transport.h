@@ -48,6 +48,8 @@ struct transport;
 enum { TRANSPORT_VERSION_FIRST = 1, TRANSPORT_VERSION_SECOND = 4 };
 
 enum {
+    TRANSPORT_TURN_MS =
+        20, /* of packets in one transport_dispatch(), and what one receive brings */
     TRANSPORT_ERROR_MAX = 512,
     TRANSPORT_PEERS_MAX = 2048,
     TRANSPORT_NAME_SIZE = 65,  /* bytes of a name in a certificate, its zero included */

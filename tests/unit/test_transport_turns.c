@@ -1,0 +1,160 @@
+/*
+ * What other agents send has a part of a turn of the loop, however many of them send and whatever
+ * it costs to read: the time of one dispatch is bounded, and each link has its turn.
+ */
+#include "transport_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "io/clock.h"
+
+enum {
+    LINKS = 20,
+    PACKETS = 4,  /* of each link, which one receive brings */
+    SIZE = 8000,  /* of a packet */
+    COST_MS = 2,  /* of reading one, at least */
+    FIRST = 1000, /* bytes of the packet by which a link gets known */
+    MOST = TRANSPORT_TURN_MS / COST_MS + PACKETS,
+};
+
+static bool costs;
+static uint32_t known;
+static uint32_t taken;
+static uint32_t of[LINKS];
+
+static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
+                                         const char *certified, const char *remote)
+{
+    uint32_t link = *(const unsigned char *)bytes;
+    int64_t end_ns = clock_boottime_ns() + COST_MS * INT64_C(1000000);
+
+    (void)arg;
+    (void)certified;
+    (void)remote;
+    ck_assert_uint_lt(link, LINKS);
+    ck_assert_uint_eq(size, costs ? SIZE : FIRST);
+    while (costs && clock_boottime_ns() < end_ns) {
+    }
+    known += !costs;
+    taken += costs;
+    of[link] += costs;
+    return (struct transport_sender){.name = 1 + link};
+}
+
+static void on_link(void *arg, uint32_t peer, bool up)
+{
+    (void)arg;
+    (void)peer;
+    (void)up;
+}
+
+static void on_trouble(void *arg, const char *event, const char *address, const char *text)
+{
+    (void)arg;
+    ck_abort_msg("%s %s %s", event, address, text);
+}
+
+static void send_packets(int fd, uint32_t link, uint32_t count, size_t size)
+{
+    static unsigned char frame[4 + SIZE];
+
+    frame[2] = (unsigned char)(size >> 8);
+    frame[3] = (unsigned char)size;
+    frame[4] = (unsigned char)link;
+    for (uint32_t i = 0; i < count; i++) {
+        ck_assert_int_eq(send(fd, frame, 4 + size, MSG_NOSIGNAL), (ssize_t)(4 + size));
+    }
+}
+
+static const char greeting[] = "holdfast\0\0\0\1\0\0\0\1"; /* of an agent that dials */
+static int fds[LINKS];
+
+/* All links are there, and known. */
+static struct transport *open_links(void)
+{
+    char address[ADDRESS_SIZE];
+    char error[TRANSPORT_ERROR_MAX];
+    struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
+    const struct transport_handler handler = {
+        .packet = on_packet, .link = on_link, .trouble = on_trouble};
+    int64_t end_ms = now_ms() + GUARD_MS;
+
+    free_address("tcp://", address);
+    struct transport *transport = transport_open(&config, &handler, error);
+    ck_assert_msg(transport != NULL, "%s", error);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        fds[i] = connect_raw(address);
+        ck_assert_int_eq(send(fds[i], greeting, 16, MSG_NOSIGNAL), 16);
+        send_packets(fds[i], i, 1, FIRST);
+    }
+    while (known < LINKS && now_ms() < end_ms) {
+        transport_dispatch(transport);
+    }
+    ck_assert_uint_eq(known, LINKS);
+    costs = true;
+    for (uint32_t i = 0; i < LINKS; i++) {
+        send_packets(fds[i], i, PACKETS, SIZE);
+    }
+    return transport;
+}
+
+static void close_links(struct transport *transport)
+{
+    transport_close(transport);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        close(fds[i]);
+    }
+}
+
+START_TEST(a_dispatch_ends)
+{
+    struct transport *transport = open_links();
+    int64_t end_ms = now_ms() + GUARD_MS;
+    uint32_t most = 0;
+
+    while (taken < LINKS * PACKETS && now_ms() < end_ms) {
+        uint32_t before = taken;
+        transport_dispatch(transport);
+        most = taken - before > most ? taken - before : most;
+    }
+    ck_assert_uint_eq(taken, LINKS * PACKETS);
+    ck_assert_uint_le(most, MOST);
+    close_links(transport);
+}
+END_TEST
+
+/* They always have something more to send: none is behind all that others have. */
+START_TEST(every_link_has_its_turn)
+{
+    enum { ROUNDS = 20 };
+    struct transport *transport = open_links();
+
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t had[LINKS];
+        memcpy(had, of, sizeof had);
+        transport_dispatch(transport);
+        for (uint32_t i = 0; i < LINKS; i++) {
+            send_packets(fds[i], i, of[i] - had[i], SIZE);
+        }
+    }
+    for (uint32_t i = 0; i < LINKS; i++) {
+        ck_assert_msg(of[i] > 0, "link %u had no turn; all: %u packets", i, taken);
+    }
+    close_links(transport);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("turns");
+
+    tcase_set_timeout(tests, GUARD_MS / 1000.0);
+    tcase_add_test(tests, a_dispatch_ends);
+    tcase_add_test(tests, every_link_has_its_turn);
+    return suite_main("transport_turns", tests);
+}
