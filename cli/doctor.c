@@ -180,10 +180,14 @@ static void no_agent(struct doctor *doctor, int error)
                       "have this user named in `users` or `groups` of the agent's configuration");
         break;
     case HF_EVERSION:
-    case HF_EPROTO:
         doctor_advise(finding, "an agent of the same version",
                       "install the same version of Holdfast's agent and programs, restart the "
                       "agent");
+        break;
+    case HF_EPROTO:
+        doctor_advise(finding, "an agent of the same version, in this process's time namespace",
+                      "install the same version of Holdfast's agent and programs, restart the "
+                      "agent; run both in one time namespace (lsns -t time)");
         break;
     case HF_EFULL:
         doctor_advise(finding, "room for one more client",

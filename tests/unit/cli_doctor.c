@@ -152,6 +152,9 @@ START_TEST(without_an_agent)
     ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(strstr(ran.out, "{\"agent\":null,\"level\":\"error\""));
     ck_assert_ptr_nonnull(strstr(ran.out, "`users` or `groups`"));
+    run_command("connect=-15", "doctor -s /nowhere/agent.sock", &ran); /* HF_EPROTO */
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_nonnull(strstr(ran.out, "run both in one time namespace"));
 }
 END_TEST
 
