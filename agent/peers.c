@@ -469,7 +469,10 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
         return; /* this agent itself */
     }
     bool up = transport_is_up(peers->transport, peer->link);
-    bool long_so = now_ns - peer->up_ns > agent->config.session_ttl_ns;
+    /* While this agent stood still it heard nobody, and none of them was silent. */
+    bool stood = agent->stall_ns > agent->config.session_ttl_ns / 3;
+    int64_t since_ns = stood && agent->stalled_ns > peer->up_ns ? agent->stalled_ns : peer->up_ns;
+    bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool silent = up && long_so && !renewal_voter_up(&agent->renewal, voter, now_ns);
     bool unreachable = !up && long_so;
     if (silent && !peer->silent) {

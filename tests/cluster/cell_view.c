@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -222,6 +223,21 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
 }
 END_TEST
 
+/* An agent that stood still for longer than its lease does not say that the others are silent. */
+START_TEST(who_stood_still_accuses_nobody)
+{
+    struct agent_process *agent = &agents[0];
+    await(0, "status", "host-b up", "host-c up");
+    REQUIRE(kill(agent->pid, SIGSTOP) == 0, "kill");
+    sleep_ms(7000);
+    REQUIRE(kill(agent->pid, SIGCONT) == 0, "kill");
+    await(0, "status", "session  safe", "host-c up");
+    ck_assert(agent_logged(agent, "event=stalled"));
+    ck_assert(!agent_logged(agent, "event=voter_silent"));
+    ck_assert(!agent_logged(agent, "event=voter_unreachable"));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("cell_view");
@@ -231,5 +247,6 @@ int main(void)
     tcase_add_test(tests, a_watcher_is_told_of_other_hosts);
     tcase_add_test(tests, the_dead_are_seen_no_more);
     tcase_add_test(tests, a_voter_that_lost_its_store_is_shown_as_refused);
+    tcase_add_test(tests, who_stood_still_accuses_nobody);
     return suite_main("cell_view", tests);
 }
