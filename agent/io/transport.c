@@ -293,6 +293,7 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         (struct transport_link_start){.secure = transport->secure, .says = transport->version},
         NULL);
     if (link != NULL) {
+        link->round = transport->round; /* new ones do not make a round longer */
         link->heard_ns = clock_boottime_ns();
         link->greet_by_ns = link->heard_ns + transport->greet_ns;
         transport_inbox_add(&transport->inbox, link);
@@ -339,6 +340,7 @@ static void dial_done(struct peer *peer)
         dial_later(peer);
         return;
     }
+    peer->link->round = transport->round;
     peer->link->greet_by_ns = clock_boottime_ns() + peer->greet_ns;
     transport_wake_at(transport, peer->link->greet_by_ns);
     settle(transport, peer->link);
@@ -548,35 +550,39 @@ static void links_bury(struct transport *transport)
     }
 }
 
-/* The links that are ready have their turns until the time is over; the next dispatch begins with
- * the one behind the last that had one, and none has more than a part of it. */
+/* The links that are ready have their turns until the time is over. Those that had none have theirs
+ * before others have a second one: that is a round; and when there is too little time for all, none
+ * has more than a part of it. */
 void transport_dispatch(struct transport *transport)
 {
     struct epoll_event events[EVENTS_MAX];
     int64_t end_ns = clock_boottime_ns() + TRANSPORT_TURN_MS * ms_ns;
     int count = epoll_wait(transport->epoll, events, EVENTS_MAX, 0);
-    uint32_t first = transport->hand;
     bool busy = transport->busy;
+    bool over = false;
     bool timer = false;
+    bool left = false;
 
-    transport->busy = false;
     for (int i = 0; i < count; i++) {
-        const struct epoll_event *event = &events[(first + (uint32_t)i) % (uint32_t)count];
-        struct transport_link *link = event->data.ptr;
+        struct transport_link *link = events[i].data.ptr;
 
-        if (event->data.ptr == &transport->timer) {
+        if (events[i].data.ptr == &transport->timer) {
             timer = true; /* last: what came in time counts */
-        } else if (event->data.ptr == &transport->works) {
+        } else if (events[i].data.ptr == &transport->works) {
             works_done(transport, end_ns);
-        } else if (transport->busy || link->state == TRANSPORT_LINK_BROKEN) {
+        } else if (link->round == transport->round || link->state == TRANSPORT_LINK_BROKEN) {
             continue;
+        } else if (over) {
+            left = true;
         } else {
-            transport_link_ready(link, event->events, busy);
+            link->round = transport->round;
+            transport_link_ready(link, events[i].events, busy);
             settle(transport, link);
-            transport->hand = (first + (uint32_t)i + 1) % (uint32_t)count;
-            transport->busy = clock_boottime_ns() >= end_ns;
+            over = clock_boottime_ns() >= end_ns;
         }
     }
+    transport->busy = over;
+    transport->round += !left;
     if (timer) {
         timer_due(transport);
     }

@@ -57,6 +57,7 @@ struct transport_link {
     struct transport_links *links;
     void *owner; /* the caller's, as place and next */
     uint32_t place;
+    uint32_t round;                 /* the caller's: in which it had its turn last */
     int64_t greet_by_ns;            /* 0: it has */
     int64_t heard_ns;               /* the caller's: when it came, or the last packet of use did */
     bool heard;                     /* one came that heard_ns does not tell yet */

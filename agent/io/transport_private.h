@@ -55,8 +55,8 @@ struct transport {
     char listen[TRANSPORT_ADDRESS_SIZE];
 
     int epoll;
-    uint32_t hand; /* which of the events of a dispatch is seen to first */
-    bool busy;     /* the last one's time was over before all links had their turns */
+    uint32_t round; /* of turns: each link that is ready has one */
+    bool busy;      /* the time of the last dispatch was over */
     int timer;
     int64_t timer_ns; /* when it fires; INT64_MAX: never */
     struct transport_works works;
