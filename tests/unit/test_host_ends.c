@@ -449,6 +449,28 @@ START_TEST(many_steps_do_the_work_of_one_tick)
 }
 END_TEST
 
+/* Locks that other hosts hold, opened by the thousand: one namespace does not ask for so many that
+ * the coordinator refuses the next one's. */
+START_TEST(one_namespace_leaves_requests_to_others)
+{
+    uint32_t *asks = &rig->host->spaces[0].asks;
+    ck_assert_ptr_null(rig_open(rig, client, "b", 0));
+    struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
+    ck_assert_uint_eq(*asks, 1);
+    *asks = ASKS_MAX; /* so many others */
+    rig->send_count = 0;
+    ck_assert_int_eq(rig_open(rig, client, "c", 0)->frame.error, HF_EFULL);
+    ck_assert_uint_eq(rig->send_count, 0);
+    rig_grant(rig, &first, 1, 9);
+    ck_assert_uint_eq(*asks, ASKS_MAX - 1);
+    rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false); /* who waits tries again then */
+    ck_assert_ptr_null(rig_open(rig, client, "c", 0));
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
+    rig_lease(rig, 1, rig->now_ns, true);
+    ck_assert_uint_eq(*asks, ASKS_MAX - 1); /* "c" has ended with the session */
+}
+END_TEST
+
 /* Telling one change stops for want of room, and meanwhile a lock before it changes: its watchers
  * are told of that one, too. */
 START_TEST(a_change_before_one_that_is_being_told)
@@ -650,6 +672,7 @@ int main(void)
     tcase_add_test(tests, many_limits);
     tcase_add_test(tests, limits_that_are_always_due);
     tcase_add_test(tests, many_steps_do_the_work_of_one_tick);
+    tcase_add_test(tests, one_namespace_leaves_requests_to_others);
     tcase_add_test(tests, a_change_before_one_that_is_being_told);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);

@@ -115,9 +115,20 @@ static uint8_t wanted_mode(const struct host *host, struct place at, uint8_t oth
                                         : MESSAGE_MODE_EXCLUSIVE;
 }
 
+/* A namespace asks for so many that others might find no place with the coordinators, which know
+ * hosts and no namespaces: as if one of them had said so. */
+static void ask_refused(struct host *host, struct place at, struct host_actions *actions)
+{
+    lock_at(host, at)->full = 1; /* until the next renewal */
+    host->counts.refused[MESSAGE_REFUSED_QUOTA]++;
+    emit_lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
+    pending_resolve(host, at, HF_EFULL);
+}
+
 void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
               struct host_actions *actions)
 {
+    struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
     bool adopted = lock->state == LOCK_ADOPTED;
     struct request *request = request_of(host, at);
@@ -125,10 +136,18 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
     if ((lock->state != LOCK_IDLE && !adopted) || asked || !lease_is_safe(host)) {
         return; /* under way, or asked for as soon as the session is safe */
     }
+    if (!adopted && space->asks >= ASKS_MAX && host->config.namespace_count > 1) {
+        ask_refused(host, at, actions);
+        return;
+    }
     request = request != NULL ? request : request_start(host, at, MESSAGE_ACQUIRE);
     if (request == NULL) {
         lock_look_later(host, at);
         return;
+    }
+    if (!adopted) {
+        request->asks = true;
+        space->asks++;
     }
     request->mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE);
     if (adopted && lock->mode != HFI_GRANT_NONE) { /* what it should have */

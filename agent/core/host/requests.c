@@ -212,6 +212,7 @@ void request_end(struct host *host, struct request *request)
         heap_up(host, host->requests[last].heap, last);
     }
     kept_forget(host, index);
+    host->spaces[request->space].asks -= request->asks;
     request->id = 0;
     request->next = host->request_free;
     host->request_free = index + 1;

@@ -63,6 +63,7 @@ enum {
     UPGRADE_PAUSE_MS = 20,
     QUESTIONS_MAX = 128, /* one user other than root may have half of them */
     BROKEN_MAX = 64,
+    ASKS_MAX = 8192, /* of one namespace, if there are others: a third of what one host may ask */
     ANSWERED_LATER = 1, /* instead of an error: the client's request is not answered yet */
     /* Of a handle that is not known yet, at least: the API's default. */
     LOCK_DELAY_UNKNOWN_MS = HOST_DELAY_UNKNOWN_MS,
@@ -180,6 +181,7 @@ struct request {
     uint8_t partition;
     uint8_t sent_to;   /* the voter, last */
     uint8_t redirects; /* since its last pause */
+    bool asks;         /* counted in its namespace's asks */
 };
 
 /* Where a message goes: a voter, and the voter that is to pass it on, or HOST_NO_RELAY. */
@@ -263,6 +265,7 @@ struct space {
     uint32_t reclaim_hand;
     uint32_t attend_word;   /* where the next look at the dirty bits begins */
     uint32_t attended;      /* pieces of that since the last tick */
+    uint32_t asks;          /* grants that are asked for */
     uint32_t changed_slot;  /* where telling changes goes on */
     uint32_t changed_watch; /* the watch to be told next, of the slot that is being told */
     bool dirty;             /* the bell rang */

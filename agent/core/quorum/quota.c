@@ -9,13 +9,16 @@
  * each gets, but there is always some left for who has less. (Thresholds that follow what is free:
  * Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
  *
+ * In the queue of one name an agent has QUEUED_MAX of each kind: it has one request under way, and
+ * agents of it that were killed may have left some. Each that comes is looked for among all.
+ *
  * So a request is refused for the sake of others only if its agent has its guaranteed places and
  * its part of the pool; and one that has a guaranteed place left always finds it.
  */
 #include "proto/check.h"
 #include "work.h"
 
-enum { POOL_SHARE = 3, COMPLAINT_S = 60 };
+enum { POOL_SHARE = 3, QUEUED_MAX = 8, COMPLAINT_S = 60 };
 
 static const int64_t second_ns = 1000 * MS_NS;
 
@@ -63,12 +66,12 @@ static void complain(struct quorum *quorum, struct agent_record *agent)
     log_add(log, " and its part of a pool: further ones are refused");
 }
 
-bool quota_admits(struct quorum *quorum, const struct request *request)
+bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued)
 {
     struct agent_record *agent = &quorum->agents[request->agent];
     uint32_t left = pool_size(quorum) - quorum->request_pooled;
-    if (*places_of(quorum, request) < guaranteed(quorum) ||
-        pooled(quorum, agent) < POOL_SHARE * left) {
+    if (queued < QUEUED_MAX && (*places_of(quorum, request) < guaranteed(quorum) ||
+                                pooled(quorum, agent) < POOL_SHARE * left)) {
         return true;
     }
     complain(quorum, agent);

@@ -112,11 +112,14 @@ static bool is_detour(const struct quorum *quorum, const struct request *queued,
 
 /*
  * Whether it is asked again; then it is answered by the way by which it came last. An acquire may
- * ask for another mode meanwhile, in its old place: *changed.
+ * ask for another mode meanwhile, in its old place: *changed. Else *own: how many of that kind its
+ * agent has in the queue.
  */
 static bool is_queued(struct quorum *quorum, struct work *work, const struct request *request,
-                      bool *changed)
+                      bool *changed, uint32_t *own)
 {
+    bool acquires = request->kind == MESSAGE_ACQUIRE;
+    *own = 0;
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
         struct request *other = &quorum->requests[at];
         if (other->agent == request->agent && other->epoch == request->epoch &&
@@ -132,6 +135,7 @@ static bool is_queued(struct quorum *quorum, struct work *work, const struct req
             other->mode = *changed ? request->mode : other->mode;
             return true;
         }
+        *own += other->agent == request->agent && (other->kind == MESSAGE_ACQUIRE) == acquires;
     }
     return false;
 }
@@ -201,7 +205,8 @@ void work_request(struct quorum *quorum, const struct message *message)
         return;
     }
     bool changed = false;
-    if (is_queued(quorum, work, &request, &changed)) {
+    uint32_t own = 0;
+    if (is_queued(quorum, work, &request, &changed, &own)) {
         if (changed && work->state == WORK_WAITING) {
             work_look(quorum, work);
         }
@@ -209,7 +214,7 @@ void work_request(struct quorum *quorum, const struct message *message)
     }
     request.again = request.kind == MESSAGE_ACQUIRE &&
                     answered_find(quorum, &request, name) != NULL;
-    if (!quota_admits(quorum, &request)) {
+    if (!quota_admits(quorum, &request, own)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_QUOTA);
     } else if (!enqueue(quorum, work, &request)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);

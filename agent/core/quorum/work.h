@@ -92,8 +92,9 @@ void wait_check_invariants(const struct quorum *quorum);
 
 /* ---- quota.c ---- */
 
-/* Whether its agent may have a place more; false: it is to be refused, and that is told. */
-bool quota_admits(struct quorum *quorum, const struct request *request);
+/* Whether its agent may have a place more. queued: how many of that kind it has in the queue of
+ * that name. false: it is to be refused, and that is told. */
+bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued);
 /* It has got a place, and has left it. */
 void quota_take(struct quorum *quorum, const struct request *request);
 void quota_leave(struct quorum *quorum, const struct request *request);
