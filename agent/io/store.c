@@ -73,6 +73,10 @@ bool store_fail(struct store *store, const char *format, ...)
     if (length > 0 && (size_t)length < sizeof(store->error)) {
         vsnprintf(store->error + length, sizeof(store->error) - (size_t)length, format, arguments);
     }
+    /* What SQLite finds wrong, and what stands in a damaged row, may have lines of its own. */
+    for (char *at = store->error; *at != '\0'; at++) {
+        *at = (unsigned char)*at < ' ' || *at == 0x7f ? ' ' : *at;
+    }
     va_end(arguments);
     return false;
 }

@@ -561,6 +561,8 @@ START_TEST(damaged_is_refused)
     store_close(store);
     sql("UPDATE meta SET value = 'x' WHERE key = 'round'");
     refused("damaged: meta has round \"x\", expected a number up to 4294967295");
+    sql("UPDATE meta SET value = 'two' || char(10, 27) || 'lines' WHERE key = 'round'");
+    refused("damaged: meta has round \"two  lines\", expected a number"); /* one line it is */
     sql("UPDATE meta SET value = 7 WHERE key = 'round'");
     sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'"); /* none could follow */
     refused("damaged: meta has");
