@@ -512,6 +512,128 @@ START_TEST(a_change_before_one_that_is_being_told)
 }
 END_TEST
 
+/* The lock that is being told changes again: those that were told are told again. */
+START_TEST(a_change_of_the_one_that_is_being_told)
+{
+    enum { WATCHERS = 4 };
+    struct rig *small = rig_create(4, 8, 8, 1);
+    uint32_t watchers[WATCHERS];
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(small, user, "a", 0);
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        watchers[i] = rig_connect(small, HOST_MAY_USE);
+        ck_assert_int_eq(rig_text(small, watchers[i], HFI_FRAME_WATCH, "")->frame.error, 0);
+    }
+    rig_pass(small, RIG_MS);
+    struct hfi_held held = rig_take(small, &opened);
+    small->host->told = WORK_PIECES_MAX - 2;
+    small->reply_count = 0;
+    rig_ring(small);
+    ck_assert_uint_eq(small->reply_count, 2);
+    struct hfi_actor actor = rig_actor(small, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    small->reply_count = 0;
+    rig_ring(small);
+    rig_pass(small, RIG_MS);
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        ck_assert_uint_ge(rig_count(small, watchers[i], HFI_FRAME_CHANGED), 1);
+    }
+    ck_assert(!small->host->spaces[0].telling);
+    rig_destroy(small);
+}
+END_TEST
+
+/* One that changes as often as it is told, to more than a tick tells, leaves the others theirs. */
+START_TEST(a_lock_that_always_changes)
+{
+    struct rig *small = rig_create(4, 8, 8, 1);
+    struct hfi_opened opens[2];
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    uint32_t watcher = rig_connect(small, HOST_MAY_USE);
+    opens[0] = rig_open_granted(small, user, "a", 0);
+    opens[1] = rig_open_granted(small, user, "b", 0);
+    ck_assert_uint_lt(opens[0].slot, opens[1].slot);
+    ck_assert_int_eq(rig_text(small, watcher, HFI_FRAME_WATCH, "")->frame.error, 0);
+    rig_pass(small, RIG_MS);
+    (void)rig_take(small, &opens[1]);
+    small->reply_count = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        lock_changed(small->host, (struct place){0, opens[0].slot});
+        small->host->told = WORK_PIECES_MAX - 1;
+        rig_ring(small);
+    }
+    bool told = false;
+    for (uint32_t i = 0; i < small->reply_count; i++) {
+        const struct hfi_frame *frame = &small->replies[i].frame;
+        told = told || (frame->kind == HFI_FRAME_CHANGED && *frame->text.bytes == 'b');
+    }
+    ck_assert(told);
+    rig_destroy(small);
+}
+END_TEST
+
+/* One that rings as often as it is looked at, and costs all that a tick has, leaves the others
+ * their turns. */
+START_TEST(a_bell_that_never_stops)
+{
+    struct rig *small = rig_create(4, 8, 8, 1);
+    struct hfi_opened opens[2];
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    opens[0] = rig_open_granted(small, user, "a", 0);
+    opens[1] = rig_open_granted(small, user, "b", 0);
+    ck_assert_uint_lt(opens[0].slot, opens[1].slot);
+    rig_pass(small, RIG_MS);
+    const struct hfi_region *region = &small->host->spaces[0].region;
+    lock_look_later(small->host, (struct place){0, opens[1].slot});
+    for (uint32_t i = 0; i < 3; i++) {
+        lock_look_later(small->host, (struct place){0, opens[0].slot});
+        small->host->spaces[0].attended = WORK_PIECES_MAX - 1;
+        rig_ring(small);
+    }
+    ck_assert_uint_eq(atomic_load(&region->dirty[0]) >> opens[1].slot & 1, 0);
+    rig_destroy(small);
+}
+END_TEST
+
+static struct hfi_opened hold_limited(struct rig *small, uint32_t user, const char *name)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){name, (uint32_t)strlen(name)};
+    frame.open.lease_ns = LIMIT_MS * RIG_MS;
+    frame.open.lock_delay_ns = LIMIT_MS / 2 * RIG_MS;
+    frame.open.flags = HFI_OPEN_SEAT;
+    small->reply_count = 0;
+    ck_assert_ptr_null(rig_ask(small, user, &frame));
+    rig_grant(small, rig_sent(small, MESSAGE_ACQUIRE), 0, 0);
+    struct hfi_opened opened = rig_find(small, user, HFI_FRAME_OPENED)->frame.opened;
+    take_limited(small, &opened, 1);
+    return opened;
+}
+
+/* What is looked at for closed locks, whose time clients may set, is not taken from that. */
+START_TEST(limits_beside_closed_locks)
+{
+    struct rig *small = rig_create(4, 8, 8, 4);
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    struct hfi_opened first = hold_limited(small, user, "a");
+    rig_pass(small, LIMIT_MS / 2 * RIG_MS + 5 * RIG_MS);
+    struct hfi_opened second = hold_limited(small, user, "b");
+    rig_pass(small, (LIMIT_MS - 10) * RIG_MS);
+    ck_assert(rig_word(small, first.slot) & HFI_W_CLOSED);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(small, second.slot)), second.holder);
+    small->now_ns += 20 * RIG_MS;
+    small->host->walked = WORK_WALK_MAX - 1;
+    rig_ring(small);
+    ck_assert(!(rig_word(small, first.slot) & HFI_W_CLOSED));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(small, second.slot)), 0);
+    rig_destroy(small);
+}
+END_TEST
+
 /* As long as a number can say: it does not wrap around. */
 START_TEST(the_longest_limit_does_not_end_the_hold)
 {
@@ -674,6 +796,10 @@ int main(void)
     tcase_add_test(tests, many_steps_do_the_work_of_one_tick);
     tcase_add_test(tests, one_namespace_leaves_requests_to_others);
     tcase_add_test(tests, a_change_before_one_that_is_being_told);
+    tcase_add_test(tests, a_change_of_the_one_that_is_being_told);
+    tcase_add_test(tests, a_lock_that_always_changes);
+    tcase_add_test(tests, a_bell_that_never_stops);
+    tcase_add_test(tests, limits_beside_closed_locks);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
     tcase_add_test(tests, a_survivor_keeps_its_hold);

@@ -302,26 +302,26 @@ void busy_clear(struct host *host, struct client *client, uint32_t flag)
     host->clients_busy -= was && !(client->flags & busy);
 }
 
-/* Looks at locks whose dirty bits are set, while there is room. */
+/* Looks at locks whose dirty bits are set, while there is room, and goes on behind the one that was
+ * the last: one that always rings is no reason to leave out those behind it. */
 static void attend_dirty(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct space *space = &host->spaces[index];
     uint32_t words = (space->region.slot_count + 63) / 64;
-    uint32_t looked = 0;
-    for (; looked < words; looked++) {
-        uint32_t word = space->attend_word;
+    for (uint32_t looked = 0; looked <= words; looked++) { /* the first word's lower bits at last */
+        uint32_t word = space->attend_slot / 64;
         /* seq_cst: pairs with the fetch_or in hfi_ring(); what rang it is seen below */
         uint64_t bits = atomic_load(&space->region.dirty[word]);
-        while (bits) {
+        bits &= UINT64_MAX << space->attend_slot % 64;
+        for (; bits != 0; bits &= bits - 1) {
+            struct place at = {index, word * 64 + (uint32_t)__builtin_ctzll(bits)};
+            space->attend_slot = at.slot;
             if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) ||
                 space->attended >= WORK_PIECES_MAX) {
                 return; /* space->dirty stays set */
             }
             uint32_t walked = host->walked;
-            uint32_t bit = (uint32_t)__builtin_ctzll(bits);
-            bits &= bits - 1;
-            atomic_fetch_and(&space->region.dirty[word], ~(UINT64_C(1) << bit));
-            struct place at = {index, word * 64 + bit};
+            atomic_fetch_and(&space->region.dirty[word], ~(UINT64_C(1) << at.slot % 64));
             if (at.slot < space->slots_used) {
                 host->ringing = true;
                 lock_attend(host, at, actions);
@@ -330,7 +330,7 @@ static void attend_dirty(struct host *host, uint32_t index, struct host_actions 
             space->attended += 1 + (host->walked - walked) / WALK_PIECE;
             host->walked = walked;
         }
-        space->attend_word = word + 1 < words ? word + 1 : 0;
+        space->attend_slot = word + 1 < words ? (word + 1) * 64 : 0;
     }
     space->dirty = false;
 }
@@ -408,8 +408,11 @@ static void tick(struct host *host, struct host_actions *actions)
 {
     while (host->opening_count > 0 && host->openings[0].due_ns <= host->now_ns &&
            host->opened < WORK_PIECES_MAX && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-        host->opened++; /* a client may set their times anew, again and again */
+        uint32_t walked = host->walked;
         lock_open_due(host, opening_take(host), actions);
+        /* A client may set their times anew, again and again: limits and burials have their own. */
+        host->opened += 1 + (host->walked - walked) / WALK_PIECE;
+        host->walked = walked;
     }
     requests_tick(host, actions);
     questions_tick(host, actions);

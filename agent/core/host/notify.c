@@ -185,23 +185,27 @@ static bool tell_watchers(struct host *host, struct place at, struct host_action
     return true;
 }
 
-/* Tells what has changed in a namespace, from where the last step stopped. false: no room was
- * left. */
+/* Tells what has changed in a namespace, from where the last step stopped. false: no room was left.
+ * A bit is cleared before the first is told: what changes from then on is told to all of them. */
 static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct space *space = &host->spaces[index];
     uint32_t words = space->slots_used / 64 + 1;
-    for (uint32_t i = 0; i < words; i++) {
+    if (space->changed_watch != 0 &&
+        !tell_watchers(host, (struct place){index, space->changed_slot}, actions)) {
+        return false;
+    }
+    for (uint32_t i = 0; i <= words; i++) { /* the first word's lower bits at last */
         uint32_t word = space->changed_slot / 64;
-        uint64_t *bits = &space->changed[word];
-        while (*bits != 0) {                 /* each round clears one bit */
-            if (space->changed_watch == 0) { /* else some were told of that one */
-                space->changed_slot = word * 64 + (uint32_t)__builtin_ctzll(*bits);
-            }
+        uint64_t bits = space->changed[word] & UINT64_MAX << space->changed_slot % 64;
+        for (; bits != 0; bits &= bits - 1) {
+            uint64_t bit = bits & -bits;
+            space->changed_slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            space->changed[word] &= ~bit;
             if (!tell_watchers(host, (struct place){index, space->changed_slot}, actions)) {
+                space->changed[word] |= space->changed_watch == 0 ? bit : 0; /* nobody was told */
                 return false;
             }
-            *bits &= ~(UINT64_C(1) << (space->changed_slot % 64));
         }
         space->changed_slot = word + 1 < words ? (word + 1) * 64 : 0;
     }

@@ -263,7 +263,7 @@ struct space {
     uint32_t blocks_used;
     uint32_t free_block; /* block + 1 */
     uint32_t reclaim_hand;
-    uint32_t attend_word;   /* where the next look at the dirty bits begins */
+    uint32_t attend_slot;   /* where the next look at the dirty bits begins */
     uint32_t attended;      /* pieces of that since the last tick */
     uint32_t asks;          /* grants that are asked for */
     uint32_t changed_slot;  /* where telling changes goes on */
