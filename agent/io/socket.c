@@ -54,7 +54,8 @@ struct connection {
     struct socket_server *server;
     struct connection *next; /* all that are open, newest first */
     struct connection *previous;
-    struct packet *first; /* what waits to be sent */
+    struct socket_share *share; /* its user's */
+    struct packet *first;       /* what waits to be sent */
     struct packet *last;
     size_t waiting_size;
     uint32_t waiting_count;
@@ -119,6 +120,7 @@ static void on_connection_gone(uv_handle_t *handle)
 {
     struct connection *connection = handle->data;
     struct socket_server *server = connection->server;
+    socket_share_leave(connection->share);
     free(connection);
     handle_gone(server);
 }
@@ -449,7 +451,7 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
-static void serve(struct connection *connection, struct socket_share *share, int events)
+static void serve(struct connection *connection, int events)
 {
     int64_t now_ns = clock_boottime_ns();
     bool left = true;
@@ -460,22 +462,20 @@ static void serve(struct connection *connection, struct socket_share *share, int
         bool more = receive_packet(connection);
         int64_t before_ns = now_ns;
         now_ns = clock_boottime_ns();
-        left = socket_share_spend(share, now_ns - before_ns) && more;
+        left = socket_share_spend(connection->share, now_ns - before_ns) && more;
     }
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
-    struct socket_server *server = connection->server;
-    struct socket_share *share = socket_share_of(&server->shares, connection->peer.uid);
-    if (!socket_share_turn(share, &connection->round)) {
+    if (!socket_share_turn(connection->share, &connection->round)) {
         return;
     }
     if (status < 0) {
         close_because(connection, NULL);
     } else {
-        serve(connection, share, events);
+        serve(connection, events);
     }
 }
 
@@ -525,7 +525,9 @@ static struct connection *connection_create(struct socket_server *server, int fd
     if (connection == NULL) {
         return NULL;
     }
-    if (uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
+    connection->share = socket_share_join(&server->shares, peer->uid, &connection->round);
+    if (connection->share == NULL || uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
+        socket_share_leave(connection->share);
         free(connection);
         return NULL;
     }
@@ -809,7 +811,6 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     for (uint32_t i = 0; i < room; i++) {
         server->free_slots[i] = room - 1 - i;
     }
-    socket_shares_init(&server->shares);
     server->free_count = room;
     if (uv_poll_init(loop, &server->poll, server->fd) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot poll it", config->path);

@@ -1,13 +1,16 @@
 /*
- * What each user's connections have of a turn of the loop: SOCKET_TURN_MS.
+ * What each user's connections have of a turn of the loop: SOCKET_TURN_MS; and all users together:
+ * SOCKET_TURN_ALL_MS.
  *
  * A turn in which everybody who has sent something is served may be a long one, if there are many
  * of them and what they ask for costs much; and meanwhile no lease is renewed. So time is counted,
  * by user, or else whoever comes behind a thousand others waits for them. And who is ready and did
- * not have his turn when the time was over has it before those who had theirs have the next one:
- * that is a round. (epoll tells the same ones first again.)
+ * not have his turn when the time was over has it before those who had theirs have the next one
+ * (epoll tells the same ones first again): of one user's connections that is a round, of users a
+ * lap. A round is mostly one turn, and so is a lap; each ends, since who comes while it is under
+ * way joins as one who had his turn.
  *
- * Users whose numbers are equal in their low bits share. On the loop's thread.
+ * Users are told apart by their whole number. On the loop's thread.
  */
 #ifndef IO_SOCKET_SHARE_H
 #define IO_SOCKET_SHARE_H
@@ -16,26 +19,39 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { SOCKET_SHARES = 64 };
+enum { SOCKET_SHARE_HEADS = 256 };
 
+struct socket_shares;
+
+/* One user's, for as long as he has a connection. */
 struct socket_share {
-    int64_t spent_ns;
-    uint32_t round; /* everybody who is ready is served once in each */
+    struct socket_shares *shares;
+    struct socket_share *next; /* of those with the same low bits */
+    uid_t uid;
+    uint32_t members;
+    uint32_t turn;  /* of the loop, the latest that is counted here */
+    uint32_t lap;   /* in which spent_ns was spent */
+    uint32_t round; /* each of his connections that is ready is served once in each */
     bool cut;       /* the time was over before all had been */
+    int64_t spent_ns;
 };
 
 struct socket_shares {
-    struct socket_share of[SOCKET_SHARES];
-    bool used; /* in this turn */
+    struct socket_share *heads[SOCKET_SHARE_HEADS];
+    uint32_t turn;
+    uint32_t lap;
+    bool cut; /* the time of all was over before every user had his */
+    int64_t spent_ns;
 };
 
-void socket_shares_init(struct socket_shares *shares);
+/* A connection of that user. *served: see socket_share_turn(). NULL: no memory. */
+struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served);
 
-/* The user's, who is ready: from now on this turn counts. */
-struct socket_share *socket_share_of(struct socket_shares *shares, uid_t uid);
+/* It has gone. NULL is allowed. */
+void socket_share_leave(struct socket_share *share);
 
 /* Whether it is the turn of a connection that is ready; then *served, the round in which it was
- * served last (0 at first), is this one. */
+ * served last, is this one. */
 bool socket_share_turn(struct socket_share *share, uint32_t *served);
 
 /* So much was spent. Whether anything is left. */

@@ -520,8 +520,8 @@ static void call(struct client *client, int status)
     if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
+    socket_turned(world.server); /* who was accepted in this one has the next */
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
-    socket_turned(world.server);
 }
 
 static void change(struct client *client, uint8_t what)

@@ -1,6 +1,7 @@
 /*
  * What one user's connections have of a turn of the loop: SOCKET_TURN_MS, however many they are and
- * whatever they ask for; each has its turn; and another user's are not behind them.
+ * whatever they ask for; each has its turn, whoever else comes meanwhile; another user's are not
+ * behind them; and all users have SOCKET_TURN_ALL_MS.
  */
 #include <check.h>
 #include <grp.h>
@@ -22,7 +23,13 @@ enum {
     PACKETS = SOCKET_PACKETS_PER_TURN,
     COST_MS = 1, /* of serving one packet, at least */
     MOST = SOCKET_TURN_MS / COST_MS,
-    NOBODY = 65534,
+    OTHER = 64 * 1024, /* root's neighbour in any table by low bits */
+    USERS = 20,
+    COMING = 2,   /* new connections in each turn */
+    STAYING = 10, /* of them */
+    COMING_TURNS = 500,
+    PATIENT = 50, /* packets of who is there */
+    MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
 };
 
@@ -38,37 +45,50 @@ static uint32_t of_first; /* when the last of all connections was served for the
 static uint32_t begun;
 static uint32_t before_other; /* packets of this user served before the first of the other's */
 static bool other_served;
+static bool all_users;      /* are one for these counts */
+static uint32_t of_patient; /* packets */
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
                       size_t size, pid_t sender)
 {
     struct connection_note *note = connection_note(connection);
     (void)arg;
-    (void)bytes;
     (void)size;
     (void)sender;
     connection_greeted(connection);
     if (!serving) {
         return;
     }
-    if (connection_peer(connection)->uid == NOBODY) {
+    if (connection_peer(connection)->uid == OTHER && !all_users) {
         before_other = other_served ? before_other : all;
         other_served = true;
         return;
     }
-    int64_t end_ns = clock_boottime_ns() + COST_MS * INT64_C(1000000);
+    int64_t cost_ms = *bytes == 'c' ? SOCKET_TURN_MS : COST_MS;
+    int64_t end_ns = clock_boottime_ns() + cost_ms * INT64_C(1000000);
     while (clock_boottime_ns() < end_ns) {
     }
+    of_patient += *bytes == 'p';
     begun += note->client++ == 0;
     of_first += begun < CONNECTIONS;
     in_turn++;
     all++;
+    if (*bytes == 'c') { /* what must not be said: hung up on */
+        socket_close(connection);
+    }
 }
 
 static void on_closed(void *arg, struct connection *connection, const char *why)
 {
     (void)arg;
     (void)connection;
+    (void)why;
+}
+
+static void on_refused(void *arg, const struct peer *peer, const char *why)
+{
+    (void)arg;
+    (void)peer;
     (void)why;
 }
 
@@ -95,10 +115,11 @@ static void set_up(void)
     char error[SOCKET_ERROR_MAX];
     ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* another user is to get there */
     snprintf(path, sizeof(path), "%s/turns.socket", suite_folder());
-    const struct socket_config config = {.path = path,
-                                         .for_all = true,
-                                         .connections_max = CONNECTIONS + 1,
-                                         .handler = {.packet = on_packet, .closed = on_closed}};
+    const struct socket_config config = {
+        .path = path,
+        .for_all = true,
+        .connections_max = CONNECTIONS + 1,
+        .handler = {.packet = on_packet, .closed = on_closed, .refused = on_refused}};
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(uv_check_init(&loop, &check), 0);
     ck_assert_int_eq(uv_check_start(&check, on_check), 0);
@@ -121,9 +142,9 @@ static void accept_all(void)
     }
 }
 
-static void ask_much(const int *fds)
+static void ask_much(const int *fds, uint32_t count)
 {
-    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < PACKETS; k++) {
             ck_assert_int_eq(send(fds[i], "x", 1, MSG_DONTWAIT), 1);
         }
@@ -138,7 +159,7 @@ START_TEST(a_turn_ends_and_everybody_has_one)
         fds[i] = dial();
     }
     accept_all();
-    ask_much(fds);
+    ask_much(fds, CONNECTIONS);
     for (uint32_t i = 0; i < ROUNDS_MAX && all < CONNECTIONS * PACKETS; i++) {
         uv_run(&loop, UV_RUN_ONCE);
     }
@@ -168,17 +189,18 @@ START_TEST(another_user_is_not_behind)
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0) {
+        if (setgroups(0, NULL) != 0 || setgid(OTHER) != 0 || setuid(OTHER) != 0) {
             _exit(1);
         }
         int fd = dial();
+        close(steps[0]);
         bool good = write(steps[1], "x", 1) == 1 && read(steps[1], &byte, 1) == 1 &&
                     send(fd, "x", 1, 0) == 1 && write(steps[1], "x", 1) == 1;
-        _exit(good && pause() != 0 ? 2 : 3);
+        _exit(good && read(steps[1], &byte, 1) != 0 ? 2 : 3); /* until that ends */
     }
     ck_assert_int_eq(read(steps[0], &byte, 1), 1);
     accept_all();
-    ask_much(fds);
+    ask_much(fds, CONNECTIONS);
     ck_assert_int_eq(write(steps[0], "x", 1), 1);
     ck_assert_int_eq(read(steps[0], &byte, 1), 1);
     for (uint32_t i = 0; i < ROUNDS_MAX && all < CONNECTIONS * PACKETS; i++) {
@@ -194,12 +216,69 @@ START_TEST(another_user_is_not_behind)
 }
 END_TEST
 
+/* And all users have theirs, if they are many: nobody a second one before all had one. */
+START_TEST(many_users_have_a_turn_together)
+{
+    int fds[USERS];
+    uint32_t first_lap = 0;
+    if (geteuid() != 0) {
+        return;
+    }
+    all_users = true;
+    for (uint32_t i = 0; i < USERS; i++) {
+        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel notes who connects */
+        fds[i] = dial();
+        ck_assert_int_eq(seteuid(0), 0);
+    }
+    accept_all();
+    ask_much(fds, USERS);
+    for (uint32_t i = 0; i < ROUNDS_MAX && all < USERS * PACKETS; i++) {
+        first_lap = begun < USERS ? all : first_lap;
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    ck_assert_uint_eq(all, USERS * PACKETS);
+    ck_assert_uint_le(most_in_turn, MOST_OF_ALL);
+    ck_assert_uint_le(first_lap, (USERS - 1) * MOST);
+    for (uint32_t i = 0; i < USERS; i++) {
+        close(fds[i]);
+    }
+}
+END_TEST
+
+/* Others come in each turn, and more of them than have a turn in one: who is there goes on. */
+START_TEST(who_comes_is_not_before_who_waits)
+{
+    int fds[STAYING * COMING];
+    int fd = dial();
+    accept_all();
+    for (uint32_t i = 0; i < PATIENT; i++) {
+        ck_assert_int_eq(send(fd, "p", 1, MSG_DONTWAIT), 1);
+    }
+    serving = true;
+    for (uint32_t turn = 0; turn < COMING_TURNS && of_patient < PATIENT; turn++) {
+        for (uint32_t i = 0; i < COMING; i++) {
+            int *place = &fds[turn % STAYING * COMING + i];
+            if (turn >= STAYING) {
+                close(*place);
+            }
+            *place = dial();
+            ck_assert_int_eq(send(*place, "c", 1, MSG_DONTWAIT), 1);
+        }
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    ck_assert_uint_eq(of_patient, PATIENT);
+    close(fd); /* the others end with the process */
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("turns");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_turn_ends_and_everybody_has_one);
+    tcase_add_test(tests, many_users_have_a_turn_together);
+    tcase_add_test(tests, who_comes_is_not_before_who_waits);
     tcase_add_test(tests, another_user_is_not_behind);
     return suite_main("socket_turns", tests);
 }

@@ -6,7 +6,8 @@
  *
  *   packets faster than we serve     SOCKET_PACKETS_PER_TURN each turn, then the others' turn
  *   ... or that cost much each, on   all that one user's connections ask for has SOCKET_TURN_MS of
- *   many connections                 a turn; those that did not have theirs are the next turn's
+ *   many connections                 a turn; those that did not have theirs are the next turn's.
+ *   ... and as many users            All users have SOCKET_TURN_ALL_MS, likewise
  *   packets that are too large       hang up
  *   descriptors                      the kernel refuses to send them (Linux 6.16). An older one
  *                                    leaves a packet that has any where it is, and its socket to a
@@ -36,7 +37,8 @@
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
-    SOCKET_TURN_MS = 10, /* in which one user's packets are served in one turn of the loop */
+    SOCKET_TURN_MS = 10,     /* in which one user's packets are served in one turn of the loop */
+    SOCKET_TURN_ALL_MS = 50, /* and those of all users */
     SOCKET_ACCEPTS_PER_TURN = 64,
     SOCKET_OUTPUT_MAX = 64 * 1024,
     SOCKET_GREETING_MS = 5000,
