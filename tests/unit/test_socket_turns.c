@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../agent/io/socket_share.h"
 #include "../suite_main.h"
 #include "io/clock.h"
 #include "io/socket.h"
@@ -271,6 +272,46 @@ START_TEST(who_comes_is_not_before_who_waits)
 }
 END_TEST
 
+/* More users come in each turn than have theirs in one; each asks once, for what costs all he has,
+ * and goes. Who was there before has his turn again and again. */
+START_TEST(users_who_come_are_not_before_who_waits)
+{
+    enum { TURNS = 1000, IN_EACH = MOST_OF_ALL / MOST + 1, COMERS = TURNS * IN_EACH };
+    static struct socket_shares shares;
+    static struct socket_share *comers[COMERS];
+    static uint32_t served[COMERS];
+    const int64_t cost_ns = SOCKET_TURN_MS * INT64_C(1000000);
+    uint32_t patient_served;
+    uint32_t turns_had = 0;
+    struct socket_share *patient = socket_share_join(&shares, 1, &patient_served);
+    for (uint32_t come = 0; come < COMERS;) {
+        socket_shares_turned(&shares);
+        for (uint32_t i = 0; i < come; i++) {
+            if (comers[i] != NULL && socket_share_turn(comers[i], &served[i])) {
+                (void)socket_share_spend(comers[i], cost_ns);
+                socket_share_leave(comers[i]);
+                comers[i] = NULL;
+            }
+        }
+        for (uint32_t i = 0; i < IN_EACH; i++, come++) {
+            comers[come] = socket_share_join(&shares, OTHER + come, &served[come]);
+        }
+        if (socket_share_turn(patient, &patient_served)) {
+            (void)socket_share_spend(patient, cost_ns);
+            turns_had++;
+        }
+    }
+    ck_assert_uint_gt(turns_had, 10);
+    for (uint32_t i = 0; i < COMERS; i++) {
+        socket_share_leave(comers[i]);
+    }
+    socket_share_leave(patient);
+    for (uint32_t i = 0; i < SOCKET_SHARE_HEADS; i++) {
+        ck_assert_ptr_null(shares.heads[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("turns");
@@ -279,6 +320,7 @@ int main(void)
     tcase_add_test(tests, a_turn_ends_and_everybody_has_one);
     tcase_add_test(tests, many_users_have_a_turn_together);
     tcase_add_test(tests, who_comes_is_not_before_who_waits);
+    tcase_add_test(tests, users_who_come_are_not_before_who_waits);
     tcase_add_test(tests, another_user_is_not_behind);
     return suite_main("socket_turns", tests);
 }
