@@ -669,53 +669,11 @@ void driver_clock(struct driver *driver, bool astray)
     drain(driver);
 }
 
-/* Those that may be passed on for others: requests of hosts, and their answers. */
-static bool is_relayed(enum message_kind kind)
-{
-    switch (kind) {
-    case MESSAGE_ACQUIRE:
-    case MESSAGE_AMEND:
-    case MESSAGE_GIVE_BACK:
-    case MESSAGE_BREAK:
-    case MESSAGE_GRANT:
-    case MESSAGE_AMENDED:
-    case MESSAGE_GIVE_BACK_ACK:
-    case MESSAGE_RECALL:
-    case MESSAGE_REFUSED:
-    case MESSAGE_BREAK_HOLD:
-    case MESSAGE_BROKEN:
-    case MESSAGE_CHECK:
-    case MESSAGE_CHECKED:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Those that any agent of the cell may send; all others are a voter's. */
-static bool is_anyones(enum message_kind kind)
-{
-    switch (kind) {
-    case MESSAGE_RENEW:
-    case MESSAGE_ACQUIRE:
-    case MESSAGE_AMEND:
-    case MESSAGE_GIVE_BACK:
-    case MESSAGE_BREAK:
-    case MESSAGE_HELLO:
-    case MESSAGE_BROKEN:
-    case MESSAGE_CHECK:
-    case MESSAGE_CHECKED:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Passes on what is for another agent: once, and straight to it. */
 static void pass_on(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    if (message->relayed || !is_relayed(message->kind)) {
+    if (!driver_may_pass_on(message)) {
         return;
     }
     struct message *copy = with_own_header(driver, message);
@@ -743,7 +701,7 @@ void driver_received(struct driver *driver, const struct message *message)
         return;
     }
     bool voter = driver_find_voter(driver, &message->from) < driver->config.voter_count;
-    if (!voter && !is_anyones(message->kind)) {
+    if (!voter && !driver_is_anyones(message->kind)) {
         return;
     }
     if (message->to.length > 0 && !driver_is_self(driver, &message->to)) {

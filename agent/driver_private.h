@@ -4,6 +4,7 @@
  *   driver.c          messages, batches, events from outside
  *   driver_session.c  the session, and which voters are there
  *   driver_gossip.c   what gossip is told, and what it wants
+ *   driver_says.c     who may say what, and what is passed on
  *   driver_counts.c   counts and figures for people
  *
  * All of it is on the driver's thread. Once driver_failed() says something, nothing more is done.
@@ -109,6 +110,15 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
     }
     return voter;
 }
+
+/* ---- driver_says.c ---- */
+
+/* Whether any agent of the cell may send such; all others are a voter's. */
+bool driver_is_anyones(enum message_kind kind);
+
+/* Whether it may be passed on to whom it is for. A request only in its sender's own name: from here
+ * on it is a voter that says who asks, and a voter is believed. */
+bool driver_may_pass_on(const struct message *message);
 
 /* ---- driver_counts.c ---- */
 

@@ -10,7 +10,8 @@
  * end. When the lies stop, every host is served.
  *
  * Packets with a bit altered are another test: what they then say may be a voter's lie, against
- * which Paxos has nothing. There the agents must stay alive and answer their clients.
+ * which Paxos has nothing. There the agents must stay alive and answer their clients. And so is one
+ * who has no vote, and has voters pass on that another host gives back what it holds.
  */
 #include <check.h>
 #include <errno.h>
@@ -662,6 +663,77 @@ START_TEST(altered_packets_end_no_agent)
 }
 END_TEST
 
+/* ---- one who has no vote, and speaks as himself ---- */
+
+/* Adds that host-a gives lock-0 back, under every version that it may well have. */
+static void add_give_backs(struct wire_writer *writer, unsigned to)
+{
+    static struct message message;
+    struct message_give_back *given = &message.as.give_back;
+    const char voter[] = {'h', 'o', 's', 't', '-', (char)('a' + to), 0};
+    memset(&message, 0, sizeof(message));
+    message.kind = MESSAGE_GIVE_BACK;
+    name(&message.to, voter);
+    name(&given->agent, "host-a");
+    message_name_set(&given->name, "lock-0", 6);
+    given->epoch = 1;
+    for (uint64_t i = 0; i < 8 * HOSTS * 8; i++) {
+        given->request_id = i + 1;
+        given->version.ballot = (i / (HOSTS * 8) + 1) << 16 | (i / 8 % HOSTS + 1);
+        given->version.sequence = i % 8 + 1;
+        REQUIRE(wire_add(writer, &message), "too many messages");
+    }
+}
+
+/* To a voter, which is to pass them on to that one. */
+static void send_give_backs(struct way *way, unsigned to)
+{
+    struct wire_reader reader;
+    struct wire_writer writer;
+    struct message_agent cell;
+    name(&cell, "liar");
+    ck_assert(choose(way));
+    ck_assert_int_eq(wire_open(&reader, way->old->bytes, way->old->size, &cell), WIRE_OK);
+    struct wire_header header = reader.header;
+    name(&header.from, "stranger");
+    wire_begin(&writer, way->lie->bytes, sizeof(way->lie->bytes), &header, reader.version);
+    add_give_backs(&writer, to);
+    way->lie->size = wire_end(&writer);
+    way->own = dial_and_greet(ports[way->to]);
+    ck_assert_int_ge(way->own, 0);
+    ck_assert(write_packet(way->own, way->lie));
+}
+
+START_TEST(nobody_gives_back_what_another_host_holds)
+{
+    hf_client *clients[2];
+    hf_lock *locks[2];
+    for (unsigned i = 0; i < 2; i++) {
+        struct hf_options options = {.size = sizeof(options), .socket = agents[i].socket};
+        ck_assert_int_eq(hf_connect(&options, &clients[i]), 0);
+        ck_assert_int_eq(hf_open(clients[i], "lock-0", NULL, &locks[i]), 0);
+        if (i == 0) {
+            ck_assert_int_eq(hf_acquire(locks[0], HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
+        }
+    }
+    for (unsigned i = 0; i < WAYS; i++) {
+        for (unsigned to = 0; i / HOSTS != i % HOSTS && to < HOSTS; to++) {
+            if (to != ways[i].to) {
+                send_give_backs(&ways[i], to);
+                sleep_ms(50);
+                hang_up(&ways[i]);
+            }
+        }
+    }
+    ck_assert_int_eq(hf_acquire(locks[1], HF_EXCLUSIVE, 2000 * MS, NULL), HF_ETIMEDOUT);
+    ck_assert_int_gt(hf_remaining_ns(locks[0]), 0);
+    ck_assert_int_eq(hf_release(locks[0]), 0);
+    ck_assert_int_eq(hf_acquire(locks[1], HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
+    hf_disconnect(clients[0]);
+    hf_disconnect(clients[1]);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("liar");
@@ -669,5 +741,6 @@ int main(void)
     tcase_set_timeout(tests, 280);
     tcase_add_test(tests, lies_harm_nobody);
     tcase_add_test(tests, altered_packets_end_no_agent);
+    tcase_add_test(tests, nobody_gives_back_what_another_host_holds);
     return suite_main("liar", tests);
 }

@@ -39,7 +39,8 @@ static const struct {
     {MESSAGE_ACCEPT, "accept"},       {MESSAGE_ACCEPTED, "accepted"},     {MESSAGE_RENEW, "renew"},
     {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"},   {MESSAGE_GRANT, "grant"},
     {MESSAGE_RECALL, "recall"},       {MESSAGE_RENEW_ACK, "renew-ack"},   {MESSAGE_BEAT, "beat"},
-    {MESSAGE_HELLO_ACK, "hello-ack"}, {MESSAGE_CHECKPOINT, "checkpoint"},
+    {MESSAGE_HELLO_ACK, "hello-ack"}, {MESSAGE_CHECKPOINT, "checkpoint"}, {MESSAGE_AMEND, "amend"},
+    {MESSAGE_BREAK, "break"},         {MESSAGE_CHECK, "check"},
 };
 
 static const char *word_of(enum message_kind kind)
@@ -680,6 +681,43 @@ START_TEST(relays)
 }
 END_TEST
 
+/* A request to another voter, in that agent's name. Returns whether it was passed on. */
+static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
+{
+    struct message message;
+    message_zero(&message);
+    struct message_agent *named = kind == MESSAGE_ACQUIRE     ? &message.as.acquire.agent
+                                  : kind == MESSAGE_AMEND     ? &message.as.amend.agent
+                                  : kind == MESSAGE_GIVE_BACK ? &message.as.give_back.agent
+                                  : kind == MESSAGE_BREAK     ? &message.as.break_lock.agent
+                                                              : &message.as.check.agent;
+    message.kind = kind;
+    message.from = names[from];
+    message.to = names[2];
+    *named = names[who];
+    trace[0] = '\0';
+    driver_received(driver, &message);
+    return trace[0] != '\0';
+}
+
+/* What a voter passes on is its own word to the next one, which believes it about who asks: who has
+ * no vote could give back what another host holds. */
+START_TEST(a_request_is_passed_on_in_its_senders_name_only)
+{
+    static const enum message_kind kinds[] = {MESSAGE_ACQUIRE, MESSAGE_AMEND, MESSAGE_GIVE_BACK,
+                                              MESSAGE_BREAK, MESSAGE_CHECK};
+    static const unsigned senders[] = {1, 3}; /* a voter, an observer */
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        for (size_t k = 0; k < sizeof(senders) / sizeof(senders[0]); k++) {
+            for (unsigned who = 0; who < 5; who++) {
+                ck_assert_msg(passes_on(kinds[i], senders[k], who) == (who == senders[k]),
+                              "%s of %u in the name of %u", word_of(kinds[i]), senders[k], who);
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(only_voters_say_what_voters_say)
 {
     static const enum message_kind kinds[] = {MESSAGE_PROMISE, MESSAGE_ACCEPTED, MESSAGE_ACCEPT,
@@ -766,6 +804,7 @@ int main(void)
     tcase_add_test(order, a_give_back_waits_for_the_slots_row);
     tcase_add_test(order, a_grant_waits_for_no_other_row);
     tcase_add_test(order, relays);
+    tcase_add_test(order, a_request_is_passed_on_in_its_senders_name_only);
     tcase_add_test(order, only_voters_say_what_voters_say);
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
     tcase_add_test(order, the_quorum_core_is_told_who_is_reached);
