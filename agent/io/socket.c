@@ -469,12 +469,9 @@ static void serve(struct connection *connection, int events)
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
-    if (!socket_share_turn(connection->share, &connection->round)) {
-        return;
-    }
-    if (status < 0) {
+    if (status < 0) { /* told once: libuv does not watch it any more */
         close_because(connection, NULL);
-    } else {
+    } else if (socket_share_turn(connection->share, &connection->round)) {
         serve(connection, events);
     }
 }

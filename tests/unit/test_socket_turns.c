@@ -48,6 +48,8 @@ static uint32_t before_other; /* packets of this user served before the first of
 static bool other_served;
 static bool all_users;      /* are one for these counts */
 static uint32_t of_patient; /* packets */
+static bool answers;        /* what nobody reads */
+static uint32_t closed;
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
                       size_t size, pid_t sender)
@@ -58,6 +60,10 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     (void)sender;
     connection_greeted(connection);
     if (!serving) {
+        if (answers) {
+            const struct connection_output output = {.bytes = bytes, .size = 1, .fds = {-1, -1}};
+            ck_assert_int_eq(connection_send(connection, &output), true);
+        }
         return;
     }
     if (connection_peer(connection)->uid == OTHER && !all_users) {
@@ -84,6 +90,7 @@ static void on_closed(void *arg, struct connection *connection, const char *why)
     (void)arg;
     (void)connection;
     (void)why;
+    closed++;
 }
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
@@ -171,6 +178,27 @@ START_TEST(a_turn_ends_and_everybody_has_one)
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         close(fds[i]);
     }
+}
+END_TEST
+
+/* Who goes with an answer unread is told by an error, once: libuv does not look at it any more. */
+START_TEST(who_goes_out_of_turn_is_seen)
+{
+    int fds[CONNECTIONS];
+    answers = true;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        fds[i] = dial();
+    }
+    accept_all();
+    ask_much(fds, CONNECTIONS);
+    uv_run(&loop, UV_RUN_ONCE); /* the time is over, and most had no turn */
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        close(fds[i]);
+    }
+    for (uint32_t i = 0; i < CONNECTIONS * PACKETS && closed < CONNECTIONS; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_eq(closed, CONNECTIONS);
 }
 END_TEST
 
@@ -318,6 +346,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_turn_ends_and_everybody_has_one);
+    tcase_add_test(tests, who_goes_out_of_turn_is_seen);
     tcase_add_test(tests, many_users_have_a_turn_together);
     tcase_add_test(tests, who_comes_is_not_before_who_waits);
     tcase_add_test(tests, users_who_come_are_not_before_who_waits);
