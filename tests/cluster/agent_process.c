@@ -397,9 +397,13 @@ void agent_launch(struct agent_process *agent)
     if (!agent->own_pids) {
         agent->pid = fork_tied();
     } else { /* the first process of its namespace has no parent there that it could look for */
+        int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         fflush(NULL);
-        agent->pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-        REQUIRE(agent->pid >= 0, "clone: %s", strerror(errno));
+        REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
+        agent->pid = fork();
+        REQUIRE(agent->pid >= 0, "fork: %s", strerror(errno));
+        REQUIRE(agent->pid == 0 || setns(own, CLONE_NEWPID) == 0, "setns: %s", strerror(errno));
+        close(own);
     }
     if (agent->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

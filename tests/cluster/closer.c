@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 #include "agent_process.h"
 #include "busy.h"
@@ -354,6 +355,9 @@ END_TEST
 
 int main(void)
 {
+    if (!orphans_are_adopted("closer", "orphans are not adopted here")) {
+        return 0;
+    }
     Suite *suite = suite_create("the process that closes");
     TCase *all = tcase_create("closer");
     tcase_set_timeout(all, 60);

@@ -39,7 +39,9 @@ PARTS=(
 MADV_WIPEONFORK and does nothing"
     "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
 refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
-    "cluster_hostile: descriptors that a client sends unasked: qemu leaves them open"
+    "cluster_hostile, cluster_borrowed: descriptors that a client sends unasked: qemu leaves them open"
+    "cluster_closer: the process that closes them: qemu refuses PR_SET_CHILD_SUBREAPER"
+    "cluster_planted: an agent that is killed while it starts: qemu refuses filters of system calls"
     "cluster_cell_links, cluster_cell_traps, cluster_torture: links that are slow or rough: qemu \
 knows no options of packet sockets"
     "cluster_torture: no memory, no descriptors: the emulator would lack them"
