@@ -544,6 +544,44 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 }
 END_TEST
 
+/* The lock is released, and its grant is back with the quorum before all were told: the name has no
+ * slot any more, and who was not told is to look at everything. */
+START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
+{
+    enum { WATCHERS = 4 };
+    struct rig *small = rig_create(4, 8, 8, 1);
+    uint32_t watchers[WATCHERS];
+    struct place at;
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(small, user, "a", 0);
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        watchers[i] = rig_connect(small, HOST_MAY_USE);
+        ck_assert_int_eq(rig_text(small, watchers[i], HFI_FRAME_WATCH, "")->frame.error, 0);
+    }
+    struct hfi_held held = rig_take(small, &opened);
+    rig_pass(small, RIG_MS);
+    small->reply_count = 0;
+    small->host->told = WORK_PIECES_MAX - 2;
+    struct hfi_actor actor = rig_actor(small, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    rig_close(small, user, opened.handle);
+    rig_recall(small, "a", small->version);
+    rig_returned(small, rig_sent(small, MESSAGE_GIVE_BACK));
+    ck_assert(!lock_find(small->host, (const uint8_t *)"a", 1, &at));
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        told += rig_count(small, watchers[i], HFI_FRAME_CHANGED);
+    }
+    ck_assert_uint_eq(told, 2);
+    rig_pass(small, RIG_MS);
+    for (uint32_t i = 0; i < WATCHERS; i++) {
+        ck_assert_uint_ge(rig_count(small, watchers[i], HFI_FRAME_CHANGED), 1);
+    }
+    rig_destroy(small);
+}
+END_TEST
+
 /* One that changes as often as it is told, to more than a tick tells, leaves the others theirs. */
 START_TEST(a_lock_that_always_changes)
 {
@@ -797,6 +835,7 @@ int main(void)
     tcase_add_test(tests, one_namespace_leaves_requests_to_others);
     tcase_add_test(tests, a_change_before_one_that_is_being_told);
     tcase_add_test(tests, a_change_of_the_one_that_is_being_told);
+    tcase_add_test(tests, a_change_of_one_that_is_gone_before_all_are_told);
     tcase_add_test(tests, a_lock_that_always_changes);
     tcase_add_test(tests, a_bell_that_never_stops);
     tcase_add_test(tests, limits_beside_closed_locks);

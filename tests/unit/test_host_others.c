@@ -28,12 +28,19 @@ static uint64_t ask_check(const char *agent)
     return rig_sent(rig, MESSAGE_CHECK)->as.check.request_id;
 }
 
-static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
+static void tell_outcome_as(const char *from, bool relayed, enum message_kind kind, uint64_t id,
+                            int32_t result)
 {
-    struct message message = {.kind = kind};
+    struct message message = {.kind = kind, .relayed = relayed};
+    message_agent_set(&message.from, from, strlen(from));
     message.as.outcome = (struct message_outcome){
         .agent = rig->config.agent, .request_id = id, .result = result};
     rig_hear(rig, &message);
+}
+
+static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
+{
+    tell_outcome_as("host-y", false, kind, id, result);
 }
 
 /* The error of the client's last answer; 1: there was none since `before` DONEs. */
@@ -65,6 +72,22 @@ START_TEST(a_sequencer_of_another_host_is_asked_there)
     uint32_t count = rig->send_count;
     rig_pass(rig, 5000 * RIG_MS);
     ck_assert_uint_eq(rig->send_count, count);
+}
+END_TEST
+
+START_TEST(a_sequencer_is_answered_by_who_was_asked)
+{
+    uint64_t id = ask_check("host-y");
+    tell_outcome_as("host-z", false, MESSAGE_CHECKED, id, 0);
+    tell_outcome_as("host-a", false, MESSAGE_CHECKED, id, 0); /* a voter */
+    tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, 0);  /* not asked by way of anybody yet */
+    ck_assert_int_eq(told(0), 1);
+    rig_pass(rig, 301 * RIG_MS);
+    ck_assert_uint_lt(cell_way()->relay, VOTERS);
+    tell_outcome_as("host-z", true, MESSAGE_CHECKED, id, 0); /* no voter */
+    ck_assert_int_eq(told(0), 1);
+    tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, HF_ESTALE);
+    ck_assert_int_eq(told(0), HF_ESTALE);
 }
 END_TEST
 
@@ -457,6 +480,7 @@ static Suite *make_suite(void)
     Suite *suite = suite_create("host_others");
     TCase *others = cell_case(suite, "other hosts");
     tcase_add_test(others, a_sequencer_of_another_host_is_asked_there);
+    tcase_add_test(others, a_sequencer_is_answered_by_who_was_asked);
     tcase_add_test(others, a_host_that_does_not_answer_leaves_it_unknown);
     tcase_add_test(others, questions_are_bounded);
     tcase_add_test(others, one_user_leaves_questions_to_others);

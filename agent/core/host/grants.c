@@ -540,8 +540,10 @@ static void returned(struct host *host, struct request *request, struct host_act
     lock->state = LOCK_IDLE;
     lock->mode = HFI_GRANT_NONE;
     emit_lock_log(host, actions, "grant_returned", at, 0, 0);
-    lock_changed(host, at);
     lock_unwanted(host, at, actions);
+    if (lock_is_named(lock)) { /* else nobody had it here: for its watchers nothing has changed */
+        lock_changed(host, at);
+    }
 }
 
 static void recalled(struct host *host, const struct message_version *recall,

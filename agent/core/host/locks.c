@@ -161,6 +161,7 @@ static void lock_unmake(struct host *host, struct place at, struct host_actions 
     struct lock *lock = lock_at(host, at);
     struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
     HF_CHECK(lock->request == 0);
+    lock_leaves_untold(host, at);
     action->as.slot.region = at.space;
     action->as.slot.slot = at.slot;
     hfi_index_remove(&host->spaces[at.space].region, at.slot, lock_hash(host, at));
@@ -452,6 +453,7 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     old->name = 0;
     emit_lock_log(host, actions, "slot_retired", to, 0, at->slot);
     lock_unused(host, *at);
+    lock_changed(host, to); /* what the old slot was not told yet, too */
     *at = to;
     return true;
 }

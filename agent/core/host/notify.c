@@ -217,8 +217,14 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
 
 bool notify_is_left(const struct host *host)
 {
-    return host->remote_telling ||
+    return host->remote_left > 0 ||
            (host->gossip != NULL && host->watch_count > 0 && gossip_has_changed(host->gossip));
+}
+
+/* remote_changed is for every watch now; the round begins where the one before it stopped. */
+static void remote_begin(struct host *host)
+{
+    host->remote_left = host->watch_count > 0 ? host->config.limits.watches : 0;
 }
 
 /* Tells the watchers of one name, from where the last step stopped. false: no room was left. An
@@ -227,33 +233,48 @@ static bool tell_remote(struct host *host, struct host_actions *actions)
 {
     const struct message_name *name = &host->remote_changed;
     uint32_t space = host_namespace(&host->config, (const char *)name->bytes, name->length);
-    for (; host->remote_watch < host->config.limits.watches; host->remote_watch++) {
+    for (; host->remote_left > 0; host->remote_left--) {
         const struct watch *watch = &host->watches[host->remote_watch];
-        if (!watch->used ||
-            (name->length > 0 && !watch_matches(host, watch, space, name->bytes, name->length))) {
-            continue;
-        }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->told >= WORK_PIECES_MAX) {
+        bool all = name->length == 0;
+        bool meant = watch->used &&
+                     (all || watch_matches(host, watch, space, name->bytes, name->length));
+        if (meant &&
+            (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->told >= WORK_PIECES_MAX)) {
             return false;
         }
-        tell(host, watch->client, name->bytes, name->length, actions);
+        if (meant) {
+            tell(host, watch->client, name->bytes, name->length, actions);
+        }
+        host->remote_watch = (host->remote_watch + 1) % host->config.limits.watches;
     }
-    host->remote_watch = 0;
-    host->remote_telling = false;
     return true;
+}
+
+void lock_leaves_untold(struct host *host, struct place at)
+{
+    struct space *space = &host->spaces[at.space];
+    uint64_t bit = UINT64_C(1) << (at.slot % 64);
+    bool begun = space->changed_watch != 0 && space->changed_slot == at.slot;
+    if (!begun && !(space->changed[at.slot / 64] & bit)) {
+        return;
+    }
+    space->changed[at.slot / 64] &= ~bit;
+    space->changed_watch = begun ? 0 : space->changed_watch;
+    host->remote_changed.length = 0; /* also for what was being told */
+    remote_begin(host);
 }
 
 /* false: no room was left. */
 static bool tell_others(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {
-        if (host->remote_telling && !tell_remote(host, actions)) {
+        if (!tell_remote(host, actions)) {
             return false;
         }
         if (host->gossip == NULL || !gossip_changed(host->gossip, &host->remote_changed)) {
             return true;
         }
-        host->remote_telling = host->watch_count > 0;
+        remote_begin(host);
     }
     return true;
 }

@@ -337,6 +337,18 @@ int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *
 
 /* ---- messages ---- */
 
+/* Questions are numbered one after the other, so whoever was asked once knows the next ones. A
+ * CHECKED comes straight from who is asked, or, if it was asked by that way, too, from a voter that
+ * passed it on. A BROKEN is of the lock's owner, whom only its coordinator knows. */
+static bool may_answer(const struct host *host, const struct question *question,
+                       const struct message *message)
+{
+    return question->kind == MESSAGE_BREAK ||
+           (message->relayed
+                ? question->tries > 1 && route_voter(host, &message->from) != NONE
+                : memcmp(&message->from, &question->holder, sizeof(message->from)) == 0);
+}
+
 static void answered(struct host *host, const struct message *message, enum message_kind kind,
                      struct host_actions *actions)
 {
@@ -344,7 +356,8 @@ static void answered(struct host *host, const struct message *message, enum mess
     for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
         struct question *question = &host->questions[i];
         if (question->id != 0 && question->id == outcome->request_id && question->kind == kind &&
-            memcmp(&outcome->agent, &host->config.agent, sizeof(outcome->agent)) == 0) {
+            memcmp(&outcome->agent, &host->config.agent, sizeof(outcome->agent)) == 0 &&
+            may_answer(host, question, message)) {
             bool known = outcome->result <= 0 && outcome->result >= HF_EUNKNOWN;
             question_end(host, question, known ? outcome->result : HF_EPROTO, actions);
             return;

@@ -284,7 +284,7 @@ struct host {
     uint32_t publish_space;   /* where it goes on */
     uint32_t publish_slot;
     uint32_t remote_watch; /* the watch to be told next of remote_changed */
-    bool remote_telling;
+    uint32_t remote_left;  /* so many have to be looked at for it */
     struct message_name remote_changed;
     int64_t now_ns;
     bool started;
@@ -741,6 +741,9 @@ bool notify_is_left(const struct host *host);
 
 /* Somebody may watch it. */
 void lock_changed(struct host *host, struct place at);
+/* The lock is about to lose its slot. A change that not all were told yet can no more be told by
+ * its name: the watchers are told to look at everything. */
+void lock_leaves_untold(struct host *host, struct place at);
 /* Its word says that it is watched, which may be over: then the word does not say so any more. */
 void lock_watched_changed(struct host *host, struct place at);
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix);
