@@ -24,7 +24,8 @@ enum {
     JOBS_MAX = 65536,      /* of descriptors there are fewer */
     HAND_OVER_TRIES = 500, /* of a millisecond or two */
     OWN_FD = 3,
-    SPARE_FDS = 16, /* the standard streams, OWN_FD and a few more */
+    INHERITED_MAX = 65536, /* the highest descriptor that is looked for */
+    SPARE_FDS = 16,        /* the standard streams, OWN_FD and a few more */
 };
 
 static const char process_name[] = "holdfastd-close";
@@ -279,6 +280,18 @@ __attribute__((noreturn)) static void serve(void)
     }
 }
 
+/* Whatever the agent was started with, and the agent's end of the pair: it would never hear that
+ * the agent is gone. */
+static void close_others(void)
+{
+    if (syscall(SYS_close_range, OWN_FD + 1, UINT_MAX, 0) == 0) {
+        return;
+    }
+    for (int fd = OWN_FD + 1; fd < INHERITED_MAX; fd++) { /* before Linux 5.9 */
+        close(fd);
+    }
+}
+
 /* What the agent has, it has not: standard streams, signals, a folder, its name, system calls. */
 __attribute__((noreturn)) static void become_closer(int fd, char **arguments)
 {
@@ -298,8 +311,7 @@ __attribute__((noreturn)) static void become_closer(int fd, char **arguments)
     own.room = limit.rlim_cur / 2 < CLOSER_SOCKETS ? (uint32_t)limit.rlim_cur / 2 : CLOSER_SOCKETS;
     own.most = limit.rlim_cur - SPARE_FDS < JOBS_MAX ? (uint32_t)limit.rlim_cur - SPARE_FDS
                                                      : JOBS_MAX;
-    /* Whatever the agent was started with. */
-    (void)syscall(SYS_close_range, OWN_FD + 1, UINT_MAX, 0);
+    close_others();
     (void)prctl(PR_SET_NAME, process_name);
     if (arguments != NULL) {
         char *last = arguments[0];

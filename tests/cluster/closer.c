@@ -6,8 +6,11 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,6 +356,38 @@ START_TEST(it_does_not_read)
 }
 END_TEST
 
+/* Before Linux 5.9, and where a container lets only older calls through. */
+static void forget_close_range(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+/* Nor the agent's end of what it hears the agent by: it would never end. */
+START_TEST(it_has_nothing_of_the_agents)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    if (_i == 1) {
+        forget_close_range();
+    }
+    start_with(0);
+    close(ends[1]);
+    struct pollfd pollfd = {.fd = ends[0], .events = POLLIN};
+    ck_assert_int_eq(poll(&pollfd, 1, GUARD_MS), 1);
+    closer_close(closer);
+    is_over();
+    close(ends[0]);
+}
+END_TEST
+
 int main(void)
 {
     if (!orphans_are_adopted("closer", "orphans are not adopted here")) {
@@ -367,6 +402,7 @@ int main(void)
     tcase_add_test(all, more_than_it_has_descriptors_for);
     tcase_add_test(all, a_listener_stays_open);
     tcase_add_test(all, it_does_not_read);
+    tcase_add_loop_test(all, it_has_nothing_of_the_agents, 0, 2);
     suite_add_tcase(suite, all);
     return suite_run(suite);
 }
