@@ -700,8 +700,7 @@ void driver_received(struct driver *driver, const struct message *message)
         !message_valid(message)) {
         return;
     }
-    bool voter = driver_find_voter(driver, &message->from) < driver->config.voter_count;
-    if (!voter && !driver_is_anyones(message->kind)) {
+    if (!driver_may_say(driver, message)) {
         return;
     }
     if (message->to.length > 0 && !driver_is_self(driver, &message->to)) {

@@ -65,6 +65,7 @@ struct driver {
     uint32_t refusing;
     uint32_t not_voting;
     int64_t started_ns;
+    int64_t refusal_told_ns; /* see driver_may_say(); 0: never */
     /* Where messages and items are while a step reads them. */
     struct inbox_item item;
     struct message message;
@@ -113,11 +114,12 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
 
 /* ---- driver_says.c ---- */
 
-/* Whether any agent of the cell may send such; all others are a voter's. */
-bool driver_is_anyones(enum message_kind kind);
+/* Whether its sender may say that; if not, that is told. A request is made in one's own name: only a
+ * voter may have it from another agent, and not to have it passed on: from here on it would be this
+ * agent's word who asks, and a voter is believed. */
+bool driver_may_say(struct driver *driver, const struct message *message);
 
-/* Whether it may be passed on to whom it is for. A request only in its sender's own name: from here
- * on it is a voter that says who asks, and a voter is believed. */
+/* Whether such a message may be passed on to whom it is for: once. */
 bool driver_may_pass_on(const struct message *message);
 
 /* ---- driver_counts.c ---- */

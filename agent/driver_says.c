@@ -1,7 +1,9 @@
 /* Who may say what to whom: see driver_private.h. */
-#include <string.h>
+#include <stdio.h>
 
 #include "driver_private.h"
+
+static const int64_t tell_ns = INT64_C(60000000000);
 
 /* Those that may be passed on for others: requests of hosts, and their answers. */
 static bool is_relayed(enum message_kind kind)
@@ -26,7 +28,8 @@ static bool is_relayed(enum message_kind kind)
     }
 }
 
-bool driver_is_anyones(enum message_kind kind)
+/* Those that any agent of the cell may send; all others are a voter's. */
+static bool is_anyones(enum message_kind kind)
 {
     switch (kind) {
     case MESSAGE_RENEW:
@@ -63,9 +66,36 @@ static const struct message_agent *asker(const struct message *message)
     }
 }
 
+static void tell(struct driver *driver, const struct message *message, const char *why)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    struct action_log log = {.event = "message_refused", .agent = message->from};
+    int64_t now_ns = driver_clock_ns(driver);
+    if (driver->refusal_told_ns != 0 && now_ns - driver->refusal_told_ns < tell_ns) {
+        return;
+    }
+    driver->refusal_told_ns = now_ns;
+    snprintf(log.text, sizeof(log.text), "what says to be this agent %s: not read", why);
+    operations->log(operations->arg, &log);
+}
+
+bool driver_may_say(struct driver *driver, const struct message *message)
+{
+    bool voter = driver_find_voter(driver, &message->from) < driver->config.voter_count;
+    bool for_another = message->to.length > 0 && !driver_is_self(driver, &message->to);
+    const struct message_agent *who = asker(message);
+    if (!voter && !is_anyones(message->kind)) {
+        tell(driver, message, "says what only a voter may");
+        return false;
+    }
+    if (who != NULL && !same_agent(who, &message->from) && (!voter || for_another)) {
+        tell(driver, message, "asks in another one's name");
+        return false;
+    }
+    return true;
+}
+
 bool driver_may_pass_on(const struct message *message)
 {
-    const struct message_agent *who = asker(message);
-    return !message->relayed && is_relayed(message->kind) &&
-           (who == NULL || memcmp(who, &message->from, sizeof(*who)) == 0);
+    return !message->relayed && is_relayed(message->kind);
 }

@@ -727,6 +727,7 @@ START_TEST(nobody_gives_back_what_another_host_holds)
     }
     ck_assert_int_eq(hf_acquire(locks[1], HF_EXCLUSIVE, 2000 * MS, NULL), HF_ETIMEDOUT);
     ck_assert_int_gt(hf_remaining_ns(locks[0]), 0);
+    ck_assert(any_logged("event=message_refused agent=stranger"));
     ck_assert_int_eq(hf_release(locks[0]), 0);
     ck_assert_int_eq(hf_acquire(locks[1], HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
     hf_disconnect(clients[0]);

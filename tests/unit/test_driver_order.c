@@ -383,6 +383,9 @@ static void receive(enum message_kind kind, unsigned from)
     message_zero(&message);
     message.kind = kind;
     message.from = names[from];
+    if (kind == MESSAGE_ACQUIRE) {
+        message.as.acquire.agent = names[from];
+    }
     driver_received(driver, &message);
 }
 
@@ -681,6 +684,8 @@ START_TEST(relays)
 }
 END_TEST
 
+static unsigned told; /* that one was refused */
+
 /* A request to another voter, in that agent's name. Returns whether it was passed on. */
 static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
 {
@@ -697,7 +702,8 @@ static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
     *named = names[who];
     trace[0] = '\0';
     driver_received(driver, &message);
-    return trace[0] != '\0';
+    told += strcmp(trace, "message_refused") == 0;
+    return trace[0] != '\0' && strcmp(trace, "message_refused") != 0;
 }
 
 /* What a voter passes on is its own word to the next one, which believes it about who asks: who has
@@ -715,6 +721,7 @@ START_TEST(a_request_is_passed_on_in_its_senders_name_only)
             }
         }
     }
+    ck_assert_uint_eq(told, 1); /* in a minute */
 }
 END_TEST
 
@@ -726,9 +733,25 @@ START_TEST(only_voters_say_what_voters_say)
         receive(kinds[i], 3);
         receive(kinds[i], 0); /* from itself, over the network */
     }
-    ck_assert_str_eq(trace, "");
+    ck_assert_str_eq(trace, "message_refused");
+    trace[0] = '\0';
     receive(MESSAGE_ACQUIRE, 3);
     ck_assert_str_eq(trace, "own:acquire");
+}
+
+/* Straight to whom it is for, too: who has no vote asks for himself. */
+START_TEST(nobody_without_a_vote_asks_for_another)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = MESSAGE_ACQUIRE;
+    message.from = names[3];
+    message.as.acquire.agent = names[1];
+    driver_received(driver, &message);
+    ck_assert_str_eq(trace, "message_refused");
+    now_ns += 61 * INT64_C(1000000000);
+    driver_received(driver, &message);
+    ck_assert_ptr_nonnull(strstr(trace, "message_refused message_refused"));
 }
 END_TEST
 
@@ -806,6 +829,7 @@ int main(void)
     tcase_add_test(order, relays);
     tcase_add_test(order, a_request_is_passed_on_in_its_senders_name_only);
     tcase_add_test(order, only_voters_say_what_voters_say);
+    tcase_add_test(order, nobody_without_a_vote_asks_for_another);
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
     tcase_add_test(order, the_quorum_core_is_told_who_is_reached);
     tcase_add_test(order, an_observer_has_no_vote);
