@@ -114,9 +114,9 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
 
 /* ---- driver_says.c ---- */
 
-/* Whether its sender may say that; if not, that is told. A request is made in one's own name: only a
- * voter may have it from another agent, and not to have it passed on: from here on it would be this
- * agent's word who asks, and a voter is believed. */
+/* Whether its sender may say that; if not, that is told. A request is made in one's own name. Only a
+ * voter may have it from another agent, and then not for a third one: what is passed on is this
+ * agent's word, and if it is a voter it is believed who asks. */
 bool driver_may_say(struct driver *driver, const struct message *message);
 
 /* Whether such a message may be passed on to whom it is for: once. */
