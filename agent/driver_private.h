@@ -114,8 +114,8 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
 
 /* ---- driver_says.c ---- */
 
-/* Whether its sender may say that; if not, that is told. A request is made in one's own name. Only a
- * voter may have it from another agent, and then not for a third one: what is passed on is this
+/* Whether its sender may say that; if not, that is told. A request is made in one's own name. Only
+ * a voter may have it from another agent, and then not for a third one: what is passed on is this
  * agent's word, and if it is a voter it is believed who asks. */
 bool driver_may_say(struct driver *driver, const struct message *message);
 
