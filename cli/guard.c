@@ -35,6 +35,7 @@ struct guard {
     pid_t pid;       /* CMD, and its process group */
     int status;      /* CMD's exit status, once it is reaped */
     bool reaped;     /* CMD has ended and its status was taken */
+    bool group_over; /* its group is empty: from now on the number may be somebody else's */
     bool stop_asked; /* a SIGTSTP was passed on: stop with CMD */
     bool lost;       /* a hold has ended; SIGTERM was sent */
     bool killed;     /* SIGKILL was sent */
@@ -81,24 +82,30 @@ static void timer_stop(struct guard *guard)
 
 static void group_signal(const struct guard *guard, int signal_number)
 {
-    (void)kill(-guard->pid, signal_number);
+    if (!guard->group_over) {
+        (void)kill(-guard->pid, signal_number);
+    }
     if (!guard->reaped && getpgid(guard->pid) != guard->pid) { /* CMD itself went elsewhere */
         (void)kill(guard->pid, signal_number);
     }
 }
 
-/* True while any process of CMD's group is left, CMD itself or what it started. */
-static bool group_exists(const struct guard *guard)
+/* True while any process of CMD's group is left, CMD itself or what it started. When none is, the
+ * number may be somebody else's: so it is looked at whenever somebody has ended. */
+static bool group_exists(struct guard *guard)
 {
-    return kill(-guard->pid, 0) == 0 || errno == EPERM;
+    bool exists = !guard->group_over && (kill(-guard->pid, 0) == 0 || errno == EPERM);
+
+    guard->group_over = guard->reaped && !exists;
+    return exists;
 }
 
 /* What is left of the group, or a descendant elsewhere, is another user's (sudo, su), and no signal
  * of ours reaches it. Whoever counts on CMD's end must know that. */
 static void say_if_alone(struct guard *guard)
 {
-    if (guard->said_alone ||
-        (!guard->tree.refused && (kill(-guard->pid, 0) == 0 || errno != EPERM))) {
+    if (guard->said_alone || (!guard->tree.refused &&
+                              (guard->group_over || kill(-guard->pid, 0) == 0 || errno != EPERM))) {
         return;
     }
     guard->said_alone = true;
@@ -322,16 +329,14 @@ static void on_children(struct guard *guard)
         if (pid <= 0) {
             return;
         }
-        if (pid != guard->pid) {
-            continue; /* an orphan of CMD's, taken in by guard_lose */
-        }
-        if (WIFSTOPPED(status)) {
+        if (pid == guard->pid && WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));
-        } else {
+        } else if (pid == guard->pid) {
             guard->reaped = true;
             guard->status = WIFSIGNALED(status) ? CLI_SIGNAL_BASE + WTERMSIG(status)
                                                 : WEXITSTATUS(status);
-        }
+        } /* else an orphan of CMD's, taken in by guard_lose */
+        (void)group_exists(guard);
     }
 }
 
