@@ -18,12 +18,8 @@
 #include "child.h"
 #include "cli.h"
 #include "terminal.h"
-#include "tree.h"
 
 enum { EVENTS_A_TURN = 64, CHILDREN_A_TURN = 1024, PROGRESS_BYTES = 4096 };
-
-/* How often it is looked whether one who was killed is left, after what pause, and for how long. */
-enum { KILL_LOOKS = 100, KILL_PAUSE_NS = 1000000, KILL_LOOKS_NS = 1000000000 };
 
 enum { FD_SIGNAL, FD_TIMER, FD_EVENT, FD_PROGRESS, FD_COUNT };
 
@@ -31,18 +27,14 @@ struct guard {
     const struct guard_options *options;
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
-    int event_fd;    /* the library's; not ours to close */
-    pid_t pid;       /* CMD, and its process group */
-    int status;      /* CMD's exit status, once it is reaped */
-    bool reaped;     /* CMD has ended and its status was taken */
-    bool group_over; /* its group is empty: from now on the number may be somebody else's */
-    bool stop_asked; /* a SIGTSTP was passed on: stop with CMD */
-    bool lost;       /* a hold has ended; SIGTERM was sent */
-    bool killed;     /* SIGKILL was sent */
-    bool said_alone; /* that CMD goes on without the lock */
-    bool childless;  /* before CMD, and no other process becomes our child */
-    bool adopts;     /* since the loss CMD's orphans become our children, and no others do */
-    struct tree tree;
+    int event_fd;        /* the library's; not ours to close */
+    pid_t pid;           /* CMD, and its process group */
+    int status;          /* CMD's exit status, once it is reaped */
+    bool reaped;         /* CMD has ended and its status was taken */
+    bool stop_asked;     /* a SIGTSTP was passed on: stop with CMD */
+    bool lost;           /* a hold has ended; SIGTERM was sent */
+    bool killed;         /* SIGKILL was sent */
+    bool said_alone;     /* that CMD goes on without the lock */
     int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of the holds, as last known */
 };
 
@@ -82,30 +74,20 @@ static void timer_stop(struct guard *guard)
 
 static void group_signal(const struct guard *guard, int signal_number)
 {
-    if (!guard->group_over) {
-        (void)kill(-guard->pid, signal_number);
-    }
-    if (!guard->reaped && getpgid(guard->pid) != guard->pid) { /* CMD itself went elsewhere */
-        (void)kill(guard->pid, signal_number);
-    }
+    (void)kill(-guard->pid, signal_number);
 }
 
-/* True while any process of CMD's group is left, CMD itself or what it started. When none is, the
- * number may be somebody else's: so it is looked at whenever somebody has ended. */
-static bool group_exists(struct guard *guard)
+/* True while any process of CMD's group is left, CMD itself or what it started. */
+static bool group_exists(const struct guard *guard)
 {
-    bool exists = !guard->group_over && (kill(-guard->pid, 0) == 0 || errno == EPERM);
-
-    guard->group_over = guard->reaped && !exists;
-    return exists;
+    return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* What is left of the group, or a descendant elsewhere, is another user's (sudo, su), and no signal
- * of ours reaches it. Whoever counts on CMD's end must know that. */
+/* What is left of the group is another user's (sudo, su), and no signal of ours reaches it. Whoever
+ * counts on CMD's end must know that. */
 static void say_if_alone(struct guard *guard)
 {
-    if (guard->said_alone || (!guard->tree.refused &&
-                              (guard->group_over || kill(-guard->pid, 0) == 0 || errno != EPERM))) {
+    if (guard->said_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
         return;
     }
     guard->said_alone = true;
@@ -114,46 +96,11 @@ static void say_if_alone(struct guard *guard)
           stderr);
 }
 
-/* Sets the root: us, if all that we ever have are CMD and its descendants; else CMD, as long as it
- * is there: false, if not. */
-static bool tree_root(struct guard *guard)
+static void group_kill(struct guard *guard)
 {
-    guard->tree.root = guard->adopts ? getpid() : guard->pid;
-    return guard->adopts || !guard->reaped;
-}
-
-/* Kills what CMD's group does not have, until a look finds nobody who lives. */
-static void descendants_kill(struct guard *guard)
-{
-    const struct timespec pause = {.tv_nsec = KILL_PAUSE_NS};
-    int64_t end = now_ns() + KILL_LOOKS_NS; /* a system call may keep one from dying */
-
-    for (unsigned look = 0; look < KILL_LOOKS && now_ns() < end && tree_root(guard); look++) {
-        if (!tree_kill(&guard->tree)) {
-            return;
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
-static void all_kill(struct guard *guard)
-{
-    if (!guard->adopts && tree_root(guard)) {
-        (void)tree_kill(&guard->tree); /* while they can be told by their parents */
-    }
     group_signal(guard, SIGKILL);
-    descendants_kill(guard);
     guard->killed = true;
     timer_stop(guard);
-}
-
-static void all_terminate(struct guard *guard)
-{
-    if (tree_root(guard)) {
-        tree_terminate(&guard->tree, guard->pid); /* first: parents that die leave them to others */
-    }
-    group_signal(guard, SIGTERM);
-    group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
 }
 
 static void say_lost(const struct guard *guard)
@@ -182,11 +129,12 @@ static void guard_lose(struct guard *guard)
     }
     guard->lost = true;
     /* What CMD leaves behind when it dies becomes ours, so that its end is told to us. */
-    guard->adopts = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && guard->childless;
-    all_terminate(guard);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    group_signal(guard, SIGTERM);
+    group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
     kill_at = kill_at < kill_by ? kill_at : kill_by;
     if (kill_at <= now) {
-        all_kill(guard);
+        group_kill(guard);
     } else {
         timer_set(guard, kill_at);
     }
@@ -224,7 +172,7 @@ static void on_timer(struct guard *guard)
         return; /* it was set anew in the meantime */
     }
     if (guard->lost) {
-        all_kill(guard);
+        group_kill(guard);
         return;
     }
     guard->fds[FD_EVENT].fd = guard->event_fd;
@@ -329,14 +277,16 @@ static void on_children(struct guard *guard)
         if (pid <= 0) {
             return;
         }
-        if (pid == guard->pid && WIFSTOPPED(status)) {
+        if (pid != guard->pid) {
+            continue; /* an orphan of CMD's, taken in by guard_lose */
+        }
+        if (WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));
-        } else if (pid == guard->pid) {
+        } else {
             guard->reaped = true;
             guard->status = WIFSIGNALED(status) ? CLI_SIGNAL_BASE + WTERMSIG(status)
                                                 : WEXITSTATUS(status);
-        } /* else an orphan of CMD's, taken in by guard_lose */
-        (void)group_exists(guard);
+        }
     }
 }
 
@@ -364,34 +314,16 @@ static void on_signal(struct guard *guard)
     }
 }
 
-/* True if we have a child, dead or alive. */
-static bool child_exists(void)
-{
-    siginfo_t info;
-
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
-/* True if no process can become our child but by CMD: one could not be told from CMD's own. */
-static bool is_childless(void)
-{
-    int adopts = 1;
-
-    return !child_exists() && getpid() != 1 && prctl(PR_GET_CHILD_SUBREAPER, &adopts) == 0 &&
-           adopts == 0;
-}
-
 /*
  * CMD's end is enough while the hold is good. After a loss its whole group must have ended, and
- * all descendants that can be told, and after SIGKILL nothing of it can act any more.
+ * after SIGKILL nothing of it can act any more.
  */
 static bool guard_done(struct guard *guard)
 {
     if (guard->reaped && !guard->lost) {
         guard_look(guard); /* the hold must have lasted until CMD's end */
     }
-    return guard->reaped && (!guard->lost || guard->killed ||
-                             (!group_exists(guard) && !(guard->adopts && child_exists())));
+    return guard->reaped && (!guard->lost || guard->killed || !group_exists(guard));
 }
 
 void guard_signals(sigset_t *out)
@@ -466,7 +398,6 @@ static int guard_start(struct guard *guard)
             return cli_fail("lock", "HOLDFAST_PROGRESS_FD", HF_ENOMEM);
         }
     }
-    guard->childless = is_childless();
     status = child_start(&child, &guard->pid);
     if (progress[1] >= 0) {
         (void)close(progress[1]);

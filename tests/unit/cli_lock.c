@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -294,109 +293,6 @@ START_TEST(test_lost_stubborn_orphan)
 }
 END_TEST
 
-/* timeout makes a process group of its own, and ends when its command does. */
-#define IN_OTHER_GROUP(command) "timeout -s KILL 100 sh -c \"" command "\"; exit 3"
-
-START_TEST(test_lost_other_group)
-{
-    struct ran ran;
-
-    run_command("lease_ms=200,late",
-                "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- sh -c '" IN_OTHER_GROUP(
-                    "trap \\\"echo term; exit\\\" TERM; " READY "while :; do sleep 0.02; done") "'",
-                &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_str_eq(ran.out, "term\n");
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* The shell dies of SIGTERM, and leaves behind timeout, who waits for one who does not. */
-START_TEST(test_lost_other_group_stubborn)
-{
-    struct ran ran;
-
-    run_command(
-        "lease_ms=200,late",
-        "lock --max-stall 1h --lock-delay 60s --kill-after 300ms a -- sh -c '" IN_OTHER_GROUP(
-            "trap \\\"\\\" TERM; " READY "while :; do sleep 0.05; done") "'",
-        &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_ge(ran.took_ms, 500);
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* One that was there before CMD is not CMD's, whoever its parent is. */
-START_TEST(test_lost_spares_others)
-{
-    struct ran ran;
-    pid_t left;
-
-    run_command("",
-                "lock a -- sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!; "
-                "HOLDFAST_FAKE=lost_ms=200 exec " CLI_FAKE " lock b -- sleep 1000'",
-                &ran);
-    ck_assert_int_eq(ran.status, 76);
-    left = (pid_t)atoi(ran.out);
-    ck_assert_int_gt(left, 1);
-    ck_assert_int_eq(kill(left, SIGKILL), 0);
-}
-END_TEST
-
-static void on_term(int signal_number)
-{
-    (void)signal_number;
-    _exit(write(STDOUT_FILENO, "term\n", 5) == 5 ? 9 : 1);
-}
-
-/* As CMD: goes into its child's process group, says that it is there, and waits for SIGTERM. */
-static int go_elsewhere(void)
-{
-    const char *progress = getenv("HOLDFAST_PROGRESS_FD");
-    pid_t child = fork();
-
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(100);
-        for (;;) {
-            pause();
-        }
-    }
-    alarm(100);
-    signal(SIGTERM, on_term);
-    if (child < 0 || setpgid(child, 0) != 0 || setpgid(0, child) != 0 || progress == NULL ||
-        write(STDOUT_FILENO, "up\n", 3) != 3 || write(atoi(progress), "", 1) != 1) {
-        return 2;
-    }
-    for (;;) {
-        pause();
-    }
-}
-
-/* CMD gets what is passed on (0), and SIGTERM at a loss (1), in whatever process group it is. */
-START_TEST(test_command_elsewhere)
-{
-    char line[1024];
-    char self[512] = "";
-    struct run run;
-    struct ran ran;
-
-    ck_assert_int_gt(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
-    snprintf(line, sizeof(line),
-             "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- %s elsewhere", self);
-    run_start(&run, _i == 0 ? "" : "lease_ms=200,late", line);
-    run_await_lines(&run, 1);
-    if (_i == 0) {
-        kill(run.pid, SIGTERM);
-    }
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, _i == 0 ? 9 : 76);
-    ck_assert_str_eq(ran.out, "up\nterm\n");
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
 START_TEST(test_lost_while_stopped)
 {
     struct ran ran;
@@ -640,14 +536,11 @@ START_TEST(test_terminal_stop_and_continue)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(void)
 {
     Suite *suite = suite_create("cli_lock");
     TCase *lock = tcase_create("lock");
 
-    if (argc > 1 && strcmp(argv[1], "elsewhere") == 0) {
-        return go_elsewhere();
-    }
     tcase_set_timeout(lock, 60);
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
     tcase_add_test(lock, test_environment);
@@ -670,12 +563,6 @@ int main(int argc, char **argv)
         tcase_add_test(lock, test_lost_group_gets_its_time);
     }
     tcase_add_test(lock, test_lost_stubborn_orphan);
-    tcase_add_test(lock, test_lost_other_group);
-    if (orphans_are_adopted("test_lost_other_group_stubborn", "orphans are not adopted here")) {
-        tcase_add_test(lock, test_lost_other_group_stubborn);
-    }
-    tcase_add_test(lock, test_lost_spares_others);
-    tcase_add_loop_test(lock, test_command_elsewhere, 0, 2);
     tcase_add_test(lock, test_lost_while_stopped);
     tcase_add_test(lock, test_stalled_holdfast);
     tcase_add_test(lock, test_progress);
