@@ -673,7 +673,7 @@ void driver_clock(struct driver *driver, bool astray)
 static void pass_on(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    if (!driver_may_pass_on(message)) {
+    if (message->relayed || !message_is_relayed(message->kind)) {
         return;
     }
     struct message *copy = with_own_header(driver, message);

@@ -119,9 +119,6 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
  * agent's word, and if it is a voter it is believed who asks. */
 bool driver_may_say(struct driver *driver, const struct message *message);
 
-/* Whether such a message may be passed on to whom it is for: once. */
-bool driver_may_pass_on(const struct message *message);
-
 /* ---- driver_counts.c ---- */
 
 /* The quorum core wants this done. */

@@ -5,29 +5,6 @@
 
 static const int64_t tell_ns = INT64_C(60000000000);
 
-/* Those that may be passed on for others: requests of hosts, and their answers. */
-static bool is_relayed(enum message_kind kind)
-{
-    switch (kind) {
-    case MESSAGE_ACQUIRE:
-    case MESSAGE_AMEND:
-    case MESSAGE_GIVE_BACK:
-    case MESSAGE_BREAK:
-    case MESSAGE_GRANT:
-    case MESSAGE_AMENDED:
-    case MESSAGE_GIVE_BACK_ACK:
-    case MESSAGE_RECALL:
-    case MESSAGE_REFUSED:
-    case MESSAGE_BREAK_HOLD:
-    case MESSAGE_BROKEN:
-    case MESSAGE_CHECK:
-    case MESSAGE_CHECKED:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Those that any agent of the cell may send; all others are a voter's. */
 static bool is_anyones(enum message_kind kind)
 {
@@ -93,9 +70,4 @@ bool driver_may_say(struct driver *driver, const struct message *message)
         return false;
     }
     return true;
-}
-
-bool driver_may_pass_on(const struct message *message)
-{
-    return !message->relayed && is_relayed(message->kind);
 }

@@ -331,30 +331,10 @@ static bool answer_valid(const struct message *message)
     }
 }
 
-/* Only requests of hosts and their answers are passed on. */
 static bool envelope_valid(const struct message *message)
 {
-    if (message->to.length == 0) {
-        return true;
-    }
-    switch (message->kind) {
-    case MESSAGE_ACQUIRE:
-    case MESSAGE_AMEND:
-    case MESSAGE_GIVE_BACK:
-    case MESSAGE_BREAK:
-    case MESSAGE_GRANT:
-    case MESSAGE_AMENDED:
-    case MESSAGE_GIVE_BACK_ACK:
-    case MESSAGE_RECALL:
-    case MESSAGE_REFUSED:
-    case MESSAGE_BREAK_HOLD:
-    case MESSAGE_BROKEN:
-    case MESSAGE_CHECK:
-    case MESSAGE_CHECKED:
-        return agent_name_valid(&message->to);
-    default:
-        return false;
-    }
+    return message->to.length == 0 ||
+           (message_is_relayed(message->kind) && agent_name_valid(&message->to));
 }
 
 bool message_valid(const struct message *message)

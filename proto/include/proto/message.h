@@ -158,6 +158,29 @@ static inline bool message_is_for_host(enum message_kind kind)
     return kind >= MESSAGE_RENEW_ACK;
 }
 
+/* Whether a voter may pass it on to whom it is for: requests of hosts, and their answers. */
+static inline bool message_is_relayed(enum message_kind kind)
+{
+    switch (kind) {
+    case MESSAGE_ACQUIRE:
+    case MESSAGE_AMEND:
+    case MESSAGE_GIVE_BACK:
+    case MESSAGE_BREAK:
+    case MESSAGE_GRANT:
+    case MESSAGE_AMENDED:
+    case MESSAGE_GIVE_BACK_ACK:
+    case MESSAGE_RECALL:
+    case MESSAGE_REFUSED:
+    case MESSAGE_BREAK_HOLD:
+    case MESSAGE_BROKEN:
+    case MESSAGE_CHECK:
+    case MESSAGE_CHECKED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* ballot, for partitions: promise to refuse lower ones. */
 struct message_prepare {
     uint64_t ballot;
