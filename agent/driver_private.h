@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "batch.h"
+#include "core/complaints.h"
 #include "driver.h"
 
 enum { FAILED_MAX = 1024 };
@@ -65,7 +66,7 @@ struct driver {
     uint32_t refusing;
     uint32_t not_voting;
     int64_t started_ns;
-    int64_t refusal_told_ns; /* see driver_may_say(); 0: never */
+    struct complaints refusals; /* see driver_may_say() */
     /* Where messages and items are while a step reads them. */
     struct inbox_item item;
     struct message message;

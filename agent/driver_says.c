@@ -3,8 +3,6 @@
 
 #include "driver_private.h"
 
-static const int64_t tell_ns = INT64_C(60000000000);
-
 /* Those that any agent of the cell may send; all others are a voter's. */
 static bool is_anyones(enum message_kind kind)
 {
@@ -47,11 +45,10 @@ static void tell(struct driver *driver, const struct message *message, const cha
 {
     const struct driver_operations *operations = &driver->config.operations;
     struct action_log log = {.event = "message_refused", .agent = message->from};
-    int64_t now_ns = driver_clock_ns(driver);
-    if (driver->refusal_told_ns != 0 && now_ns - driver->refusal_told_ns < tell_ns) {
+    log.number = complaints_add(&driver->refusals, &message->from, driver_clock_ns(driver));
+    if (log.number == 0) {
         return;
     }
-    driver->refusal_told_ns = now_ns;
     snprintf(log.text, sizeof(log.text), "what says to be this agent %s: not read", why);
     operations->log(operations->arg, &log);
 }

@@ -260,6 +260,12 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.accept.value.version = (struct message_order){ballot(UINT32_MAX), 1};
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest that may be */
+    /* Who was told of hides nobody else, nor does he fill the log. */
+    ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
+    cell_header(cell, 2, MESSAGE_PREPARE, &message);
+    message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
+    message_partition_add(&message.as.prepare.partitions, 7);
+    ck_assert(is_told(tell(cell, &message)));
     /* Jump after jump: they are measured by what was known at the start. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);

@@ -26,8 +26,7 @@ enum {
     ROUNDS_A_SECOND = 64,       /* in which there were some beyond */
     EPOCHS_FREE = 1 << 20,      /* of 2^24; and one for each such second */
     GENERATIONS_FREE = 1 << 16, /* of 2^31: how often an operator had a store start over */
-    TELL_MS = 60000,
-    AGAIN_MS = 30000, /* between two messages that come one after the other */
+    AGAIN_MS = 30000,           /* between two messages that come one after the other */
 };
 
 static uint32_t round_of(uint64_t ballot)
@@ -48,7 +47,6 @@ void bounds_rounds(struct quorum *quorum)
 
 void bounds_start(struct quorum *quorum)
 {
-    quorum->bounds.told_ns = INT64_MIN;
     quorum->bounds.refused_ns = INT64_MIN;
     bounds_rounds(quorum);
     for (uint32_t i = 0; i < quorum->agent_count; i++) {
@@ -211,11 +209,9 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
 static void tell(struct quorum *quorum, const struct message *message, const char *what,
                  uint32_t number)
 {
-    struct bounds *bounds = &quorum->bounds;
-    if (bounds->told_ns != INT64_MIN && quorum->now_ns - bounds->told_ns < TELL_MS * MS_NS) {
+    if (complaints_add(&quorum->bounds.told, &message->from, quorum->now_ns) == 0) {
         return;
     }
-    bounds->told_ns = quorum->now_ns;
     struct action_log *log = quorum_log(quorum, "message_impossible", &message->from, number);
     log_add(log, "what says to be this agent names ");
     log_add(log, what);

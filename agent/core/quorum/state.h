@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/complaints.h"
 #include "core/names.h"
 #include "core/quorum.h"
 #include "proto/message.h"
@@ -384,7 +385,7 @@ struct bounds {
     uint32_t generations[MESSAGE_VOTERS_MAX];
     int64_t pressed_ns; /* for how long messages beyond came, one after the other */
     int64_t refused_ns; /* when the last of them came; INT64_MIN: none did */
-    int64_t told_ns;    /* when somebody was told last; INT64_MIN: never */
+    struct complaints told;
 };
 
 struct quorum {

@@ -1,0 +1,48 @@
+/* Of whom the log was told lately: see core/complaints.h. */
+#include "core/complaints.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const int64_t minute_ns = INT64_C(60000000000);
+
+static bool is_over(const struct complaint *complaint, int64_t now_ns)
+{
+    return complaint->agent.length == 0 || now_ns - complaint->told_ns >= minute_ns;
+}
+
+/* The agent's place; else one whose minute is over; NULL: there is none. */
+static struct complaint *find(struct complaints *complaints, const struct message_agent *agent,
+                              int64_t now_ns)
+{
+    struct complaint *free_one = NULL;
+    for (uint32_t i = 0; i < COMPLAINTS_AGENTS; i++) {
+        struct complaint *one = &complaints->of[i];
+        if (memcmp(&one->agent, agent, sizeof(*agent)) == 0) {
+            return one;
+        }
+        if (free_one == NULL && is_over(one, now_ns)) {
+            free_one = one;
+        }
+    }
+    if (free_one != NULL) {
+        *free_one = (struct complaint){.agent = *agent, .told_ns = now_ns - minute_ns};
+    }
+    return free_one;
+}
+
+uint32_t complaints_add(struct complaints *complaints, const struct message_agent *agent,
+                        int64_t now_ns)
+{
+    struct complaint *one = find(complaints, agent, now_ns);
+    if (one == NULL) {
+        return 0;
+    }
+    uint32_t count = one->count < UINT32_MAX ? ++one->count : one->count;
+    if (!is_over(one, now_ns)) {
+        return 0;
+    }
+    one->told_ns = now_ns;
+    one->count = 0;
+    return count;
+}

@@ -1,0 +1,69 @@
+/* What the log is told of whom, and how often. */
+#include <check.h>
+#include <stdio.h>
+
+#include "../suite_main.h"
+#include "core/complaints.h"
+
+static const int64_t second_ns = 1000000000;
+
+static struct complaints complaints;
+static int64_t now_ns;
+
+static void setup(void)
+{
+    complaints = (struct complaints){0};
+    now_ns = 1; /* a host that was booted just now */
+}
+
+static uint32_t add(unsigned which)
+{
+    struct message_agent agent = {0};
+    agent.length = (uint8_t)snprintf(agent.text, sizeof(agent.text), "agent-%u", which);
+    return complaints_add(&complaints, &agent, now_ns);
+}
+
+START_TEST(one_hides_nothing_of_another)
+{
+    ck_assert_uint_eq(add(1), 1);
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert_uint_eq(add(1), 0);
+    }
+    ck_assert_uint_eq(add(2), 1);
+    ck_assert_uint_eq(add(2), 0);
+    now_ns += 60 * second_ns - 1;
+    ck_assert_uint_eq(add(1), 0);
+    now_ns++;
+    ck_assert_uint_eq(add(1), 102); /* how many it was */
+    ck_assert_uint_eq(add(1), 0);
+    ck_assert_uint_eq(add(2), 2);
+}
+END_TEST
+
+START_TEST(names_that_are_invented_fill_no_log)
+{
+    for (unsigned i = 0; i < COMPLAINTS_AGENTS; i++) {
+        ck_assert_uint_eq(add(i), 1);
+    }
+    for (unsigned i = COMPLAINTS_AGENTS; i < 1000; i++) {
+        ck_assert_uint_eq(add(i), 0);
+    }
+    ck_assert_uint_eq(add(3), 0);
+    now_ns += 30 * second_ns;
+    ck_assert_uint_eq(add(1000), 0);
+    now_ns += 30 * second_ns;
+    ck_assert_uint_eq(add(1000), 1);
+    ck_assert_uint_eq(add(3), 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("complaints");
+    TCase *tests = tcase_create("complaints");
+    tcase_add_checked_fixture(tests, setup, NULL);
+    tcase_add_test(tests, one_hides_nothing_of_another);
+    tcase_add_test(tests, names_that_are_invented_fill_no_log);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
