@@ -24,7 +24,6 @@ enum {
 
 static const int64_t minute_ns = 60000000000;
 static const int64_t kept_pause_ns = 5000000000; /* before refused files are tried again */
-static const int64_t astray_after_ns = 10000000000;
 
 /* ---- what goes out ---- */
 
@@ -435,29 +434,23 @@ static void tell_of_voter(const struct peer_agent *peer, enum log_level level, c
     log_end(&line);
 }
 
-/* Whether that voter's clock and this host's certainly differ by more than max_drift, which leases
- * rest on. That is measured with each renewal, over a second at first, over half a minute later: so
- * it has to be so for a while. */
+/* What leases rest on, and is measured with each renewal. */
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
-                             int64_t now_ns)
+                             bool answers, int64_t now_ns)
 {
     const struct pace *pace = renewal_pace(&agent->renewal, voter);
     int64_t max_ppm = (int64_t)agent->config.max_drift_percent * PPM_OF_PERCENT;
-    int64_t least_ppm = pace->low_ppm > 0 ? pace->low_ppm : -pace->high_ppm;
-    bool differs = pace->measured && least_ppm > max_ppm;
+    enum pace_news news = pace_look(&peer->clock, pace, answers, max_ppm, now_ns);
     char text[192];
-    peer->astray_ns = !differs ? 0 : peer->astray_ns == 0 ? now_ns : peer->astray_ns;
-    if (!differs && peer->astray) {
-        tell_of_voter(peer, LOG_LEVEL_INFO, "clock_differs", "its clock is well again");
-        peer->astray = false;
-    }
-    if (differs && !peer->astray && now_ns - peer->astray_ns >= astray_after_ns) {
+    if (news == PACE_DIFFERS) {
         snprintf(text, sizeof(text),
                  "its clock runs %s than this host's, by %lld ppm at least; max_drift allows for "
                  "%lld, and leases rest on that",
-                 pace->low_ppm > 0 ? "faster" : "slower", (long long)least_ppm, (long long)max_ppm);
+                 pace->low_ppm > 0 ? "faster" : "slower", (long long)pace_least_ppm(pace),
+                 (long long)max_ppm);
         tell_of_voter(peer, LOG_LEVEL_WARN, "clock_differs", text);
-        peer->astray = true;
+    } else if (news == PACE_WELL_AGAIN) {
+        tell_of_voter(peer, LOG_LEVEL_INFO, "clock_differs", "its clock is well again");
     }
 }
 
@@ -473,8 +466,10 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool stood = agent->stall_ns > agent->config.session_ttl_ns / 3;
     int64_t since_ns = stood && agent->stalled_ns > peer->up_ns ? agent->stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
-    bool silent = up && long_so && !renewal_voter_up(&agent->renewal, voter, now_ns);
-    bool unreachable = !up && long_so;
+    bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
+    /* Who was before that still is. */
+    bool silent = up && !answers && (long_so || peer->silent);
+    bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {
         tell_of_voter(peer, LOG_LEVEL_WARN, "voter_silent",
                       "connected, but it answers no renewal: its log says why");
@@ -485,7 +480,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     }
     peer->silent = silent;
     peer->unreachable = unreachable;
-    look_at_clock_of(agent, peer, voter, now_ns);
+    look_at_clock_of(agent, peer, voter, answers, now_ns);
 }
 
 void peers_look(struct agent *agent)

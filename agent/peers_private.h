@@ -4,6 +4,7 @@
 
 #include <uv.h>
 
+#include "core/pace.h"
 #include "io/transport.h"
 #include "log.h"
 #include "peers.h"
@@ -32,8 +33,7 @@ struct peer_agent {
     int64_t up_ns;                     /* since when the connection is there, or is not */
     bool silent;                       /* for too long, and that was said */
     bool unreachable;                  /* the same, without a connection */
-    int64_t astray_ns;                 /* since when its clock differs too much; 0: it does not */
-    bool astray;                       /* for so long that it was said */
+    struct pace_watch clock;           /* a voter's: what was said of it */
     int64_t kept_ns;                   /* when another address was last told to be refused */
     uint64_t packets_sent;
     uint64_t packets_dropped;

@@ -168,27 +168,15 @@ static void stop(void)
     agent_destroy(&voter);
 }
 
-static unsigned logged(const char *event)
-{
-    char line[2048];
-    unsigned count = 0;
-    FILE *file = fopen(voter.log, "re");
-    ck_assert_ptr_nonnull(file);
-    while (fgets(line, sizeof(line), file) != NULL) {
-        count += strstr(line, event) != NULL;
-    }
-    fclose(file);
-    return count;
-}
-
 /* What is told once a minute was told, and no more often since then. */
 static void told_by_the_minute(const char *event, int64_t since_ns)
 {
-    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS; logged(event) == 0;) {
+    for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS;
+         agent_logged(&voter, event) == 0;) {
         ck_assert_msg(boottime_now() < end_ns, "no %s", event);
         sleep_ms(20);
     }
-    ck_assert_int_le(logged(event), 1 + (boottime_now() - since_ns) / (60000 * MS));
+    ck_assert_int_le(agent_logged(&voter, event), 1 + (boottime_now() - since_ns) / (60000 * MS));
 }
 
 START_TEST(an_observer_that_is_there_stays_where_it_is)
@@ -209,7 +197,7 @@ START_TEST(an_observer_that_is_there_stays_where_it_is)
     say("nobody-1", address);
     observer_is_served();
     told_by_the_minute("event=peer_not_added", begin_ns);
-    ck_assert_int_eq(logged(address), 1);
+    ck_assert_int_eq(agent_logged(&voter, address), 1);
     snprintf(address, sizeof(address), "tcp://127.0.0.1:%u", ports[VOTER]);
     say("nobody-2", address);
     say("nobody-3", "tcp://example.invalid:7411");
@@ -241,7 +229,7 @@ START_TEST(an_observer_that_moves_is_served)
     configure(&observer, "observer", ports[ELSEWHERE]);
     agent_start(&observer);
     observer_is_served();
-    ck_assert_uint_ge(logged("event=peer_moved"), 1);
+    ck_assert_uint_ge(agent_logged(&voter, "event=peer_moved"), 1);
 }
 END_TEST
 

@@ -470,18 +470,18 @@ int agent_stop(struct agent_process *agent)
     return status;
 }
 
-bool agent_logged(const struct agent_process *agent, const char *text)
+unsigned agent_logged(const struct agent_process *agent, const char *text)
 {
     char line[2048];
-    bool found = false;
+    unsigned count = 0;
     FILE *log = fopen(agent->log, "re");
-    while (log && !found && fgets(line, sizeof(line), log)) {
-        found = strstr(line, text) != NULL;
+    while (log && fgets(line, sizeof(line), log)) {
+        count += strstr(line, text) != NULL;
     }
     if (log) {
         fclose(log);
     }
-    return found;
+    return count;
 }
 
 void agent_region_path(const struct agent_process *agent, const char *space, char *path,

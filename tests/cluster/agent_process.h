@@ -78,8 +78,8 @@ void agent_kill(struct agent_process *agent);
 /* SIGTERM. Its exit status, as waitpid() has it. */
 int agent_stop(struct agent_process *agent);
 
-/* Whether its log has this text. */
-bool agent_logged(const struct agent_process *agent, const char *text);
+/* How many lines of its log have this text. */
+unsigned agent_logged(const struct agent_process *agent, const char *text);
 
 /* The file in /dev/shm of the region of that namespace. */
 void agent_region_path(const struct agent_process *agent, const char *space, char *path,

@@ -157,6 +157,10 @@ START_TEST(a_clock_that_is_off_is_told)
     cell_await_logged(&cell, VICTIM, "event=clock_differs agent=host-a");
     cell_await_logged(&cell, VICTIM, "its clock runs slower than this host's, by 1");
     ck_assert(!agent_logged(&cell.agents[0], "event=clock_differs agent=host-c"));
+    REQUIRE(agent_stop(&cell.agents[VICTIM]) == 0, "it ended badly");
+    disk->rate_ppm = 0;
+    agent_start(&cell.agents[VICTIM]);
+    cell_await_logged(&cell, 0, "level=info event=clock_differs agent=host-b");
 }
 END_TEST
 

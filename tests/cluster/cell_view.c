@@ -223,6 +223,15 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
 }
 END_TEST
 
+static void await_logged(const struct agent_process *agent, const char *text, unsigned count)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * INT64_C(1000000);
+    while (agent_logged(agent, text) < count) {
+        REQUIRE(boottime_now() < end_ns, "%s: not told", text);
+        sleep_ms(20);
+    }
+}
+
 /* An agent that stood still for longer than its lease does not say that the others are silent. */
 START_TEST(who_stood_still_accuses_nobody)
 {
@@ -235,6 +244,15 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
+    /* And who is gone, and was told of, is not told of once more. */
+    agent_kill(&agents[2]);
+    await_logged(agent, "event=voter_unreachable", 1);
+    REQUIRE(kill(agent->pid, SIGSTOP) == 0, "kill");
+    sleep_ms(2500); /* more than a third of the lease */
+    REQUIRE(kill(agent->pid, SIGCONT) == 0, "kill");
+    await_logged(agent, "event=stalled", 2);
+    sleep_ms(6500);
+    ck_assert_uint_eq(agent_logged(agent, "event=voter_unreachable"), 1);
 }
 END_TEST
 

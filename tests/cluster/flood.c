@@ -236,19 +236,6 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-static unsigned logged(const char *event)
-{
-    char line[2048];
-    unsigned count = 0;
-    FILE *file = fopen(agent.log, "re");
-    ck_assert_ptr_nonnull(file);
-    while (fgets(line, sizeof(line), file) != NULL) {
-        count += strstr(line, event) != NULL;
-    }
-    fclose(file);
-    return count;
-}
-
 static void await_descriptors(unsigned most)
 {
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 3 * MS;
@@ -321,7 +308,7 @@ START_TEST(ten_thousand_connections)
     ck_assert_int_le(agent_log_size(&agent) - log_before,
                      LOG_MORE_MAX + LOG_A_SECOND_MAX * ((boottime_now() - begin_ns) / (1000 * MS)));
     /* Four a minute and kind, not one for each connection. */
-    unsigned told = logged("event=client_broke_rules");
+    unsigned told = agent_logged(&agent, "event=client_broke_rules");
     ck_assert_uint_ge(told, 1);
     ck_assert_uint_le(told, 4 * (2 + (unsigned)((boottime_now() - begin_ns) / (60000 * MS))));
     for (unsigned i = 0; i < PROCESSES; i++) {

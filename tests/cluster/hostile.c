@@ -237,7 +237,7 @@ START_TEST(a_hello_with_a_descriptor)
         ck_assert_int_gt(send(fd, bytes, size, 0), 0);
     }
     ck_assert_int_eq(answer(fd, NULL), sent ? 0 : 1);
-    ck_assert(agent_logged(&agent, "found a descriptor with a packet") == sent);
+    ck_assert_uint_eq(agent_logged(&agent, "found a descriptor with a packet"), sent);
     close(fd);
 }
 END_TEST

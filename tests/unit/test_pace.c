@@ -106,6 +106,70 @@ START_TEST(a_bad_minute_is_forgotten)
 }
 END_TEST
 
+/* What people are told of it, looked at each second from second `from` to before second `to`. */
+static struct pace_watch watch;
+static unsigned differ, well;
+
+static void look(int64_t from, int64_t to, bool answers)
+{
+    for (int64_t s = from; s < to; s++) {
+        enum pace_news news = pace_look(&watch, &pace, answers, 100000, s * SECOND);
+        differ += news == PACE_DIFFERS;
+        well += news == PACE_WELL_AGAIN;
+    }
+}
+
+static void set_rate(int64_t low_ppm, int64_t high_ppm)
+{
+    pace.measured = true;
+    pace.low_ppm = low_ppm;
+    pace.high_ppm = high_ppm;
+}
+
+START_TEST(a_clock_that_is_off_is_told_once)
+{
+    set_rate(100001, 300000);
+    look(0, 10, true);
+    ck_assert_uint_eq(differ, 0); /* not at its first reading */
+    look(10, 100, true);
+    ck_assert_uint_eq(differ, 1);
+    set_rate(-300000, -100001);
+    look(100, 200, true); /* it was said that it is off */
+    ck_assert_uint_eq(differ, 1);
+    ck_assert_uint_eq(well, 0);
+    set_rate(-300000, -100000);
+    look(200, 300, true);
+    ck_assert_uint_eq(well, 1);
+    set_rate(-300000, -100001);
+    look(300, 311, true);
+    ck_assert_uint_eq(differ, 2);
+}
+END_TEST
+
+START_TEST(who_does_not_answer_is_neither_off_nor_well)
+{
+    set_rate(200000, 300000);
+    look(0, 5, true);
+    look(5, 100, false); /* it is gone, and its last reading stays */
+    ck_assert_uint_eq(differ, 0);
+    look(100, 110, true);
+    ck_assert_uint_eq(differ, 0);
+    look(110, 111, true);
+    ck_assert_uint_eq(differ, 1);
+    look(111, 200, false);
+    pace.measured = false; /* another process, with the same clock */
+    look(200, 202, true);
+    ck_assert_uint_eq(well, 0);
+    set_rate(200000, 300000);
+    look(202, 300, true);
+    ck_assert_uint_eq(differ, 1);
+    ck_assert_uint_eq(well, 0);
+    set_rate(-10, 10);
+    look(300, 301, true);
+    ck_assert_uint_eq(well, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pace");
@@ -117,6 +181,8 @@ int main(void)
     tcase_add_test(tcase, what_makes_no_sense_is_left_out);
     tcase_add_test(tcase, another_process_is_measured_anew);
     tcase_add_test(tcase, a_bad_minute_is_forgotten);
+    tcase_add_test(tcase, a_clock_that_is_off_is_told_once);
+    tcase_add_test(tcase, who_does_not_answer_is_neither_off_nor_well);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -4,6 +4,7 @@
 static const int64_t second_ns = 1000000000;
 static const int64_t minute_ns = 60000000000;
 static const int64_t base_ns = 30000000000; /* how long a reading is the newer base */
+static const int64_t watch_ns = 10000000000;
 static const int64_t rate_max_ppm = 10000000;
 static const int64_t reading_max_ns = INT64_MAX / 4;
 
@@ -69,4 +70,30 @@ void pace_heard(struct pace *pace, uint64_t incarnation, const struct pace_readi
         pace->bases[1] = *reading;
         pace->base_count = 2;
     }
+}
+
+int64_t pace_least_ppm(const struct pace *pace)
+{
+    int64_t slower_ppm = pace->high_ppm < 0 ? -pace->high_ppm : 0;
+    return pace->low_ppm > 0 ? pace->low_ppm : slower_ppm;
+}
+
+enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool answers,
+                         int64_t max_ppm, int64_t now_ns)
+{
+    bool known = answers && pace->measured;
+    bool differs = known && pace_least_ppm(pace) > max_ppm;
+    if (differs && !watch->differs) {
+        watch->since_ns = now_ns;
+    }
+    watch->differs = differs;
+    if (differs && !watch->told && now_ns - watch->since_ns >= watch_ns) {
+        watch->told = true;
+        return PACE_DIFFERS;
+    }
+    if (known && !differs && watch->told) {
+        watch->told = false;
+        return PACE_WELL_AGAIN;
+    }
+    return PACE_NOTHING_NEW;
 }

@@ -48,7 +48,26 @@ struct pace {
     struct pace_reading bases[2]; /* an older one and a newer one */
 };
 
+/* Whether people were told that a clock is off; all 0 at first. */
+struct pace_watch {
+    int64_t since_ns; /* since when it is, if it is */
+    bool differs;
+    bool told;
+};
+
+enum pace_news { PACE_NOTHING_NEW, PACE_DIFFERS, PACE_WELL_AGAIN };
+
 /* What was heard; readings that contradict each other count for nothing. */
 void pace_heard(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading);
+
+/* By how many millionths the two clocks differ at least. Only if there is a rate. */
+int64_t pace_least_ppm(const struct pace *pace);
+
+/* To be called every second or so. answers: the other one does, now; of who does not, or has not
+ * been measured yet (another process, maybe on another boot), nothing is known, good or bad. A
+ * clock differs when it has done so for 10 s by more than max_ppm for certain: the first bounds
+ * come of one second. */
+enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool answers,
+                         int64_t max_ppm, int64_t now_ns) __attribute__((warn_unused_result));
 
 #endif
