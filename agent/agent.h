@@ -81,6 +81,10 @@ struct complaint {
     int64_t since_ns;  /* when its minute began */
     uint32_t told;     /* in it */
     uint32_t left_out; /* since the last line */
+    struct {
+        pid_t pid;
+        uint64_t why; /* its hash */
+    } of[AGENT_COMPLAINTS_TOLD];
 };
 
 /* A mapped block of zeroed memory. */

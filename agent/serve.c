@@ -35,21 +35,34 @@ static struct complaint *find_complaint(struct agent *agent, uid_t uid, const ch
     return place;
 }
 
-/* What a local process does wrong; few lines a minute for each user, however often it does. event:
- * static. peer: NULL if it is not known who. */
+/* Whether this minute's lines have that of that process already. */
+static bool was_told(const struct complaint *complaint, pid_t pid, uint64_t why)
+{
+    for (uint32_t i = 0; i < complaint->told; i++) {
+        if (complaint->of[i].pid == pid && complaint->of[i].why == why) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a local process does wrong: of one process the same is told once a minute, and of a user a
+ * few lines, however often they do it. event: static. peer: NULL if it is not known who. */
 static void complain(struct agent *agent, const struct peer *peer, enum log_level level,
                      const char *event, const char *why)
 {
     struct complaint *complaint = find_complaint(agent, peer != NULL ? peer->uid : (uid_t)-1,
                                                  event);
     int64_t now_ns = clock_boottime_ns();
+    pid_t pid = peer != NULL ? peer->pid : -1;
+    uint64_t hash = hfi_name_hash(why, strlen(why));
     uint32_t left_out = complaint->left_out;
     struct log_line line;
     if (now_ns - complaint->since_ns >= minute_ns) {
         complaint->since_ns = now_ns;
         complaint->told = 0;
     }
-    if (complaint->told >= AGENT_COMPLAINTS_TOLD) {
+    if (complaint->told >= AGENT_COMPLAINTS_TOLD || was_told(complaint, pid, hash)) {
         complaint->left_out++;
         log_leave_out();
         return;
@@ -59,10 +72,12 @@ static void complain(struct agent *agent, const struct peer *peer, enum log_leve
         complaint->left_out++;
         return;
     }
+    complaint->of[complaint->told].pid = pid;
+    complaint->of[complaint->told].why = hash;
     complaint->told++;
     complaint->left_out = 0;
     if (peer != NULL) {
-        log_number(&line, "pid", peer->pid);
+        log_number(&line, "pid", pid);
         log_number(&line, "uid", (int64_t)peer->uid);
     }
     log_text(&line, "why", why);

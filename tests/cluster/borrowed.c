@@ -523,6 +523,19 @@ START_TEST(refusals_that_the_log_left_out_are_counted)
 }
 END_TEST
 
+/* Of one process the log tells once, however often it comes; of another of the same user, too. */
+START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
+{
+    enum { USER = 21000, TIMES = 50 };
+    unsigned lines = 0;
+    is_refused_as(USER, TIMES);
+    ck_assert_uint_eq(refusals_told(USER, &lines), 1);
+    is_refused_as(USER, 1);
+    ck_assert_uint_eq(refusals_told(USER, &lines), TIMES + 1);
+    ck_assert_uint_eq(lines, 2);
+}
+END_TEST
+
 /* Who hands on a connection hands on what its maker may do, and nothing else. */
 START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
 {
@@ -646,6 +659,7 @@ int main(void)
         }
         tcase_add_loop_test(tests, a_process_that_lets_nobody_read_its_command_line, 0, 2);
         tcase_add_test(tests, refusals_that_the_log_left_out_are_counted);
+        tcase_add_test(tests, a_process_that_is_refused_again_and_again_is_told_of_once);
         tcase_add_test(tests, a_connection_that_is_passed_on_is_still_its_makers);
         tcase_add_test(tests, a_process_that_gives_up_its_user);
     }
