@@ -278,7 +278,7 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
         }
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
-            if (!wait_counts(value)) {
+            if (!(value & HFI_WAIT_WAITING)) { /* who is still joining may be overtaken */
                 continue;
             }
             uint32_t ticket = wait_ticket(value);

@@ -526,6 +526,79 @@ START_TEST(show_tells_the_holder_and_check_the_hold)
 }
 END_TEST
 
+/* How many are shown as holding and as waiting; whose the last one is. */
+static void check_shown(uint32_t client, uint32_t holders, uint32_t waiters, int64_t uid)
+{
+    struct rig_reply *reply = rig_text(rig, client, HFI_FRAME_SHOW, "a");
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame party;
+    ck_assert(hfi_listed_next_lock(&reply->cursor, &lock));
+    ck_assert_uint_eq(lock.holder_count, holders);
+    ck_assert_uint_eq(lock.waiter_count, waiters);
+    for (uint32_t i = 0; i < holders + waiters; i++) {
+        ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    }
+    ck_assert(waiters == 0 || party.uid == uid);
+}
+
+/* Who is shown as waiting is overtaken by nobody: a process that tries beside a reader, or has not
+ * told yet that it waits, may be. */
+START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
+{
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    rig->uid = 1001;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    rig->uid = 1002;
+    uint32_t other = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened reads = rig_open_granted(rig, client, "a", 0);
+    struct hfi_opened writes = rig_open(rig, other, "a", 0)->frame.opened;
+    struct hfi_request reader = {.slot = reads.slot,
+                                 .seat = rig_seat(rig, client, reads.handle, true)};
+    struct hfi_request writer = {.slot = writes.slot,
+                                 .seat = rig_seat(rig, other, writes.handle, false)};
+    struct hfi_actor one = rig_actor(rig, reads.holder);
+    struct hfi_actor two = rig_actor(rig, writes.holder);
+    _Atomic uint64_t *wait = hfi_seat_wait(&rig->region, writer.seat);
+    const uint64_t ticket = UINT64_C(1) << HFI_WAIT_TICKET_SHIFT;
+    struct hfi_held shared;
+    struct hfi_held tried;
+    ck_assert_int_eq(hfi_try_shared(&one, &reader, &shared), HFI_HELD);
+    ck_assert_int_eq(hfi_try_exclusive(&two, &writer, &tried), HFI_DRAINING);
+    check_shown(client, 1, 0, 0);
+    ck_assert_int_eq(hfi_release(&two, writer.slot, tried.token), HFI_RELEASED);
+    check_shown(client, 1, 0, 0);
+    /* It joins: before its bit, after it, and named by the word. */
+    atomic_store(wait, ticket | HFI_WAIT_JOINING);
+    check_shown(client, 1, 0, 0);
+    atomic_fetch_or(&rig->region.words[writer.slot].word, HFI_W_WAITERS);
+    atomic_store(wait, ticket | HFI_WAIT_WAITING);
+    check_shown(client, 1, 1, 1002);
+    hfi_serve(&two, writer.slot);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), writes.holder);
+    check_shown(client, 1, 1, 1002);
+    uint64_t place = ticket | HFI_WAIT_WAITING;
+    hfi_leave(&two, &writer, &place);
+    check_shown(client, 1, 0, 0);
+    /* A reader that wants to write waits for the others, without a place. */
+    struct hfi_opened also = rig_open(rig, third, "a", 0)->frame.opened;
+    struct hfi_request second = {.slot = also.slot,
+                                 .seat = rig_seat(rig, third, also.handle, true)};
+    struct hfi_actor three = rig_actor(rig, also.holder);
+    struct hfi_held too;
+    struct hfi_held upgraded;
+    ck_assert_int_eq(hfi_try_shared(&three, &second, &too), HFI_HELD);
+    ck_assert_int_eq(hfi_try_exclusive(&one, &reader, &upgraded), HFI_DRAINING);
+    check_shown(client, 2, 1, 1001);
+    ck_assert_int_eq(hfi_release(&one, reader.slot, upgraded.token), HFI_RELEASED);
+    ck_assert_int_eq(hfi_release_shared(&three, second.slot, second.seat, too.cell), HFI_RELEASED);
+    ck_assert_int_eq(hfi_release_shared(&one, reader.slot, reader.seat, shared.cell), HFI_RELEASED);
+    /* Alone it holds, in the queue or not. */
+    atomic_store(wait, 0);
+    ck_assert_int_eq(hfi_try_exclusive(&two, &writer, &tried), HFI_HELD);
+    check_shown(client, 1, 0, 0);
+}
+END_TEST
+
 START_TEST(changes_are_told_once_for_many)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -618,6 +691,7 @@ int main(void)
     tcase_add_test(tests, rights_decide);
     tcase_add_test(tests, a_list_is_sorted_and_paged);
     tcase_add_test(tests, show_tells_the_holder_and_check_the_hold);
+    tcase_add_test(tests, who_is_not_in_the_queue_yet_is_not_shown_as_waiting);
     tcase_add_test(tests, changes_are_told_once_for_many);
     tcase_add_test(tests, status_counts);
     tcase_add_test(tests, a_frame_of_an_agent_ends_the_connection);

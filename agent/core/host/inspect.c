@@ -65,6 +65,18 @@ static uint32_t fill_readers(const struct host *host, struct place at, uint64_t 
     return count;
 }
 
+/* The seat of that holder id; HFI_SEAT_NONE: it has none. */
+static uint32_t seat_of_holder(const struct host *host, struct place at, uint32_t holder)
+{
+    struct seats walk = seats_of(host, at);
+    while (holder != 0 && seats_next(&walk)) {
+        if (host->spaces[at.space].seat_holder[walk.seat] == holder) {
+            return walk.seat;
+        }
+    }
+    return HFI_SEAT_NONE;
+}
+
 void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *lock,
                struct hfi_party_frame *parties)
 {
@@ -72,13 +84,17 @@ void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word) == HFI_HOLDER_AGENT ? 0 : hfi_word_holder(word);
     uint64_t token = hfi_token(lock_at(host, at)->token_last, word);
-    uint32_t handle = holder ? handle_of(host, at, holder) : NONE;
-    uint32_t holder_seat = handle != NONE ? host->handles[handle].seat : HFI_SEAT_NONE;
+    uint32_t holder_seat = seat_of_holder(host, at, holder);
     uint32_t readers = fill_readers(host, at, token, parties, HFI_FRAME_PARTIES_MAX);
     uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
     lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
     lock->holder_count = used;
-    if (holder && used < HFI_FRAME_PARTIES_MAX) { /* a writer that readers keep waiting: next */
+    /* Beside readers the word names one of the queue, which tells of him; a reader that wants to
+     * write, who is next; or somebody who only tries, and will let go of it: he does not wait. */
+    bool upgrades = readers > 1 && holder_seat != HFI_SEAT_NONE &&
+                    (atomic_load(&hfi_seat(&space->region, holder_seat)->reader) & HFI_CELL_COUNT);
+    bool apart = holder && (!readers || upgrades);
+    if (apart && used < HFI_FRAME_PARTIES_MAX) {
         fill_party(host, at, holder, holder_seat, &parties[used]);
         parties[used].token = readers ? 0 : token;
         parties[used].elapsed_ns = since_to_elapsed(
@@ -91,7 +107,7 @@ void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *
     size_t known = queued < HFI_FRAME_PARTIES_MAX ? queued : HFI_FRAME_PARTIES_MAX;
     for (size_t i = 0; i < known && used < HFI_FRAME_PARTIES_MAX; i++) {
         uint32_t id = space->seat_holder[seats[i]];
-        if (id != 0 && id != holder) {
+        if (id != 0 && !(apart && id == holder)) {
             fill_party(host, at, id, seats[i], &parties[used]);
             uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seats[i]));
             parties[used].mode = wait & HFI_WAIT_SHARED ? HF_SHARED : HF_EXCLUSIVE;

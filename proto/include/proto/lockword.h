@@ -157,8 +157,8 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 /* Rings the bell for a slot. */
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 
-/* The queue of a slot in order, for showing it: the first `size` seats' numbers into seats[]; how
- * many there are in all is returned. */
+/* The queue of a slot in order, for showing it: who waits so that nobody who comes now overtakes
+ * him. The first `size` seats' numbers into seats[]; how many there are in all is returned. */
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
 /* What the first of the queue needs: a shared or an exclusive grant, or none: nobody waits. Who
