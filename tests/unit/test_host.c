@@ -216,6 +216,39 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
 }
 END_TEST
 
+/* Who watches it hears of its changes in the slot that it came to, too. */
+START_TEST(a_lock_that_moves_stays_watched)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t watcher = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK - 1,
+              MESSAGE_TOKEN_BLOCK - 1);
+    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_WATCH, "a")->frame.error, 0);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_held held = rig_take(rig, &opened);
+    hfi_release(&actor, opened.slot, held.token);
+    hfi_ring(&actor, opened.slot);
+    rig_ring(rig);
+    struct message back = *rig_sent(rig, MESSAGE_GIVE_BACK);
+    rig_returned(rig, &back);
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
+    uint32_t other = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0)); /* it is in the new slot already */
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
+    struct hfi_opened again = rig_find(rig, other, HFI_FRAME_OPENED)->frame.opened;
+    ck_assert_uint_ne(again.slot, opened.slot);
+    ck_assert(rig_word(rig, again.slot) & HFI_W_WATCHED);
+    uint32_t told = rig_count(rig, watcher, HFI_FRAME_CHANGED);
+    (void)rig_take(rig, &again);
+    rig_ring(rig);
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), told + 1);
+}
+END_TEST
+
 START_TEST(no_user_but_root_takes_every_client)
 {
     struct rig *small = rig_create(2, 4, 3, 1);
@@ -678,6 +711,7 @@ int main(void)
     tcase_add_test(tests, a_grant_told_twice_is_one_grant);
     tcase_add_test(tests, used_up_tokens_are_asked_for);
     tcase_add_test(tests, a_slot_is_left_when_its_tokens_end);
+    tcase_add_test(tests, a_lock_that_moves_stays_watched);
     tcase_add_test(tests, no_user_but_root_takes_every_client);
     tcase_add_test(tests, no_user_but_root_takes_every_handle);
     tcase_add_test(tests, no_user_but_root_takes_every_id);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "io/clock.h"
+#include "transport_private.h"
 
 enum {
     LINKS = 20,
@@ -73,11 +73,11 @@ static void send_packets(int fd, uint32_t link, uint32_t count, size_t size)
 
 static const char greeting[] = "holdfast\0\0\0\1\0\0\0\1"; /* of an agent that dials */
 static int fds[LINKS];
+static char address[ADDRESS_SIZE];
 
 /* All links are there, and known. */
 static struct transport *open_links(void)
 {
-    char address[ADDRESS_SIZE];
     char error[TRANSPORT_ERROR_MAX];
     struct transport_config config = {.listen = address, .packet_max = PACKET_MAX};
     const struct transport_handler handler = {
@@ -149,6 +149,37 @@ START_TEST(every_link_has_its_turn)
 }
 END_TEST
 
+/* A link that comes during a round, dialled there or here, has its first turn in the next one: else
+ * those that come make a round longer for who has had his turn in it. */
+START_TEST(who_comes_joins_with_the_next_round)
+{
+    char listener[ADDRESS_SIZE];
+    struct transport *transport = open_links();
+    uint32_t accepts = transport->accepts;
+    uint32_t round = 0;
+    int listening = listen_raw(listener);
+    int fd = connect_raw(address);
+
+    ck_assert_uint_gt(transport->round, 0);
+    for (int64_t end_ms = now_ms() + GUARD_MS; transport->accepts == accepts;) {
+        ck_assert_int_lt(now_ms(), end_ms);
+        round = transport->round;
+        transport_dispatch(transport);
+    }
+    ck_assert_uint_eq(transport->inbox.links[transport->inbox.count - 1]->round, round);
+    ck_assert_uint_eq(transport_peer(transport, listener, ""), 0);
+    for (int64_t end_ms = now_ms() + GUARD_MS; transport->peers[0]->link == NULL;) {
+        ck_assert_int_lt(now_ms(), end_ms);
+        round = transport->round;
+        transport_dispatch(transport);
+    }
+    ck_assert_uint_eq(transport->peers[0]->link->round, round);
+    close(fd);
+    close(listening);
+    close_links(transport);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("turns");
@@ -156,5 +187,6 @@ int main(void)
     tcase_set_timeout(tests, GUARD_MS / 1000.0);
     tcase_add_test(tests, a_dispatch_ends);
     tcase_add_test(tests, every_link_has_its_turn);
+    tcase_add_test(tests, who_comes_joins_with_the_next_round);
     return suite_main("transport_turns", tests);
 }

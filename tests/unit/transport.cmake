@@ -12,3 +12,6 @@ foreach(part transport transport_tls transport_turns transport_versions)
     add_test(NAME ${part} COMMAND test_${part})
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)
 endforeach()
+
+# It looks at the rounds of turns.
+target_include_directories(test_transport_turns PRIVATE ${PROJECT_SOURCE_DIR}/agent/io)
