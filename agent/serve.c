@@ -181,7 +181,7 @@ static void take_command(const struct hfi_hello *hello, const struct peer *peer,
         HF_CHECK(hello->command.size < sizeof(out->command));
         memcpy(out->command, hello->command.bytes, hello->command.size);
         out->command[hello->command.size] = '\0';
-    } else { /* of a library that does not say it */
+    } else { /* it has no /proc */
         peer_name(peer->pid, out->command);
     }
 }
@@ -211,8 +211,10 @@ static void take_hello(struct agent *agent, struct connection *connection,
     const struct peer *peer = connection_peer(connection);
     struct host_peer host_peer = {.pid = peer->pid, .uid = (int64_t)peer->uid};
     if (frame->hello.version != HFI_PROTOCOL_VERSION) {
-        refuse(agent, connection, frame->request, HF_EVERSION,
-               "found another protocol version, expected 1");
+        char why[96];
+        snprintf(why, sizeof(why), "HELLO: found version %u of the socket's protocol, expected %d",
+                 frame->hello.version, HFI_PROTOCOL_VERSION);
+        refuse(agent, connection, frame->request, HF_EVERSION, why);
         return;
     }
     if (sender != peer->pid) {

@@ -176,8 +176,10 @@ static void no_agent(struct doctor *doctor, int error)
 
     switch (error) {
     case HF_EACCES:
-        doctor_advise(finding, "an agent that lets this user in",
-                      "have this user named in `users` or `groups` of the agent's configuration");
+        doctor_advise(
+            finding, "an agent that lets this user in",
+            "have this user named in `users` or `groups` of the agent's configuration; if "
+            "he is, see the modes of the socket and the folders on its way (namei -l)");
         break;
     case HF_EVERSION:
         doctor_advise(finding, "an agent of the same version",
@@ -185,9 +187,9 @@ static void no_agent(struct doctor *doctor, int error)
                       "agent");
         break;
     case HF_EPROTO:
-        doctor_advise(finding, "an agent of the same version, in this process's time namespace",
-                      "install the same version of Holdfast's agent and programs, restart the "
-                      "agent; run both in one time namespace (lsns -t time)");
+        doctor_advise(finding, "an agent there, in this process's time namespace",
+                      "run both in one time namespace (lsns -t time); look which program listens "
+                      "there (ss -xlp)");
         break;
     case HF_EFULL:
         doctor_advise(finding, "room for one more client",

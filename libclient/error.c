@@ -1,6 +1,8 @@
 /* What the error codes mean, in words. */
 #include "client.h"
 
+_Static_assert(HFI_PROTOCOL_VERSION == 2, "the number stands in a text below");
+
 struct error_text {
     int error;
     const char *text;
@@ -17,11 +19,11 @@ static const struct error_text error_texts[] = {
     {HF_EDEADLK, "waiting would be a deadlock"},
     {HF_EFORKED, "the object belongs to the parent process"},
     {HF_ENOAGENT, "no agent answers at the socket"},
-    {HF_EACCES, "not allowed by the agent's configuration"},
+    {HF_EACCES, "not allowed by the agent's configuration, or by a mode on its socket's path"},
     {HF_EINVAL, "an argument is out of its range"},
     {HF_ENAMETOOLONG, "the lock's name is longer than 255 bytes"},
     {HF_EFULL, "a table of the agent is full, or it has no disk or descriptors left"},
-    {HF_EVERSION, "library and agent speak different versions"},
+    {HF_EVERSION, "the agent speaks another version of the socket's protocol, expected 2"},
     {HF_EPROTO, "the agent's answer makes no sense"},
     {HF_ENOMEM, "out of memory or file descriptors"},
     {HF_ESTALE, "the sequencer is not held now"},

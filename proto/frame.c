@@ -144,8 +144,7 @@ struct schema {
     const char *name;
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t optional; /* so many of them, the last ones, may be missing; then they are empty */
-    uint32_t base;     /* where in the frame the struct of the table is */
+    uint32_t base; /* where in the frame the struct of the table is */
     enum numbering numbering;
     enum tail tail;
     bool versioned; /* the first field is the protocol version */
@@ -154,7 +153,7 @@ struct schema {
 #define BASE(member) .base = offsetof(struct hfi_frame, member)
 
 static const struct schema schemas[] = {
-    {HFI_FRAME_HELLO, "HELLO", FIELDS(hello_fields), BASE(hello), .versioned = true, .optional = 1},
+    {HFI_FRAME_HELLO, "HELLO", FIELDS(hello_fields), BASE(hello), .versioned = true},
     {HFI_FRAME_OPEN, "OPEN", FIELDS(open_fields), BASE(open)},
     {HFI_FRAME_SEAT, "SEAT", FIELDS(seat_fields), BASE(seat)},
     {HFI_FRAME_CLOSE, "CLOSE", FIELDS(close_fields)},
@@ -215,20 +214,14 @@ static uint32_t length_of(const struct schema *schema)
 /* Whether a frame of that length may be of that kind; else *reader says so. */
 static bool check_length(struct hfi_reader *reader, const struct schema *schema, uint32_t length)
 {
-    uint32_t most = length_of(schema);
     char found[MESSAGE_SIZE];
     char expected[MESSAGE_SIZE];
 
-    if (length <= most && length >= most - schema->optional) {
+    if (length == length_of(schema)) {
         return true;
     }
     (void)snprintf(found, sizeof found, "an array of %" PRIu32, length);
-    if (schema->optional > 0) {
-        (void)snprintf(expected, sizeof expected, "an array of %" PRIu32 "..%" PRIu32,
-                       most - schema->optional, most);
-    } else {
-        (void)snprintf(expected, sizeof expected, "an array of %" PRIu32, most);
-    }
+    (void)snprintf(expected, sizeof expected, "an array of %" PRIu32, length_of(schema));
     hfi_reader_fail(reader, 0, NULL, found, expected);
     return false;
 }
@@ -387,8 +380,7 @@ static bool read_frame(struct hfi_reader *reader, struct hfi_frame *out,
         }
     }
     if (!check_length(reader, schema, length) ||
-        !hfi_read_fields(reader, schema->fields, schema->count - (length_of(schema) - length),
-                         FIELDS_BEFORE, base) ||
+        !hfi_read_fields(reader, schema->fields, schema->count, FIELDS_BEFORE, base) ||
         !read_tail(reader, schema, out, cursor)) {
         return false;
     }
@@ -444,19 +436,16 @@ size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size
     const struct schema *schema = schema_of((uint64_t)frame->kind);
     const struct hfi_stated *stated = &frame->stated;
     struct hfi_field request_field;
-    uint32_t missing;
 
     if (schema == NULL || schema->tail == TAIL_LOCKS || schema->tail == TAIL_FACTS ||
         (frame->kind == HFI_FRAME_OPEN && !open_is_whole(&frame->open))) {
         return 0;
     }
     request_field = request_field_of(schema);
-    /* Without a command line this is what an agent before it understands. */
-    missing = frame->kind == HFI_FRAME_HELLO && frame->hello.command.size == 0 ? 1 : 0;
-    hfi_write_array(&writer, length_of(schema) - missing);
+    hfi_write_array(&writer, length_of(schema));
     hfi_write_fields(&writer, &kind_field, 1, frame);
     hfi_write_fields(&writer, &request_field, 1, frame);
-    hfi_write_fields(&writer, schema->fields, schema->count - missing,
+    hfi_write_fields(&writer, schema->fields, schema->count,
                      (const unsigned char *)frame + schema->base);
     if (schema->tail == TAIL_VOTERS) {
         if (stated->voter_count > HFI_FRAME_VOTERS_MAX) {

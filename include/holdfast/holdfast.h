@@ -52,7 +52,7 @@ enum hf_error {
     HF_EDEADLK = -7,       /* waiting could never end */
     HF_EFORKED = -8,       /* the object belongs to the parent of this process */
     HF_ENOAGENT = -9,      /* no agent answers at the socket */
-    HF_EACCES = -10,       /* the agent's configuration does not allow it to this user */
+    HF_EACCES = -10,       /* the agent's configuration or its socket's path do not allow it */
     HF_EINVAL = -11,       /* an argument is out of its range */
     HF_ENAMETOOLONG = -12, /* a lock name of more than 255 bytes */
     HF_EFULL = -13,        /* the agent has no room: a full table or disk, or no descriptors */

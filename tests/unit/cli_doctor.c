@@ -152,9 +152,13 @@ START_TEST(without_an_agent)
     ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(strstr(ran.out, "{\"agent\":null,\"level\":\"error\""));
     ck_assert_ptr_nonnull(strstr(ran.out, "`users` or `groups`"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "the modes of the socket"));
     run_command("connect=-15", "doctor -s /nowhere/agent.sock", &ran); /* HF_EPROTO */
     ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(strstr(ran.out, "run both in one time namespace"));
+    run_command("connect=-14", "doctor -s /nowhere/agent.sock", &ran); /* HF_EVERSION */
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_nonnull(strstr(ran.out, "install the same version"));
 }
 END_TEST
 

@@ -99,6 +99,10 @@ static struct hfi_text text(const char *string)
 static void answer_hello(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     struct hfi_text command = frame->hello.command;
+    if (atomic_load(&agent->mood) == MOOD_OTHER) {
+        send_done(agent->connections[at], frame->request, HF_EVERSION);
+        return;
+    }
     memcpy(agent->command, command.size > 0 ? command.bytes : "", command.size);
     agent->command[command.size] = '\0';
     bool known = frame->hello.client != 0 && frame->hello.client == frame->hello.nonce &&
@@ -108,7 +112,7 @@ static void answer_hello(struct agent *agent, int at, const struct hfi_frame *fr
     struct hfi_frame welcome = {
         .kind = HFI_FRAME_WELCOME,
         .request = frame->request,
-        .welcome = {.version = mood == MOOD_OLD ? 2 : HFI_PROTOCOL_VERSION,
+        .welcome = {.version = mood == MOOD_OLD ? 1 : HFI_PROTOCOL_VERSION,
                     .client = (uint32_t)agent->nonces[at],
                     .nonce = agent->nonces[at],
                     .resumed = known,

@@ -27,6 +27,7 @@ enum agent_mood {
     MOOD_WRONG_SLOT,   /* OPENED with a slot that the region does not have */
     MOOD_SILENT,       /* reads, and never answers */
     MOOD_OLD,          /* WELCOME with another version */
+    MOOD_OTHER,        /* refuses HELLO, which is of another version */
     MOOD_CLOCK,        /* WELCOME with a clock an hour away */
     MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
     MOOD_REFUSES,      /* OPEN is HF_EACCES */

@@ -45,6 +45,7 @@ START_TEST(a_bad_greeting_is_refused)
     } cases[] = {
         {MOOD_RUBBISH, HF_EPROTO}, {MOOD_WRONG_KIND, HF_EPROTO}, {MOOD_WRONG_NUMBER, HF_EPROTO},
         {MOOD_OLD, HF_EVERSION},   {MOOD_CLOCK, HF_EPROTO},      {MOOD_SILENT, HF_ENOAGENT},
+        {MOOD_OTHER, HF_EVERSION},
     };
     atomic_store(&agent.mood, cases[_i].mood);
     ck_assert_int_eq(try_connect(), cases[_i].error);
@@ -288,7 +289,7 @@ int main(void)
     TCase *tests = tcase_create("agent");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_loop_test(tests, a_bad_greeting_is_refused, 0, 6);
+    tcase_add_loop_test(tests, a_bad_greeting_is_refused, 0, 7);
     tcase_add_test(tests, a_process_says_its_command_line);
     tcase_add_loop_test(tests, a_bad_answer_is_an_error_and_the_next_is_good, 0, 3);
     tcase_add_test(tests, a_listing_that_never_ends_is_an_error);

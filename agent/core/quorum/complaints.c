@@ -6,18 +6,18 @@
 
 static const int64_t minute_ns = INT64_C(60000000000);
 
-static bool is_over(const struct complaint *complaint, int64_t now_ns)
+static bool is_over(const struct complained *complaint, int64_t now_ns)
 {
     return complaint->agent.length == 0 || now_ns - complaint->told_ns >= minute_ns;
 }
 
 /* The agent's place; else one whose minute is over; NULL: there is none. */
-static struct complaint *find(struct complaints *complaints, const struct message_agent *agent,
-                              int64_t now_ns)
+static struct complained *find(struct complaints *complaints, const struct message_agent *agent,
+                               int64_t now_ns)
 {
-    struct complaint *free_one = NULL;
+    struct complained *free_one = NULL;
     for (uint32_t i = 0; i < COMPLAINTS_AGENTS; i++) {
-        struct complaint *one = &complaints->of[i];
+        struct complained *one = &complaints->of[i];
         if (memcmp(&one->agent, agent, sizeof(*agent)) == 0) {
             return one;
         }
@@ -26,7 +26,7 @@ static struct complaint *find(struct complaints *complaints, const struct messag
         }
     }
     if (free_one != NULL) {
-        *free_one = (struct complaint){.agent = *agent, .told_ns = now_ns - minute_ns};
+        *free_one = (struct complained){.agent = *agent, .told_ns = now_ns - minute_ns};
     }
     return free_one;
 }
@@ -34,7 +34,7 @@ static struct complaint *find(struct complaints *complaints, const struct messag
 uint32_t complaints_add(struct complaints *complaints, const struct message_agent *agent,
                         int64_t now_ns)
 {
-    struct complaint *one = find(complaints, agent, now_ns);
+    struct complained *one = find(complaints, agent, now_ns);
     if (one == NULL) {
         return 0;
     }

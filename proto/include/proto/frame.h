@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 enum {
-    HFI_PROTOCOL_VERSION = 1,
+    HFI_PROTOCOL_VERSION = 2, /* any change of what is said moves it: test_frame has a sum */
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock that a page tells */

@@ -14,14 +14,14 @@
 
 enum { COMPLAINTS_AGENTS = 16 };
 
-struct complaint {
+struct complained {
     struct message_agent agent; /* length 0: none */
     int64_t told_ns;
     uint32_t count; /* since then */
 };
 
 struct complaints {
-    struct complaint of[COMPLAINTS_AGENTS];
+    struct complained of[COMPLAINTS_AGENTS];
 };
 
 /* One more about that agent, whose name has a length. How many there were since the one that was
