@@ -391,20 +391,27 @@ void agent_configure(const struct agent_process *agent, const char *config)
     write_config(agent, config);
 }
 
+/* The first process of a pid namespace has no parent there that it could look for. */
+static pid_t fork_apart(void)
+{
+    fflush(NULL);
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
+    if (pid < 0 && errno == EINVAL) { /* qemu's user mode; who is root by a namespace of users
+                                       * could not come back from this */
+        int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+        REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
+        pid = fork();
+        REQUIRE(pid <= 0 || setns(own, CLONE_NEWPID) == 0, "setns: %s", strerror(errno));
+        close(own);
+    }
+    REQUIRE(pid >= 0, "fork: %s", strerror(errno));
+    return pid;
+}
+
 void agent_launch(struct agent_process *agent)
 {
     REQUIRE(agent->pid == 0, "the agent runs already");
-    if (!agent->own_pids) {
-        agent->pid = fork_tied();
-    } else { /* the first process of its namespace has no parent there that it could look for */
-        int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
-        fflush(NULL);
-        REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
-        agent->pid = fork();
-        REQUIRE(agent->pid >= 0, "fork: %s", strerror(errno));
-        REQUIRE(agent->pid == 0 || setns(own, CLONE_NEWPID) == 0, "setns: %s", strerror(errno));
-        close(own);
-    }
+    agent->pid = agent->own_pids ? fork_apart() : fork_tied();
     if (agent->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         agent_exec(agent);
