@@ -223,7 +223,8 @@ int hf_event_fd(hf_client *client);
  * Takes the next event. 1: *out is filled in; 0: there is none now, poll again (the descriptor
  * may become readable without an event behind it); negative: an error. JEOPARDY, SAFE and LOST
  * come at most once for a hold. JEOPARDY and LOST come by the client's own timer, agent alive or
- * not.
+ * not. What is told is how a hold stands now: a jeopardy that began and ended since the last call
+ * is not told, a loss always is.
  */
 int hf_next_event(hf_client *client, struct hf_event *out);
 
