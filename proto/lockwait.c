@@ -145,14 +145,16 @@ static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, 
 
 /*
  * The word names us: waits until the readers are gone and the lock is open, and takes the hold.
- * `except` is our own reader's cell when upgrading. HFI_GONE: the word was taken from us.
+ * An upgrade: `shared` is what we read under, else NULL. HFI_GONE: the word was taken from us, or
+ * what we read under has ended.
  */
 static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_request *request,
-                              const struct hfi_patience *patience, uint32_t except,
+                              const struct hfi_patience *patience, const struct hfi_held *shared,
                               struct hfi_held *held)
 {
     struct hfi_region *region = actor->region;
     struct hfi_slot *slot = &region->slots[request->slot];
+    uint32_t except = shared ? request->seat : HFI_SEAT_NONE;
     uint64_t first = atomic_load(word_of(actor, request->slot));
     uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
     for (;;) {                                    /* ends by HELD, GONE, patience or lease */
@@ -168,6 +170,15 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
         int64_t left_ns = 0;
         if (!in_force(region, now_ns, &left_ns)) {
             return HFI_NO_LEASE;
+        }
+        if (shared) {
+            bool gone = false;
+            int64_t own_ns = hfi_remaining_ns(region, request, actor->holder, shared, now_ns,
+                                              &gone);
+            if (gone || own_ns <= 0) { /* a lease that was just cut short: never a negative sleep */
+                return gone ? HFI_GONE : HFI_NO_LEASE;
+            }
+            left_ns = shorter(left_ns, own_ns);
         }
         if (!readers && !(word & HFI_W_CLOSED)) {
             held->token = hfi_token(top, word);
@@ -194,7 +205,7 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
                                const struct hfi_patience *patience, uint64_t *place,
                                struct hfi_held *held)
 {
-    enum hfi_outcome outcome = drain(actor, request, patience, HFI_SEAT_NONE, held);
+    enum hfi_outcome outcome = drain(actor, request, patience, NULL, held);
     if (outcome == HFI_HELD) {
         *place = 0;
         atomic_store(hfi_seat_wait(actor->region, request->seat), 0);
@@ -467,14 +478,15 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
     if (outcome != HFI_HELD) {
         return outcome;
     }
-    uint64_t cell = held->cell;
     struct hfi_held taken = {0};
-    outcome = drain(actor, request, patience, request->seat, &taken);
+    outcome = drain(actor, request, patience, held, &taken);
+    if (outcome == HFI_HELD && !clear_cell(hfi_seat(actor->region, request->seat), held->cell)) {
+        outcome = HFI_GONE; /* taken from us in this moment: others may have held since */
+    }
     if (outcome != HFI_HELD) {
         hfi_release(actor, request->slot, hfi_token(0, mine));
         return outcome;
     }
-    clear_cell(hfi_seat(actor->region, request->seat), cell);
     *held = taken;
     return HFI_HELD;
 }

@@ -243,6 +243,52 @@ START_TEST(a_limit_is_told_in_time)
 }
 END_TEST
 
+/* Two read, and the client wants to write. */
+static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t lease_ns,
+                                  struct attempt *attempt)
+{
+    pthread_t thread;
+    struct hf_lock_options options = {
+        .size = sizeof(options), .flags = HF_REENTRANT, .lease_ns = lease_ns};
+    ck_assert_int_eq(hf_open(client, "a", &options, lock), 0);
+    *theirs = open_lock(other, "a");
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    expect_nothing(10 * MS);
+    ck_assert_int_eq(hf_acquire(*theirs, HF_SHARED, -1, NULL), 0);
+    ck_assert_int_eq(hf_acquire(*lock, HF_SHARED, -1, NULL), 0);
+    *attempt = (struct attempt){.lock = *lock, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_create(&thread, NULL, attempt_run, attempt);
+    return thread;
+}
+
+/* Who waits for the other readers is told that the hold has ended meanwhile, however long they
+ * stay: by its limit, without an agent that ends it; or by a break. */
+START_TEST(an_upgrade_ends_with_the_hold)
+{
+    hf_lock *lock = NULL;
+    hf_lock *theirs = NULL;
+    struct attempt attempt;
+    bool broken = _i == 1;
+    pthread_t thread = read_and_upgrade(&lock, &theirs, broken ? 0 : 300 * MS, &attempt);
+    uint32_t slot = agent_slot(&agent, "a");
+    AWAIT((agent_word(&agent, "a") & HFI_W_HOLDER) != 0);
+    for (uint32_t seat = 0; broken && seat < agent.region.block_count * HFI_BLOCK_SEATS; seat++) {
+        if (atomic_load(&hfi_seat(&agent.region, seat)->holder) ==
+            hfi_word_holder(agent_word(&agent, "a"))) {
+            ck_assert(hfi_evict_reader(&agent.actor, slot, seat, 0, 0));
+            break;
+        }
+    }
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt.result, HF_ELOST);
+    ck_assert_uint_eq(agent_word(&agent, "a") & HFI_W_HOLDER, 0);
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    expect(HF_EVENT_LOST, lock, "a");
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    ck_assert_int_eq(hf_release(theirs), 0);
+}
+END_TEST
+
 START_TEST(granted_is_told_of_a_wait)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -328,6 +374,7 @@ int main(void)
     tcase_add_test(tests, safe_again_when_the_agent_is_back_in_time);
     tcase_add_test(tests, a_poke_makes_it_look);
     tcase_add_test(tests, a_limit_is_told_in_time);
+    tcase_add_loop_test(tests, an_upgrade_ends_with_the_hold, 0, 2);
     tcase_add_test(tests, granted_is_told_of_a_wait);
     tcase_add_test(tests, changes_are_told_and_survive_a_restart);
     tcase_add_test(tests, too_many_changes_become_one);
