@@ -147,6 +147,9 @@ binfmt_tell() {
 test_all() {
     local name part unable='' status=0
     for name in "${!UNABLE[@]}"; do unable+="${unable:+|}^$name\$"; done
+    # One at a time: who ends first takes away what the kernel was told, and where the tree is seen.
+    exec 9>"$CACHE/arm64.lock"
+    flock -n 9 || { echo "waiting for another run to end" && flock 9; }
     binfmt_tell
     mkdir -p "$SEEN"
     export QEMU_LD_PREFIX=$SEEN CK_TIMEOUT_MULTIPLIER=5
@@ -154,7 +157,7 @@ test_all() {
     unshare --mount --propagation private \
         sh -c 'mount --bind "$1" "$2" && shift 2 && exec "$@"' sh "$TREE" "$SEEN" \
         ctest --test-dir "$BUILD" --output-on-failure --no-tests=error \
-        --parallel "${HOLDFAST_JOBS:-$(nproc)}" -E "$unable" "$@" || status=$?
+        --parallel "${HOLDFAST_JOBS:-$(nproc)}" -E "$unable" "$@" 9>&- || status=$?
     printf '\nNot run under emulation:\n'
     for name in "${!UNABLE[@]}"; do printf '  %s: %s\n' "$name" "${UNABLE[$name]}"; done
     for part in "${PARTS[@]}"; do printf '  %s\n' "$part"; done
