@@ -233,11 +233,11 @@ static void guard_lose(struct guard *guard)
     guard->tree.command = guard->pid;
     /* What CMD leaves behind when it dies becomes ours, so that its end is told to us. */
     guard->tree.adopts = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && guard->childless;
-    all_terminate(guard);
     kill_at = kill_at < kill_by ? kill_at : kill_by;
-    if (kill_at <= now) {
+    if (kill_at <= now) { /* a look at all processes takes time, which there is not */
         all_kill(guard);
     } else {
+        all_terminate(guard);
         timer_set(guard, kill_at);
     }
     say_lost(guard);
@@ -428,8 +428,9 @@ static bool is_childless(void)
     siginfo_t info;
     int adopts = 1;
 
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && getpid() != 1 &&
-           prctl(PR_GET_CHILD_SUBREAPER, &adopts) == 0 && adopts == 0;
+    /* __WALL: those too whose end no signal tells */
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD &&
+           getpid() != 1 && prctl(PR_GET_CHILD_SUBREAPER, &adopts) == 0 && adopts == 0;
 }
 
 /*

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,6 +88,25 @@ static int go_with_stray(void)
         signal(SIGTERM, SIG_IGN);
         setsid();
         report_pids(command, getpid());
+    }
+    stay();
+    return 2;
+}
+
+/* Says so when it is told to end, and so do many children in sessions of their own. */
+static int go_many(void)
+{
+    enum { CHILDREN = 50 };
+    pid_t child = 1;
+
+    signal(SIGTERM, on_term);
+    for (int index = 0; index < CHILDREN && child > 0; index++) {
+        child = fork();
+    }
+    if (child == 0) {
+        setsid();
+    } else {
+        report("");
     }
     stay();
     return 2;
@@ -182,15 +202,19 @@ static int go_with_daemon(bool ends)
     return 4;
 }
 
-/* Has a child, and becomes holdfast. */
-static int go_older(const char *self, const char *what)
+/* Has a child, and becomes holdfast. hidden: one that no signal tells the end of, so that waitpid()
+ * finds it only if asked for such. */
+static int go_older(const char *self, const char *what, bool hidden)
 {
-    pid_t child = fork();
+    pid_t child = hidden ? (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0) : fork();
 
     if (child == 0) {
         close(STDOUT_FILENO);
         close(STDERR_FILENO);
         stay();
+    }
+    if (child < 0) {
+        return 3; /* qemu has no such children */
     }
     dprintf(STDOUT_FILENO, "%d\n", (int)child);
     setenv("HOLDFAST_FAKE", "lease_ms=200,late", 1);
@@ -248,7 +272,13 @@ int command_be(const char *self, const char *what)
         return go_blind();
     }
     if (strncmp(what, "older-", 6) == 0) {
-        return go_older(self, what + 6);
+        return go_older(self, what + 6, false);
+    }
+    if (strncmp(what, "hidden-", 7) == 0) {
+        return go_older(self, what + 7, true);
+    }
+    if (strcmp(what, "many") == 0) {
+        return go_many();
     }
     return go_with_daemon(strcmp(what, "daemon") == 0);
 }

@@ -15,6 +15,8 @@
  *       restless, leaves behind children that come and go when it gets SIGTERM.
  *       daemon, daemon-stay: says the number of one that it has started, and ends (4), or not.
  *       older-X, has a child, says its number, and becomes a holdfast with X as CMD.
+ *       hidden-X, the same, and the child is one that waitpid() does not find; 3: it cannot.
+ *       many, and its children in sessions of their own, say so if they get SIGTERM.
  *       blind, becomes a holdfast without /proc; 3: it cannot.
  * self: the program. Returns the exit status for it.
  */
