@@ -251,7 +251,7 @@ END_TEST
  * that somebody stops and continues all the time as well. */
 START_TEST(lines_that_are_left_out_are_counted)
 {
-    enum { OFFENCES = 10, TOLD = 4, STOPS = 120 };
+    enum { OFFENCES = 10, TOLD = 1, STOPS = 120 }; /* the same of one process is told once */
     static const char missing[] = "holdfast_log_lines_missing_total{reason=\"limit\"}";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     start(1);
