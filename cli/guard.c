@@ -18,12 +18,8 @@
 #include "child.h"
 #include "cli.h"
 #include "terminal.h"
-#include "tree.h"
 
 enum { EVENTS_A_TURN = 64, CHILDREN_A_TURN = 1024, PROGRESS_BYTES = 4096 };
-
-/* How often in a row descendants are looked for, for how long, and with what pause. */
-enum { LOOKS = 100, LOOKS_NS = 1000000000, PAUSE_NS = 1000000 };
 
 enum { FD_SIGNAL, FD_TIMER, FD_EVENT, FD_PROGRESS, FD_COUNT };
 
@@ -31,19 +27,14 @@ struct guard {
     const struct guard_options *options;
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
-    int event_fd;    /* the library's; not ours to close */
-    pid_t pid;       /* CMD, and its process group */
-    int status;      /* CMD's exit status, once it has ended */
-    bool ended;      /* CMD has ended */
-    bool reaped;     /* and is reaped: only its group has the number still */
-    bool group_over; /* and that is empty: the number may be somebody else's */
-    bool stop_asked; /* a SIGTSTP was passed on: stop with CMD */
-    bool lost;       /* a hold has ended; SIGTERM was sent */
-    bool over;       /* since then: CMD has ended, and so have all others that are known */
-    bool killed;     /* SIGKILL was sent */
-    bool said_alone; /* that CMD goes on without the lock */
-    bool childless;  /* before CMD, and no other process becomes our child */
-    struct tree tree;
+    int event_fd;        /* the library's; not ours to close */
+    pid_t pid;           /* CMD, and its process group */
+    int status;          /* CMD's exit status, once it is reaped */
+    bool reaped;         /* CMD has ended and its status was taken */
+    bool stop_asked;     /* a SIGTSTP was passed on: stop with CMD */
+    bool lost;           /* a hold has ended; SIGTERM was sent */
+    bool killed;         /* SIGKILL was sent */
+    bool said_alone;     /* that CMD goes on without the lock */
     int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of the holds, as last known */
 };
 
@@ -81,64 +72,22 @@ static void timer_stop(struct guard *guard)
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, 0, &never, NULL);
 }
 
-/* To CMD's group, and to CMD itself wherever it is. */
 static void group_signal(const struct guard *guard, int signal_number)
 {
-    if (guard->group_over) {
-        return;
-    }
     (void)kill(-guard->pid, signal_number);
-    if (!guard->ended && getpgid(guard->pid) != guard->pid) {
-        (void)kill(guard->pid, signal_number);
-    }
 }
 
-/* Reaps all that have ended, CMD too: until then its number cannot be anybody else's. True if no
- * child is left. */
-static bool children_reap(struct guard *guard)
+/* True while any process of CMD's group is left, CMD itself or what it started. */
+static bool group_exists(const struct guard *guard)
 {
-    pid_t pid;
-    bool none;
-
-    do {
-        pid = waitpid(-1, NULL, WNOHANG);
-        if (pid == guard->pid) {
-            guard->ended = true;
-            guard->reaped = true;
-            guard->tree.command = 0;
-        }
-    } while (pid > 0);
-    none = pid < 0 && errno == ECHILD;
-    if (guard->reaped && kill(-guard->pid, 0) != 0 && errno == ESRCH) {
-        guard->group_over = true;
-    }
-    return none;
+    return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* After a loss: sets whether CMD, its group and its descendants have ended. */
-static void over_look(struct guard *guard)
-{
-    struct tree *tree = &guard->tree;
-    bool none;
-
-    if (guard->ended && !guard->reaped) {
-        tree_look(tree);
-        if (tree->count > 0 || tree->more) {
-            return; /* the end of one of them will be told to us, and we look again */
-        }
-    }
-    if (guard->ended) { /* who is dead and not reaped would count as one of the group */
-        none = children_reap(guard);
-        guard->over = guard->group_over && (none || !tree->adopts);
-    }
-}
-
-/* What is left of the group, or a descendant elsewhere, is another user's (sudo, su), and no signal
- * of ours reaches it. Whoever counts on CMD's end must know that. */
+/* What is left of the group is another user's (sudo, su), and no signal of ours reaches it. Whoever
+ * counts on CMD's end must know that. */
 static void say_if_alone(struct guard *guard)
 {
-    if (guard->said_alone || (!guard->tree.refused &&
-                              (guard->group_over || kill(-guard->pid, 0) == 0 || errno != EPERM))) {
+    if (guard->said_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
         return;
     }
     guard->said_alone = true;
@@ -147,62 +96,11 @@ static void say_if_alone(struct guard *guard)
           stderr);
 }
 
-/* Stops all, until a look finds nobody whom the look before had not found, stopped already: who is
- * stopped starts nobody, and does not leave his children to others. But one may have been about to
- * start somebody when the signal came. */
-static void all_stop(struct guard *guard, int64_t end_ns)
+static void group_kill(struct guard *guard)
 {
-    const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    struct tree *tree = &guard->tree;
-    bool stopped = false;
-
-    group_signal(guard, SIGSTOP);
-    tree_signal(tree, SIGSTOP, false);
-    for (unsigned look = 0; look < LOOKS && now_ns() < end_ns; look++) {
-        tree_look(tree);
-        if (stopped && !tree->more) {
-            return;
-        }
-        stopped = tree->stopped && !tree->more;
-        tree_signal(tree, SIGSTOP, false);
-        if (!stopped) {
-            (void)nanosleep(&pause, NULL);
-        }
-    }
-}
-
-/* Kills all: those that leave their children to us, until no child is left. Within LOOKS_NS: a
- * system call may keep one from dying, but he acts no more. */
-static void all_kill(struct guard *guard)
-{
-    const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    int64_t end_ns = now_ns() + LOOKS_NS;
-    struct tree *tree = &guard->tree;
-
-    if (!tree->adopts) {
-        all_stop(guard, end_ns);
-    }
     group_signal(guard, SIGKILL);
-    tree_signal(tree, SIGKILL, false);
-    for (unsigned look = 0; look < LOOKS && tree->adopts && now_ns() < end_ns; look++) {
-        tree_look(tree);
-        tree_signal(tree, SIGKILL, false);
-        (void)nanosleep(&pause, NULL);
-        if (children_reap(guard)) {
-            break;
-        }
-    }
     guard->killed = true;
     timer_stop(guard);
-}
-
-static void all_terminate(struct guard *guard)
-{
-    tree_look(&guard->tree); /* first: parents that die leave them to others */
-    group_signal(guard, SIGTERM);
-    group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
-    tree_signal(&guard->tree, SIGTERM, true);
-    tree_signal(&guard->tree, SIGCONT, true);
 }
 
 static void say_lost(const struct guard *guard)
@@ -230,18 +128,17 @@ static void guard_lose(struct guard *guard)
         return;
     }
     guard->lost = true;
-    guard->tree.command = guard->pid;
     /* What CMD leaves behind when it dies becomes ours, so that its end is told to us. */
-    guard->tree.adopts = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && guard->childless;
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    group_signal(guard, SIGTERM);
+    group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
     kill_at = kill_at < kill_by ? kill_at : kill_by;
-    if (kill_at <= now) { /* a look at all processes takes time, which there is not */
-        all_kill(guard);
+    if (kill_at <= now) {
+        group_kill(guard);
     } else {
-        all_terminate(guard);
         timer_set(guard, kill_at);
     }
     say_lost(guard);
-    over_look(guard);
     say_if_alone(guard);
 }
 
@@ -275,8 +172,7 @@ static void on_timer(struct guard *guard)
         return; /* it was set anew in the meantime */
     }
     if (guard->lost) {
-        all_kill(guard);
-        say_if_alone(guard);
+        group_kill(guard);
         return;
     }
     guard->fds[FD_EVENT].fd = guard->event_fd;
@@ -372,29 +268,25 @@ static void on_child_stopped(struct guard *guard, int signal_number)
     /* Else the SIGCONT that continued us is pending, and on_signal acts on it. */
 }
 
-/* Takes what children have to tell, but for CMD's end, which is only looked at. */
 static void on_children(struct guard *guard)
 {
-    for (unsigned turn = 0; turn < CHILDREN_A_TURN && !guard->ended; turn++) {
-        siginfo_t info = {.si_pid = 0};
+    for (unsigned turn = 0; turn < CHILDREN_A_TURN; turn++) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
 
-        if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 ||
-            info.si_pid == 0) {
-            break;
+        if (pid <= 0) {
+            return;
         }
-        if (info.si_pid != guard->pid) { /* an orphan of CMD's, taken in by guard_lose */
-            (void)waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WSTOPPED | WNOHANG);
-        } else if (info.si_code != CLD_STOPPED) {
-            guard->ended = true;
-            guard->status = info.si_code == CLD_EXITED ? info.si_status
-                                                       : CLI_SIGNAL_BASE + info.si_status;
-        } else if (waitid(P_PID, (id_t)guard->pid, &info, WSTOPPED | WNOHANG) == 0 &&
-                   info.si_pid == guard->pid) { /* else it goes on already, or has ended */
-            on_child_stopped(guard, info.si_status);
+        if (pid != guard->pid) {
+            continue; /* an orphan of CMD's, taken in by guard_lose */
         }
-    }
-    if (guard->lost) {
-        over_look(guard);
+        if (WIFSTOPPED(status)) {
+            on_child_stopped(guard, WSTOPSIG(status));
+        } else {
+            guard->reaped = true;
+            guard->status = WIFSIGNALED(status) ? CLI_SIGNAL_BASE + WTERMSIG(status)
+                                                : WEXITSTATUS(status);
+        }
     }
 }
 
@@ -422,27 +314,16 @@ static void on_signal(struct guard *guard)
     }
 }
 
-/* True if no process can become our child but by CMD: one could not be told from CMD's own. */
-static bool is_childless(void)
-{
-    siginfo_t info;
-    int adopts = 1;
-
-    /* __WALL: those too whose end no signal tells */
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD &&
-           getpid() != 1 && prctl(PR_GET_CHILD_SUBREAPER, &adopts) == 0 && adopts == 0;
-}
-
 /*
- * CMD's end is enough while the hold is good. After a loss its group and its descendants must have
- * ended, too, and after SIGKILL nothing of them can act any more.
+ * CMD's end is enough while the hold is good. After a loss its whole group must have ended, and
+ * after SIGKILL nothing of it can act any more.
  */
 static bool guard_done(struct guard *guard)
 {
-    if (guard->ended && !guard->lost) {
+    if (guard->reaped && !guard->lost) {
         guard_look(guard); /* the hold must have lasted until CMD's end */
     }
-    return guard->ended && (!guard->lost || guard->killed || guard->over);
+    return guard->reaped && (!guard->lost || guard->killed || !group_exists(guard));
 }
 
 void guard_signals(sigset_t *out)
@@ -517,7 +398,6 @@ static int guard_start(struct guard *guard)
             return cli_fail("lock", "HOLDFAST_PROGRESS_FD", HF_ENOMEM);
         }
     }
-    guard->childless = is_childless();
     status = child_start(&child, &guard->pid);
     if (progress[1] >= 0) {
         (void)close(progress[1]);
@@ -559,7 +439,6 @@ int guard_run(const struct guard_options *options)
         status = guard_start(&guard);
         if (status == 0) {
             guard_loop(&guard);
-            (void)children_reap(&guard);
             if (guard.lost) {
                 say_if_alone(&guard); /* of what CMD started */
             }

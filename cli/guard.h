@@ -4,8 +4,8 @@
  * One loop waits for: CMD's end or stop, signals to pass on, the library's events, CMD's progress,
  * and one timer on CLOCK_BOOTTIME. Until the hold has ended the timer stands at the deadline as it
  * is known; when it fires, hf_remaining_ns() says how far renewal has moved the deadline. That
- * needs no agent. When the hold has ended, CMD's group and its descendants in other groups (tree.h)
- * get SIGTERM, and the timer stands at the instant of SIGKILL:
+ * needs no agent. When the hold has ended, CMD's group gets SIGTERM, and the timer stands at the
+ * instant of SIGKILL:
  *
  *   deadline          deadline + lock-delay x 9/10        deadline + lock-delay
  *   |- SIGTERM        |- SIGKILL at the latest            |- the next holder at the earliest

@@ -23,8 +23,6 @@ foreach(part show doctor lock)
     add_dependencies(test_cli_${part} holdfast_cli_fake)
 endforeach()
 
-target_sources(test_cli_lock PRIVATE ${CMAKE_CURRENT_LIST_DIR}/cli_command.c)
-
 set_target_properties(holdfast_cli_fake test_cli_parts test_cli_show test_cli_doctor
         test_cli_lock
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -16,7 +16,6 @@
 
 #include "../emulation.h"
 #include "../suite_main.h"
-#include "cli_command.h"
 #include "cli_run.h"
 
 static const struct {
@@ -176,6 +175,9 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
+/* What CMD says when it is ready to lose its hold: from then on the fake's lease counts (late). */
+#define READY "echo >&$HOLDFAST_PROGRESS_FD; "
+
 START_TEST(test_lease_end)
 {
     struct ran ran;
@@ -291,211 +293,6 @@ START_TEST(test_lost_stubborn_orphan)
 }
 END_TEST
 
-/* timeout makes a process group of its own, and ends when its command does. */
-#define IN_OTHER_GROUP(command) "timeout -s KILL 100 sh -c \"" command "\"; exit 3"
-
-START_TEST(test_lost_other_group)
-{
-    struct ran ran;
-
-    run_command("lease_ms=200,late",
-                "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- sh -c '" IN_OTHER_GROUP(
-                    "trap \\\"echo term; exit\\\" TERM; " READY "while :; do sleep 0.02; done") "'",
-                &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_eq(strncmp(ran.out, "term\n", 5),
-                     0); /* timeout passes on what it gets: perhaps twice */
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* The shell dies of SIGTERM, and leaves behind timeout, who waits for one who does not. */
-START_TEST(test_lost_other_group_stubborn)
-{
-    struct ran ran;
-
-    run_command(
-        "lease_ms=200,late",
-        "lock --max-stall 1h --lock-delay 60s --kill-after 300ms a -- sh -c '" IN_OTHER_GROUP(
-            "trap \\\"\\\" TERM; " READY "while :; do sleep 0.05; done") "'",
-        &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_ge(ran.took_ms, 500);
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* Starts `holdfast lock` with this program as CMD. */
-static void start_helper(struct run *run, const char *fake, const char *options, const char *what)
-{
-    char line[1024];
-    char self[512] = "";
-
-    ck_assert_int_gt(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
-    snprintf(line, sizeof(line), "lock --max-stall 1h --lock-delay 60s %s a -- %s %s", options,
-             self, what);
-    run_start(run, fake, line);
-}
-
-enum { GONE_GUARD_MS = 60000 };
-
-/* False: there is no such process, or it is dead and not reaped yet. */
-static bool lives(pid_t pid)
-{
-    char path[64];
-    char state[256] = "";
-    int fd;
-
-    if (kill(pid, 0) != 0) {
-        return false;
-    }
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t size = read(fd, state, sizeof(state) - 1);
-
-        close(fd);
-        return size <= 0 || strstr(state, ") Z ") == NULL;
-    }
-    return kill(pid, 0) == 0;
-}
-
-/* The process with this number is gone, or soon will be. */
-static void await_gone(pid_t pid)
-{
-    int64_t start = run_now_ms();
-
-    while (lives(pid)) {
-        ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
-        run_sleep_ms(5);
-    }
-}
-
-/* CMD gets what is passed on (0), and SIGTERM at a loss (1), in whatever process group it is. */
-START_TEST(test_command_elsewhere)
-{
-    struct run run;
-    struct ran ran;
-
-    start_helper(&run, _i == 0 ? "" : "lease_ms=200,late", "--kill-after 60s", "elsewhere");
-    run_await_lines(&run, 1);
-    if (_i == 0) {
-        kill(run.pid, SIGTERM);
-    }
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, _i == 0 ? 9 : 76);
-    ck_assert_str_eq(ran.out, "up\nterm\n");
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* CMD is dead, and waited for is its child, which SIGTERM does not end. Until that has ended CMD's
- * number stays CMD's, so that nobody else gets what is meant for its group. */
-START_TEST(test_lost_number_is_kept)
-{
-    struct run run;
-    struct ran ran;
-    int command;
-    int child;
-
-    start_helper(&run, "lease_ms=200,late", "--kill-after 60s", "stray");
-    run_await_lines(&run, 2);
-    ck_assert_int_eq(sscanf(run.lines, "%d %d", &command, &child), 2);
-    await_gone(command);
-    run_sleep_ms(100);
-    ck_assert_int_eq(kill(command, 0), 0);
-    ck_assert_int_eq(kill(child, SIGKILL), 0);
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-START_TEST(test_lost_restless)
-{
-    struct run run;
-    struct ran ran;
-
-    start_helper(&run, "lease_ms=200,late", "--kill-after 300ms", "restless");
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_ge(ran.took_ms, 500);
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* What has left CMD goes on, whether CMD ends (0) or the hold (1), and nobody waits for it. */
-START_TEST(test_daemon_goes_on)
-{
-    struct run run;
-    struct ran ran;
-
-    start_helper(&run, _i == 0 ? "" : "lease_ms=200,late", "--kill-after 300ms",
-                 _i == 0 ? "daemon" : "daemon-stay");
-    run_finish(&run, &ran);
-    ck_assert_int_eq(ran.status, _i == 0 ? 4 : 76);
-    ck_assert_int_gt(atoi(ran.out), 1);
-    ck_assert_int_eq(kill(atoi(ran.out), SIGKILL), 0);
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* holdfast has a child before CMD. It is not CMD's; but what is CMD's is killed all the same. */
-START_TEST(test_lost_beside_older)
-{
-    static const char *const helpers[] = {"older-stray", "older-breeder", "hidden-stray"};
-    struct run run;
-    struct ran ran;
-
-    start_helper(&run, "", "", helpers[_i]);
-    run_finish(&run, &ran);
-    if (ran.status == 3) {
-        printf("left out: test_lost_beside_older: no hidden children here\n");
-        return;
-    }
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_ge(ran.took_ms, 500);
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-    ck_assert_int_gt(atoi(ran.out), 1);
-    ck_assert(lives(atoi(ran.out)));
-    ck_assert_int_eq(kill(atoi(ran.out), SIGKILL), 0);
-}
-END_TEST
-
-/* Without a lock-delay somebody else may have the lock already: nobody has time to end. */
-START_TEST(test_lost_without_time)
-{
-    struct ran ran;
-    char line[1024];
-    char self[512] = "";
-
-    ck_assert_int_gt(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
-    snprintf(line, sizeof(line), "lock --max-stall 1h --lock-delay 0s a -- %s many", self);
-    run_command("lease_ms=200,late", line, &ran);
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_str_eq(ran.out, "");
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
-/* Without /proc, too, CMD's group is waited for until it is empty, and no longer. */
-START_TEST(test_lost_blind)
-{
-    struct run run;
-    struct ran ran;
-
-    start_helper(&run, "", "", "blind");
-    run_finish(&run, &ran);
-    if (ran.status == 3) {
-        printf("left out: test_lost_blind: nothing is run without /proc here\n");
-        return;
-    }
-    ck_assert_int_eq(ran.status, 76);
-    ck_assert_str_eq(ran.out, "clean\n");
-    ck_assert_int_lt(ran.took_ms, SOON_MS);
-}
-END_TEST
-
 START_TEST(test_lost_while_stopped)
 {
     struct ran ran;
@@ -564,6 +361,33 @@ START_TEST(test_no_progress)
     ck_assert_int_eq(ran.status, 76); /* closing it is no progress, and no endless loop */
 }
 END_TEST
+
+enum { GONE_GUARD_MS = 60000 };
+
+/* The process with this number is gone, or soon will be. */
+static void await_gone(pid_t pid)
+{
+    int64_t start = run_now_ms();
+
+    while (kill(pid, 0) == 0) {
+        char path[64];
+        char state[256] = "";
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            ssize_t size = read(fd, state, sizeof(state) - 1);
+
+            close(fd);
+            if (size > 0 && strstr(state, ") Z ") != NULL) {
+                return;
+            }
+        }
+        ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
+        run_sleep_ms(5);
+    }
+}
 
 START_TEST(test_dies_with_holdfast)
 {
@@ -712,16 +536,11 @@ START_TEST(test_terminal_stop_and_continue)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(void)
 {
-    Suite *suite;
-    TCase *lock;
+    Suite *suite = suite_create("cli_lock");
+    TCase *lock = tcase_create("lock");
 
-    if (argc > 1) {
-        _exit(command_be(argv[0], argv[1]));
-    }
-    suite = suite_create("cli_lock");
-    lock = tcase_create("lock");
     tcase_set_timeout(lock, 60);
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
     tcase_add_test(lock, test_environment);
@@ -742,22 +561,8 @@ int main(int argc, char **argv)
     tcase_add_test(lock, test_lost_event);
     if (orphans_are_adopted("test_lost_group_gets_its_time", "orphans are not adopted here")) {
         tcase_add_test(lock, test_lost_group_gets_its_time);
-        tcase_add_test(lock, test_lost_blind);
     }
     tcase_add_test(lock, test_lost_stubborn_orphan);
-    if (orphans_are_adopted("test_lost_other_group", "orphans are not adopted here")) {
-        tcase_add_test(lock, test_lost_other_group);
-    }
-    tcase_add_test(lock, test_lost_other_group_stubborn);
-    tcase_add_loop_test(lock, test_command_elsewhere, 0, 2);
-    if (orphans_are_adopted("test_lost_number_is_kept, test_lost_restless",
-                            "orphans are not adopted here")) {
-        tcase_add_test(lock, test_lost_number_is_kept);
-        tcase_add_test(lock, test_lost_restless);
-    }
-    tcase_add_loop_test(lock, test_daemon_goes_on, 0, 2);
-    tcase_add_loop_test(lock, test_lost_beside_older, 0, 3);
-    tcase_add_test(lock, test_lost_without_time);
     tcase_add_test(lock, test_lost_while_stopped);
     tcase_add_test(lock, test_stalled_holdfast);
     tcase_add_test(lock, test_progress);
