@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "place.h"
 #include "text.h"
 
 enum { LINE_MAX_BYTES = 1024 }; /* of an error; what is longer is cut */
@@ -62,11 +63,21 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .socket = cli->socket,
         .connect_timeout_ns = timeout_ns,
     };
-    int error = hf_connect(&options, out);
+    char what[LINE_MAX_BYTES];
+    struct place place;
+    int error;
 
+    place_find(cli, &place);
+    if (place.size > place.size_max) {
+        return cli_usage_error(where,
+                               "the socket's path %s has %zu bytes, expected at most %zu: %s",
+                               place.from, place.size, place.size_max, place.path);
+    }
+    error = hf_connect(&options, out);
     if (error != 0) {
-        return cli_fail(where, cli->socket != NULL ? cli->socket : "connecting to the agent",
-                        error);
+        place_find(cli, &place); /* a socket may have come or gone meanwhile */
+        snprintf(what, sizeof(what), "%s (%s)", place.path, place.from);
+        return cli_fail(where, what, error);
     }
     return 0;
 }

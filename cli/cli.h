@@ -51,7 +51,8 @@ int cli_fail(const char *where, const char *what, int error);
 int cli_usage_error(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
-/* Connects; on failure says so and returns the exit code, else 0. timeout_ns as in hf_options. */
+/* Connects; on failure says so, and where the agent was looked for, and returns the exit code, else
+ * 0. timeout_ns as in hf_options. */
 int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
     __attribute__((warn_unused_result));
 

@@ -16,6 +16,7 @@
 #include "help.h"
 #include "json.h"
 #include "options.h"
+#include "place.h"
 #include "text.h"
 
 /* As `status`: an agent that is absent is not waited for long. */
@@ -73,25 +74,6 @@ void doctor_advise(struct finding *finding, const char *expected, const char *re
 
 /* ---- asking ---- */
 
-/* Where the library looks for the agent: holdfast.h, hf_options. */
-static void find_socket(const struct cli *cli, char *out, size_t size)
-{
-    const char *set = getenv("HOLDFAST_SOCKET");
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-
-    if (cli->socket != NULL || set != NULL) {
-        snprintf(out, size, "%s", cli->socket != NULL ? cli->socket : set);
-        return;
-    }
-    if (runtime != NULL) {
-        snprintf(out, size, "%s/holdfast/agent.sock", runtime);
-        if (access(out, F_OK) == 0) {
-            return;
-        }
-    }
-    snprintf(out, size, "/run/holdfast/agent.sock");
-}
-
 static void take_status(const struct hf_status *status, void *arg)
 {
     struct doctor *doctor = arg;
@@ -129,17 +111,13 @@ static int take_fact(const struct hf_fact *told, void *arg)
 static const char *why_silent(const struct doctor *doctor)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t size = strlen(doctor->socket);
 
     if (access(doctor->socket, F_OK) != 0) {
         return errno == ENOENT ? "there is no such file: no agent was started there, or somebody "
                                  "removed its socket"
                                : strerror(errno);
     }
-    if (size >= sizeof address.sun_path) {
-        return "the path is too long for a socket";
-    }
-    memcpy(address.sun_path, doctor->socket, size + 1);
+    memcpy(address.sun_path, doctor->socket, sizeof address.sun_path - 1); /* it is no longer */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return strerror(errno);
@@ -161,9 +139,9 @@ static const char *why_silent(const struct doctor *doctor)
 static void no_agent(struct doctor *doctor, int error)
 {
     if (error == HF_ENOAGENT) {
-        struct finding *silent = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s: %s: %s",
-                                             doctor->socket, hf_strerror(error),
-                                             why_silent(doctor));
+        struct finding *silent = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
+                                             "%s (%s): %s: %s", doctor->socket, doctor->socket_from,
+                                             hf_strerror(error), why_silent(doctor));
 
         doctor_advise(silent, "an agent that answers",
                       "start it (systemctl start holdfastd, or holdfastd --dev; restart it if it "
@@ -171,8 +149,8 @@ static void no_agent(struct doctor *doctor, int error)
                       "socket with --socket");
         return;
     }
-    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s: %s",
-                                          doctor->socket, hf_strerror(error));
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s",
+                                          doctor->socket, doctor->socket_from, hf_strerror(error));
 
     switch (error) {
     case HF_EACCES:
@@ -200,6 +178,17 @@ static void no_agent(struct doctor *doctor, int error)
     default:
         doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");
     }
+}
+
+static void too_long(struct doctor *doctor, const struct place *place)
+{
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
+                                          "the socket's path %s has %zu bytes: %s", place->from,
+                                          place->size, place->path);
+
+    snprintf(finding->expected, sizeof finding->expected, "at most %zu bytes", place->size_max);
+    snprintf(finding->remedy, sizeof finding->remedy,
+             "name the agent's socket with --socket or HOLDFAST_SOCKET");
 }
 
 /* What the agent says. */
@@ -307,6 +296,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     static const int codes[] = {CLI_OK, CLI_DOCTOR_WARNS, CLI_DOCTOR_FINDS};
     struct doctor *doctor;
     struct words words;
+    struct place place;
     int status = options_parse(cli, "doctor", NULL, 0, argc, argv, &words);
 
     if (status == 0 && cli->help) {
@@ -320,8 +310,14 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     if (doctor == NULL) {
         return cli_fail("doctor", "looking", HF_ENOMEM);
     }
-    find_socket(cli, doctor->socket, sizeof doctor->socket);
-    ask(cli, doctor);
+    place_find(cli, &place);
+    snprintf(doctor->socket, sizeof doctor->socket, "%s", place.path);
+    doctor->socket_from = place.from;
+    if (place.size > place.size_max) {
+        too_long(doctor, &place);
+    } else {
+        ask(cli, doctor);
+    }
     doctor_look_at_socket(doctor);
     doctor_look_at_clock(doctor);
     doctor_look_at_memory(doctor);

@@ -50,6 +50,7 @@ struct doctor_voter {
 /* Everything that is known, and what follows from it. */
 struct doctor {
     char socket[DOCTOR_TEXT_MAX]; /* where the agent is looked for */
+    const char *socket_from;      /* what says so: static */
     bool agent;                   /* it answered: what follows is filled in */
     bool told;                    /* and it knows of facts */
     char name[DOCTOR_SUBJECT_MAX];

@@ -126,8 +126,9 @@ struct hf_event {
  * *out is the caller's, to be given to hf_disconnect.
  * HF_ENOAGENT: none answered within connect_timeout_ns; HF_EFULL: it has no room for one more
  * client (for one more connection: until connect_timeout_ns was over); HF_EVERSION; HF_EACCES;
- * HF_ENOMEM; HF_EINVAL; HF_EPROTO: the answer makes no sense, or this process lives in another
- * time namespace than its agent (their CLOCK_BOOTTIME differ), where deadlines mean nothing.
+ * HF_ENOMEM; HF_EINVAL: also a socket's path of more than 107 bytes; HF_EPROTO: the answer makes
+ * no sense, or this process lives in another time namespace than its agent (their CLOCK_BOOTTIME
+ * differ), where deadlines mean nothing.
  */
 int hf_connect(const struct hf_options *options, hf_client **out);
 

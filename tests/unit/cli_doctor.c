@@ -144,7 +144,8 @@ START_TEST(without_an_agent)
 
     run_command("connect=-9", "doctor -s /nowhere/agent.sock", &ran);
     ck_assert_int_eq(ran.status, 69);
-    ck_assert_ptr_nonnull(strstr(ran.out, "error  agent        /nowhere/agent.sock: "));
+    ck_assert_ptr_nonnull(
+        strstr(ran.out, "error  agent        /nowhere/agent.sock (from --socket): "));
     ck_assert_ptr_nonnull(strstr(ran.out, "systemctl start holdfastd"));
     ck_assert_ptr_nonnull(strstr(ran.out, "ok     clock "));
     ck_assert_ptr_nonnull(strstr(ran.out, " memory "));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
@@ -147,6 +148,79 @@ START_TEST(test_show)
 }
 END_TEST
 
+/* Who hears that no agent answers hears where it was looked for, and by what. */
+START_TEST(test_names_the_place)
+{
+    const char *folder = suite_folder();
+    struct ran ran;
+    char path[128];
+    char line[256];
+
+    setenv("HOLDFAST_SOCKET", "/nowhere/own.sock", 1);
+    for (size_t index = 0; index < 4; index++) {
+        static const char *const lines[] = {"status", "ls", "show a", "lock a -- true"};
+
+        run_command("connect=-9", lines[index], &ran);
+        ck_assert_int_eq(ran.status, 69);
+        ck_assert_ptr_nonnull(
+            strstr(ran.err, ": /nowhere/own.sock (from HOLDFAST_SOCKET): fake error -9\n"));
+    }
+    run_command("connect=-9", "status -s /nowhere/given.sock", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, ": /nowhere/given.sock (from --socket): "));
+    setenv("HOLDFAST_SOCKET", "", 1);
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    snprintf(path, sizeof(path), "%s/holdfast", folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/holdfast/agent.sock", folder);
+    ck_assert_int_eq(mknod(path, S_IFREG | 0600, 0), 0);
+    run_command("connect=-9", "status", &ran);
+    snprintf(line, sizeof(line), ": %s (the default, by XDG_RUNTIME_DIR): ", path);
+    ck_assert_ptr_nonnull(strstr(ran.err, line));
+    ck_assert_int_eq(unlink(path), 0);
+    run_command("connect=-9", "status", &ran);
+    if (access("/run/holdfast/agent.sock", F_OK) != 0) {
+        snprintf(line, sizeof(line),
+                 ": %s (the default, by XDG_RUNTIME_DIR; /run/holdfast/agent.sock is not there "
+                 "either): ",
+                 path);
+        ck_assert_ptr_nonnull(strstr(ran.err, line));
+    }
+    unsetenv("XDG_RUNTIME_DIR");
+    run_command("connect=-9", "status", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, ": /run/holdfast/agent.sock (the default): "));
+}
+END_TEST
+
+/* A path that no socket can have is told as that: of 107 bytes it is tried, of 108 it is not. */
+START_TEST(test_socket_path_too_long)
+{
+    struct ran ran;
+    char path[120] = "/nowhere/";
+    char line[256];
+
+    memset(path + strlen(path), 'x', 107 - strlen(path));
+    setenv("HOLDFAST_SOCKET", path, 1);
+    run_command("", "status", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    path[107] = 'x';
+    setenv("HOLDFAST_SOCKET", path, 1);
+    run_command("", "status", &ran);
+    ck_assert_int_eq(ran.status, 64);
+    ck_assert_str_eq(ran.log, "");
+    ck_assert_ptr_nonnull(strstr(ran.err, "from HOLDFAST_SOCKET has 108 bytes, "
+                                          "expected at most 107"));
+    snprintf(line, sizeof(line), "lock -s %s a -- true", path);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 64);
+    ck_assert_ptr_nonnull(strstr(ran.err, "from --socket has 108 bytes, expected at most 107"));
+    run_command("connect=-11", "doctor", &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_nonnull(strstr(ran.out, "error  agent        the socket's path from "
+                                          "HOLDFAST_SOCKET has 108 bytes: /nowhere/x"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "  expected   at most 107 bytes"));
+}
+END_TEST
+
 START_TEST(test_status)
 {
     struct ran ran;
@@ -280,6 +354,8 @@ int main(void)
     tcase_add_test(show, test_version);
     tcase_add_test(show, test_ls);
     tcase_add_test(show, test_show);
+    tcase_add_test(show, test_names_the_place);
+    tcase_add_test(show, test_socket_path_too_long);
     tcase_add_test(show, test_status);
     tcase_add_test(show, test_check);
     tcase_add_test(show, test_break);
