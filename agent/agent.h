@@ -214,6 +214,10 @@ void agent_release(struct agent *agent);
 /* Opens and locks them. AGENT_EXIT_OK, or the exit code, and agent->error is one line. */
 int folders_open(struct agent *agent) __attribute__((warn_unused_result));
 
+/* For --check-config: looks at those that are there already, changes nothing. false: a start would
+ * refuse one, by whichever user; agent->error is one line. Uses agent->config alone. */
+bool folders_check(struct agent *agent) __attribute__((warn_unused_result));
+
 /* ---- clients.c ---- */
 
 /* Announces to the host core whoever is left of the agent before; what may stay in folder clients

@@ -32,9 +32,12 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
     return code;
 }
 
+/* agent->own of folders_check() while nobody knows which user the agent will be. */
+static const uid_t whoever = (uid_t)-1;
+
 static bool is_own(const struct agent *agent, uid_t owner)
 {
-    return owner == agent->own || owner == 0;
+    return owner == agent->own || owner == 0 || agent->own == whoever;
 }
 
 /* Where root is not known by its number (a namespace of users), it owns the root folder. */
@@ -50,12 +53,25 @@ static bool is_open(const struct stat *status)
     return (status->st_mode & 0002) != 0 && (status->st_mode & S_ISVTX) == 0;
 }
 
+/* Whether it is the agent's alone, as state_dir and the folders in it must be. */
+static bool check_folder(struct agent *agent, const struct stat *status, const char *shown)
+{
+    if (status->st_uid == agent->own && (status->st_mode & 022) == 0) {
+        return true;
+    }
+    fail(agent, 0,
+         "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed to write",
+         shown, (unsigned)status->st_uid, (unsigned)(status->st_mode & 07777),
+         (unsigned)agent->own);
+    return false;
+}
+
 /*
  * Looks at each folder on the way to path, and at the links: nobody but root and the agent's user
  * may have laid a link where others can write, nor may a folder be theirs or anybody's to write to.
- * false: agent->error.
+ * The last one is left to check_folder() if it is to be the agent's alone. false: agent->error.
  */
-static bool check_way(struct agent *agent, const char *path)
+static bool check_way(struct agent *agent, const char *path, bool alone)
 {
     char upto[PATH_MAX];
     struct stat status;
@@ -64,6 +80,7 @@ static bool check_way(struct agent *agent, const char *path)
         if (path[at] != '/' && path[at] != '\0') {
             continue;
         }
+        const bool last = path[at + strspn(path + at, "/")] == '\0';
         memcpy(upto, path, at);
         upto[at] = '\0';
         if (lstat(upto, &status) != 0) {
@@ -77,10 +94,13 @@ static bool check_way(struct agent *agent, const char *path)
         if (S_ISLNK(status.st_mode) && stat(upto, &status) != 0) {
             return true;
         }
+        if (last && alone) {
+            break;
+        }
         if (S_ISDIR(status.st_mode) && is_open(&status)) {
             fail(agent, 0,
-                 "%s: found a folder that everybody may write to (mode %04o), expected "
-                 "another one, or the sticky bit",
+                 "%s: found a folder that everybody may write to (mode %04o), expected one that "
+                 "others may not write to, or the sticky bit",
                  upto, (unsigned)(status.st_mode & 07777));
             return false;
         }
@@ -90,7 +110,7 @@ static bool check_way(struct agent *agent, const char *path)
             return false;
         }
         shared = (status.st_mode & 0002) != 0;
-        if (path[at] == '\0') {
+        if (last) {
             break;
         }
     }
@@ -113,13 +133,9 @@ static int open_folder(struct agent *agent, int at, const char *path, const char
         }
         return -1;
     }
-    if (status.st_uid != agent->own || (status.st_mode & 022) != 0) {
+    if (!check_folder(agent, &status, shown)) {
         close(fd);
-        return fail(agent, -1,
-                    "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed "
-                    "to write",
-                    shown, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
-                    (unsigned)agent->own);
+        return -1;
     }
     return fd;
 }
@@ -148,26 +164,23 @@ static int take_lock(struct agent *agent, int at, const char *path, const char *
     return fd;
 }
 
-/* The folder of the socket: made if it is missing; its parent must exist. Somebody else who may
- * write to it could take the socket's place. */
-static bool make_socket_folder(struct agent *agent)
+/* The folder of the socket, NULL: the root folder. */
+static const char *socket_folder(const struct agent *agent, char folder[CONFIG_SOCKET_MAX])
 {
-    char folder[CONFIG_SOCKET_MAX];
-    struct stat status;
-    snprintf(folder, sizeof(folder), "%s", agent->config.socket);
+    snprintf(folder, CONFIG_SOCKET_MAX, "%s", agent->config.socket);
     char *slash = strrchr(folder, '/');
     if (slash == NULL || slash == folder) {
-        return true;
+        return NULL;
     }
     *slash = '\0';
-    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0755 : 0700;
-    if (mkdir(folder, mode) == 0) {
-        (void)chmod(folder, mode); /* whatever the umask is */
-    } else if (errno != EEXIST) {
-        fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
-        return false;
-    }
-    if (!check_way(agent, folder)) {
+    return folder;
+}
+
+/* Somebody else who may write to the socket's folder could take the socket's place. */
+static bool check_socket_folder(struct agent *agent, const char *folder)
+{
+    struct stat status;
+    if (!check_way(agent, folder, false)) {
         return false;
     }
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode) ||
@@ -178,12 +191,59 @@ static bool make_socket_folder(struct agent *agent)
     return true;
 }
 
+/* It is made if it is missing; its parent must exist. */
+static bool make_socket_folder(struct agent *agent)
+{
+    char buffer[CONFIG_SOCKET_MAX];
+    const char *folder = socket_folder(agent, buffer);
+    if (folder == NULL) {
+        return true;
+    }
+    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0755 : 0700;
+    if (mkdir(folder, mode) == 0) {
+        (void)chmod(folder, mode); /* whatever the umask is */
+    } else if (errno != EEXIST) {
+        fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
+        return false;
+    }
+    return check_socket_folder(agent, folder);
+}
+
+/* Who checks a file may be another user than the agent will be: that one owns state_dir. */
+bool folders_check(struct agent *agent)
+{
+    static const char *const inner[] = {"", "/clients", "/bells"};
+    const char *state_dir = agent->config.state_dir;
+    char path[PATH_MAX + 16];
+    char buffer[CONFIG_SOCKET_MAX];
+    const char *folder = socket_folder(agent, buffer);
+    struct stat status;
+    agent->own = stat(state_dir, &status) == 0 ? status.st_uid : whoever;
+    if (!check_way(agent, state_dir, true)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
+        snprintf(path, sizeof(path), "%s%s", state_dir, inner[i]);
+        if (stat(path, &status) != 0) {
+            continue; /* it is to be made, or not for this user's eyes */
+        }
+        if (!S_ISDIR(status.st_mode)) {
+            fail(agent, 0, "%s: %s", path, strerror(ENOTDIR));
+            return false;
+        }
+        if (!check_folder(agent, &status, path)) {
+            return false;
+        }
+    }
+    return folder == NULL || access(folder, F_OK) != 0 || check_socket_folder(agent, folder);
+}
+
 int folders_open(struct agent *agent)
 {
     const struct config *config = &agent->config;
     char socket_lock[CONFIG_SOCKET_MAX + 8];
     char error[SOCKET_ERROR_MAX];
-    if (!check_way(agent, config->state_dir)) {
+    if (!check_way(agent, config->state_dir, true)) {
         return AGENT_EXIT_UNAVAILABLE;
     }
     agent->state_fd = open_folder(agent, AT_FDCWD, config->state_dir, config->state_dir);

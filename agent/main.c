@@ -24,7 +24,8 @@ static const char help[] =
     "  holdfastd --dev [--state-dir DIR]    a cell of this one host, nothing else needed\n"
     "  holdfastd --config FILE              what FILE says (docs/CONFIG.md has every key)\n"
     "  holdfastd --config FILE --check-config\n"
-    "                                       only checks FILE: 0 good, 78 not\n"
+    "                                       only checks FILE, and the folders that it names and\n"
+    "                                       that are there: 0 good, 78 not, 69 a folder is not\n"
     "\n"
     "  holdfastd --config FILE --rejoin     this voter starts over with an empty store, and ends\n"
     "                                       (`holdfast member rejoin` explains it and does this)\n"
@@ -186,6 +187,10 @@ static int configure(const struct command_line *line, struct agent *agent, char 
         int why = errno;
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
         return why == EINVAL ? AGENT_EXIT_CONFIG : AGENT_EXIT_UNAVAILABLE;
+    }
+    if (line->check_only && !folders_check(agent)) {
+        fprintf(stderr, "holdfastd: %s\n", agent->error);
+        return AGENT_EXIT_UNAVAILABLE;
     }
     if (line->check_only) {
         printf("%s: good\n", line->config);

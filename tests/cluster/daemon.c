@@ -122,6 +122,66 @@ START_TEST(check_config)
 }
 END_TEST
 
+static void write_folders_config(const char *path, const char *state_dir, const char *socket)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "[agent]\nname = a\ncell = c\nstate_dir = %s/%s\nsocket = %s/%s\n",
+             agent.folder, state_dir, agent.folder, socket);
+    write_file(path, text);
+}
+
+/* A folder that the start refuses is not good for --check-config, which says the same; and what is
+ * said to be expected is then taken. */
+START_TEST(a_folder_that_others_may_write_to)
+{
+    char config[160];
+    char folder[160];
+    char checked[4096];
+    char said[4096];
+    struct stat status;
+    agent_create(&agent, NULL);
+    snprintf(config, sizeof(config), "%s/c.ini", agent.folder);
+    snprintf(folder, sizeof(folder), "%s/f", agent.folder);
+    const char *const start[] = {"holdfastd", "--config", config, NULL};
+    const char *const check[] = {"holdfastd", "--config", config, "--check-config", NULL};
+    static const struct {
+        const char *state_dir;
+        const char *socket;
+        mode_t mode;
+        const char *expected; /* NULL: good */
+    } cases[] = {
+        {"f", "f/agent.sock", 0777, "/f: found owner "},
+        {"f", "f/agent.sock", 01777, "/f: found owner "},
+        {"f/", "agent.sock", 0777, "/f/: found owner "},
+        {"f", "f/agent.sock", 0770, "/f: found owner "},
+        {"f/state", "agent.sock", 0777, "or the sticky bit"},
+        {"state", "f/agent.sock", 0777, "or the sticky bit"},
+        {"f/state", "agent.sock", 01777, NULL},
+        {"state", "f/agent.sock", 01777, NULL},
+        {"f", "f/agent.sock", 0700, NULL},
+    };
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(chmod(folder, cases[i].mode), 0);
+        write_folders_config(config, cases[i].state_dir, cases[i].socket);
+        if (cases[i].expected == NULL) {
+            REQUIRE(run(check, checked, sizeof(checked)) == 0, "case %zu: %s", i, checked);
+            continue;
+        }
+        REQUIRE(run(start, said, sizeof(said)) == 69, "case %zu: %s", i, said);
+        REQUIRE(run(check, checked, sizeof(checked)) == 69, "case %zu: %s", i, checked);
+        const char *last = strstr(said, "holdfastd: ");
+        REQUIRE(last != NULL && strcmp(last, checked) == 0, "case %zu: %s, %s", i, said, checked);
+        REQUIRE(strstr(said, cases[i].expected) != NULL, "case %zu: %s", i, said);
+    }
+    write_folders_config(config, "missing", "nor/agent.sock");
+    ck_assert_int_eq(run(check, checked, sizeof(checked)), 0);
+    snprintf(folder, sizeof(folder), "%s/missing", agent.folder);
+    ck_assert_int_ne(stat(folder, &status), 0); /* nothing was made */
+    agent_destroy(&agent);
+}
+END_TEST
+
 /* An agent that is started without standard streams has none: whatever it opens, the log is not
  * written there. */
 START_TEST(no_standard_streams)
@@ -449,6 +509,7 @@ int main(void)
     tcase_add_loop_test(ends, usage, 0, 7);
     tcase_add_test(ends, help_and_version);
     tcase_add_test(ends, check_config);
+    tcase_add_test(ends, a_folder_that_others_may_write_to);
     tcase_add_test(ends, no_standard_streams);
     tcase_add_test(ends, a_second_agent_is_refused);
     tcase_add_test(ends, a_dead_socket_is_replaced_a_file_is_not);
