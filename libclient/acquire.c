@@ -482,9 +482,8 @@ static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct patience
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
         result = upgrade(lock, patience);
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, 0, memory_order_release);
-        if (result != 0) {
-            events_look(lock->client); /* a loss was told to nobody while the hold was changing */
-        }
+        /* Who looked while the hold was changing told no loss and knew no end of it. */
+        events_look(lock->client);
     } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
         result = HF_ELOST;
     }

@@ -266,9 +266,7 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
                                                                              : HF_ENOTHELD;
     } else if (view.mode == HF_EXCLUSIVE) {
         error = downgrade(lock, &view);
-        if (error == HF_ELOST) {
-            events_look(lock->client); /* as in acquire_again() */
-        }
+        events_look(lock->client); /* as in acquire_again() */
     }
     claim_give(lock);
     return error;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
+#include "client.h" /* libholdfast's own: what happens in the middle of a call */
 
 /* Long leases: a test that is about their end says when that is (lapse_in). */
 static void setup(void)
@@ -289,6 +290,112 @@ START_TEST(an_upgrade_ends_with_the_hold)
 }
 END_TEST
 
+/* What happens in the middle of the next call, where it asks for the time or wakes somebody. */
+static void (*meanwhile)(hf_lock *lock);
+static hf_lock *meanwhile_lock;
+static struct hfi_kernel kernel_before;
+
+static void meanwhile_run(void)
+{
+    void (*run)(hf_lock *) = meanwhile;
+    meanwhile = NULL;
+    if (run != NULL) {
+        run(meanwhile_lock);
+        struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
+        struct hf_event event;
+        agent_send(&agent, &poke);
+        ck_assert_int_eq(hf_next_event(client, &event), 0); /* it is being changed */
+    }
+}
+
+static int64_t now_and_meanwhile(void *arg)
+{
+    meanwhile_run();
+    return kernel_before.now_ns(arg);
+}
+
+static void wake_and_meanwhile(void *arg, _Atomic uint32_t *word, int count)
+{
+    kernel_before.wake(arg, word, count);
+    meanwhile_run();
+}
+
+static struct hfi_kernel *kernel_of(hf_lock *lock)
+{
+    kernel_before = atomic_load(&lock->place)->map->kernel;
+    meanwhile_lock = lock;
+    return &atomic_load(&lock->place)->map->kernel;
+}
+
+static void nothing_else(hf_lock *lock)
+{
+    (void)lock;
+}
+
+static void evict(hf_lock *lock)
+{
+    (void)lock;
+    ck_assert(agent_evict(&agent, "a", 60 * S));
+}
+
+/* As when an agent is back that has forgotten it. */
+static void forget(hf_lock *lock)
+{
+    hold_mark_lost(lock, atomic_load(&lock->hold.number));
+}
+
+/* Who looks in the middle of a downgrade finds neither mode, and cannot say when the hold ends. */
+START_TEST(a_limit_is_told_in_time_after_a_downgrade)
+{
+    hf_lock *lock = NULL;
+    hf_lock *theirs = open_lock(other, "a");
+    struct hf_lock_options options = {.size = sizeof(options), .lease_ns = 2 * S};
+    struct hf_hold hold;
+    pthread_t thread;
+    ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, &hold), 0);
+    struct attempt attempt = {.lock = theirs, .mode = HF_SHARED, .timeout_ns = -1};
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    AWAIT(is_waited_for("a"));
+    kernel_of(lock)->wake = wake_and_meanwhile; /* of the reader: the word is free by then */
+    meanwhile = nothing_else;
+    ck_assert_int_eq(hf_downgrade(lock), 0);
+    ck_assert_ptr_null(meanwhile);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt.result, 0);
+    int64_t unserved = now_ns() - served_ns(); /* so far */
+    expect(HF_EVENT_LOST, lock, "a");
+    ck_assert_int_ge(now_ns(), hold.deadline_ns);
+    ck_assert_int_lt(served_ns() + unserved, hold.deadline_ns + 200 * MS);
+}
+END_TEST
+
+/* Nobody is told of a loss beside the call that changes the hold: it is told after that. */
+START_TEST(a_loss_while_the_hold_is_changed_is_told)
+{
+    static const struct {
+        bool downgrade;
+        void (*meanwhile)(hf_lock *lock);
+        int result;
+    } cases[] = {{true, evict, HF_ELOST}, {true, forget, 0}, {false, forget, 0}};
+    hf_lock *lock = NULL;
+    struct hf_lock_options options = {.size = sizeof(options), .flags = HF_REENTRANT};
+    bool downgrade = cases[_i].downgrade;
+    ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    expect_nothing(10 * MS);
+    ck_assert_int_eq(hf_acquire(lock, downgrade ? HF_EXCLUSIVE : HF_SHARED, -1, NULL), 0);
+    kernel_of(lock)->now_ns = now_and_meanwhile;
+    meanwhile = cases[_i].meanwhile;
+    int result = downgrade ? hf_downgrade(lock) : hf_acquire(lock, HF_EXCLUSIVE, -1, NULL);
+    ck_assert_int_eq(result, cases[_i].result);
+    ck_assert_ptr_null(meanwhile);
+    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    expect(HF_EVENT_LOST, lock, "a");
+}
+END_TEST
+
 START_TEST(granted_is_told_of_a_wait)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -375,6 +482,8 @@ int main(void)
     tcase_add_test(tests, a_poke_makes_it_look);
     tcase_add_test(tests, a_limit_is_told_in_time);
     tcase_add_loop_test(tests, an_upgrade_ends_with_the_hold, 0, 2);
+    tcase_add_test(tests, a_limit_is_told_in_time_after_a_downgrade);
+    tcase_add_loop_test(tests, a_loss_while_the_hold_is_changed_is_told, 0, 3);
     tcase_add_test(tests, granted_is_told_of_a_wait);
     tcase_add_test(tests, changes_are_told_and_survive_a_restart);
     tcase_add_test(tests, too_many_changes_become_one);
