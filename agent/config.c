@@ -64,8 +64,10 @@ __attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading,
                                                         ...)
 {
     if (reading->error[0] == '\0') {
-        int used = snprintf(reading->error, CONFIG_ERROR_MAX, "%s:%d: ", reading->path,
-                            reading->line);
+        int used = reading->line > 0
+                       ? snprintf(reading->error, CONFIG_ERROR_MAX, "%s:%d: ", reading->path,
+                                  reading->line)
+                       : snprintf(reading->error, CONFIG_ERROR_MAX, "%s: ", reading->path);
         va_list arguments;
         va_start(arguments, format);
         vsnprintf(reading->error + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
@@ -798,6 +800,7 @@ static bool check_whole(struct reading *reading)
 {
     struct config *config = reading->config;
     if (config->agent[0] == '\0' || config->cell[0] == '\0') {
+        reading->line = 0; /* what is missing is missing in all of the file */
         return wrong(reading, "[agent] %s: found none, expected %s",
                      config->agent[0] == '\0' ? "name" : "cell", label_expected);
     }

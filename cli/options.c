@@ -3,6 +3,8 @@
  */
 #include "options.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "utf8.h"
@@ -17,7 +19,8 @@ struct cursor {
     int index;
 };
 
-bool duration_parse(const char *text, int64_t *out_ns)
+/* How long one of the unit is; 0: there is no such unit. */
+static int64_t unit_scale_ns(const char *unit)
 {
     static const struct {
         const char *unit;
@@ -28,24 +31,51 @@ bool duration_parse(const char *text, int64_t *out_ns)
         {"m", INT64_C(60) * 1000000000},
         {"h", INT64_C(3600) * 1000000000},
     };
-    const char *at = text;
+
+    for (size_t index = 0; index < sizeof(units) / sizeof(units[0]); index++) {
+        if (strcmp(unit, units[index].unit) == 0) {
+            return units[index].scale_ns;
+        }
+    }
+    return 0;
+}
+
+enum duration_result duration_parse(const char *text, int64_t *out_ns)
+{
+    const char *unit = text + strspn(text, "0123456789");
+    int64_t scale_ns = unit_scale_ns(unit);
     int64_t value = 0;
 
-    for (; *at >= '0' && *at <= '9'; at++) {
+    if (unit == text || scale_ns == 0) {
+        return DURATION_NONE;
+    }
+    for (const char *at = text; at < unit; at++) {
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, *at - '0', &value)) {
-            return false;
+            return DURATION_TOO_LARGE;
         }
     }
-    if (at == text) {
-        return false;
+    return __builtin_mul_overflow(value, scale_ns, out_ns) ? DURATION_TOO_LARGE : DURATION_GOOD;
+}
+
+static int duration_store(const char *where, int64_t *out_ns, const char *given, const char *text)
+{
+    const char *unit = text + strspn(text, "0123456789");
+
+    switch (duration_parse(text, out_ns)) {
+    case DURATION_GOOD:
+        return 0;
+    case DURATION_TOO_LARGE:
+        return cli_usage_error(where,
+                               "%s: \"%s\" is too large a duration: expected at most %" PRId64 "%s",
+                               given, text, INT64_MAX / unit_scale_ns(unit), unit);
+    case DURATION_NONE:
+        break;
     }
-    for (size_t index = 0; index < sizeof(units) / sizeof(units[0]); index++) {
-        if (strcmp(at, units[index].unit) == 0) {
-            return !__builtin_mul_overflow(value, units[index].scale_ns, out_ns);
-        }
-    }
-    return false;
+    return cli_usage_error(where,
+                           "%s: \"%s\" is not a duration: expected a decimal integer and ms, s, m "
+                           "or h, such as 30s",
+                           given, text);
 }
 
 static bool status_parse(const char *text, int *out)
@@ -79,13 +109,7 @@ static int option_store(const struct cursor *cursor, const struct option_spec *s
         *(const char **)spec->value = text;
         return 0;
     case OPTION_DURATION:
-        if (!duration_parse(text, spec->value)) {
-            return cli_usage_error(cursor->where,
-                                   "%s: \"%s\" is not a duration: expected a decimal integer and "
-                                   "ms, s, m or h, such as 30s",
-                                   given, text);
-        }
-        return 0;
+        return duration_store(cursor->where, spec->value, given, text);
     case OPTION_STATUS:
         if (!status_parse(text, spec->value)) {
             return cli_usage_error(
@@ -213,18 +237,22 @@ int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
     return 0;
 }
 
-/* True if the text is UTF-8 without control characters. */
-static bool is_clean(const char *text)
+/* A name that stops being one at `at`: which byte (from 1 on), and what it is. */
+static int malformed(const char *where, const char *name, const char *at,
+                     const struct utf8_unit *unit)
 {
-    struct utf8_unit unit = utf8_next(text);
+    char bytes[sizeof("0xC2 0x85")]; /* control characters have two bytes at most */
+    int used = snprintf(bytes, sizeof(bytes), "0x%02X", (unsigned)(unsigned char)at[0]);
 
-    for (; unit.size > 0; unit = utf8_next(text)) {
-        if (!unit.valid || utf8_is_control(unit.code_point)) {
-            return false;
-        }
-        text += unit.size;
+    if (unit->valid && unit->size > 1) {
+        snprintf(bytes + used, sizeof(bytes) - (size_t)used, " 0x%02X",
+                 (unsigned)(unsigned char)at[1]);
     }
-    return true;
+    return cli_usage_error(where,
+                           "malformed lock name \"%s\": byte %zu (%s) is %s, expected UTF-8 "
+                           "without control characters",
+                           name, (size_t)(at - name) + 1, bytes,
+                           unit->valid ? "a control character" : "no UTF-8");
 }
 
 int prefix_check(const char *where, const char *prefix)
@@ -233,9 +261,13 @@ int prefix_check(const char *where, const char *prefix)
         return cli_usage_error(where, "lock name of %zu bytes: expected at most %d", strlen(prefix),
                                NAME_SIZE_MAX);
     }
-    if (!is_clean(prefix)) {
-        return cli_usage_error(where, "malformed lock name: expected UTF-8 without control "
-                                      "characters");
+    for (const char *at = prefix; *at != '\0';) {
+        struct utf8_unit unit = utf8_next(at);
+
+        if (!unit.valid || utf8_is_control(unit.code_point)) {
+            return malformed(where, prefix, at, &unit);
+        }
+        at += unit.size;
     }
     return 0;
 }

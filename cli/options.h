@@ -52,9 +52,15 @@ int options_parse(struct cli *cli, const char *where, const struct option_spec *
 int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
     __attribute__((warn_unused_result));
 
-/* "90s" to nanoseconds: a decimal integer and ms, s, m or h. False: it is none, or too long for an
- * int64_t. */
-bool duration_parse(const char *text, int64_t *out_ns) __attribute__((warn_unused_result));
+enum duration_result {
+    DURATION_GOOD,
+    DURATION_NONE,      /* the text is no duration */
+    DURATION_TOO_LARGE, /* for an int64_t of nanoseconds */
+};
+
+/* "90s" to nanoseconds: a decimal integer and ms, s, m or h. */
+enum duration_result duration_parse(const char *text, int64_t *out_ns)
+    __attribute__((warn_unused_result));
 
 /* Checks a lock name. 0, or CLI_USAGE with a line on stderr. */
 int name_check(const char *where, const char *name) __attribute__((warn_unused_result));

@@ -127,7 +127,7 @@ static void read_it(const char *text, size_t size)
 {
     int64_t duration_ns = 0;
     char shown[TEXT_DURATION_SIZE];
-    if (duration_parse(text, &duration_ns)) {
+    if (duration_parse(text, &duration_ns) == DURATION_GOOD) {
         HF_CHECK(duration_ns >= 0 && text[0] >= '0' && text[0] <= '9');
         HF_CHECK(text_duration(shown, duration_ns) != NULL);
     }

@@ -28,7 +28,7 @@ START_TEST(test_duration_good)
 {
     int64_t value = -1;
 
-    ck_assert(duration_parse(good_durations[_i], &value));
+    ck_assert_int_eq(duration_parse(good_durations[_i], &value), DURATION_GOOD);
     ck_assert_int_eq(value, good_values[_i]);
 }
 END_TEST
@@ -57,7 +57,7 @@ START_TEST(test_duration_bad)
 {
     int64_t value = -1;
 
-    ck_assert(!duration_parse(bad_durations[_i], &value));
+    ck_assert_int_ne(duration_parse(bad_durations[_i], &value), DURATION_GOOD);
 }
 END_TEST
 

@@ -312,7 +312,11 @@ END_TEST
 START_TEST(what_must_be_there)
 {
     ck_assert_int_eq(read_text(""), CONFIG_WRONG);
-    ck_assert_ptr_nonnull(strstr(error, "[agent] name: found none"));
+    ck_assert_str_eq(error + strlen(file),
+                     ": [agent] name: found none, expected 1 to 32 of a-z 0-9 _ -");
+    ck_assert_int_eq(read_text("# a comment\n\n"), CONFIG_WRONG);
+    ck_assert_str_eq(error + strlen(file),
+                     ": [agent] name: found none, expected 1 to 32 of a-z 0-9 _ -");
     ck_assert_int_eq(read_text("[agent]\nname = a\n"), CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(error, "[agent] cell: found none"));
     ck_assert_int_eq(read_text("name = a\n"), CONFIG_WRONG);
