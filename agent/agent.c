@@ -378,7 +378,9 @@ static void on_log(void *arg, const struct action_log *log)
     if (log->agent.length > 0) {
         log_bytes(&line, "agent", log->agent.text, log->agent.length);
     }
-    log_number(&line, "number", log->number);
+    if (log->number != 0) {
+        log_number(&line, "number", log->number);
+    }
     if (log->text[0] != '\0') {
         log_text(&line, "text", log->text);
     }

@@ -210,6 +210,12 @@ START_TEST(strangers_are_refused_in_words)
     create_observer(&stranger, "smoke", "3s");
     agent_launch(&stranger);
     await_logged(&stranger, "session_ttl: 3s here, 5s there");
+    ck_assert(agent_logged(&stranger, "event=rules_differ agent=host-"));
+    for (int i = 0; i < HOSTS; i++) { /* there is nothing to count */
+        char counted[64];
+        snprintf(counted, sizeof(counted), "event=rules_differ agent=host-%c number=", 'a' + i);
+        ck_assert(!agent_logged(&stranger, counted));
+    }
     agent_await_socket(&stranger);
     ck_assert(!agent_logged(&stranger, "state=safe"));
     agent_destroy(&stranger);
