@@ -20,6 +20,8 @@ static const int64_t unset_ns = INT64_MIN;
 static const int64_t kill_after_default_ns = INT64_C(5) * 1000000000;
 static const int64_t lock_delay_default_ns = 1000000000;
 static const int64_t lock_delay_max_ns = INT64_C(60) * 1000000000;
+static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
+static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
 
 struct lock_arguments {
     bool shared;
@@ -213,6 +215,18 @@ static int run_connected(const struct lock_arguments *arguments, struct held *he
     return run_holding(arguments, held, &mask);
 }
 
+/* For how long an agent is waited for: no longer than for the lock, but for as long as a restart
+ * of the agent may take. */
+static int64_t agent_wait_ns(const struct lock_arguments *arguments)
+{
+    int64_t wait_ns = arguments->no_wait ? 0 : arguments->wait_ns;
+
+    if (wait_ns == unset_ns || wait_ns > agent_wait_max_ns) {
+        return agent_wait_max_ns;
+    }
+    return wait_ns < agent_wait_min_ns ? agent_wait_min_ns : wait_ns;
+}
+
 int command_lock(struct cli *cli, int argc, char **argv)
 {
     struct lock_arguments arguments;
@@ -223,7 +237,8 @@ int command_lock(struct cli *cli, int argc, char **argv)
         return help_show("lock");
     }
     status = status != 0 ? status : arguments_check(&arguments);
-    status = status != 0 ? status : cli_connect(cli, "lock", 0, &held.client);
+    status = status != 0 ? status
+                         : cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
     if (status != 0) {
         return status;
     }

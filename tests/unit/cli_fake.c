@@ -141,6 +141,9 @@ int hf_connect(const struct hf_options *options, hf_client **out)
     hf_client *client;
 
     log_call("connect %s", options->socket == NULL ? "-" : options->socket);
+    if (options->connect_timeout_ns != 0) {
+        log_call("connect timeout=%" PRId64, options->connect_timeout_ns);
+    }
     if (number("connect") != 0) {
         return (int)number("connect");
     }

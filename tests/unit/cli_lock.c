@@ -85,6 +85,31 @@ START_TEST(test_options_reach_library)
 }
 END_TEST
 
+/* An agent is waited for as long as one would wait for the lock, 1 s at least, 5 s at most. */
+START_TEST(test_waits_no_longer_for_the_agent)
+{
+    static const struct {
+        const char *line;
+        const char *timeout;
+    } cases[] = {
+        {"lock --no-wait a -- true", "connect timeout=1000000000\n"},
+        {"lock --wait 0s a -- true", "connect timeout=1000000000\n"},
+        {"lock --wait 1001ms a -- true", "connect timeout=1001000000\n"},
+        {"lock --wait 4999ms a -- true", "connect timeout=4999000000\n"},
+        {"lock --wait 1h a -- true", "connect timeout=5000000000\n"},
+        {"lock a -- true", "connect timeout=5000000000\n"},
+    };
+    struct ran ran;
+
+    for (size_t index = 0; index < sizeof(cases) / sizeof(cases[0]); index++) {
+        run_command("connect=-9", cases[index].line, &ran);
+        ck_assert_int_eq(ran.status, 69);
+        ck_assert_msg(strstr(ran.log, cases[index].timeout) != NULL, "%s: %s", cases[index].line,
+                      ran.log);
+    }
+}
+END_TEST
+
 START_TEST(test_release_after_end)
 {
     struct run run;
@@ -545,6 +570,7 @@ int main(void)
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
     tcase_add_test(lock, test_environment);
     tcase_add_test(lock, test_options_reach_library);
+    tcase_add_test(lock, test_waits_no_longer_for_the_agent);
     tcase_add_test(lock, test_release_after_end);
     tcase_add_loop_test(lock, test_signals_passed_on, 0, sizeof(passed_on) / sizeof(passed_on[0]));
     tcase_add_test(lock, test_signal_reaches_group);
