@@ -461,6 +461,46 @@ void agent_await_socket(struct agent_process *agent)
     note_regions(agent);
 }
 
+/* Whether none of its threads runs; true also when it has ended. */
+static bool process_stands(pid_t pid)
+{
+    char path[64];
+    bool stands = true;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    struct dirent *task;
+    while (tasks && stands && (task = readdir(tasks)) != NULL) {
+        char name[400];
+        char state = 'X';
+        snprintf(name, sizeof(name), "%s/%s/stat", path, task->d_name);
+        FILE *file = task->d_name[0] == '.' ? NULL : fopen(name, "re");
+        if (file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1) {
+            stands = state == 'T' || state == 'Z' || state == 'X';
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    if (tasks) {
+        closedir(tasks);
+    }
+    return stands;
+}
+
+void agent_pause(const struct agent_process *agent)
+{
+    REQUIRE(kill(agent->pid, SIGSTOP) == 0, "kill: %s", strerror(errno));
+    for (unsigned waited_ms = 0; !process_stands(agent->pid); waited_ms++) {
+        REQUIRE(waited_ms < GUARD_MS, "agent %d does not stand still", (int)agent->pid);
+        sleep_ms(1);
+    }
+}
+
+void agent_continue(const struct agent_process *agent)
+{
+    REQUIRE(kill(agent->pid, SIGCONT) == 0, "kill: %s", strerror(errno));
+}
+
 void agent_kill(struct agent_process *agent)
 {
     if (agent->pid != 0) {

@@ -72,6 +72,11 @@ long agent_log_size(const struct agent_process *agent);
 /* Whether it takes connections now. */
 bool agent_takes_connections(const struct agent_process *agent);
 
+/* SIGSTOP, until all its threads stand still: what it was about to do it has done, or does not do
+ * before agent_continue(). */
+void agent_pause(const struct agent_process *agent);
+void agent_continue(const struct agent_process *agent);
+
 /* kill -9, and waits for its end. */
 void agent_kill(struct agent_process *agent);
 

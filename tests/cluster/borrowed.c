@@ -217,7 +217,7 @@ static void send_busy(enum pidfd_way way, int pidfd)
 {
     bool hello = way == WITH_HELLO || way == HUNG_UP;
     int fd = way == BEHIND_WELCOME ? welcomed() : dial();
-    REQUIRE(kill(agent.pid, SIGSTOP) == 0, "SIGSTOP");
+    agent_pause(&agent);
     if (way == UNREAD) { /* it hangs up for the first, and never reads the second */
         REQUIRE(try_status(fd, -1), "send");
     }
@@ -228,7 +228,7 @@ static void send_busy(enum pidfd_way way, int pidfd)
     if (way == HUNG_UP) {
         close(fd);
     }
-    REQUIRE(kill(agent.pid, SIGCONT) == 0, "SIGCONT");
+    agent_continue(&agent);
     if (way == UNREAD) {
         REQUIRE(answer(fd) == HF_EPROTO, "not refused");
     }
@@ -289,7 +289,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
-                REQUIRE(kill(agent.pid, SIGSTOP) == 0, "SIGSTOP");
+                agent_pause(&agent);
             }
             int fd = dial();
             if (try_hello(fd, pidfds[i], "")) {
@@ -297,7 +297,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             }
             if ((i + 1) % each_time == 0) { /* it gets to all of them, unless it has no room */
                 struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
-                REQUIRE(kill(agent.pid, SIGCONT) == 0, "SIGCONT");
+                agent_continue(&agent);
                 (void)!poll(&pollfd, 1, 3000);
             }
             close(fd);

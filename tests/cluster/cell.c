@@ -116,12 +116,12 @@ void cell_restart(struct cell *cell, unsigned host)
 
 void cell_pause(struct cell *cell, unsigned host)
 {
-    REQUIRE(kill(cell->agents[host].pid, SIGSTOP) == 0, "kill: %s", strerror(errno));
+    agent_pause(&cell->agents[host]);
 }
 
 void cell_continue(struct cell *cell, unsigned host)
 {
-    REQUIRE(kill(cell->agents[host].pid, SIGCONT) == 0, "kill: %s", strerror(errno));
+    agent_continue(&cell->agents[host]);
 }
 
 unsigned cell_coordinator(struct cell *cell, unsigned looker, const char *lock)

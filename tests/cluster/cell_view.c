@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -237,9 +236,9 @@ START_TEST(who_stood_still_accuses_nobody)
 {
     struct agent_process *agent = &agents[0];
     await(0, "status", "host-b up", "host-c up");
-    REQUIRE(kill(agent->pid, SIGSTOP) == 0, "kill");
+    agent_pause(agent);
     sleep_ms(7000);
-    REQUIRE(kill(agent->pid, SIGCONT) == 0, "kill");
+    agent_continue(agent);
     await(0, "status", "session  safe", "host-c up");
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
@@ -247,9 +246,9 @@ START_TEST(who_stood_still_accuses_nobody)
     /* And who is gone, and was told of, is not told of once more. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
-    REQUIRE(kill(agent->pid, SIGSTOP) == 0, "kill");
+    agent_pause(agent);
     sleep_ms(2500); /* more than a third of the lease */
-    REQUIRE(kill(agent->pid, SIGCONT) == 0, "kill");
+    agent_continue(agent);
     await_logged(agent, "event=stalled", 2);
     sleep_ms(6500);
     ck_assert_uint_eq(agent_logged(agent, "event=voter_unreachable"), 1);

@@ -467,9 +467,9 @@ START_TEST(the_doctor_tells_who_is_silent)
     ck_assert_int_eq(chmod(path, 0664), 0);
     (void)run_command("doctor", said, sizeof(said));
     REQUIRE(strstr(said, "may write to") != NULL && strstr(said, path) != NULL, "%s", said);
-    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    agent_pause(&agent);
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
-    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    agent_continue(&agent);
     REQUIRE(strstr(said, "somebody listens there and says nothing") != NULL, "%s", said);
     agent_kill(&agent);
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);

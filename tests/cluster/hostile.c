@@ -369,9 +369,9 @@ static int send_last_lingering(enum way way, int *reader)
 
 static int send_lingering(enum way way, int *reader)
 {
-    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    agent_pause(&agent);
     int fd = send_last_lingering(way, reader);
-    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    agent_continue(&agent);
     return fd;
 }
 
@@ -439,11 +439,11 @@ START_TEST(too_many_descriptors_whose_close_waits)
     hf_lock *lock = hold(&client);
     int readers[LINGERING];
     int fds[LINGERING];
-    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    agent_pause(&agent);
     for (unsigned i = 0; i < LINGERING; i++) {
         fds[i] = send_last_lingering(i % 2 == 0 ? ALONE : BOTH_ENDS, &readers[i]);
     }
-    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    agent_continue(&agent);
     for (unsigned i = 0; i < LINGERING; i++) {
         ck_assert_int_eq(answer(fds[i], NULL), 0);
         close(fds[i]);
@@ -711,10 +711,10 @@ START_TEST(a_client_that_ends_while_the_agent_stands_still)
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 7};
     size_t size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
     int fd = greeted();
-    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    agent_pause(&agent);
     ck_assert_int_eq(send(fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
     close(fd);
-    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+    agent_continue(&agent);
     honest(); /* asks later, so what was before has been read */
     ck_assert(!agent_logged(&agent, "client_hung_up"));
 }
