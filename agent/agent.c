@@ -373,8 +373,9 @@ static void on_log(void *arg, const struct action_log *log)
     struct agent *agent = arg;
     struct log_line line;
     /* Without TLS a stranger may say what a voter would not: that must not fill the log. */
-    log_begin_limited(&line, log->text[0] != '\0' ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, log->event,
-                      &agent->cell_limit, clock_boottime_ns());
+    bool well = log->text[0] == '\0' || log->well;
+    log_begin_limited(&line, well ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, log->event, &agent->cell_limit,
+                      clock_boottime_ns());
     if (log->agent.length > 0) {
         log_bytes(&line, "agent", log->agent.text, log->agent.length);
     }

@@ -201,6 +201,8 @@ void agent_give_epoch_back(struct agent *agent);
 /* Replaces this voter's store by an empty one that starts over (store_start_over()); kept (of
  * STORE_KEPT_MAX bytes) is where the old one is now. Instead of agent_prepare(). */
 int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
+/* Takes that back (store_undo_start_over()). */
+int agent_undo_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
 /* Whose store it is, by the configuration and the lease file. */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity);
 /* Opens the store, the lease file first; fills in meta, left and boot_id. An AGENT_EXIT code:

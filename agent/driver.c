@@ -415,7 +415,11 @@ static void drain(struct driver *driver)
             memcpy(&driver->message, first, size); /* the step may make the queue grow */
             fifo_drop(&driver->quorum_inbox);
             struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
+            bool hello = driver->message.kind == MESSAGE_HELLO;
             step_quorum(driver, &event);
+            if (hello) {
+                driver_see_voters(driver); /* it may say that it does not vote */
+            }
             continue;
         }
         first = fifo_first(&driver->host_inbox, &size);
@@ -737,11 +741,9 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         driver->links_down = up ? driver->links_down & ~(1U << voter)
                                 : driver->links_down | 1U << voter;
         step_quorum(driver, &event);
-        if (up) {
-            renewal_connected(driver->config.renewal, voter, driver_clock_ns(driver),
-                              &driver->quorum_actions);
-            driver_take_actions(driver);
-        }
+        renewal_link(driver->config.renewal, voter, up, driver_clock_ns(driver),
+                     &driver->quorum_actions);
+        driver_take_actions(driver);
         driver_see_voters(driver);
     }
     if (up && driver->config.quorum != NULL) {

@@ -169,6 +169,8 @@ uint64_t driver_commits(const struct driver *driver);
 
 /* Whether that voter's configuration is known to be another one than this agent's. */
 bool driver_rules_differ(const struct driver *driver, uint32_t voter);
+/* Whether that voter says that it starts over (`holdfast member rejoin`) and does not vote yet. */
+bool driver_starts_over(const struct driver *driver, uint32_t voter);
 
 /* For people: what happened since the start, */
 struct driver_counts {

@@ -58,13 +58,13 @@ struct driver {
     enum renewal_state told_state;
     uint32_t next_epoch; /* not 0: being made durable */
     /* The voters, by bit: as the host core was told; whose link broke; who refuses us, for our
-     * rules; who said that it may not vote. */
+     * rules. */
     uint32_t voters_up; /* as of the last HOST_VOTERS */
     uint32_t voters_heard;
     uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;
-    uint32_t not_voting;
+    uint8_t standings[MESSAGE_VOTERS_MAX]; /* an observer's: what they said instead of an answer */
     int64_t started_ns;
     struct complaints refusals; /* see driver_may_say() */
     /* Where messages and items are while a step reads them. */

@@ -60,15 +60,34 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
 
 /* ---- which voters there are ---- */
 
-/* Which voters may not vote, by what they say, and which refuse this agent. */
-static uint32_t refused_voters(const struct driver *driver)
+/* What that voter says of itself; 0: nothing, or nothing that hinders it. One that is gone is down,
+ * whatever it was. */
+static enum message_standing standing_told(const struct driver *driver, uint32_t voter)
 {
     const struct quorum *quorum = driver->config.quorum;
-    uint32_t refused = driver->refusing | driver->not_voting;
-    for (uint32_t i = 0; quorum != NULL && i < driver->config.voter_count; i++) {
-        refused |= (uint32_t)(quorum_standing_of(quorum, i) == MESSAGE_STANDING_REFUSED) << i;
+    if ((driver->links_down >> voter & 1) != 0) {
+        return 0;
     }
-    return refused & ~driver->links_down; /* one that is gone is down, whatever it was */
+    return quorum != NULL ? quorum_standing_of(quorum, voter)
+                          : (enum message_standing)driver->standings[voter];
+}
+
+bool driver_starts_over(const struct driver *driver, uint32_t voter)
+{
+    return standing_told(driver, voter) == MESSAGE_STANDING_REJOINING;
+}
+
+/* Which voters may not vote (yet), by what they say, and which refuse this agent. */
+static uint32_t refused_voters(const struct driver *driver)
+{
+    uint32_t refused = driver->refusing & ~driver->links_down;
+    for (uint32_t i = 0; i < driver->config.voter_count; i++) {
+        enum message_standing standing = standing_told(driver, i);
+        refused |= (uint32_t)(standing == MESSAGE_STANDING_REFUSED ||
+                              standing == MESSAGE_STANDING_REJOINING)
+                   << i;
+    }
+    return refused;
 }
 
 /* A voter that was never heard has the time of a lease to say something: it may be asked, but is
@@ -128,14 +147,13 @@ void driver_take_answer(struct driver *driver, const struct message *message)
         return;
     }
     if (message->kind == MESSAGE_HELLO_ACK) {
-        driver->not_voting |= (uint32_t)(message->as.hello.standing == MESSAGE_STANDING_REFUSED)
-                              << voter;
+        driver->standings[voter] = message->as.hello.standing;
         driver_see_voters(driver);
         compare_rules(driver, message);
         return;
     }
     driver->refusing &= ~(1U << voter);
-    driver->not_voting &= ~(1U << voter);
+    driver->standings[voter] = 0;
     renewal_acked(driver->config.renewal, message, driver_clock_ns(driver),
                   &driver->quorum_actions);
     driver_take_actions(driver);

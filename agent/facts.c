@@ -202,6 +202,7 @@ static void tell_voter(const struct agent *agent, uint32_t voter, struct hfi_tol
     tell(told, name, "self", self, NULL);
     tell(told, name, "answered_age_ns", age_ns(renewal_answered_ns(&agent->renewal, voter)), NULL);
     tell(told, name, "rules_differ", driver_rules_differ(agent->driver, voter), NULL);
+    tell(told, name, "starts_over", driver_starts_over(agent->driver, voter), NULL);
     if (pace->round_trip.count > 0) {
         tell(told, name, "round_trip_ns", pace->round_trip.last_ns, NULL);
         tell(told, name, "round_trip_worst_ns", recent_worst_ns(&pace->round_trip), NULL);

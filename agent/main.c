@@ -29,6 +29,8 @@ static const char help[] =
     "\n"
     "  holdfastd --config FILE --rejoin     this voter starts over with an empty store, and ends\n"
     "                                       (`holdfast member rejoin` explains it and does this)\n"
+    "  holdfastd --config FILE --undo-rejoin\n"
+    "                                       takes that back, while no other voter knows of it\n"
     "\n"
     "It stays in the foreground and logs to standard error. SIGTERM ends it; every hold stays as\n"
     "it is, and goes on if an agent is back before the lease is over (5 s, unless configured).\n"
@@ -40,6 +42,7 @@ static const char help[] =
     "  --config FILE     an INI file\n"
     "  --check-config    with --config: validate and exit\n"
     "  --rejoin          with --config: replace the store of this voter (the agent is stopped)\n"
+    "  --undo-rejoin     with --config: put the replaced one back (the agent is stopped)\n"
     "  --version         print the version\n"
     "  --help            print this\n"
     "\n"
@@ -57,6 +60,7 @@ struct command_line {
     bool dev;
     bool check_only;
     bool rejoin;
+    bool undo_rejoin;
     const char *state_dir;
     const char *config;
 };
@@ -70,13 +74,14 @@ static int usage(const char *what, const char *found, const char *expected)
 /* -1: go on; else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
-    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, HELP, VERSION };
+    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, UNDO_REJOIN, HELP, VERSION };
     static const struct option options[] = {
         {"dev", no_argument, NULL, DEV},
         {"state-dir", required_argument, NULL, STATE_DIR},
         {"config", required_argument, NULL, CONFIG},
         {"check-config", no_argument, NULL, CHECK},
         {"rejoin", no_argument, NULL, REJOIN},
+        {"undo-rejoin", no_argument, NULL, UNDO_REJOIN},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION},
         {NULL, 0, NULL, 0},
@@ -99,6 +104,9 @@ static int read_options(int argc, char **argv, struct command_line *out)
             break;
         case REJOIN:
             out->rejoin = true;
+            break;
+        case UNDO_REJOIN:
+            out->undo_rejoin = true;
             break;
         case HELP:
         case 'h':
@@ -131,8 +139,10 @@ static int check_command_line(const struct command_line *line)
     if (line->check_only && line->config == NULL) {
         return usage("found --check-config", "", "--config FILE with it");
     }
-    if (line->rejoin && (line->config == NULL || line->check_only)) {
-        return usage("found --rejoin", "", "--config FILE with it and nothing else");
+    if ((line->rejoin || line->undo_rejoin) &&
+        (line->config == NULL || line->check_only || line->rejoin == line->undo_rejoin)) {
+        return usage(line->rejoin ? "found --rejoin" : "found --undo-rejoin", "",
+                     "--config FILE with it and nothing else");
     }
     return -1;
 }
@@ -178,7 +188,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
         fprintf(stderr, "holdfastd: %s\n", error);
         return line->dev ? AGENT_EXIT_USAGE : AGENT_EXIT_CONFIG;
     }
-    if (!line->check_only && !line->rejoin) {
+    if (!line->check_only && !line->rejoin && !line->undo_rejoin) {
         log_open_stderr();
         agent_raise_limits();
         confine(agent, arguments);
@@ -199,13 +209,17 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     return -1;
 }
 
-static int start_over(struct agent *agent)
+static int start_over(struct agent *agent, bool undo)
 {
     char kept[STORE_KEPT_MAX];
-    int code = agent_start_over(agent, kept);
+    int code = undo ? agent_undo_start_over(agent, kept) : agent_start_over(agent, kept);
     if (code != AGENT_EXIT_OK) {
         fprintf(stderr, "holdfastd: %s\n", agent->error);
         return code;
+    }
+    if (undo) {
+        printf("%s has its store back, from %s: start its agent\n", agent->config.agent, kept);
+        return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
     }
     if (kept[0] != '\0') {
         printf("the old store is now %s\n", kept);
@@ -258,8 +272,8 @@ int main(int argc, char **argv)
     }
     agent->config_path = line.config;
     code = configure(&line, agent, argv);
-    if (code < 0 && line.rejoin) {
-        code = start_over(agent);
+    if (code < 0 && (line.rejoin || line.undo_rejoin)) {
+        code = start_over(agent, line.undo_rejoin);
         agent_release(agent);
     } else if (code < 0) {
         code = agent_prepare(agent);

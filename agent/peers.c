@@ -468,17 +468,27 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     /* Who was before that still is. */
-    bool silent = up && !answers && (long_so || peer->silent);
+    bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
+    bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {
         tell_of_voter(peer, LOG_LEVEL_WARN, "voter_silent",
                       "connected, but it answers no renewal: its log says why");
+    }
+    if (starts_over && !peer->starts_over) {
+        tell_of_voter(
+            peer, LOG_LEVEL_INFO, "voter_starts_over",
+            "it does not vote before it has everything from the others: stop none of them "
+            "until it does");
+    } else if (peer->starts_over && answers) {
+        tell_of_voter(peer, LOG_LEVEL_INFO, "voter_starts_over", "it is done, and votes");
     }
     if (unreachable && !peer->unreachable) {
         tell_of_voter(peer, LOG_LEVEL_WARN, "voter_unreachable",
                       transport_why_down(peers->transport, peer->link));
     }
     peer->silent = silent;
+    peer->starts_over = starts_over;
     peer->unreachable = unreachable;
     look_at_clock_of(agent, peer, voter, answers, now_ns);
 }

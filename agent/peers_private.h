@@ -32,6 +32,7 @@ struct peer_agent {
     char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as it said last; "": not yet */
     int64_t up_ns;                     /* since when the connection is there, or is not */
     bool silent;                       /* for too long, and that was said */
+    bool starts_over;                  /* this was said, too */
     bool unreachable;                  /* the same, without a connection */
     struct pace_watch clock;           /* a voter's: what was said of it */
     int64_t kept_ns;                   /* when another address was last told to be refused */

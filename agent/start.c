@@ -772,7 +772,10 @@ static void blank(struct agent *agent)
     umask(0077);
 }
 
-int agent_start_over(struct agent *agent, char *kept)
+typedef bool replace_fn(const char *path, const struct store_identity *identity, char *kept,
+                        char *error);
+
+static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
 {
     char path[PATH_MAX + 32];
     char error[STORE_ERROR_MAX];
@@ -798,10 +801,20 @@ int agent_start_over(struct agent *agent, char *kept)
     }
     agent_store_identity(agent, &identity);
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
-    if (!store_start_over(path, &identity, kept, error)) {
+    if (!replace(path, &identity, kept, error)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
     }
     return AGENT_EXIT_OK;
+}
+
+int agent_start_over(struct agent *agent, char *kept)
+{
+    return replace_store(agent, store_start_over, kept);
+}
+
+int agent_undo_start_over(struct agent *agent, char *kept)
+{
+    return replace_store(agent, store_undo_start_over, kept);
 }
 
 int agent_prepare(struct agent *agent)

@@ -52,10 +52,52 @@ static void voter_is_down(struct doctor *doctor, const char *name)
                   "certificates allow a connection, both ways?");
 }
 
+static bool starts_over(const struct doctor *doctor, const char *name)
+{
+    return doctor_value(doctor, name, "starts_over", 0) != 0;
+}
+
+static void voter_starts_over(struct doctor *doctor, const char *name)
+{
+    if (doctor_value(doctor, name, "self", 0) != 0) {
+        return; /* look_at_own_vote() says it */
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", name,
+                                          "it starts over, and does not vote before it has "
+                                          "everything from the others");
+    doctor_advise(finding, "a voter that votes, about a session_ttl after its start",
+                  "wait, and stop no other voter meanwhile; voter_waits in its log says for what "
+                  "it waits");
+}
+
+/* A voter that starts over needs a majority of others that vote. */
+static void look_at_who_starts_over(struct doctor *doctor)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        count += starts_over(doctor, doctor->voters[i].name);
+    }
+    if (count == 0 || doctor->voter_count - count >= doctor->voter_count / 2 + 1) {
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
+                                          "%zu of %zu start over at the same time: they wait for "
+                                          "each other",
+                                          count, doctor->voter_count);
+    doctor_advise(finding, "one at a time",
+                  "on the host that was told last, with its agent stopped: holdfast member rejoin "
+                  "--undo (--help has more); the others go on then");
+}
+
 static void voter_is_refused(struct doctor *doctor, const char *name)
 {
     struct finding *finding;
 
+    if (starts_over(doctor, name)) {
+        voter_starts_over(doctor, name);
+        return;
+    }
     if (doctor_value(doctor, name, "rules_differ", 0) != 0) {
         finding = doctor_find(doctor, FINDING_ERROR, "config", name,
                               "it has other voters or times in its configuration than this agent");
@@ -85,6 +127,7 @@ static void look_at_voters(struct doctor *doctor)
             voter_is_refused(doctor, voter->name);
         }
     }
+    look_at_who_starts_over(doctor);
     if (up >= majority) {
         doctor_find(doctor, FINDING_OK, "voters", NULL, "%zu of %zu answer", up,
                     doctor->voter_count);

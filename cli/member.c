@@ -66,11 +66,11 @@ static int list(struct cli *cli)
 }
 
 /* Runs the holdfastd that lies beside this program, or else the one that PATH has. */
-static int run_agent(const char *config)
+static int run_agent(const char *config, const char *option)
 {
     char path[PROGRAM_MAX];
-    char *arguments[] = {(char *)"holdfastd", (char *)"--config", (char *)config,
-                         (char *)"--rejoin", NULL};
+    char *arguments[] = {(char *)"holdfastd", (char *)"--config", (char *)config, (char *)option,
+                         NULL};
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof("holdfastd"));
 
     (void)fflush(stdout);
@@ -91,10 +91,12 @@ int command_member(struct cli *cli, int argc, char **argv)
 {
     const char *config = NULL;
     bool yes = false;
+    bool undo = false;
     const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &config},
+                                        {"undo", '\0', OPTION_FLAG, &undo},
                                         {"yes", '\0', OPTION_FLAG, &yes}};
     struct words words;
-    int status = options_parse(cli, "member", specs, 2, argc, argv, &words);
+    int status = options_parse(cli, "member", specs, 3, argc, argv, &words);
 
     if (status == 0 && cli->help) {
         return help_show("member");
@@ -104,8 +106,9 @@ int command_member(struct cli *cli, int argc, char **argv)
         return status;
     }
     if (words.plain_count == 0) {
-        if (config != NULL || yes) {
-            return cli_usage_error("member", "found --config or --yes, expected them after rejoin");
+        if (config != NULL || undo || yes) {
+            return cli_usage_error("member",
+                                   "found --config, --undo or --yes, expected them after rejoin");
         }
         return list(cli);
     }
@@ -121,5 +124,5 @@ int command_member(struct cli *cli, int argc, char **argv)
         (void)help_show("member");
         return cli_usage_error("member rejoin", "nothing was done; with --yes it is");
     }
-    return run_agent(config);
+    return run_agent(config, undo ? "--undo-rejoin" : "--rejoin");
 }

@@ -49,11 +49,11 @@ static void in_state(const char *words)
     REQUIRE(status == 0, "%s: %x", command, (unsigned)status);
 }
 
-/* As its administrator would, on its host. The command's exit status. */
-static int rejoin(const char *yes)
+/* As its administrator would, on that host. The command's exit status. */
+static int rejoin(int host, const char *yes, const char *undo)
 {
     char config[96];
-    struct agent_process *agent = &cell.agents[VICTIM];
+    struct agent_process *agent = &cell.agents[host];
     snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
     pid_t pid = fork_tied();
     if (pid == 0) {
@@ -62,7 +62,7 @@ static int rejoin(const char *yes)
         dup2(log, 2);
         network_enter(agent->keeper);
         execl(binary_path("holdfast"), "holdfast", "member", "rejoin", "--config", config, yes,
-              (char *)NULL);
+              undo, (char *)NULL);
         _exit(127);
     }
     return WEXITSTATUS(wait_for(pid));
@@ -71,10 +71,10 @@ static int rejoin(const char *yes)
 /* The victim is told to start over, and votes again: nothing goes on without it now. */
 static void start_over(void)
 {
-    ck_assert_int_eq(rejoin("--yes"), 70); /* it runs */
+    ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* it runs */
     agent_kill(&cell.agents[VICTIM]);
-    ck_assert_int_eq(rejoin(NULL), 64); /* only explained */
-    ck_assert_int_eq(rejoin("--yes"), 0);
+    ck_assert_int_eq(rejoin(VICTIM, NULL, NULL), 64); /* only explained */
+    ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 0);
     agent_start(&cell.agents[VICTIM]);
     cell_await_logged(&cell, VICTIM, "event=voter_votes number=1");
     crowd_await_all(&crowd, 10);
@@ -152,6 +152,38 @@ START_TEST(the_store_is_an_old_copy)
 }
 END_TEST
 
+/* They wait for each other, and the cell for them, until one of them has its store back. */
+START_TEST(two_voters_start_over_at_the_same_time)
+{
+    for (int host = VICTIM; host < 3; host++) {
+        agent_kill(&cell.agents[host]);
+        ck_assert_int_eq(rejoin(host, "--yes", NULL), 0);
+    }
+    agent_start(&cell.agents[VICTIM]);
+    agent_start(&cell.agents[2]);
+    cell_await_logged(&cell, VICTIM, "not there yet: host-c (starts over as well");
+    cell_await_logged(&cell, 2, "not there yet: host-b (starts over as well");
+    cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-b");
+    cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-c");
+    ck_assert(!agent_logged(&cell.agents[0], "event=voter_silent"));
+    ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 70); /* it runs */
+    agent_kill(&cell.agents[VICTIM]);
+    ck_assert_int_eq(rejoin(VICTIM, "--undo", NULL), 64); /* only explained */
+    ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 0);
+    agent_start(&cell.agents[VICTIM]);
+    cell_await_logged(&cell, 2, "event=voter_votes number=2");
+    crowd_await_all(&crowd, 10);
+    ck_assert(!agent_logged(&cell.agents[VICTIM], "event=voter_refused"));
+    agent_kill(&cell.agents[2]);
+    ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* it is done, and votes */
+    crowd_await_progress(&crowd, 0, 10);                /* the two others do not need it */
+    crowd_await_progress(&crowd, 1, 10);
+    agent_start(&cell.agents[2]);
+    crowd_await_all(&crowd, 10);
+    crowd_finish(&crowd, "two start over");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("disk");
@@ -159,5 +191,6 @@ int main(void)
     tcase_add_test(tests, the_disk_is_full);
     tcase_add_test(tests, the_store_is_lost);
     tcase_add_test(tests, the_store_is_an_old_copy);
+    tcase_add_test(tests, two_voters_start_over_at_the_same_time);
     return cell_main("disk", tests);
 }

@@ -214,10 +214,16 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     ck_assert_int_eq(system(line), 0);
     agent_start(&agents[victim]);
     actor_ready(&actors[victim], agents[victim].socket);
+    /* It is up when it votes, not when its connection is there: the next one would be told to start
+     * over too early. */
+    for (int i = 0; i < HOSTS; i++) {
+        await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
+    }
     for (int i = 0; i < HOSTS; i++) {
         const char *up = "\"name\":\"host-c\",\"address\":\"tcp://127.0.0.1:%u\",\"state\":\"up\"";
         snprintf(line, sizeof(line), up, ports[victim]);
         await(i, "member --json", line, "host-a");
+        ck_assert(agent_logged(&agents[victim], "event=voter_votes number=2"));
     }
 }
 END_TEST

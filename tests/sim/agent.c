@@ -618,6 +618,34 @@ void agent_rejoin(struct sim_agent *agent)
     agent->rejoins_ns = 0;
 }
 
+void agent_rejoin_by_mistake(struct sim_agent *agent)
+{
+    if (agent->old == NULL) {
+        agent->old = malloc(sizeof(*agent->old));
+        HF_CHECK(agent->old != NULL);
+    }
+    *agent->old = agent->disk;
+    watch_forgot(agent);
+    agent_rejoin(agent);
+    agent->undoes_ns = sim_now() + sim_draw(4000) * SIM_MS;
+}
+
+void agent_undo_rejoin(struct sim_agent *agent)
+{
+    uint32_t epoch = agent->disk.epoch;
+    agent->undoes_ns = 0;
+    if (!agent->disk.rejoin || agent->disk.members[agent->index].member.generation != 0) {
+        sim_tell("host %u cannot have its store back: others may know of the new one",
+                 agent->index);
+        return;
+    }
+    agent_crash(agent, sim_draw(20) * SIM_MS);
+    sim_tell("host %u has its store back", agent->index);
+    agent->disk = *agent->old;
+    agent->disk.epoch = 1 + (epoch > agent->disk.epoch ? epoch : agent->disk.epoch);
+    agent->disk.commit++;
+}
+
 void agent_free(struct sim_agent *agent)
 {
     for (uint32_t i = 0; i < agent->region_count; i++) {
@@ -626,6 +654,7 @@ void agent_free(struct sim_agent *agent)
     driver_destroy(agent->driver);
     free(agent->taken);
     free(agent->copy);
+    free(agent->old);
     free(agent->names_memory);
     free(agent->quorum_memory);
     free(agent->host_memory);

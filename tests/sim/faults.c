@@ -35,7 +35,7 @@ static const struct fault table[] = {
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
-    FLAG(orderly),
+    FLAG(orderly),   CHANCE(mistake),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -121,13 +121,14 @@ static void draw_between_hosts(struct faults *faults)
     faults->rolling = faults_draw_beside(AGENTS, 1, 8) == 0;
     faults->starved = faults_draw_beside(AGENTS, 2, 8) == 0;
     faults->orderly = faults_draw_beside(AGENTS, 3, 2) == 0;
+    faults->mistake = faults_draw_beside(AGENTS, 4, 6) == 0 ? 1500 : 0;
     if (world.run.rolling) {
         faults->rolling = true;
         faults->orderly = world.run.rolling_orderly;
     }
     if (world.agent_count == 1) {
         faults->crash_all = faults->suspend = faults->cut = faults->reset = faults->drift = 0;
-        faults->restore = faults->lose = 0;
+        faults->restore = faults->lose = faults->mistake = 0;
         faults->rest = faults->long_delay = faults->older = faults->rolling = false;
         faults->starved = faults->orderly = false;
     }
@@ -350,6 +351,11 @@ static void inject_disks(const struct faults *faults)
     if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
         agent_lose_disk(agent);
     }
+    /* Several at a time, too: who can go on does, who cannot has its store back. */
+    if (sim_chance(faults->mistake) && world.voters > 1 && agent->store == STORE_GOOD &&
+        !agent->disk.rejoin && agent->rejoins_ns == 0) {
+        agent_rejoin_by_mistake(agent);
+    }
 }
 
 /* Everybody closes everything for some seconds: all names are deleted, and come back. What is then
@@ -392,6 +398,11 @@ int64_t faults_start_due(void)
             agent_rejoin(agent);
         } else if (agent->rejoins_ns != 0) {
             next_ns = agent->rejoins_ns < next_ns ? agent->rejoins_ns : next_ns;
+        }
+        if (agent->undoes_ns != 0 && agent->undoes_ns <= sim_now()) {
+            agent_undo_rejoin(agent);
+        } else if (agent->undoes_ns != 0) {
+            next_ns = agent->undoes_ns < next_ns ? agent->undoes_ns : next_ns;
         }
         if (!agent->up && agent->starts_ns <= sim_now()) {
             agent_start(agent);
@@ -437,5 +448,6 @@ void faults_heal(void)
         agent->fiber.resumes_ns = sim_now();
         agent->starts_ns = sim_now();
         agent->rejoins_ns = agent->rejoins_ns == 0 ? 0 : sim_now() + 1000 * SIM_MS;
+        agent->undoes_ns = agent->undoes_ns == 0 ? 0 : sim_now() + 1000 * SIM_MS;
     }
 }

@@ -61,7 +61,7 @@ struct faults {
     uint32_t crash, stall, reboot, recall;         /* of agents */
     uint32_t crash_all, suspend;                   /* of all agents at once; of a whole host */
     uint32_t cut, reset, drift;                    /* of links; of clocks */
-    uint32_t restore, lose;                        /* of disks */
+    uint32_t restore, lose, mistake;               /* of disks */
     uint32_t fail;                                 /* one commit in so many fails */
     uint32_t loss, repeat, late;                   /* one packet in so many */
     bool reorder, slow_disk;
@@ -209,6 +209,8 @@ struct sim_agent {
     uint32_t starts_again; /* so often it is killed as it comes up with that copy */
     enum store_state store;
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
+    struct disk *old;   /* the store that was replaced though nothing was wrong with it */
+    int64_t undoes_ns;  /* when that is taken back, if it still can be; 0: never */
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];
@@ -396,6 +398,9 @@ void agent_free(struct sim_agent *agent);
 void agent_lose_disk(struct sim_agent *agent);
 void agent_restore_disk(struct sim_agent *agent);
 void agent_rejoin(struct sim_agent *agent);
+/* Without need, whoever else does it at that time; and back, unless others know of it. */
+void agent_rejoin_by_mistake(struct sim_agent *agent);
+void agent_undo_rejoin(struct sim_agent *agent);
 /* AGENTS: nobody of that name. */
 uint32_t agent_of_name(const struct message_agent *name);
 

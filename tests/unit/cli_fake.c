@@ -489,6 +489,8 @@ static const struct {
     {"b.clock_low_ppm", -20, NULL},
     {"b.clock_high_ppm", 30, NULL},
     {"b.rules_differ", 0, NULL},
+    {"dev.starts_over", 0, NULL},
+    {"b.starts_over", 0, NULL},
     {"c.connected", 0, "nobody listens there"},
     {"c.partitions", 85, NULL},
     {"c.answered_age_ns", 1000000, NULL},

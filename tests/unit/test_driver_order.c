@@ -787,6 +787,59 @@ START_TEST(the_host_core_is_told_which_voters_there_are)
 }
 END_TEST
 
+static void answer_of_b(enum message_kind kind, enum message_standing standing)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = kind;
+    message.from = names[1];
+    if (kind == MESSAGE_RENEW_ACK) {
+        message.as.renew_ack.agent = names[3];
+        message.as.renew_ack.epoch = 1;
+        message.as.renew_ack.renewal_id = renewal.last_id;
+    } else {
+        message.as.hello.standing = standing;
+        message.as.hello.rules.voter_count = 3;
+        memcpy(message.as.hello.rules.voters, names, 3 * sizeof(names[0]));
+        message.as.hello.rules.session_ttl_ns = 5000000000;
+    }
+    driver_received(driver, &message);
+}
+
+/* It answers, but not with a vote: it is not up, whatever it acknowledged before. */
+START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
+{
+    struct driver_voters voters;
+    driver_destroy(driver);
+    make_driver(true);
+    answer_of_b(MESSAGE_RENEW_ACK, 0);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.up, 2);
+    ck_assert_uint_eq(voters.refused, 0);
+    driver_link(driver, &names[1], false);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.up | voters.refused, 0);
+    now_ns += 1000000;
+    driver_link(driver, &names[1], true);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.up | voters.refused, 0);
+    answer_of_b(MESSAGE_HELLO_ACK, MESSAGE_STANDING_REJOINING);
+    ck_assert(driver_starts_over(driver, 1) && !driver_starts_over(driver, 2));
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.up, 0);
+    ck_assert_uint_eq(voters.refused, 2);
+    driver_link(driver, &names[1], false); /* gone is gone */
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.up | voters.refused, 0);
+    ck_assert(!driver_starts_over(driver, 1));
+    driver_link(driver, &names[1], true);
+    answer_of_b(MESSAGE_RENEW_ACK, 0);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.up, 2);
+    ck_assert_uint_eq(voters.refused, 0);
+}
+END_TEST
+
 START_TEST(the_quorum_core_is_told_who_is_reached)
 {
     driver_link(driver, &names[2], true);
@@ -837,6 +890,7 @@ int main(void)
     tcase_add_test(order, only_voters_say_what_voters_say);
     tcase_add_test(order, nobody_without_a_vote_asks_for_another);
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
+    tcase_add_test(order, who_starts_over_is_shown_as_one_that_may_not_vote);
     tcase_add_test(order, the_quorum_core_is_told_who_is_reached);
     tcase_add_test(order, an_observer_has_no_vote);
     suite_add_tcase(suite, order);

@@ -199,25 +199,70 @@ START_TEST(who_is_connected_anew_is_renewed_with)
     }
     for (uint32_t round = 0; round < 2; round++) {
         actions.count = 0;
-        renewal_connected(&renewal, 1, now, &actions);
+        renewal_link(&renewal, 1, true, now, &actions);
         ck_assert_uint_eq(actions.count, 1);
         ck_assert_uint_ne(sent(1), 0);
         ack(1, sent(1), false);
         ck_assert_uint_eq(actions.count, 2);
         ack(1, sent(1), true);
-        renewal_connected(&renewal, 1, now, &actions);
+        renewal_link(&renewal, 1, true, now, &actions);
         ck_assert_uint_eq(actions.count, 2);
-        (void)next_round(1);
+        do {
+            (void)next_round(1);
+        } while (actions.count != 3); /* it alone is asked before */
     }
     /* In jeopardy all are asked, as soon as anybody is there. */
     now = renewal_deadline_ns(&renewal);
     actions.count = 0;
     renewal_tick(&renewal, now, &actions);
     actions.count = 0;
-    renewal_connected(&renewal, 1, now, &actions);
+    renewal_link(&renewal, 1, true, now, &actions);
     ck_assert_uint_eq(actions.count, 0);
     renewal_tick(&renewal, now, &actions);
     ck_assert_uint_eq(actions.count, 3);
+}
+END_TEST
+
+/* What a voter answered before its connection came says nothing of the one that is there now: it is
+ * up when it answers, and is asked soon and often, but not for ever. */
+START_TEST(up_is_who_answered_since_it_was_connected)
+{
+    start(3, false);
+    for (uint32_t voter = 0; voter < 3; voter++) {
+        ack(voter, sent(voter), true);
+    }
+    ck_assert(renewal_voter_up(&renewal, 1, now));
+    int64_t round_ns = renewal_next_tick_ns(&renewal, now);
+    now += 1 * MS;
+    int64_t connected_ns = now;
+    renewal_link(&renewal, 1, true, now, &actions);
+    ck_assert(!renewal_voter_up(&renewal, 1, now));
+    ck_assert(renewal_voter_up(&renewal, 2, now));
+    for (int64_t count = 1; now + TTL / 12 < round_ns; count++) {
+        ck_assert_uint_ne(next_round(1), 0);
+        ck_assert_uint_eq(actions.count, 1); /* nobody else */
+        ck_assert_int_eq(now, connected_ns + count * TTL / 12);
+    }
+    ck_assert(!renewal_voter_up(&renewal, 1, now));
+    ack(1, sent(1), true);
+    ck_assert(renewal_voter_up(&renewal, 1, now));
+    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), round_ns);
+    /* One that never answers: for a ttl. One that is gone: not at all. */
+    renewal_link(&renewal, 1, true, now, &actions);
+    connected_ns = now;
+    uint32_t alone = 0;
+    while (now < connected_ns + 2 * TTL) {
+        (void)next_round(1);
+        alone += actions.count == 1 && sent(1) != 0;
+        ack(0, sent(0), true);
+        ack(2, sent(2), true);
+    }
+    ck_assert_uint_ge(alone, 8);
+    ck_assert_uint_le(alone, 12);
+    ck_assert_int_gt(renewal_next_tick_ns(&renewal, now), now + TTL / 12);
+    renewal_link(&renewal, 1, true, now, &actions);
+    renewal_link(&renewal, 1, false, now, &actions);
+    ck_assert_int_gt(renewal_next_tick_ns(&renewal, now), now + TTL / 12);
 }
 END_TEST
 
@@ -363,6 +408,7 @@ int main(void)
     tcase_add_test(tests, strange_answers_count_for_nothing);
     tcase_add_test(tests, hurries_once_a_round);
     tcase_add_test(tests, who_is_connected_anew_is_renewed_with);
+    tcase_add_test(tests, up_is_who_answered_since_it_was_connected);
     tcase_add_test(tests, jeopardy_ends_in_time_or_never);
     tcase_add_test(tests, dead_when_a_majority_says_so);
     tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);

@@ -489,6 +489,82 @@ START_TEST(starts_over_without_a_readable_one)
 }
 END_TEST
 
+static bool undo(char *kept)
+{
+    return store_undo_start_over(path, &identity, kept, error);
+}
+
+static void put_own_line(void)
+{
+    struct store *store = open_store();
+    struct action action = {.kind = ACTION_PERSIST_MEMBER};
+    action.as.member.voter = identity.agent;
+    action.as.member.member = (struct message_member){.generation = 2};
+    memcpy(action.as.member.member.store_id, meta.store_id, sizeof(meta.store_id));
+    put(store, action);
+    store_close(store);
+}
+
+START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
+{
+    char kept[2][STORE_KEPT_MAX];
+    struct loaded loaded = {.refuse = false};
+    struct store *store = open_store();
+    put_all(store);
+    uint64_t first = meta.store_id[0];
+    store_close(store);
+    ck_assert(!undo(kept[0]));
+    ck_assert_ptr_nonnull(strstr(error, "does not start over"));
+    ck_assert_msg(start_over(kept[0]), "%s", error);
+    ck_assert_msg(start_over(kept[1]), "%s", error); /* once more, and never started */
+    store = open_store();
+    ck_assert(!undo(kept[0]));
+    ck_assert_ptr_nonnull(strstr(error, "in use by another agent"));
+    uint64_t commit;
+    ck_assert(store_begin(store) && store_put_session_epoch(store, 40) &&
+              store_commit(store, &commit));
+    store_close(store);
+    ck_assert_msg(undo(kept[0]), "%s", error);
+    ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
+    store = open_store();
+    ck_assert(!meta.rejoin && meta.store_id[0] == first);
+    ck_assert_uint_eq(meta.session_epoch, 41); /* none of before goes on */
+    ck_assert(load(store, &loaded) && loaded.register_count == 1);
+    store_close(store);
+    ck_assert_int_ne(access(kept[0], F_OK), 0);
+    ck_assert(!undo(kept[0])); /* nor twice */
+    remove_kept(kept[1]);
+}
+END_TEST
+
+START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_kept)
+{
+    char kept[STORE_KEPT_MAX];
+    char back[STORE_KEPT_MAX];
+    ck_assert(!undo(back));
+    ck_assert_ptr_nonnull(strstr(error, "there is none"));
+    store_close(open_store());
+    ck_assert_msg(start_over(kept), "%s", error);
+    FILE *file = fopen(kept, "r+");
+    ck_assert_ptr_nonnull(file);
+    fputs("no database", file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert(!undo(back));
+    ck_assert_ptr_nonnull(strstr(error, "damaged"));
+    remove_kept(kept);
+    ck_assert(!undo(back));
+    ck_assert_ptr_nonnull(strstr(error, "replaced-N: there is none"));
+    uint64_t fresh = meta.store_id[0];
+    store_close(open_store());
+    ck_assert(meta.rejoin && meta.store_id[0] != fresh); /* nothing has changed */
+    put_own_line();
+    ck_assert(!undo(back));
+    ck_assert_ptr_nonnull(strstr(error, "other voters know of it already"));
+    store_close(open_store());
+    ck_assert(meta.rejoin);
+}
+END_TEST
+
 /* kill -9 at any moment: what was committed is there, the open batch is not. */
 START_TEST(killed_within_a_batch)
 {
@@ -706,6 +782,8 @@ int main(void)
     tcase_add_test(tests, rules_are_kept);
     tcase_add_test(tests, starts_over_and_keeps_the_old_one);
     tcase_add_test(tests, starts_over_without_a_readable_one);
+    tcase_add_test(tests, a_start_over_is_taken_back_while_nobody_knows_of_it);
+    tcase_add_test(tests, a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_kept);
     tcase_add_test(tests, killed_within_a_batch);
     tcase_add_test(tests, second_agent_is_refused);
     tcase_add_test(tests, of_another_agent_cell_or_format);

@@ -749,8 +749,9 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
 {
     uint32_t voter = 0;
     if (message->kind == MESSAGE_RENEW) {
-        /* REFUSED: not acknowledged, but answered. */
-        return members_votes(quorum) || quorum_standing(quorum) == MESSAGE_STANDING_REFUSED;
+        /* REFUSED, REJOINING: not acknowledged, but answered. */
+        return members_votes(quorum) || quorum_standing(quorum) == MESSAGE_STANDING_REFUSED ||
+               quorum_standing(quorum) == MESSAGE_STANDING_REJOINING;
     }
     bool asks = asks_for_vote(message->kind);
     if (!asks && !is_vote(message->kind)) {
@@ -822,10 +823,14 @@ static void log_wait(struct quorum *quorum)
         if (i != quorum->config.self && !there) {
             log_add(log, " ");
             log_add_agent(log, &quorum->config.voters[i]);
+            if (standing == MESSAGE_STANDING_REJOINING && member->standing == standing) {
+                log_add(log, " (starts over as well: holdfast member rejoin --undo)");
+            }
             named++;
         }
     }
     if (named == 0) {
+        log->well = true;
         log_add(log, " nobody, it goes on by itself");
     }
 }

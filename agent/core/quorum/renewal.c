@@ -191,6 +191,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
         return;
     }
     voter->answered_ns = now_ns;
+    voter->ask_ns = 0;
     pace_heard(&voter->pace, ack->echo.incarnation,
                &(struct pace_reading){.sent_ns = sent->sent_ns,
                                       .received_ns = now_ns,
@@ -238,6 +239,31 @@ static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
     return calm || renewal->next_round_ns < soon_ns ? renewal->next_round_ns : soon_ns;
 }
 
+/* When the next voter is asked that is connected and has not answered since. */
+static int64_t ask_due_ns(const struct renewal *renewal, int64_t now_ns)
+{
+    int64_t due_ns = INT64_MAX;
+    for (uint32_t voter = 0; voter < renewal->config.voter_count; voter++) {
+        int64_t ask_ns = renewal->voters[voter].ask_ns;
+        due_ns = ask_ns != 0 && ask_ns < due_ns ? ask_ns : due_ns;
+    }
+    return renewal_state(renewal, now_ns) == RENEWAL_SAFE ? due_ns : INT64_MAX;
+}
+
+/* All that are due, as one renewal: few ids are remembered. */
+static void ask(struct renewal *renewal, int64_t now_ns, struct actions *actions)
+{
+    uint64_t id = sent_remember(renewal, now_ns);
+    for (uint32_t i = 0; i < renewal->config.voter_count; i++) {
+        struct renewal_voter *voter = &renewal->voters[i];
+        if (voter->ask_ns != 0 && voter->ask_ns <= now_ns) {
+            bool young = now_ns - voter->connected_ns < renewal->config.session_ttl_ns;
+            voter->ask_ns = young ? now_ns + renewal->config.session_ttl_ns / 12 : 0;
+            send_to(renewal, i, id, actions);
+        }
+    }
+}
+
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions)
 {
     if (renewal->epoch == 0) {
@@ -246,13 +272,20 @@ void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actio
     renewal->lost = is_lost(renewal, now_ns);
     if (!renewal->lost && now_ns >= round_due_ns(renewal, now_ns)) {
         send_round(renewal, now_ns, actions);
+    } else if (ask_due_ns(renewal, now_ns) <= now_ns) {
+        ask(renewal, now_ns, actions);
     }
 }
 
-void renewal_connected(struct renewal *renewal, uint32_t voter, int64_t now_ns,
-                       struct actions *actions)
+void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_ns,
+                  struct actions *actions)
 {
     HF_CHECK(voter < renewal->config.voter_count);
+    renewal->voters[voter].ask_ns = up ? now_ns + renewal->config.session_ttl_ns / 12 : 0;
+    if (!up) {
+        return;
+    }
+    renewal->voters[voter].connected_ns = now_ns;
     enum renewal_state state = renewal_state(renewal, now_ns);
     if (renewal->epoch == 0 || state == RENEWAL_LOST) {
         return;
@@ -288,6 +321,8 @@ int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns)
         return INT64_MAX;
     }
     int64_t next_ns = round_due_ns(renewal, now_ns);
+    int64_t ask_ns = ask_due_ns(renewal, now_ns);
+    next_ns = ask_ns < next_ns ? ask_ns : next_ns;
     if (renewal->deadline_ns > now_ns && renewal->deadline_ns < next_ns) {
         next_ns = renewal->deadline_ns;
     }
@@ -328,5 +363,6 @@ bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now
 {
     HF_CHECK(voter < renewal->config.voter_count);
     int64_t answered_ns = renewal->voters[voter].answered_ns;
-    return answered_ns != 0 && now_ns - answered_ns <= renewal->config.session_ttl_ns;
+    return answered_ns != 0 && answered_ns >= renewal->voters[voter].connected_ns &&
+           now_ns - answered_ns <= renewal->config.session_ttl_ns;
 }

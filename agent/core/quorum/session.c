@@ -121,7 +121,7 @@ void session_renew(struct quorum *quorum, const struct message *message)
         refuse_rules(quorum, index, renew);
         return;
     }
-    if (quorum_standing(quorum) == MESSAGE_STANDING_REFUSED) {
+    if (!members_votes(quorum)) {
         members_answer(quorum, index, NULL); /* so that its people see why this voter is silent */
         return;
     }

@@ -133,6 +133,7 @@ struct action_log {
     const char *event; /* static, see docs/LOG.md: "coordinator_took_over", "voter_refused" */
     struct message_agent agent; /* length 0: none */
     int64_t number;             /* what it counts, see docs/LOG.md; 0: nothing */
+    bool well;                  /* nothing is to be done, whatever text says */
     char text[256];             /* "" or what a person has to know and do */
 };
 

@@ -53,8 +53,10 @@ struct renewal_voter {
     int64_t answered_ns;      /* when it last answered; 0: never */
     uint64_t answered_id;     /* the latest renewal that it answered */
     uint32_t dead_epoch;
-    bool hurried; /* was sent one out of turn since the last round, for its answer */
-    bool greeted; /* or for its connection */
+    bool hurried;         /* was sent one out of turn since the last round, for its answer */
+    bool greeted;         /* or for its connection */
+    int64_t connected_ns; /* since when its connection is there; 0: this was never said */
+    int64_t ask_ns;       /* connected, no answer since: when it is asked out of turn; 0: not */
     struct pace pace;
 };
 
@@ -101,11 +103,14 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 /* At renewal_next_tick_ns() or later: sends what is due. */
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
 
-/* The connection to a voter is there (again): what was sent before is lost, and a voter that was
- * started anew does not know who has a session, nor where observers are. It is sent a renewal, once
- * between two rounds; if the lease is not safe a round is due at once instead. */
-void renewal_connected(struct renewal *renewal, uint32_t voter, int64_t now_ns,
-                       struct actions *actions);
+/*
+ * The connection to a voter is there (again), or gone. When it comes, what was sent before is lost,
+ * and a voter that was started anew does not know who has a session, nor where observers are. It is
+ * sent a renewal, once between two rounds, and one every twelfth of the ttl until it answers, for a
+ * ttl; if the lease is not safe a round is due at once instead.
+ */
+void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_ns,
+                  struct actions *actions);
 
 /*
  * The clock is known to run at another rate than leases are counted with (astray), or not. Then
@@ -131,7 +136,8 @@ const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter);
 /* When it answered last; 0: never. */
 int64_t renewal_answered_ns(const struct renewal *renewal, uint32_t voter);
 
-/* Whether that voter answered within the last ttl. */
+/* Whether that voter answered within the last ttl, and since its connection is there: an answer
+ * from before says nothing of one that was started anew. */
 bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns);
 
 #endif

@@ -99,6 +99,16 @@ enum { STORE_KEPT_MAX = 4096 + 32 };
 bool store_start_over(const char *path, const struct store_identity *identity, char *kept,
                       char *error) __attribute__((warn_unused_result));
 
+/*
+ * Takes back a start over of which no other voter knows yet: the database at path gets to be the
+ * one again that the last store_start_over() kept, in one step; kept (of STORE_KEPT_MAX bytes) is
+ * the name that it had. Safe, since the new store was only ever asking. The session of before does
+ * not go on. false: error says why: the database is in use, does not start over, or others know of
+ * it, or the old one is not there or cannot be read; then nothing has changed.
+ */
+bool store_undo_start_over(const char *path, const struct store_identity *identity, char *kept,
+                           char *error) __attribute__((warn_unused_result));
+
 /* NULL is allowed. An open batch is rolled back. */
 void store_close(struct store *store);
 
