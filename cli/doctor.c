@@ -4,14 +4,10 @@
  */
 #include "doctor.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "help.h"
 #include "json.h"
@@ -107,90 +103,6 @@ static int take_fact(const struct hf_fact *told, void *arg)
     return 0;
 }
 
-/* What can be seen from here of why nobody answers. */
-static const char *why_silent(const struct doctor *doctor)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    if (access(doctor->socket, F_OK) != 0) {
-        return errno == ENOENT ? "there is no such file: no agent was started there, or somebody "
-                                 "removed its socket"
-                               : strerror(errno);
-    }
-    memcpy(address.sun_path, doctor->socket, sizeof address.sun_path - 1); /* it is no longer */
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return strerror(errno);
-    }
-    int result = connect(fd, (const struct sockaddr *)&address, sizeof address);
-    int why = result == 0 ? 0 : errno;
-    close(fd);
-    switch (why) {
-    case 0:
-    case EAGAIN:
-        return "somebody listens there and says nothing: it is stopped, or gets no processor";
-    case ECONNREFUSED:
-        return "the agent that listened there has ended";
-    default:
-        return strerror(why);
-    }
-}
-
-static void no_agent(struct doctor *doctor, int error)
-{
-    if (error == HF_ENOAGENT) {
-        struct finding *silent = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
-                                             "%s (%s): %s: %s", doctor->socket, doctor->socket_from,
-                                             hf_strerror(error), why_silent(doctor));
-
-        doctor_advise(silent, "an agent that answers",
-                      "start it (systemctl start holdfastd, or holdfastd --dev; restart it if it "
-                      "runs: no hold is lost), read its log (journalctl -u holdfastd), or name its "
-                      "socket with --socket");
-        return;
-    }
-    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s",
-                                          doctor->socket, doctor->socket_from, hf_strerror(error));
-
-    switch (error) {
-    case HF_EACCES:
-        doctor_advise(
-            finding, "an agent that lets this user in",
-            "have this user named in `users` or `groups` of the agent's configuration; if "
-            "he is, see the modes of the socket and the folders on its way (namei -l)");
-        break;
-    case HF_EVERSION:
-        doctor_advise(finding, "an agent of the same version",
-                      "install the same version of Holdfast's agent and programs, restart the "
-                      "agent");
-        break;
-    case HF_EPROTO:
-        doctor_advise(finding, "an agent there, in this process's time namespace",
-                      "run both in one time namespace (lsns -t time); look which program listens "
-                      "there (ss -xlp)");
-        break;
-    case HF_EFULL:
-        doctor_advise(finding, "room for one more client",
-                      "make room where state_dir is, or raise `clients` in [limits] or LimitNOFILE "
-                      "of the service, or end processes that do not need it: the agent's log says "
-                      "which (lifeline_failed, connection_refused)");
-        break;
-    default:
-        doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");
-    }
-}
-
-static void too_long(struct doctor *doctor, const struct place *place)
-{
-    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
-                                          "the socket's path %s has %zu bytes: %s", place->from,
-                                          place->size, place->path);
-
-    snprintf(finding->expected, sizeof finding->expected, "at most %zu bytes", place->size_max);
-    snprintf(finding->remedy, sizeof finding->remedy,
-             "name the agent's socket with --socket or HOLDFAST_SOCKET");
-}
-
 /* What the agent says. */
 static void ask(struct cli *cli, struct doctor *doctor)
 {
@@ -203,7 +115,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
         error = hf_status(client, take_status, doctor);
     }
     if (error != 0) {
-        no_agent(doctor, error);
+        doctor_no_agent(doctor, error);
         if (client != NULL) {
             hf_disconnect(client);
         }
@@ -314,7 +226,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     snprintf(doctor->socket, sizeof doctor->socket, "%s", place.path);
     doctor->socket_from = place.from;
     if (place.size > place.size_max) {
-        too_long(doctor, &place);
+        doctor_path_too_long(doctor, &place);
     } else {
         ask(cli, doctor);
     }

@@ -1,7 +1,8 @@
 /*
  * `holdfast doctor`: what is looked at, and what was found. The files: doctor.c (the command, how
- * it is told), doctor_host.c (this host, also without an agent), doctor_agent.c (what the agent
- * says of itself and its host), doctor_cell.c (what it says of the cell).
+ * it is told), doctor_silent.c (why no agent answers), doctor_host.c (this host, also without an
+ * agent), doctor_agent.c (what the agent says of itself and its host), doctor_cell.c (what it says
+ * of the cell).
  *
  * A finding is one thing that was looked at: how it is, and, if that is not well, how it should be
  * and what to do. Each check adds one finding at least, so that one sees what was looked at.
@@ -77,6 +78,11 @@ struct finding *doctor_find(struct doctor *doctor, enum finding_level level, con
                             const char *subject, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
+
+/* Why nobody answers: the error of connecting, or a path that no socket can have. */
+struct place;
+void doctor_no_agent(struct doctor *doctor, int error);
+void doctor_path_too_long(struct doctor *doctor, const struct place *place);
 
 /* The checks. */
 void doctor_look_at_socket(struct doctor *doctor);

@@ -478,6 +478,62 @@ START_TEST(the_doctor_tells_who_is_silent)
 }
 END_TEST
 
+/* Whether the kernel's list of locks has that of the agent's socket. */
+static bool lock_is_listed(void)
+{
+    char path[160];
+    char line[256];
+    char wanted[64];
+    struct stat status;
+    bool listed = false;
+    FILE *locks = fopen("/proc/locks", "re");
+    snprintf(path, sizeof(path), "%s.lock", agent.socket);
+    if (locks == NULL || stat(path, &status) != 0) {
+        return false;
+    }
+    snprintf(wanted, sizeof(wanted), ":%ju ", (uintmax_t)status.st_ino);
+    while (!listed && fgets(line, sizeof(line), locks) != NULL) {
+        listed = strstr(line, "FLOCK") != NULL && strstr(line, wanted) != NULL;
+    }
+    fclose(locks);
+    return listed;
+}
+
+/* A voter of a new cell has no socket while it waits for the others: that is not "not started". */
+START_TEST(the_doctor_sees_an_agent_that_starts)
+{
+    char text[1024];
+    char said[8192];
+    unsigned ports[3];
+    agent_free_ports(ports, 3);
+    snprintf(text, sizeof(text),
+             "[agent]\nname = a\ncell = alone\nstate_dir = %%D/state\nsocket = %%D/agent.sock\n"
+             "[cell]\nsession_ttl = 1h\n[voters]\na = tcp://127.0.0.1:%u\n"
+             "b = tcp://127.0.0.1:%u\nc = tcp://127.0.0.1:%u\n",
+             ports[0], ports[1], ports[2]);
+    agent_create(&agent, text);
+    agent_launch(&agent);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, "event=session_new")) {
+        REQUIRE(boottime_now() < end_ns, "it does not start");
+        sleep_ms(20);
+    }
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
+    if (lock_is_listed()) {
+        REQUIRE(strstr(said, "has the agent's lock: it is still starting") != NULL, "%s", said);
+        snprintf(text, sizeof(text), "process %d has", (int)agent.pid);
+        REQUIRE(strstr(said, text) != NULL, "%s", said);
+    }
+    REQUIRE(strstr(said, "there is no such file") != NULL, "%s", said);
+    REQUIRE(strstr(said, "still starting") != NULL, "%s", said);
+    agent_kill(&agent);
+    ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
+    REQUIRE(strstr(said, "has the agent's lock") == NULL, "%s", said);
+    REQUIRE(strstr(said, "no agent was started there") != NULL, "%s", said);
+    agent_destroy(&agent);
+}
+END_TEST
+
 /* As with a full disk: no file for a new client. It is not told that there is no agent. */
 START_TEST(no_room_for_a_new_client_is_told)
 {
@@ -519,6 +575,7 @@ int main(void)
     tcase_add_test(ends, what_is_moved_or_removed_is_told);
     tcase_add_test(ends, no_room_for_a_new_client_is_told);
     tcase_add_test(ends, the_doctor_tells_who_is_silent);
+    tcase_add_test(ends, the_doctor_sees_an_agent_that_starts);
     tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);
     suite_add_tcase(suite, ends);
     return suite_run(suite);

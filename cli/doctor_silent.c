@@ -1,0 +1,153 @@
+/* What `holdfast doctor` says when no agent answers: why, as far as it can be seen from here. */
+#include "doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "place.h"
+
+enum { LOCKS_MAX = 100000 };
+
+/* The process that has the lock beside the socket, which an agent takes before it makes its socket.
+ * 0: none is seen. To try for the lock could keep an agent from starting, so it is looked up. */
+static int64_t lock_holder(const char *socket_path)
+{
+    char path[DOCTOR_TEXT_MAX + 8];
+    char wanted[64];
+    char line[256];
+    struct stat status;
+    int64_t holder = 0;
+    FILE *locks;
+
+    snprintf(path, sizeof path, "%s.lock", socket_path);
+    locks = stat(path, &status) == 0 ? fopen("/proc/locks", "re") : NULL;
+    if (locks == NULL) {
+        return 0;
+    }
+    snprintf(wanted, sizeof wanted, "%02x:%02x:%ju", major(status.st_dev), minor(status.st_dev),
+             (uintmax_t)status.st_ino);
+    for (int count = 0; holder == 0 && count < LOCKS_MAX && fgets(line, sizeof line, locks) != NULL;
+         count++) {
+        char file[64];
+        int64_t pid;
+
+        /* "1: FLOCK  ADVISORY  WRITE 4242 08:01:131090 0 EOF"; "->": somebody waits */
+        if (sscanf(line, "%*d: FLOCK %*s WRITE %" SCNd64 " %63s", &pid, file) == 2 &&
+            strcmp(file, wanted) == 0) {
+            holder = pid;
+        }
+    }
+    (void)fclose(locks);
+    return holder;
+}
+
+/* What can be seen from here of why nobody answers. */
+static const char *why_silent(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (access(path, F_OK) != 0) {
+        return errno == ENOENT ? "there is no such file: no agent was started there, or it is "
+                                 "still starting, or somebody removed its socket"
+                               : strerror(errno);
+    }
+    memcpy(address.sun_path, path, sizeof address.sun_path - 1); /* it is no longer */
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return strerror(errno);
+    }
+    int result = connect(fd, (const struct sockaddr *)&address, sizeof address);
+    int why = result == 0 ? 0 : errno;
+    close(fd);
+    switch (why) {
+    case 0:
+    case EAGAIN:
+        return "somebody listens there and says nothing: it is stopped, or gets no processor";
+    case ECONNREFUSED:
+        return "the agent that listened there has ended";
+    default:
+        return strerror(why);
+    }
+}
+
+static void nobody_answers(struct doctor *doctor)
+{
+    const bool there = access(doctor->socket, F_OK) == 0;
+    const int64_t holder = there ? 0 : lock_holder(doctor->socket);
+    struct finding *finding;
+
+    if (holder != 0) {
+        finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
+                              "%s (%s): there is no such file, but process %" PRId64
+                              " has the agent's lock: it is still starting (without a majority of "
+                              "the voters for up to session_ttl), or its socket was removed",
+                              doctor->socket, doctor->socket_from, holder);
+        doctor_advise(finding, "an agent that answers",
+                      "wait for session_ttl, start the other voters; its log says for what it "
+                      "waits (voter_waits), or what was removed (files_gone): then restart it, no "
+                      "hold is lost");
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s: %s", doctor->socket,
+                          doctor->socket_from, hf_strerror(HF_ENOAGENT),
+                          why_silent(doctor->socket));
+    doctor_advise(finding, "an agent that answers",
+                  "start it (systemctl start holdfastd, or holdfastd --dev; restart it if it "
+                  "runs: no hold is lost), read its log (journalctl -u holdfastd), or name its "
+                  "socket with --socket");
+}
+
+void doctor_no_agent(struct doctor *doctor, int error)
+{
+    if (error == HF_ENOAGENT) {
+        nobody_answers(doctor);
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s",
+                                          doctor->socket, doctor->socket_from, hf_strerror(error));
+
+    switch (error) {
+    case HF_EACCES:
+        doctor_advise(
+            finding, "an agent that lets this user in",
+            "have this user named in `users` or `groups` of the agent's configuration; if "
+            "he is, see the modes of the socket and the folders on its way (namei -l)");
+        break;
+    case HF_EVERSION:
+        doctor_advise(finding, "an agent of the same version",
+                      "install the same version of Holdfast's agent and programs, restart the "
+                      "agent");
+        break;
+    case HF_EPROTO:
+        doctor_advise(finding, "an agent there, in this process's time namespace",
+                      "run both in one time namespace (lsns -t time); look which program listens "
+                      "there (ss -xlp)");
+        break;
+    case HF_EFULL:
+        doctor_advise(finding, "room for one more client",
+                      "make room where state_dir is, or raise `clients` in [limits] or LimitNOFILE "
+                      "of the service, or end processes that do not need it: the agent's log says "
+                      "which (lifeline_failed, connection_refused)");
+        break;
+    default:
+        doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");
+    }
+}
+
+void doctor_path_too_long(struct doctor *doctor, const struct place *place)
+{
+    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
+                                          "the socket's path %s has %zu bytes: %s", place->from,
+                                          place->size, place->path);
+
+    snprintf(finding->expected, sizeof finding->expected, "at most %zu bytes", place->size_max);
+    snprintf(finding->remedy, sizeof finding->remedy,
+             "name the agent's socket with --socket or HOLDFAST_SOCKET");
+}
