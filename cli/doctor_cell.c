@@ -162,25 +162,49 @@ static void look_at_versions(struct doctor *doctor)
 
 static void look_at_own_vote(struct doctor *doctor)
 {
+    static const struct {
+        const char *standing;
+        enum finding_level level;
+        const char *found;
+        const char *expected;
+        const char *remedy;
+    } known[] = {
+        {"refused", FINDING_ERROR, "this voter does not vote: its store is refused",
+         "the store that the cell knows of this voter",
+         "put the right state_dir back, or start over: holdfast member rejoin --help"},
+        {"empty", FINDING_WARN,
+         "this voter does not vote yet: its store is empty, and it waits for all the others to "
+         "make a new cell",
+         "all voters at once: that makes a new cell",
+         "start those that do not answer; voter_waits in this agent's log names them"},
+        {"listed", FINDING_WARN,
+         "this voter does not vote yet: it waits until a majority of the voters, with itself, has "
+         "told what it saw of its store",
+         "their answers, soon after the start",
+         "start those that do not answer; voter_waits in this agent's log names them"},
+        {"rejoining", FINDING_WARN,
+         "this voter does not vote yet: it starts over, and waits for what the others have in "
+         "their stores",
+         "more than half of all voters beside this one, until it has everything",
+         "start those that do not answer; voter_waits in this agent's log names them"},
+    };
     const struct fact *votes = doctor_fact(doctor, NULL, "votes");
+    struct finding *finding;
 
     if (votes == NULL || votes->value != 0) {
         return;
     }
-    struct finding *finding = doctor_find(doctor, FINDING_WARN, "store", NULL,
-                                          "this voter does not vote: its store is %s", votes->text);
-    if (strcmp(votes->text, "refused") == 0) {
-        finding->level = FINDING_ERROR;
-        doctor_advise(finding, "the store that the cell knows of this voter",
-                      "put the right state_dir back, or start over: holdfast member rejoin --help");
-    } else if (strcmp(votes->text, "empty") == 0) {
-        doctor_advise(finding, "all voters at once: that makes a new cell",
-                      "start those that do not answer; voter_waits in this agent's log names them");
-    } else {
-        doctor_advise(finding, "a store that votes, soon after the start",
-                      "a majority of the other voters must be reachable; voter_waits in this "
-                      "agent's log says for what it waits");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(votes->text, known[i].standing) == 0) {
+            finding = doctor_find(doctor, known[i].level, "store", NULL, "%s", known[i].found);
+            doctor_advise(finding, known[i].expected, known[i].remedy);
+            return;
+        }
     }
+    finding = doctor_find(doctor, FINDING_WARN, "store", NULL,
+                          "this voter does not vote: its store is %s", votes->text);
+    doctor_advise(finding, "a store that votes, soon after the start",
+                  "voter_waits in this agent's log says for what it waits");
 }
 
 static void look_at_coordinators(struct doctor *doctor)
@@ -396,6 +420,27 @@ static void look_at_tls(struct doctor *doctor)
     }
 }
 
+/* Why a handshake failed NNG does not tell, so all causes are named, the likeliest first. */
+static void look_at_handshakes(struct doctor *doctor)
+{
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        const char *name = doctor->voters[i].name;
+        const struct fact *connected = doctor_fact(doctor, name, "connected");
+
+        if (connected == NULL || connected->value != 0 ||
+            strstr(connected->text, "TLS handshake") == NULL) {
+            continue;
+        }
+        struct finding *finding = doctor_find(doctor, FINDING_WARN, "tls", name,
+                                              "its certificate is not of this cell's CA, not its "
+                                              "own, or not good today; or it refuses this agent's");
+        doctor_advise(finding, "certificates of one CA on both hosts, each with its agent's name",
+                      "on each host: openssl verify -CAfile CA CERT, with the other's CERT; "
+                      "`openssl x509 -noout -subject -dates`; `holdfast doctor` there tells of its "
+                      "dates and clock (docs/TLS.md)");
+    }
+}
+
 static void look_at_agents(struct doctor *doctor)
 {
     int64_t known = doctor_value(doctor, NULL, "agents_known", 0);
@@ -434,5 +479,6 @@ void doctor_look_at_cell(struct doctor *doctor)
     look_at_inbox(doctor);
     look_at_tls(doctor);
     look_at_tls_files(doctor);
+    look_at_handshakes(doctor);
     look_at_agents(doctor);
 }

@@ -13,7 +13,7 @@
  *   voters=S        as many voters as letters: up, down, refused; else two, one of them refused
  *   facts=E         hf_facts fails with that number
  *   KEY=N           the fact of that name has the value N, also SUBJECT.KEY=N; votes=N has the text
- *                   "refused"
+ *                   "refused", or with KEY.text=TEXT that one
  *   changes=N       watch: N events at once, all for the lock "a"
  *   overflow        those events name no lock: anything may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
@@ -511,7 +511,8 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     (void)client;
     for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]) && number("facts") == 0; i++) {
         char subject[64];
-        char text[64];
+        char text[128];
+        char text_key[64];
         const char *dot = strchr(facts[i].name, '.');
         struct hf_fact fact = {
             .key = dot != NULL ? dot + 1 : facts[i].name,
@@ -520,6 +521,10 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
                         ? setting(facts[i].name, text, sizeof(text))
                         : facts[i].text};
 
+        snprintf(text_key, sizeof(text_key), "%s.text", facts[i].name);
+        if (is_set(text_key)) {
+            fact.text = setting(text_key, text, sizeof(text));
+        }
         if (dot != NULL) {
             snprintf(subject, sizeof(subject), "%.*s", (int)(dot - facts[i].name), facts[i].name);
             fact.subject = subject;
