@@ -25,6 +25,7 @@
 enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
+    RETRY_MS_MAX_VERSION = 30000, /* at the socket of an agent that speaks another version */
     CLOCK_APART_S_MAX = 5, /* BOOTTIME here and at the agent: more is another time namespace */
     LIFELINES_MAX = 64,
     DRAIN_MAX = 4096,
@@ -138,6 +139,28 @@ static void command_find(hf_client *client)
     client->command_size = hfi_command_of(words, got > 0 ? (size_t)got : 0, client->command).size;
 }
 
+/* What is at the socket's path now. */
+static struct socket_file socket_file(const hf_client *client)
+{
+    struct stat status;
+    struct socket_file file = {0};
+    if (stat(client->path, &status) == 0) {
+        file = (struct socket_file){
+            .device = status.st_dev, .inode = status.st_ino, .changed = status.st_ctim};
+    }
+    return file;
+}
+
+/* Whether the socket is no more the one that was greeted last: another agent's. */
+static bool socket_is_new(const hf_client *client)
+{
+    struct socket_file now = socket_file(client);
+    const struct socket_file *then = &client->greeted;
+    return then->device != now.device || then->inode != now.inode ||
+           then->changed.tv_sec != now.changed.tv_sec ||
+           then->changed.tv_nsec != now.changed.tv_nsec;
+}
+
 /* Connects the socket and says HELLO. */
 static int greet(hf_client *client)
 {
@@ -147,6 +170,7 @@ static int greet(hf_client *client)
     }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, client->path, sizeof(address.sun_path));
+    client->greeted = socket_file(client); /* not a later one than is connected to */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return connect_error();
@@ -274,11 +298,12 @@ static int resume(hf_client *client, bool resumed)
 /* Waits longer before each further attempt. */
 static void retry_later(hf_client *client)
 {
+    int64_t most_ns = (client->other_version ? RETRY_MS_MAX_VERSION : RETRY_MS_MAX) * NS_PER_MS;
     client->retry_gap_ns *= 2;
     if (client->retry_gap_ns < RETRY_MS_MIN * NS_PER_MS) {
         client->retry_gap_ns = RETRY_MS_MIN * NS_PER_MS;
-    } else if (client->retry_gap_ns > RETRY_MS_MAX * NS_PER_MS) {
-        client->retry_gap_ns = RETRY_MS_MAX * NS_PER_MS;
+    } else if (client->retry_gap_ns > most_ns) {
+        client->retry_gap_ns = most_ns;
     }
     client->retry_ns = boottime_ns() + client->retry_gap_ns;
 }
@@ -290,8 +315,12 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         return 0;
     }
     if (client->connection_state == CONNECTION_DOWN) {
+        if (client->other_version && socket_is_new(client)) {
+            client->other_version = false;
+            client->retry_ns = client->retry_gap_ns = 0; /* another agent */
+        }
         if (boottime_ns() < client->retry_ns) {
-            return HF_ENOAGENT;
+            return client->other_version ? HF_EVERSION : HF_ENOAGENT;
         }
         error = greet(client);
     }
@@ -311,6 +340,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
     if (error == 0) {
         error = resume(client, resumed);
     }
+    client->other_version = error == HF_EVERSION;
     if (error != 0) {
         socket_down(client);
         retry_later(client);

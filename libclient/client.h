@@ -224,6 +224,13 @@ struct events {
     struct changed_ring changed;
 };
 
+/* What tells a socket from that of the next agent at the same path. All 0: there is none. */
+struct socket_file {
+    dev_t device;
+    ino_t inode;
+    struct timespec changed;
+};
+
 struct hf_client {
     uint32_t *alive; /* a page that reads 0 in a forked child */
     pthread_mutex_t socket_mutex;
@@ -237,6 +244,8 @@ struct hf_client {
     int64_t greeted_ns;  /* when HELLO was sent */
     int64_t retry_ns;    /* no attempt to reconnect before */
     int64_t retry_gap_ns;
+    struct socket_file greeted;          /* where HELLO was sent last */
+    bool other_version;                  /* the answer was HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* for people; set once */
     uint32_t command_size;
     int refused; /* HF_EFULL: an agent was there, and had no room for a connection; else 0 */

@@ -189,6 +189,39 @@ START_TEST(nonsense_while_it_connects_again_takes_no_hold)
 }
 END_TEST
 
+/* One that speaks another version does so until it is restarted: it is greeted ever more seldom,
+ * and the next one at once. */
+START_TEST(another_version_is_not_asked_again_and_again)
+{
+    hf_lock *lock = NULL;
+    hf_lock *another = NULL;
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    agent_stop(&agent);
+    atomic_store(&agent.mood, MOOD_OTHER);
+    agent_start(&agent, true);
+    for (int i = 0; i < 12; i++) {
+        client->retry_ns = 0; /* as if it had been waited for */
+        ck_assert_int_eq(REACHED(hf_open(client, "b", NULL, &another)), HF_EVERSION);
+    }
+    uint64_t requests = atomic_load(&agent.requests);
+    ck_assert_int_ge(client->retry_ns, now_ns() + 20 * S);
+    for (int i = 0; i < 100; i++) {
+        struct hf_event event;
+        ck_assert_int_eq(hf_next_event(client, &event), 0);
+        ck_assert_int_eq(hf_open(client, "b", NULL, &another), HF_EVERSION);
+    }
+    ck_assert_uint_eq(atomic_load(&agent.requests), requests);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    agent_stop(&agent);
+    atomic_store(&agent.mood, MOOD_GOOD);
+    agent_start(&agent, true);
+    ck_assert_int_eq(REACHED(hf_open(client, "b", NULL, &another)), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+END_TEST
+
 static void *wait_for_lock(void *lock)
 {
     return hf_acquire(lock, HF_EXCLUSIVE, -1, NULL) == 0 ? lock : NULL;
@@ -297,6 +330,7 @@ int main(void)
     tcase_add_test(tests, a_silent_agent_is_given_up);
     tcase_add_test(tests, words_out_of_turn_end_the_connection_only);
     tcase_add_test(tests, nonsense_while_it_connects_again_takes_no_hold);
+    tcase_add_test(tests, another_version_is_not_asked_again_and_again);
     tcase_add_test(tests, a_seat_that_was_taken_away_is_not_waited_in_again);
     tcase_add_test(tests, a_greeting_that_is_refused_leaves_the_lifeline_locked);
     tcase_add_test(tests, a_deadline_before_all_time_makes_no_lease_that_never_ends);
