@@ -1,5 +1,6 @@
 /* The acceptor alone: each message to it, each answer, and what is persisted before it. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,6 +263,14 @@ START_TEST(an_impossible_ballot_is_not_promised)
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest that may be */
     /* Who was told of hides nobody else, nor does he fill the log. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
+    for (int i = 0; i < 100; i++) { /* names that are invented, neither */
+        cell_header(cell, 2, MESSAGE_RENEW, &message);
+        message.from.length = (uint8_t)snprintf(message.from.text, sizeof(message.from.text),
+                                                "invented-%d", i);
+        message.as.renew.agent = message.from;
+        message.as.renew.epoch = EPOCHS_FREE * 2;
+        ck_assert(tell(cell, &message).impossible == (i < 16));
+    }
     cell_header(cell, 2, MESSAGE_PREPARE, &message);
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);

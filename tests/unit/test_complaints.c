@@ -57,6 +57,28 @@ START_TEST(names_that_are_invented_fill_no_log)
 }
 END_TEST
 
+static uint32_t add_voter(uint32_t voter)
+{
+    struct message_agent agent = {.length = 1, .text = {(char)('a' + voter)}};
+    return complaints_add_voter(&complaints, voter, &agent, now_ns);
+}
+
+START_TEST(names_that_are_invented_hide_no_voter)
+{
+    for (unsigned i = 0; i < COMPLAINTS_AGENTS; i++) {
+        ck_assert_uint_eq(add(i), 1);
+    }
+    for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
+        ck_assert_uint_eq(add_voter(voter), 1);
+        ck_assert_uint_eq(add_voter(voter), 0);
+    }
+    now_ns += 60 * second_ns;
+    ck_assert_uint_eq(add_voter(0), 2);
+    ck_assert_uint_eq(add_voter(0), 0);
+    ck_assert_uint_eq(add(COMPLAINTS_AGENTS), 1); /* nor do voters take their places */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("complaints");
@@ -64,6 +86,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, one_hides_nothing_of_another);
     tcase_add_test(tests, names_that_are_invented_fill_no_log);
+    tcase_add_test(tests, names_that_are_invented_hide_no_voter);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -209,7 +209,13 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
 static void tell(struct quorum *quorum, const struct message *message, const char *what,
                  uint32_t number)
 {
-    if (complaints_add(&quorum->bounds.told, &message->from, quorum->now_ns) == 0) {
+    struct complaints *told = &quorum->bounds.told;
+    const struct message_agent *from = &message->from;
+    uint32_t voter = 0;
+    uint32_t count = quorum_from_voter(quorum, message, &voter)
+                         ? complaints_add_voter(told, voter, from, quorum->now_ns)
+                         : complaints_add(told, from, quorum->now_ns);
+    if (count == 0) {
         return;
     }
     struct action_log *log = quorum_log(quorum, "message_impossible", &message->from, number);
