@@ -63,6 +63,12 @@ static _Noreturn void fail(const char *what)
     exit(2);
 }
 
+static _Noreturn void give_up(const char *what)
+{
+    fprintf(stderr, "ledger: %s\n", what);
+    exit(2);
+}
+
 static _Noreturn void fail_hf(const char *what, int error)
 {
     fprintf(stderr, "ledger: %s: %s\n", what, hf_strerror(error));
@@ -285,6 +291,18 @@ static void create(const char *path)
     close(ledger.journal_fd);
 }
 
+/* Without an agent it is said once, here, and not by every worker. */
+static void find_agent(void)
+{
+    hf_client *client;
+    int error = hf_connect(NULL, &client);
+
+    if (error != 0) {
+        fail_hf("connecting (HOLDFAST_SOCKET names the agent's socket)", error);
+    }
+    hf_disconnect(client);
+}
+
 /* The sum, once everybody has ended. The last one may have been killed in the middle, so this too
  * begins by taking the lock and finishing what is pending. */
 static int64_t total(const char *path, bool locked)
@@ -304,7 +322,7 @@ static int64_t total(const char *path, bool locked)
         }
     }
     if (!recover(&ledger, hold.token)) {
-        fail("a record from the future");
+        give_up("a record from the future");
     }
     for (int account = 0; account < ACCOUNTS; account++) {
         sum += row_read(&ledger, account);
@@ -346,7 +364,7 @@ static void run(const char *path, bool locked, long seconds)
         victim = choose_victim(workers);
         kill(workers[victim], SIGKILL);
         if (waitpid(workers[victim], &status, 0) < 0 || !WIFSIGNALED(status)) {
-            fail("a worker ended by itself");
+            give_up("a worker ended by itself");
         }
         workers[victim] = spawn(path, locked);
     }
@@ -356,7 +374,7 @@ static void run(const char *path, bool locked, long seconds)
     for (int index = 0; index < WORKERS; index++) {
         if (waitpid(workers[index], &status, 0) < 0 || WIFEXITED(status) == 0 ||
             WEXITSTATUS(status) != 0) {
-            fail("a worker failed");
+            give_up("a worker failed");
         }
     }
 }
@@ -386,6 +404,9 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGTERM, on_term); /* before any worker exists: each has it from its first instant */
+    if (locked) {
+        find_agent();
+    }
     create(path);
     run(path, locked, seconds);
     sum = total(path, locked);

@@ -6,6 +6,17 @@ set -eu
 
 "$HOLDFAST_EXAMPLES_DIR/ledger" --seconds "${1:-30}" "$work/ledger"
 
+# Without an agent it says so once, not once for each of its processes.
+status=0
+HOLDFAST_SOCKET="$work/none/agent.sock" "$HOLDFAST_EXAMPLES_DIR/ledger" "$work/ledger" \
+    2>"$work/said" || status=$?
+if [ "$status" -ne 2 ] || [ "$(grep -c 'no agent answers' "$work/said")" -ne 1 ] ||
+    [ "$(wc -l <"$work/said")" -ne 1 ]; then
+    echo "expected exit status 2 and one line without an agent, got $status and:" >&2
+    cat "$work/said" >&2
+    exit 1
+fi
+
 status=0
 "$HOLDFAST_EXAMPLES_DIR/ledger" --no-lock --seconds 4 "$work/ledger-without-lock" || status=$?
 if [ "$status" -ne 1 ]; then
