@@ -634,7 +634,7 @@ static char *read_line(char *line, int size, void *stream)
 
 /* ---- the whole ---- */
 
-static void set_defaults(struct config *config)
+void config_defaults(struct config *config)
 {
     memset(config, 0, sizeof(*config));
     snprintf(config->state_dir, sizeof(config->state_dir), "%s", "/var/lib/holdfast");
@@ -824,7 +824,7 @@ enum config_result config_read(struct config *config, const char *path, char *er
         snprintf(error, CONFIG_ERROR_MAX, "%s: out of memory", path);
         return result;
     }
-    set_defaults(config);
+    config_defaults(config);
     *reading = (struct reading){.config = config, .path = path, .error = error};
     reading->file = fopen(path, "re");
     if (reading->file == NULL) {
@@ -847,43 +847,4 @@ enum config_result config_read(struct config *config, const char *path, char *er
     fclose(reading->file);
     free(reading);
     return result;
-}
-
-enum config_result config_dev(struct config *config, const char *state_dir, char *error)
-{
-    char chosen[PATH_MAX];
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    size_t length;
-    set_defaults(config);
-    config->dev = true;
-    config->grace_ns = config->session_ttl_ns;
-    snprintf(config->agent, sizeof(config->agent), "%s", "dev");
-    snprintf(config->cell, sizeof(config->cell), "%s", "dev");
-    finish_voters(config);
-    if (state_dir != NULL) {
-        length = (size_t)snprintf(chosen, sizeof(chosen), "%s", state_dir);
-    } else if (runtime != NULL && runtime[0] == '/') {
-        length = (size_t)snprintf(chosen, sizeof(chosen), "%s/holdfast", runtime);
-    } else if (geteuid() == 0) {
-        length = (size_t)snprintf(chosen, sizeof(chosen), "/run/holdfast");
-    } else {
-        snprintf(error, CONFIG_ERROR_MAX,
-                 "--dev: found no XDG_RUNTIME_DIR in the environment, expected it or "
-                 "--state-dir DIR");
-        return CONFIG_WRONG;
-    }
-    while (length > 1 && length < sizeof(chosen) && chosen[length - 1] == '/') {
-        chosen[--length] = '\0';
-    }
-    if (length == 0 || length + strlen("/agent.sock.lock") >= CONFIG_SOCKET_MAX) {
-        snprintf(error, CONFIG_ERROR_MAX,
-                 "--state-dir: found a path of %zu bytes, expected 1 to %zu (a socket's path is "
-                 "short)",
-                 length, CONFIG_SOCKET_MAX - strlen("/agent.sock.lock") - 1);
-        return CONFIG_WRONG;
-    }
-    memcpy(config->state_dir, chosen, length + 1);
-    memcpy(config->socket, chosen, length);
-    snprintf(config->socket + length, sizeof(config->socket) - length, "/agent.sock");
-    return CONFIG_OK;
 }

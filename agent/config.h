@@ -73,6 +73,9 @@ struct config {
 
 enum config_result { CONFIG_OK = 0, CONFIG_WRONG, CONFIG_UNREADABLE };
 
+/* What holds where nothing is said: a configuration without a name, a cell and voters. */
+void config_defaults(struct config *config);
+
 /* Reads the file. Else error (CONFIG_ERROR_MAX bytes) is one line. */
 enum config_result config_read(struct config *config, const char *path, char *error)
     __attribute__((warn_unused_result));

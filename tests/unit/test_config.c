@@ -309,6 +309,25 @@ START_TEST(where_it_may_listen)
 }
 END_TEST
 
+/* It is of the current folder, and is told in full; all that looks at its way needs that. */
+START_TEST(a_relative_state_dir)
+{
+    char expected[PATH_MAX + 32];
+    char here[PATH_MAX];
+    ck_assert_int_eq(chdir(suite_folder()), 0);
+    ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+    ck_assert_int_eq(config_dev(&config, "relative/", error), CONFIG_OK);
+    snprintf(expected, sizeof(expected), "%s/relative", here);
+    ck_assert_str_eq(config.state_dir, expected);
+    snprintf(expected, sizeof(expected), "%s/relative/agent.sock", here);
+    ck_assert_str_eq(config.socket, expected);
+    ck_assert_int_eq(config_dev(&config, "/x//", error), CONFIG_OK);
+    ck_assert_str_eq(config.state_dir, "/x");
+    ck_assert_int_eq(config_dev(&config, "", error), CONFIG_WRONG);
+    ck_assert_ptr_nonnull(strstr(error, "found a path of 0 bytes"));
+}
+END_TEST
+
 START_TEST(what_must_be_there)
 {
     ck_assert_int_eq(read_text(""), CONFIG_WRONG);
@@ -439,6 +458,7 @@ START_TEST(dev)
     }
     char path[200];
     memset(path, 'x', sizeof(path) - 1);
+    path[0] = '/';
     path[sizeof(path) - 1] = '\0';
     ck_assert_int_eq(config_dev(&config, path, error), CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(error, "found a path of 199 bytes"));
@@ -458,6 +478,7 @@ int main(void)
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, where_it_may_listen);
     tcase_add_test(files, what_must_be_there);
+    tcase_add_test(files, a_relative_state_dir);
     tcase_add_test(files, a_cell_of_three_and_its_observer);
     tcase_add_test(files, a_long_line_is_not_cut_silently);
     tcase_add_test(files, only_the_first_error_is_told);

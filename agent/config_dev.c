@@ -1,0 +1,64 @@
+/*
+ * The configuration of --dev: see config.h. A cell of this host alone, in one folder; there is no
+ * file.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --state-dir, made absolute: who may exchange it is looked at on all of its way. The length of the
+ * whole; 0: it is empty, or there is no current folder. */
+static size_t dev_state_dir(const char *given, char *out, size_t size)
+{
+    char here[PATH_MAX];
+    if (given[0] == '/' || given[0] == '\0') {
+        return (size_t)snprintf(out, size, "%s", given);
+    }
+    if (getcwd(here, sizeof(here)) == NULL || here[0] != '/') {
+        return 0;
+    }
+    return (size_t)snprintf(out, size, "%s/%s", strcmp(here, "/") == 0 ? "" : here, given);
+}
+
+enum config_result config_dev(struct config *config, const char *state_dir, char *error)
+{
+    char chosen[PATH_MAX];
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    size_t length;
+    config_defaults(config);
+    config->dev = true;
+    config->grace_ns = config->session_ttl_ns;
+    snprintf(config->agent, sizeof(config->agent), "%s", "dev");
+    snprintf(config->cell, sizeof(config->cell), "%s", "dev");
+    config->voter_count = 1; /* itself, without an address */
+    memcpy(config->voters[0].name, config->agent, sizeof(config->voters[0].name));
+    if (state_dir != NULL) {
+        length = dev_state_dir(state_dir, chosen, sizeof(chosen));
+    } else if (runtime != NULL && runtime[0] == '/') {
+        length = (size_t)snprintf(chosen, sizeof(chosen), "%s/holdfast", runtime);
+    } else if (geteuid() == 0) {
+        length = (size_t)snprintf(chosen, sizeof(chosen), "/run/holdfast");
+    } else {
+        snprintf(error, CONFIG_ERROR_MAX,
+                 "--dev: found no XDG_RUNTIME_DIR in the environment, expected it or "
+                 "--state-dir DIR");
+        return CONFIG_WRONG;
+    }
+    while (length > 1 && length < sizeof(chosen) && chosen[length - 1] == '/') {
+        chosen[--length] = '\0';
+    }
+    if (length == 0 || length + strlen("/agent.sock.lock") >= CONFIG_SOCKET_MAX) {
+        snprintf(error, CONFIG_ERROR_MAX,
+                 "--state-dir: found a path of %zu bytes, expected 1 to %zu (a socket's path is "
+                 "short)",
+                 length, CONFIG_SOCKET_MAX - strlen("/agent.sock.lock") - 1);
+        return CONFIG_WRONG;
+    }
+    memcpy(config->state_dir, chosen, length + 1);
+    memcpy(config->socket, chosen, length);
+    snprintf(config->socket + length, sizeof(config->socket) - length, "/agent.sock");
+    return CONFIG_OK;
+}
