@@ -235,8 +235,8 @@ void agent_admit_all(struct agent_process *agent)
     REQUIRE(chmod(agent->folder, 0755) == 0, "chmod: %s", strerror(errno));
 }
 
-/* Tells the janitor which regions are this agent's: the store id is in their names. */
-static void note_regions(struct agent_process *agent)
+/* The store id is in their names. */
+void agent_note_regions(struct agent_process *agent)
 {
     char path[64];
     char line[512];
@@ -458,7 +458,7 @@ void agent_await_socket(struct agent_process *agent)
     shutdown(pollfd.fd, SHUT_WR);
     REQUIRE(poll(&pollfd, 1, GUARD_MS) == 1, "the agent keeps who hung up");
     close(pollfd.fd);
-    note_regions(agent);
+    agent_note_regions(agent);
 }
 
 /* Whether none of its threads runs; true also when it has ended. */

@@ -65,6 +65,9 @@ void agent_start(struct agent_process *agent);
 /* The same in two steps: agents of one cell may need each other to get that far. */
 void agent_launch(struct agent_process *agent);
 void agent_await_socket(struct agent_process *agent);
+/* Has the agent's regions removed with it, for one whose socket is never awaited; they are there
+ * when it has logged session_new or session_continued. */
+void agent_note_regions(struct agent_process *agent);
 /* What it has: entries of its /proc/PID/fd, resident memory in KiB, bytes in its log. */
 unsigned agent_descriptors(const struct agent_process *agent);
 unsigned long agent_resident_kb(const struct agent_process *agent);

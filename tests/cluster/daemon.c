@@ -518,6 +518,7 @@ START_TEST(the_doctor_sees_an_agent_that_starts)
         REQUIRE(boottime_now() < end_ns, "it does not start");
         sleep_ms(20);
     }
+    agent_note_regions(&agent);
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
     if (lock_is_listed()) {
         REQUIRE(strstr(said, "has the agent's lock: it is still starting") != NULL, "%s", said);
