@@ -225,7 +225,7 @@ int hf_event_fd(hf_client *client);
  * may become readable without an event behind it); negative: an error. JEOPARDY, SAFE and LOST
  * come at most once for a hold. JEOPARDY and LOST come by the client's own timer, agent alive or
  * not. What is told is how a hold stands now: a jeopardy that began and ended since the last call
- * is not told, a loss always is.
+ * is not told, a loss is: here, unless hf_release told it before.
  */
 int hf_next_event(hf_client *client, struct hf_event *out);
 

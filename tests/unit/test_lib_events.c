@@ -228,6 +228,21 @@ START_TEST(a_poke_makes_it_look)
 }
 END_TEST
 
+/* Who was told by hf_release() is not told again, of a hold that he does not have. */
+START_TEST(a_loss_that_a_release_told_is_no_event)
+{
+    hf_lock *lock = open_lock(client, "a");
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    expect_nothing(10 * MS);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert(agent_evict(&agent, "a", 60 * S));
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
+    agent_send(&agent, &poke);
+    expect_nothing(50 * MS);
+}
+END_TEST
+
 START_TEST(a_limit_is_told_in_time)
 {
     hf_lock *lock = NULL;
@@ -480,6 +495,7 @@ int main(void)
     tcase_add_test(tests, jeopardy_and_loss_come_by_the_clients_own_timer);
     tcase_add_test(tests, safe_again_when_the_agent_is_back_in_time);
     tcase_add_test(tests, a_poke_makes_it_look);
+    tcase_add_test(tests, a_loss_that_a_release_told_is_no_event);
     tcase_add_test(tests, a_limit_is_told_in_time);
     tcase_add_loop_test(tests, an_upgrade_ends_with_the_hold, 0, 2);
     tcase_add_test(tests, a_limit_is_told_in_time_after_a_downgrade);
