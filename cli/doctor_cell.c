@@ -405,9 +405,9 @@ static void look_at_tls(struct doctor *doctor)
         return;
     }
     bool over = left_s <= 0;
-    enum finding_level level = left_s < TLS_URGENT_DAYS * DAY_S ? FINDING_ERROR
-                               : left_s < TLS_SOON_DAYS * DAY_S ? FINDING_WARN
-                                                                : FINDING_OK;
+    enum finding_level level = left_s < (int64_t)TLS_URGENT_DAYS * DAY_S ? FINDING_ERROR
+                               : left_s < (int64_t)TLS_SOON_DAYS * DAY_S ? FINDING_WARN
+                                                                         : FINDING_OK;
     int64_t left_ns = (left_s < FOREVER_S ? left_s : FOREVER_S) * 1000000000;
     finding = doctor_find(doctor, level, "tls", NULL, "%s%s",
                           over ? "a certificate has ended" : "certificates are good for ",

@@ -382,8 +382,6 @@ static void run(const char *path, bool locked, long seconds)
 int main(int argc, char **argv)
 {
     const int64_t expected = (int64_t)ACCOUNTS * START_BALANCE;
-    atomic_ulong *done = mmap(NULL, sizeof(*done), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const char *path = NULL;
     bool locked = true;
     long seconds = 30;
