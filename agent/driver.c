@@ -416,9 +416,10 @@ static void drain(struct driver *driver)
             fifo_drop(&driver->quorum_inbox);
             struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
             bool hello = driver->message.kind == MESSAGE_HELLO;
+            uint32_t voter = hello ? driver_find_voter(driver, &driver->message.from) : 0;
             step_quorum(driver, &event);
             if (hello) {
-                driver_see_voters(driver); /* it may say that it does not vote */
+                driver_see_standing(driver, voter);
             }
             continue;
         }
@@ -740,6 +741,7 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         event.as.link.up = up;
         driver->links_down = up ? driver->links_down & ~(1U << voter)
                                 : driver->links_down | 1U << voter;
+        driver->standings[voter] = MESSAGE_STANDING_OBSERVER;
         step_quorum(driver, &event);
         renewal_link(driver->config.renewal, voter, up, driver_clock_ns(driver),
                      &driver->quorum_actions);

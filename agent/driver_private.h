@@ -64,7 +64,7 @@ struct driver {
     uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;
-    uint8_t standings[MESSAGE_VOTERS_MAX]; /* an observer's: what they said instead of an answer */
+    uint8_t standings[MESSAGE_VOTERS_MAX]; /* what they said that may not vote, until they answer */
     int64_t started_ns;
     struct complaints refusals; /* see driver_may_say() */
     /* Where messages and items are while a step reads them. */
@@ -135,6 +135,8 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted);
 
 /* Tells the host core which voters are there and which refuse it, if that changed. */
 void driver_see_voters(struct driver *driver);
+/* The quorum core was given a HELLO of that agent (voter_count: of no voter). */
+void driver_see_standing(struct driver *driver, uint32_t voter);
 
 /* RENEW_ACK or HELLO_ACK; ignored if it is no voter's. */
 void driver_take_answer(struct driver *driver, const struct message *message);

@@ -60,16 +60,29 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
 
 /* ---- which voters there are ---- */
 
-/* What that voter says of itself; 0: nothing, or nothing that hinders it. One that is gone is down,
- * whatever it was. */
+/* What that voter says of itself, if it says that it may not vote. Who started over is not down
+ * between that and its first answer. One that is gone is down, whatever it was. */
 static enum message_standing standing_told(const struct driver *driver, uint32_t voter)
 {
     const struct quorum *quorum = driver->config.quorum;
+    enum message_standing standing = MESSAGE_STANDING_OBSERVER;
     if ((driver->links_down >> voter & 1) != 0) {
-        return 0;
+        return standing;
     }
-    return quorum != NULL ? quorum_standing_of(quorum, voter)
-                          : (enum message_standing)driver->standings[voter];
+    if (quorum != NULL) {
+        standing = quorum_standing_of(quorum, voter);
+    }
+    bool hindered = standing == MESSAGE_STANDING_REFUSED || standing == MESSAGE_STANDING_REJOINING;
+    return hindered ? standing : (enum message_standing)driver->standings[voter];
+}
+
+void driver_see_standing(struct driver *driver, uint32_t voter)
+{
+    if (voter < driver->config.voter_count &&
+        quorum_standing_of(driver->config.quorum, voter) == MESSAGE_STANDING_REJOINING) {
+        driver->standings[voter] = MESSAGE_STANDING_REJOINING;
+    }
+    driver_see_voters(driver);
 }
 
 bool driver_starts_over(const struct driver *driver, uint32_t voter)

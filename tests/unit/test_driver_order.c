@@ -13,6 +13,7 @@
 static struct driver *driver;
 static struct renewal renewal;
 static int64_t now_ns;
+static enum message_standing standing_of_b = MESSAGE_STANDING_VOTING; /* as the core heard it */
 static char trace[4096]; /* what happened, in order: one word each */
 
 static void note(const char *word)
@@ -40,7 +41,7 @@ static const struct {
     {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"},   {MESSAGE_GRANT, "grant"},
     {MESSAGE_RECALL, "recall"},       {MESSAGE_RENEW_ACK, "renew-ack"},   {MESSAGE_BEAT, "beat"},
     {MESSAGE_HELLO_ACK, "hello-ack"}, {MESSAGE_CHECKPOINT, "checkpoint"}, {MESSAGE_AMEND, "amend"},
-    {MESSAGE_BREAK, "break"},         {MESSAGE_CHECK, "check"},
+    {MESSAGE_BREAK, "break"},         {MESSAGE_CHECK, "check"},           {MESSAGE_HELLO, "hello"},
 };
 
 static const char *word_of(enum message_kind kind)
@@ -118,8 +119,7 @@ uint64_t quorum_told_commit(const struct quorum *quorum)
 enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
 {
     (void)quorum;
-    (void)voter;
-    return MESSAGE_STANDING_VOTING;
+    return voter == 1 ? standing_of_b : MESSAGE_STANDING_VOTING;
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
@@ -787,6 +787,8 @@ START_TEST(the_host_core_is_told_which_voters_there_are)
 }
 END_TEST
 
+static unsigned asker_of_b; /* who asks it */
+
 static void answer_of_b(enum message_kind kind, enum message_standing standing)
 {
     struct message message;
@@ -794,7 +796,7 @@ static void answer_of_b(enum message_kind kind, enum message_standing standing)
     message.kind = kind;
     message.from = names[1];
     if (kind == MESSAGE_RENEW_ACK) {
-        message.as.renew_ack.agent = names[3];
+        message.as.renew_ack.agent = names[asker_of_b];
         message.as.renew_ack.epoch = 1;
         message.as.renew_ack.renewal_id = renewal.last_id;
     } else {
@@ -812,6 +814,7 @@ START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
     struct driver_voters voters;
     driver_destroy(driver);
     make_driver(true);
+    asker_of_b = 3;
     answer_of_b(MESSAGE_RENEW_ACK, 0);
     driver_voters(driver, &voters);
     ck_assert_uint_eq(voters.up, 2);
@@ -837,6 +840,28 @@ START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
     driver_voters(driver, &voters);
     ck_assert_uint_eq(voters.up, 2);
     ck_assert_uint_eq(voters.refused, 0);
+}
+END_TEST
+
+/* A voter hears that it votes before it is answered: it is not down meanwhile. */
+START_TEST(who_started_over_is_up_with_its_first_answer)
+{
+    struct driver_voters voters;
+    asker_of_b = 0;
+    driver_link(driver, &names[1], true);
+    standing_of_b = MESSAGE_STANDING_REJOINING;
+    answer_of_b(MESSAGE_HELLO, MESSAGE_STANDING_REJOINING);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.refused, 2);
+    standing_of_b = MESSAGE_STANDING_VOTING;
+    answer_of_b(MESSAGE_HELLO, MESSAGE_STANDING_VOTING);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.refused, 2);
+    ck_assert_uint_eq(voters.up & 2, 0);
+    answer_of_b(MESSAGE_RENEW_ACK, 0);
+    driver_voters(driver, &voters);
+    ck_assert_uint_eq(voters.refused, 0);
+    ck_assert_uint_eq(voters.up & 2, 2);
 }
 END_TEST
 
@@ -891,6 +916,7 @@ int main(void)
     tcase_add_test(order, nobody_without_a_vote_asks_for_another);
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
     tcase_add_test(order, who_starts_over_is_shown_as_one_that_may_not_vote);
+    tcase_add_test(order, who_started_over_is_up_with_its_first_answer);
     tcase_add_test(order, the_quorum_core_is_told_who_is_reached);
     tcase_add_test(order, an_observer_has_no_vote);
     suite_add_tcase(suite, order);
