@@ -370,6 +370,11 @@ static void agent_exec(const struct agent_process *agent)
     }
     unsetenv("HOLDFAST_SOCKET");
     unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    if (agent->manager != NULL) {
+        setenv("NOTIFY_SOCKET", agent->manager, 1);
+        setenv("WATCHDOG_USEC", "600000", 1);
+    }
     snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
     if (agent->faults) {
         preload_faults(agent);

@@ -33,6 +33,7 @@ struct agent_process {
     const char *program; /* instead of $HOLDFAST_BIN_DIR/holdfastd; NULL: that one */
     const char *faults;  /* the file of faults.h, for the library of faults.c; NULL: without */
     unsigned host;       /* which of its hosts */
+    const char *manager; /* where a service manager listens, with a watchdog of 0.6 s; NULL: none */
     unsigned without;    /* options of sockets that its kernel does not know */
     bool own_pids;       /* in a pid namespace of its own: nobody else has a number there */
     char folder[64];

@@ -5,10 +5,13 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -558,6 +561,45 @@ START_TEST(no_room_for_a_new_client_is_told)
 }
 END_TEST
 
+#ifdef HF_HAVE_SYSTEMD
+/* Waits until somebody says words. */
+static void await_word(int inbox, const char *words)
+{
+    char said[256];
+    for (;;) {
+        struct pollfd ready = {.fd = inbox, .events = POLLIN};
+        REQUIRE(poll(&ready, 1, GUARD_MS) == 1, "nobody says %s", words);
+        ssize_t size = recv(inbox, said, sizeof(said) - 1, 0);
+        ck_assert_int_gt(size, 0);
+        said[size] = '\0';
+        if (strstr(said, words) != NULL) {
+            return;
+        }
+    }
+}
+
+/* What the service manager hears: that it serves, that it lives, that it ends. */
+START_TEST(the_service_manager_is_told)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int inbox = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    agent_create(&agent, NULL);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/manager", agent.folder);
+    ck_assert_int_eq(bind(inbox, (const struct sockaddr *)&address, sizeof(address)), 0);
+    agent.manager = address.sun_path;
+    agent_start(&agent);
+    await_word(inbox, "READY=1");
+    await_word(inbox, "WATCHDOG=1");
+    await_word(inbox, "WATCHDOG=1"); /* again and again */
+    ck_assert_int_eq(agent_stop(&agent), 0);
+    await_word(inbox, "STOPPING=1");
+    close(inbox);
+    agent.manager = NULL;
+    agent_destroy(&agent);
+}
+END_TEST
+#endif
+
 int main(void)
 {
     Suite *suite = suite_create("daemon");
@@ -571,6 +613,9 @@ int main(void)
     tcase_add_test(ends, a_second_agent_is_refused);
     tcase_add_test(ends, a_dead_socket_is_replaced_a_file_is_not);
     tcase_add_test(ends, nothing_is_open_to_others);
+#ifdef HF_HAVE_SYSTEMD
+    tcase_add_test(ends, the_service_manager_is_told);
+#endif
     tcase_add_test(ends, a_hold_outlives_the_agent);
     tcase_add_test(ends, too_late_is_a_new_session);
     tcase_add_test(ends, what_is_moved_or_removed_is_told);
