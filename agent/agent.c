@@ -353,8 +353,13 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
 {
     static const char *const names[] = {"safe", "jeopardy", "lost"};
+    struct agent *agent = arg;
     struct log_line line;
-    (void)arg;
+    if (agent->session_safe && state != RENEWAL_SAFE) {
+        agent->interruptions++;
+        agent->interrupted_ns = clock_boottime_ns();
+    }
+    agent->session_safe = state == RENEWAL_SAFE;
     if (state == RENEWAL_SAFE) {
         HF_PROBE1(session_safe, epoch);
     } else if (state == RENEWAL_JEOPARDY) {

@@ -168,8 +168,11 @@ struct agent {
     uint64_t seen_commits; /* and at the last upkeep */
     int64_t alive_interval_ns;
     int64_t alive_ns;
-    int64_t rate_ppm;       /* as last complained of */
-    uint32_t files_gone;    /* likewise: how many */
+    int64_t rate_ppm;    /* as last complained of */
+    uint32_t files_gone; /* likewise: how many */
+    bool session_safe;   /* as last told; how often it was no more, and since when last: */
+    uint64_t interruptions;
+    int64_t interrupted_ns;
     uint64_t stalls;        /* how often this process stood still */
     int64_t stalled_ns;     /* when last, and */
     int64_t stall_ns;       /* for how long */

@@ -110,6 +110,8 @@ static void tell_agent(struct text *text, const struct metrics *metrics)
             metrics->session == (enum renewal_state)i);
     }
     gauge(text, "holdfast_session_epoch", "The session's number", metrics->epoch);
+    counter(text, "holdfast_session_interruptions_total",
+            "How often the session stopped being safe", metrics->interruptions);
     seconds(text, "holdfast_lease_remaining_seconds",
             "What is left of the lease; negative since it ran out", metrics->remaining_ns);
     gauge(text, "holdfast_clock_astray", "1 while the clock's rate is beyond max_drift",

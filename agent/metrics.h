@@ -52,6 +52,7 @@ struct metrics {
     uint64_t commits;
     const struct histogram *round_trip;
     const struct histogram *turn;
+    uint64_t interruptions;
     uint64_t stalls;
     uint32_t regions_given_up;
     struct log_missing log;

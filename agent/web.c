@@ -82,6 +82,7 @@ static void collect(struct agent *agent)
         .commits = driver_commits(agent->driver),
         .round_trip = &agent->renewal.round_trip,
         .turn = &agent->turn,
+        .interruptions = agent->interruptions,
         .stalls = agent->stalls,
         .regions_given_up = (uint32_t)__builtin_popcountll(agent->rubbish),
         .log = log_missing(),

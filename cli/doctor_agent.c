@@ -22,15 +22,28 @@ static void look_at_session(struct doctor *doctor)
 {
     static const char *const names[] = {"safe", "in jeopardy", "lost"};
     char left[TEXT_DURATION_SIZE];
+    char ago[TEXT_DURATION_SIZE];
+    int64_t age_ns = doctor_value(doctor, NULL, "interrupted_age_ns", -1);
+    struct finding *finding;
 
-    if (doctor->session == HF_SESSION_SAFE) {
-        doctor_find(doctor, FINDING_OK, "session", NULL, "safe, %s left",
-                    text_duration(left, doctor->session_remaining_ns));
+    text_duration(left, doctor->session_remaining_ns);
+    if (doctor->session == HF_SESSION_SAFE && (age_ns < 0 || age_ns > lately_ns)) {
+        doctor_find(doctor, FINDING_OK, "session", NULL, "safe, %s left", left);
         return;
     }
-    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
-                                          "%s: nothing that is held on this host counts now",
-                                          names[doctor->session]);
+    if (doctor->session == HF_SESSION_SAFE) {
+        finding = doctor_find(doctor, FINDING_WARN, "session", NULL,
+                              "safe, %s left, but it was not, since %s ago: what was held then did "
+                              "not count for a while, or ended",
+                              left, text_duration(ago, age_ns));
+        doctor_advise(finding, "a session that is safe all the time",
+                      "see session_state in this agent's log, and what other findings say of "
+                      "voters, stalls and flushes; holdfast_session_interruptions_total counts it");
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
+                          "%s: nothing that is held on this host counts now",
+                          names[doctor->session]);
     doctor_advise(
         finding, "a session that a majority of the voters renews",
         "see the findings about voters, tls, clock and disk; it becomes safe by itself when "

@@ -70,21 +70,46 @@ static void voter_starts_over(struct doctor *doctor, const char *name)
                   "it waits");
 }
 
-/* A voter that starts over needs a majority of others that vote. */
-static void look_at_who_starts_over(struct doctor *doctor)
+static bool is_refused(const struct doctor *doctor, const struct doctor_voter *voter)
 {
-    size_t count = 0;
+    return voter->state == HF_VOTER_REFUSED && !starts_over(doctor, voter->name) &&
+           doctor_value(doctor, voter->name, "rules_differ", 0) == 0;
+}
 
+/* Whether the stores that are neither refused nor start over are a majority. Else no voter that
+ * starts over gets to an end: it needs a majority of others that vote. */
+static bool majority_is_left(const struct doctor *doctor, size_t *starting, size_t *refused)
+{
+    *starting = *refused = 0;
     for (size_t i = 0; i < doctor->voter_count; i++) {
-        count += starts_over(doctor, doctor->voters[i].name);
+        *starting += starts_over(doctor, doctor->voters[i].name);
+        *refused += is_refused(doctor, &doctor->voters[i]);
     }
-    if (count == 0 || doctor->voter_count - count >= doctor->voter_count / 2 + 1) {
+    return doctor->voter_count - *starting - *refused >= doctor->voter_count / 2 + 1;
+}
+
+static void look_at_stores(struct doctor *doctor)
+{
+    size_t starting;
+    size_t refused;
+    struct finding *finding;
+
+    if (majority_is_left(doctor, &starting, &refused)) {
         return;
     }
-    struct finding *finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
-                                          "%zu of %zu start over at the same time: they wait for "
-                                          "each other",
-                                          count, doctor->voter_count);
+    if (refused > 0) {
+        finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
+                              "%zu of %zu stores are refused or start over: the others are no "
+                              "majority",
+                              starting + refused, doctor->voter_count);
+        doctor_advise(finding, "the stores that the cell knows, of a majority",
+                      "put those state_dirs back that were mixed up; if they are lost, so is the "
+                      "cell: OPERATIONS.md, \"If the stores of a majority are lost\"");
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
+                          "%zu of %zu start over at the same time: they wait for each other",
+                          starting, doctor->voter_count);
     doctor_advise(finding, "one at a time",
                   "on the host that was told last, with its agent stopped: holdfast member rejoin "
                   "--undo (--help has more); the others go on then");
@@ -108,9 +133,14 @@ static void voter_is_refused(struct doctor *doctor, const char *name)
     finding = doctor_find(doctor, FINDING_ERROR, "voters", name,
                           "it does not vote: its store is not the one that the cell knows, or an "
                           "old copy");
+    size_t starting;
+    size_t refused;
     doctor_advise(finding, "the store that it had",
-                  "put its own state_dir back if it was mixed up; else, on that host: holdfast "
-                  "member rejoin --help");
+                  majority_is_left(doctor, &starting, &refused)
+                      ? "put its own state_dir back if it was mixed up; else, on that host: "
+                        "holdfast member rejoin --help"
+                      : "put its own state_dir back; to start it over is of no use now, see the "
+                        "other finding about stores");
 }
 
 static void look_at_voters(struct doctor *doctor)
@@ -127,7 +157,7 @@ static void look_at_voters(struct doctor *doctor)
             voter_is_refused(doctor, voter->name);
         }
     }
-    look_at_who_starts_over(doctor);
+    look_at_stores(doctor);
     if (up >= majority) {
         doctor_find(doctor, FINDING_OK, "voters", NULL, "%zu of %zu answer", up,
                     doctor->voter_count);

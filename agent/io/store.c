@@ -253,6 +253,15 @@ static bool put_meta_number(struct store *store, const char *key, uint64_t numbe
     return store_finish(store, PUT_META);
 }
 
+static bool put_kept(struct store *store, const struct store_identity *identity)
+{
+    char text[16 + STORE_ID_TEXT];
+    char id[STORE_ID_TEXT];
+    store_id_to_text(identity->kept_id, id);
+    snprintf(text, sizeof(text), "%" PRIu32 " %s", identity->kept, id);
+    return identity->kept == 0 || put_meta_text(store, "kept", text, strlen(text));
+}
+
 static bool create(struct store *store, const struct store_identity *identity)
 {
     uint64_t id[2];
@@ -271,7 +280,7 @@ static bool create(struct store *store, const struct store_identity *identity)
            put_meta_text(store, "agent", identity->agent.text, identity->agent.length) &&
            put_meta_number(store, "membership", 1) &&
            put_meta_number(store, "session_epoch", identity->epoch) &&
-           put_meta_number(store, "rejoin", identity->rejoin) &&
+           put_meta_number(store, "rejoin", identity->rejoin) && put_kept(store, identity) &&
            put_meta_text(store, "written_by", HF_VERSION, strlen(HF_VERSION)) &&
            put_meta_number(store, "round", 0) && put_meta_number(store, "commit", 1) &&
            store_run(store, "COMMIT", "cannot be made") &&

@@ -95,6 +95,10 @@ bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out
 void store_id_to_text(const uint64_t id[2], char text[STORE_ID_TEXT]);
 bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_unused_result));
 
+/* What a store that starts over replaces, see struct store_identity; *number is 0: nothing. */
+bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
+    __attribute__((warn_unused_result));
+
 /* text lives until the statement has run. */
 void store_bind_text(sqlite3_stmt *statement, int at, const void *text, size_t length);
 void store_bind_number(sqlite3_stmt *statement, int at, uint64_t number);

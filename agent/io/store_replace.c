@@ -8,11 +8,11 @@
  * one has no log any more when it is closed.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "store_private.h"
@@ -41,6 +41,7 @@ static bool read_old(const char *path, struct store_identity *identity, char *er
         return damaged; /* its epoch is not known: identity->epoch has to do */
     }
     store_close(old);
+    memcpy(identity->kept_id, meta.store_id, sizeof(identity->kept_id));
     if (meta.session_epoch > identity->epoch) {
         identity->epoch = meta.session_epoch;
     }
@@ -61,19 +62,19 @@ static bool clear(const char *path, char *error)
     return true;
 }
 
-/* The first name that is free; false: there is none. */
-static bool choose_kept(const char *path, char *kept)
+/* The first name that is free; 0: there is none. */
+static uint32_t choose_kept(const char *path, char *kept)
 {
     char log[STORE_KEPT_MAX + 8];
     for (uint32_t n = 1; n < REPLACED_MAX; n++) {
         snprintf(kept, STORE_KEPT_MAX, "%s.replaced-%u", path, n);
         snprintf(log, sizeof(log), "%s-wal", kept);
         if (!exists(kept) && !exists(log)) {
-            return true;
+            return n;
         }
     }
     errno = EEXIST;
-    return false;
+    return 0;
 }
 
 /* The log of a damaged database, and its index. */
@@ -108,6 +109,13 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
         return false;
     }
     fresh.rejoin = true;
+    if (old) {
+        fresh.kept = choose_kept(path, kept);
+        if (fresh.kept == 0) {
+            kept[0] = 0;
+            return say(error, path, "cannot be kept under another name");
+        }
+    }
     snprintf(made, sizeof(made), "%s.new", path);
     if (!clear(made, error)) {
         return false;
@@ -118,7 +126,7 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
     }
     store_close(store);
     if (old) {
-        if (!choose_kept(path, kept) || link(path, kept) != 0) {
+        if (link(path, kept) != 0) {
             kept[0] = 0;
             return say(error, path, "cannot be kept under another name");
         }
@@ -146,13 +154,41 @@ static bool see_member(void *arg, const struct quorum_member *row)
     return true;
 }
 
-/* Whether the database is one that starts over and that no other voter knows: it has no line of its
- * own in the record (core/quorum/rejoin.c: LEARN). */
-static bool is_unknown_yet(const char *path, const struct store_identity *identity,
-                           struct store_meta *meta, char *error)
+/* Which database another one replaced. */
+struct replaced {
+    uint32_t number; /* of PATH.replaced-N; 0: none */
+    uint64_t id[2];
+};
+
+static bool find_replaced(struct store *store, struct replaced *out)
+{
+    return store_kept(store, &out->number, out->id);
+}
+
+/* Whether no other voter knows of a database that starts over: it has no line of its own in the
+ * record (core/quorum/rejoin.c: LEARN). */
+static bool is_unknown(struct store *store, const char *path, const struct store_identity *identity,
+                       char *error)
 {
     struct own_line own = {.agent = &identity->agent};
     struct store_reader reader = {.arg = &own, .member = see_member};
+    if (!store_load(store, &reader)) {
+        snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
+        return false;
+    }
+    if (own.found) {
+        snprintf(error, STORE_ERROR_MAX,
+                 "%.256s: other voters know of it already, and would refuse the old one: start the "
+                 "agent, it goes on when more than half of all voters beside it vote",
+                 path);
+    }
+    return !own.found;
+}
+
+/* Looks at the database that is to go: whether it may, and what it replaced. */
+static bool look_at_fresh(const char *path, const struct store_identity *identity,
+                          struct store_meta *meta, struct replaced *replaced, char *error)
+{
     if (!exists(path)) {
         return say(error, path, "there is none");
     }
@@ -160,73 +196,94 @@ static bool is_unknown_yet(const char *path, const struct store_identity *identi
     if (store == NULL) {
         return false;
     }
-    bool unknown = false;
+    bool done = false;
     if (!meta->rejoin) {
         snprintf(error, STORE_ERROR_MAX,
                  "%.256s: does not start over, or is done with it: there is nothing to take back",
                  path);
-    } else if (!store_load(store, &reader)) {
-        snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
-    } else if (own.found) {
-        snprintf(error, STORE_ERROR_MAX,
-                 "%.256s: other voters know of it already, and would refuse the old one: start the "
-                 "agent, it goes on when more than half of all voters beside it vote",
-                 path);
-    } else {
-        unknown = true;
+    } else if (is_unknown(store, path, identity, error)) {
+        done = find_replaced(store, replaced);
+        if (!done) {
+            snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
+        }
     }
     store_close(store);
-    return unknown;
+    return done;
 }
 
-static bool is_before(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
-}
-
-/* Of those whose names changed before that moment, the last: when it was kept, or the next one put
- * into its place. *moment gets to be its own. */
-static bool find_kept(const char *path, struct timespec *moment, char *kept)
-{
-    char name[STORE_KEPT_MAX];
-    struct stat status;
-    struct timespec last = {.tv_sec = 0};
-    for (uint32_t n = 1; n < REPLACED_MAX; n++) {
-        snprintf(name, sizeof(name), "%s.replaced-%u", path, n);
-        if (lstat(name, &status) == 0 && is_before(&status.st_ctim, moment) &&
-            is_before(&last, &status.st_ctim)) {
-            last = status.st_ctim;
-            memcpy(kept, name, sizeof(name));
-        }
-    }
-    *moment = last;
-    return last.tv_sec != 0;
-}
-
-/* Opens it. One that only began to start over itself is passed by. */
+/* The database that this one replaced. One that only began to start over itself is passed by, to
+ * what it replaced, unless others know of it. */
 static struct store *open_kept(const char *path, const struct store_identity *identity,
-                               struct store_meta *meta, char *kept, char *error)
+                               struct replaced replaced, struct store_meta *meta, char *kept,
+                               char *error)
 {
-    struct timespec moment = {.tv_sec = INT64_MAX};
-    while (find_kept(path, &moment, kept)) {
+    for (uint32_t tries = 0; tries < REPLACED_MAX && replaced.number != 0; tries++) {
+        snprintf(kept, STORE_KEPT_MAX, "%s.replaced-%" PRIu32, path, replaced.number);
+        if (!exists(kept)) {
+            break;
+        }
         struct store *store = store_open(kept, identity, meta, error);
-        if (store == NULL || !meta->rejoin) {
+        if (store == NULL) {
+            return NULL;
+        }
+        if (memcmp(meta->store_id, replaced.id, sizeof(replaced.id)) != 0) {
+            snprintf(error, STORE_ERROR_MAX, "%.256s: is another one than was replaced", kept);
+        } else if (!meta->rejoin) {
             return store;
+        } else if (is_unknown(store, kept, identity, error)) {
+            if (find_replaced(store, &replaced)) {
+                store_close(store);
+                continue;
+            }
+            snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
         }
         store_close(store);
+        return NULL;
     }
     snprintf(error, STORE_ERROR_MAX,
              "%.256s.replaced-N: there is none: what this voter had is not kept here", path);
     return NULL;
 }
 
-/* The session of before ends: an agent that ran since may have made lifelines of its own. */
-static bool end_session(struct store *store, uint32_t epoch)
+/* The own line of `seen`: which commit the store had when it was opened, while it does not vote. */
+static bool see_opened(void *arg, const struct quorum_seen *row)
+{
+    struct own_line *own = arg;
+    own->found = own->found ||
+                 (memcmp(&row->voter, own->agent, sizeof(row->voter)) == 0 && row->commit != 0);
+    return true;
+}
+
+/*
+ * The session of before ends: an agent that ran since may have made lifelines of its own. That is a
+ * commit, and an old copy must not catch up by it: the one that the store had is kept with it
+ * (core/quorum/members.c, keep_opened).
+ */
+static bool end_session(struct store *store, const struct store_identity *identity,
+                        const struct store_meta *meta, uint32_t epoch)
 {
     uint64_t commit;
+    struct own_line own = {.agent = &identity->agent};
+    struct store_reader reader = {.arg = &own, .seen = see_opened};
+    struct action opened = {.kind = ACTION_PERSIST_SEEN};
     uint32_t next = epoch < MESSAGE_EPOCH_LIMIT - 1 ? epoch + 1 : epoch;
-    return store_begin(store) && store_put_session_epoch(store, next) &&
-           store_commit(store, &commit);
+    opened.as.seen = (struct quorum_seen){.voter = identity->agent, .commit = meta->commit};
+    memcpy(opened.as.seen.store_id, meta->store_id, sizeof(meta->store_id));
+    return store_load(store, &reader) && store_begin(store) &&
+           (own.found || store_put_action(store, &opened)) &&
+           store_put_session_epoch(store, next) && store_commit(store, &commit);
+}
+
+/* A log that stayed would be read as the log of whatever gets its database's name. */
+static bool has_log(const char *path, char *error)
+{
+    char log[STORE_KEPT_MAX + 8];
+    snprintf(log, sizeof(log), "%s-wal", path);
+    if (!exists(log)) {
+        return false;
+    }
+    snprintf(error, STORE_ERROR_MAX, "%.256s: could not be merged into its database", log);
+    return true;
 }
 
 bool store_undo_start_over(const char *path, const struct store_identity *identity, char *kept,
@@ -234,25 +291,26 @@ bool store_undo_start_over(const char *path, const struct store_identity *identi
 {
     struct store_meta fresh;
     struct store_meta meta;
+    struct replaced replaced;
     if (strlen(path) + 32 > STORE_KEPT_MAX) {
         errno = ENAMETOOLONG;
         return say(error, path, "cannot be put back");
     }
-    if (!is_unknown_yet(path, identity, &fresh, error)) {
+    if (!look_at_fresh(path, identity, &fresh, &replaced, error)) {
         return false;
     }
-    struct store *store = open_kept(path, identity, &meta, kept, error);
+    struct store *store = open_kept(path, identity, replaced, &meta, kept, error);
     if (store == NULL) {
         return false;
     }
     uint32_t epoch = meta.session_epoch > fresh.session_epoch ? meta.session_epoch
                                                               : fresh.session_epoch;
-    bool ended = end_session(store, epoch);
+    bool ended = end_session(store, identity, &meta, epoch);
     if (!ended) {
         snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
     }
     store_close(store);
-    if (!ended) {
+    if (!ended || has_log(kept, error) || has_log(path, error)) {
         return false;
     }
     if (rename(kept, path) != 0) {

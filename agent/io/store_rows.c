@@ -418,6 +418,33 @@ bool store_rules(struct store *store, struct message_rules *rules, bool *found)
     return done;
 }
 
+bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
+{
+    sqlite3_stmt *row = NULL;
+    *number = 0;
+    if (sqlite3_prepare_v2(store->database, "SELECT value FROM meta WHERE key = 'kept'", -1, &row,
+                           NULL) != SQLITE_OK) {
+        return store_fail_sqlite(store, "kept");
+    }
+    bool done = true;
+    int result = sqlite3_step(row);
+    if (result == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(row, 0);
+        char *end = NULL;
+        unsigned long value = text != NULL ? strtoul(text, &end, 10) : 0;
+        done = value != 0 && value <= UINT32_MAX && *end == ' ' && store_id_from_text(end + 1, id);
+        *number = (uint32_t)value;
+        done = done || store_fail(store,
+                                  "damaged: meta has kept \"%.64s\", expected a number and "
+                                  "32 hexadecimal digits",
+                                  text != NULL ? text : "");
+    } else if (result != SQLITE_DONE) {
+        done = store_fail_sqlite(store, "kept");
+    }
+    sqlite3_finalize(row);
+    return done;
+}
+
 bool store_put_rules(struct store *store, const struct message_rules *rules)
 {
     char text[RULES_TEXT_MAX];

@@ -170,13 +170,16 @@ END_TEST
 
 START_TEST(health_goes_and_comes_with_the_majority)
 {
+    static const char interruptions[] = "holdfast_session_interruptions_total";
     start(HOSTS);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    double before = metric(0, interruptions);
     agent_kill(&agents[1]);
     await_metric(0, "holdfast_voter_up{peer=\"host-c\"}", 1);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
     agent_kill(&agents[2]);
     await_health(0, "HTTP/1.1 503 ", "no majority");
+    await_metric(0, interruptions, before + 1);
     agent_launch(&agents[1]);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
     stop(HOSTS);

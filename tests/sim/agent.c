@@ -591,6 +591,18 @@ void agent_lose_disk(struct sim_agent *agent)
     wrong_store(agent);
 }
 
+/* What taking back a start over commits (agent/io/store_replace.c). */
+static void put_back(struct sim_agent *agent)
+{
+    struct quorum_seen *own = &agent->disk.seen[agent->index];
+    if (own->commit == 0 && agent->disk.commit != 0) {
+        own->voter = agent->name;
+        own->commit = agent->disk.commit;
+        memcpy(own->store_id, agent->disk.store_id, sizeof(own->store_id));
+    }
+    agent->disk.commit++;
+}
+
 void agent_restore_disk(struct sim_agent *agent)
 {
     agent_crash(agent, sim_draw(200) * SIM_MS);
@@ -601,6 +613,10 @@ void agent_restore_disk(struct sim_agent *agent)
     agent->lease_file.valid = false; /* nobody puts a copy back within the time of a lease */
     memset(agent->lifelines, 0, sizeof(agent->lifelines));
     agent->copied = false;
+    /* It may be told to start over before its agent ever ran with it, and that taken back. */
+    for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {
+        put_back(agent);
+    }
     agent->starts_again = sim_draw(2) == 0 ? 0 : sim_draw(12);
     wrong_store(agent);
 }
@@ -625,9 +641,10 @@ void agent_rejoin_by_mistake(struct sim_agent *agent)
         HF_CHECK(agent->old != NULL);
     }
     *agent->old = agent->disk;
+    agent->old_store = agent->store;
     watch_forgot(agent);
     agent_rejoin(agent);
-    agent->undoes_ns = sim_now() + sim_draw(4000) * SIM_MS;
+    agent->undoes_ns = sim_now() + (sim_draw(2) == 0 ? 0 : sim_draw(4000)) * SIM_MS;
 }
 
 void agent_undo_rejoin(struct sim_agent *agent)
@@ -643,7 +660,11 @@ void agent_undo_rejoin(struct sim_agent *agent)
     sim_tell("host %u has its store back", agent->index);
     agent->disk = *agent->old;
     agent->disk.epoch = 1 + (epoch > agent->disk.epoch ? epoch : agent->disk.epoch);
-    agent->disk.commit++;
+    put_back(agent);
+    agent->store = agent->old_store;
+    if (agent->store == STORE_WRONG) {
+        wrong_store(agent);
+    }
 }
 
 void agent_free(struct sim_agent *agent)

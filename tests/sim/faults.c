@@ -339,6 +339,19 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
+/* Whether no voter's store is lost or an old copy, the one that may come back included: one such,
+ * and one that starts over without need, may be too many. */
+static bool nothing_is_lost(void)
+{
+    bool lost = false;
+    for (uint32_t i = 0; i < world.voters; i++) {
+        const struct sim_agent *agent = &world.agents[i];
+        lost = lost || agent->store != STORE_GOOD || agent->rejoins_ns != 0 ||
+               (agent->undoes_ns != 0 && agent->old_store != STORE_GOOD);
+    }
+    return !lost;
+}
+
 static void inject_disks(const struct faults *faults)
 {
     struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
@@ -352,8 +365,8 @@ static void inject_disks(const struct faults *faults)
         agent_lose_disk(agent);
     }
     /* Several at a time, too: who can go on does, who cannot has its store back. */
-    if (sim_chance(faults->mistake) && world.voters > 1 && agent->store == STORE_GOOD &&
-        !agent->disk.rejoin && agent->rejoins_ns == 0) {
+    if (sim_chance(faults->mistake) && world.voters > 1 && !agent->disk.rejoin &&
+        nothing_is_lost()) {
         agent_rejoin_by_mistake(agent);
     }
 }
@@ -395,7 +408,11 @@ int64_t faults_start_due(void)
     for (uint32_t i = 0; i < world.agent_count; i++) {
         struct sim_agent *agent = &world.agents[i];
         if (agent->rejoins_ns != 0 && agent->rejoins_ns <= sim_now()) {
-            agent_rejoin(agent);
+            if (world.faults.mistake != 0 && sim_draw(4) != 0) {
+                agent_rejoin_by_mistake(agent);
+            } else {
+                agent_rejoin(agent);
+            }
         } else if (agent->rejoins_ns != 0) {
             next_ns = agent->rejoins_ns < next_ns ? agent->rejoins_ns : next_ns;
         }

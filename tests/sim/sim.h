@@ -209,8 +209,9 @@ struct sim_agent {
     uint32_t starts_again; /* so often it is killed as it comes up with that copy */
     enum store_state store;
     int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
-    struct disk *old;   /* the store that was replaced though nothing was wrong with it */
-    int64_t undoes_ns;  /* when that is taken back, if it still can be; 0: never */
+    struct disk *old;   /* the store that was replaced, and may come back; and how it stood */
+    enum store_state old_store;
+    int64_t undoes_ns; /* when that is taken back, if it still can be; 0: never */
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];

@@ -462,6 +462,7 @@ static const struct {
     {"clock_ppm", 0, NULL},
     {"stalls", 0, NULL},
     {"stall_age_ns", -1, NULL},
+    {"interrupted_age_ns", -1, NULL},
     {"shm_size", 64 << 20, NULL},
     {"shm_used", 64 << 20, NULL},
     {"shm_free", 512 << 20, NULL},

@@ -537,6 +537,62 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
 }
 END_TEST
 
+/* It is the one that was replaced, whatever lies beside it and when that was touched. */
+START_TEST(what_was_replaced_is_put_back_and_no_other)
+{
+    char kept[3][STORE_KEPT_MAX];
+    store_close(open_store());
+    ck_assert_msg(start_over(kept[0]), "%s", error);
+    struct store *store = open_store();
+    put(store, (struct action){.kind = ACTION_PERSIST_REJOINED});
+    uint64_t second = meta.store_id[0];
+    store_close(store);
+    ck_assert_msg(start_over(kept[1]), "%s", error);
+    ck_assert_int_eq(chmod(kept[0], 0600), 0); /* the younger one now, by its inode */
+    ck_assert_msg(undo(kept[2]), "%s", error);
+    ck_assert_str_eq(kept[2], kept[1]);
+    store_close(open_store());
+    ck_assert_uint_eq(meta.store_id[0], second);
+    /* Another one under that name is not it. */
+    ck_assert_msg(start_over(kept[1]), "%s", error);
+    ck_assert_int_eq(rename(kept[0], kept[1]), 0);
+    ck_assert(!undo(kept[2]));
+    ck_assert_ptr_nonnull(strstr(error, "is another one than was replaced"));
+    /* Nor is one that others know of passed by. */
+    put_own_line();
+    ck_assert_msg(start_over(kept[0]), "%s", error);
+    ck_assert(!undo(kept[2]));
+    ck_assert_ptr_nonnull(strstr(error, "other voters know of it already"));
+    remove_kept(kept[0]);
+    remove_kept(kept[1]);
+    /* With nothing kept there is nothing to put back. */
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_msg(start_over(kept[0]), "%s", error);
+    ck_assert_str_eq(kept[0], "");
+    ck_assert(!undo(kept[2]));
+    ck_assert_ptr_nonnull(strstr(error, "replaced-N: there is none"));
+}
+END_TEST
+
+/* An old copy must not catch up by it with what others have seen (core/quorum/members.c). */
+START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
+{
+    char kept[STORE_KEPT_MAX];
+    store_close(open_store());
+    uint64_t commit = meta.commit;
+    for (int i = 0; i < 3; i++) {
+        struct loaded loaded = {.refuse = false};
+        ck_assert_msg(start_over(kept) && undo(kept), "%s", error);
+        struct store *store = open_store();
+        ck_assert_uint_gt(meta.commit, commit);
+        ck_assert(load(store, &loaded) && loaded.seen_count == 1);
+        ck_assert_uint_eq(loaded.seen[0].commit, commit);
+        ck_assert_uint_eq(loaded.seen[0].store_id[0], meta.store_id[0]);
+        store_close(store);
+    }
+}
+END_TEST
+
 START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_kept)
 {
     char kept[STORE_KEPT_MAX];
@@ -783,7 +839,9 @@ int main(void)
     tcase_add_test(tests, starts_over_and_keeps_the_old_one);
     tcase_add_test(tests, starts_over_without_a_readable_one);
     tcase_add_test(tests, a_start_over_is_taken_back_while_nobody_knows_of_it);
+    tcase_add_test(tests, what_was_replaced_is_put_back_and_no_other);
     tcase_add_test(tests, a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_kept);
+    tcase_add_test(tests, what_the_store_had_is_kept_when_a_start_over_is_taken_back);
     tcase_add_test(tests, killed_within_a_batch);
     tcase_add_test(tests, second_agent_is_refused);
     tcase_add_test(tests, of_another_agent_cell_or_format);

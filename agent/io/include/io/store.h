@@ -33,6 +33,8 @@ struct store_identity {
      * before (a store that was lost): an epoch is never used twice; 0: it had none. */
     uint32_t epoch;
     bool rejoin;
+    uint32_t kept;       /* rejoin: N of PATH.replaced-N, which it replaces; 0: there was none, */
+    uint64_t kept_id[2]; /* and its store id; zeros: it could not be read */
     /* Is asked for each region of a store of an older format before that is migrated; false: it is
      * left as it is, and not opened. NULL: it may be. */
     void *arg;
@@ -101,10 +103,11 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
 
 /*
  * Takes back a start over of which no other voter knows yet: the database at path gets to be the
- * one again that the last store_start_over() kept, in one step; kept (of STORE_KEPT_MAX bytes) is
+ * one again that store_start_over() kept, in one step; kept (of STORE_KEPT_MAX bytes) is
  * the name that it had. Safe, since the new store was only ever asking. The session of before does
  * not go on. false: error says why: the database is in use, does not start over, or others know of
- * it, or the old one is not there or cannot be read; then nothing has changed.
+ * it, or the old one is not there or cannot be read; then the store is still the new one. Only if
+ * the folder cannot be made durable, which error says, it is the old one already.
  */
 bool store_undo_start_over(const char *path, const struct store_identity *identity, char *kept,
                            char *error) __attribute__((warn_unused_result));
