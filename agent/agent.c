@@ -350,16 +350,28 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&agent->lease_file, &record);
 }
 
+/* What the processes had of the session when the agent began counts as well: it may have run out
+ * while no agent was there. */
+static void see_interruption(struct agent *agent, bool safe)
+{
+    int64_t now_ns = clock_boottime_ns();
+    bool first = agent->adopted && !agent->session_told;
+    bool was_safe = first || agent->session_safe;
+    bool ran_out = first && now_ns > agent->left.deadline_ns;
+    agent->interruptions += was_safe && (!safe || ran_out);
+    if (safe && agent->interruptions > 0 && (!was_safe || ran_out)) {
+        agent->interrupted_ns = now_ns;
+    }
+    agent->session_told = true;
+    agent->session_safe = safe;
+}
+
 static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
 {
     static const char *const names[] = {"safe", "jeopardy", "lost"};
     struct agent *agent = arg;
     struct log_line line;
-    if (agent->session_safe && state != RENEWAL_SAFE) {
-        agent->interruptions++;
-        agent->interrupted_ns = clock_boottime_ns();
-    }
-    agent->session_safe = state == RENEWAL_SAFE;
+    see_interruption(agent, state == RENEWAL_SAFE);
     if (state == RENEWAL_SAFE) {
         HF_PROBE1(session_safe, epoch);
     } else if (state == RENEWAL_JEOPARDY) {

@@ -170,8 +170,9 @@ struct agent {
     int64_t alive_ns;
     int64_t rate_ppm;    /* as last complained of */
     uint32_t files_gone; /* likewise: how many */
-    bool session_safe;   /* as last told; how often it was no more, and since when last: */
-    uint64_t interruptions;
+    bool session_told;   /* how it stands, and that was: */
+    bool session_safe;
+    uint64_t interruptions; /* how often it was safe no more, and when it was again, last */
     int64_t interrupted_ns;
     uint64_t stalls;        /* how often this process stood still */
     int64_t stalled_ns;     /* when last, and */

@@ -83,7 +83,7 @@ static void tell_clock(const struct agent *agent, struct hfi_told_builder *told)
     if (clock_adjustment_ppm(&ppm)) {
         tell_number(told, "clock_ppm", ppm);
     }
-    if (agent->interruptions > 0) {
+    if (agent->interrupted_ns != 0) {
         tell_number(told, "interrupted_age_ns", age_ns(agent->interrupted_ns));
     }
     tell_number(told, "stalls", to_int64(agent->stalls));

@@ -33,8 +33,8 @@ static void look_at_session(struct doctor *doctor)
     }
     if (doctor->session == HF_SESSION_SAFE) {
         finding = doctor_find(doctor, FINDING_WARN, "session", NULL,
-                              "safe, %s left, but it was not, since %s ago: what was held then did "
-                              "not count for a while, or ended",
+                              "safe, %s left, but not all the time: until %s ago what was held did "
+                              "not count, or ended",
                               left, text_duration(ago, age_ns));
         doctor_advise(finding, "a session that is safe all the time",
                       "see session_state in this agent's log, and what other findings say of "

@@ -103,8 +103,12 @@ static void look_at_stores(struct doctor *doctor)
                               "majority",
                               starting + refused, doctor->voter_count);
         doctor_advise(finding, "the stores that the cell knows, of a majority",
-                      "put those state_dirs back that were mixed up; if they are lost, so is the "
-                      "cell: OPERATIONS.md, \"If the stores of a majority are lost\"");
+                      starting > 0
+                          ? "on who starts over and had a good store, with its agent stopped: "
+                            "holdfast member rejoin --undo; put mixed up state_dirs back; if they "
+                            "are lost, so is the cell: OPERATIONS.md, \"A voter's store\""
+                          : "put those state_dirs back that were mixed up; if they are lost, so is "
+                            "the cell: OPERATIONS.md, \"If the stores of a majority are lost\"");
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
@@ -147,6 +151,8 @@ static void look_at_voters(struct doctor *doctor)
 {
     size_t up = count_up(doctor);
     size_t majority = doctor->voter_count / 2 + 1;
+    size_t starting;
+    size_t refused;
 
     for (size_t i = 0; i < doctor->voter_count; i++) {
         const struct doctor_voter *voter = &doctor->voters[i];
@@ -158,6 +164,7 @@ static void look_at_voters(struct doctor *doctor)
         }
     }
     look_at_stores(doctor);
+    (void)majority_is_left(doctor, &starting, &refused);
     if (up >= majority) {
         doctor_find(doctor, FINDING_OK, "voters", NULL, "%zu of %zu answer", up,
                     doctor->voter_count);
@@ -167,7 +174,8 @@ static void look_at_voters(struct doctor *doctor)
                                           "%zu of %zu answer", up, doctor->voter_count);
     snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
     snprintf(finding->remedy, sizeof finding->remedy,
-             "get as many of them back; until then no lock changes hands between hosts");
+             "get as many of them back%s; until then no lock changes hands between hosts",
+             starting > 0 ? ", or take back who starts over (holdfast member rejoin --undo)" : "");
 }
 
 /* Agents of different releases work together, for as long as an upgrade takes. */
@@ -201,7 +209,7 @@ static void look_at_own_vote(struct doctor *doctor)
     } known[] = {
         {"refused", FINDING_ERROR, "this voter does not vote: its store is refused",
          "the store that the cell knows of this voter",
-         "put the right state_dir back, or start over: holdfast member rejoin --help"},
+         "put the right state_dir back; whether to start over says the finding about voters"},
         {"empty", FINDING_WARN,
          "this voter does not vote yet: its store is empty, and it waits for all the others to "
          "make a new cell",

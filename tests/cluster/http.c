@@ -186,6 +186,22 @@ START_TEST(health_goes_and_comes_with_the_majority)
 }
 END_TEST
 
+/* It goes on within the grace period; what was held had no agent to say that it ended. */
+START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
+{
+    start(1);
+    double epoch = metric(0, "holdfast_session_epoch");
+    ck_assert(metric(0, "holdfast_session_interruptions_total") == 0);
+    agent_kill(&agents[0]);
+    sleep_ms(5500);
+    agent_start(&agents[0]);
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    ck_assert(metric(0, "holdfast_session_interruptions_total") == 1 ||
+              metric(0, "holdfast_session_epoch") > epoch); /* if the start took so long */
+    stop(1);
+}
+END_TEST
+
 START_TEST(what_is_no_request_for_a_page_is_refused)
 {
     static char large[3 * 4096];
@@ -285,6 +301,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, counters_move_with_a_lock_from_host_to_host);
     tcase_add_test(tests, health_goes_and_comes_with_the_majority);
+    tcase_add_test(tests, a_lease_that_ran_out_without_an_agent_is_counted);
     tcase_add_test(tests, what_is_no_request_for_a_page_is_refused);
     tcase_add_test(tests, silent_connections_cost_little_and_stop_nobody);
     tcase_add_test(tests, lines_that_are_left_out_are_counted);

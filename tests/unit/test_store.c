@@ -565,6 +565,13 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     ck_assert_ptr_nonnull(strstr(error, "other voters know of it already"));
     remove_kept(kept[0]);
     remove_kept(kept[1]);
+    /* A line that says nothing, or nonsense. */
+    sql("UPDATE meta SET value = '1' WHERE key = 'kept'");
+    ck_assert(!undo(kept[2]));
+    ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept \"1\""));
+    sql("UPDATE meta SET value = '99999999999 0' WHERE key = 'kept'");
+    ck_assert(!undo(kept[2]));
+    ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept"));
     /* With nothing kept there is nothing to put back. */
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_msg(start_over(kept[0]), "%s", error);
