@@ -100,6 +100,28 @@ static inline bool orphans_are_adopted(const char *what, const char *why)
     return adopted;
 }
 
+/* Whether what another process has resident is its own: where it is emulated, the code that the
+ * emulator made of it is counted as well, and grows with what runs. program: what it was started
+ * as; what: the test that asks. */
+static inline bool resident_is_its_own(const char *what, pid_t pid, const char *program)
+{
+    char link[64];
+    char running[4096];
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+    ssize_t size = readlink(link, running, sizeof(running) - 1);
+    if (size <= 0) {
+        return true;
+    }
+    running[size] = '\0';
+    const char *name = strrchr(running, '/');
+    const char *meant = strrchr(program, '/');
+    bool own = name == NULL || strcmp(name, meant != NULL ? meant : program) == 0;
+    if (!own) {
+        printf("left out: %s: how much memory it has: %s runs it\n", what, running);
+    }
+    return own;
+}
+
 /* Whether a process can be traced, which qemu does not emulate. what: the test that asks. */
 static inline bool processes_are_traced(const char *what)
 {
