@@ -785,7 +785,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* All agents of a cell must have its voters in the same order. */
-static void finish_voters(struct config *config)
+void config_finish_voters(struct config *config)
 {
     if (config->voter_count == 0) {
         config->voter_count = 1;
@@ -811,7 +811,7 @@ static bool check_whole(struct reading *reading)
     if (config->grace_ns < 0) {
         config->grace_ns = config->session_ttl_ns;
     }
-    finish_voters(config);
+    config_finish_voters(config);
     return true;
 }
 

@@ -75,6 +75,8 @@ enum config_result { CONFIG_OK = 0, CONFIG_WRONG, CONFIG_UNREADABLE };
 
 /* What holds where nothing is said: a configuration without a name, a cell and voters. */
 void config_defaults(struct config *config);
+/* Once the agent has its name: itself is the only voter if none is named; voters by name. */
+void config_finish_voters(struct config *config);
 
 /* Reads the file. Else error (CONFIG_ERROR_MAX bytes) is one line. */
 enum config_result config_read(struct config *config, const char *path, char *error)

@@ -33,8 +33,7 @@ enum config_result config_dev(struct config *config, const char *state_dir, char
     config->grace_ns = config->session_ttl_ns;
     snprintf(config->agent, sizeof(config->agent), "%s", "dev");
     snprintf(config->cell, sizeof(config->cell), "%s", "dev");
-    config->voter_count = 1; /* itself, without an address */
-    memcpy(config->voters[0].name, config->agent, sizeof(config->voters[0].name));
+    config_finish_voters(config);
     if (state_dir != NULL) {
         length = dev_state_dir(state_dir, chosen, sizeof(chosen));
     } else if (runtime != NULL && runtime[0] == '/') {

@@ -467,8 +467,8 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     int64_t since_ns = stood && agent->stalled_ns > peer->up_ns ? agent->stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
-    /* Who was before that still is. */
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
+    /* Who was before that still is. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {

@@ -76,25 +76,41 @@ static bool is_refused(const struct doctor *doctor, const struct doctor_voter *v
            doctor_value(doctor, voter->name, "rules_differ", 0) == 0;
 }
 
+static size_t count_starting(const struct doctor *doctor)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        count += starts_over(doctor, doctor->voters[i].name);
+    }
+    return count;
+}
+
+static size_t count_refused(const struct doctor *doctor)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        count += is_refused(doctor, &doctor->voters[i]);
+    }
+    return count;
+}
+
 /* Whether the stores that are neither refused nor start over are a majority. Else no voter that
  * starts over gets to an end: it needs a majority of others that vote. */
-static bool majority_is_left(const struct doctor *doctor, size_t *starting, size_t *refused)
+static bool majority_is_left(const struct doctor *doctor)
 {
-    *starting = *refused = 0;
-    for (size_t i = 0; i < doctor->voter_count; i++) {
-        *starting += starts_over(doctor, doctor->voters[i].name);
-        *refused += is_refused(doctor, &doctor->voters[i]);
-    }
-    return doctor->voter_count - *starting - *refused >= doctor->voter_count / 2 + 1;
+    return doctor->voter_count - count_starting(doctor) - count_refused(doctor) >=
+           doctor->voter_count / 2 + 1;
 }
 
 static void look_at_stores(struct doctor *doctor)
 {
-    size_t starting;
-    size_t refused;
+    size_t starting = count_starting(doctor);
+    size_t refused = count_refused(doctor);
     struct finding *finding;
 
-    if (majority_is_left(doctor, &starting, &refused)) {
+    if (majority_is_left(doctor)) {
         return;
     }
     if (refused > 0) {
@@ -137,10 +153,8 @@ static void voter_is_refused(struct doctor *doctor, const char *name)
     finding = doctor_find(doctor, FINDING_ERROR, "voters", name,
                           "it does not vote: its store is not the one that the cell knows, or an "
                           "old copy");
-    size_t starting;
-    size_t refused;
     doctor_advise(finding, "the store that it had",
-                  majority_is_left(doctor, &starting, &refused)
+                  majority_is_left(doctor)
                       ? "put its own state_dir back if it was mixed up; else, on that host: "
                         "holdfast member rejoin --help"
                       : "put its own state_dir back; to start it over is of no use now, see the "
@@ -151,8 +165,6 @@ static void look_at_voters(struct doctor *doctor)
 {
     size_t up = count_up(doctor);
     size_t majority = doctor->voter_count / 2 + 1;
-    size_t starting;
-    size_t refused;
 
     for (size_t i = 0; i < doctor->voter_count; i++) {
         const struct doctor_voter *voter = &doctor->voters[i];
@@ -164,7 +176,6 @@ static void look_at_voters(struct doctor *doctor)
         }
     }
     look_at_stores(doctor);
-    (void)majority_is_left(doctor, &starting, &refused);
     if (up >= majority) {
         doctor_find(doctor, FINDING_OK, "voters", NULL, "%zu of %zu answer", up,
                     doctor->voter_count);
@@ -175,7 +186,9 @@ static void look_at_voters(struct doctor *doctor)
     snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
     snprintf(finding->remedy, sizeof finding->remedy,
              "get as many of them back%s; until then no lock changes hands between hosts",
-             starting > 0 ? ", or take back who starts over (holdfast member rejoin --undo)" : "");
+             count_starting(doctor) > 0
+                 ? ", or take back who starts over (holdfast member rejoin --undo)"
+                 : "");
 }
 
 /* Agents of different releases work together, for as long as an upgrade takes. */

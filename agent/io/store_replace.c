@@ -160,9 +160,13 @@ struct replaced {
     uint64_t id[2];
 };
 
-static bool find_replaced(struct store *store, struct replaced *out)
+static bool find_replaced(struct store *store, struct replaced *out, char *error)
 {
-    return store_kept(store, &out->number, out->id);
+    bool done = store_kept(store, &out->number, out->id);
+    if (!done) {
+        snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
+    }
+    return done;
 }
 
 /* Whether no other voter knows of a database that starts over: it has no line of its own in the
@@ -196,16 +200,12 @@ static bool look_at_fresh(const char *path, const struct store_identity *identit
     if (store == NULL) {
         return false;
     }
-    bool done = false;
+    bool done = meta->rejoin && is_unknown(store, path, identity, error) &&
+                find_replaced(store, replaced, error);
     if (!meta->rejoin) {
         snprintf(error, STORE_ERROR_MAX,
                  "%.256s: does not start over, or is done with it: there is nothing to take back",
                  path);
-    } else if (is_unknown(store, path, identity, error)) {
-        done = find_replaced(store, replaced);
-        if (!done) {
-            snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
-        }
     }
     store_close(store);
     return done;
@@ -230,12 +230,10 @@ static struct store *open_kept(const char *path, const struct store_identity *id
             snprintf(error, STORE_ERROR_MAX, "%.256s: is another one than was replaced", kept);
         } else if (!meta->rejoin) {
             return store;
-        } else if (is_unknown(store, kept, identity, error)) {
-            if (find_replaced(store, &replaced)) {
-                store_close(store);
-                continue;
-            }
-            snprintf(error, STORE_ERROR_MAX, "%s", store_error(store));
+        } else if (is_unknown(store, kept, identity, error) &&
+                   find_replaced(store, &replaced, error)) {
+            store_close(store);
+            continue;
         }
         store_close(store);
         return NULL;

@@ -396,23 +396,32 @@ static bool rules_from_text(const char *text, struct message_rules *rules)
     return rules->voter_count > 0;
 }
 
+/* The value of a key that may be missing from meta; *text is NULL: it is. Belongs to *row, which
+ * the caller finalizes in any case. false: an error. */
+static bool find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
+{
+    *text = NULL;
+    if (sqlite3_prepare_v2(store->database, "SELECT value FROM meta WHERE key = ?1", -1, row,
+                           NULL) != SQLITE_OK) {
+        return store_fail_sqlite(store, key);
+    }
+    store_bind_text(*row, 1, key, strlen(key));
+    int result = sqlite3_step(*row);
+    if (result == SQLITE_ROW) {
+        *text = (const char *)sqlite3_column_text(*row, 0);
+        *text = *text != NULL ? *text : "";
+    }
+    return result == SQLITE_ROW || result == SQLITE_DONE || store_fail_sqlite(store, key);
+}
+
 bool store_rules(struct store *store, struct message_rules *rules, bool *found)
 {
     sqlite3_stmt *row = NULL;
-    *found = false;
-    if (sqlite3_prepare_v2(store->database, "SELECT value FROM meta WHERE key = 'rules'", -1, &row,
-                           NULL) != SQLITE_OK) {
-        return store_fail_sqlite(store, "rules");
-    }
-    bool done = true;
-    int result = sqlite3_step(row);
-    if (result == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(row, 0);
-        *found = text != NULL && rules_from_text(text, rules);
-        done = *found ||
-               store_fail(store, "damaged: meta has rules \"%.128s\"", text != NULL ? text : "");
-    } else if (result != SQLITE_DONE) {
-        done = store_fail_sqlite(store, "rules");
+    const char *text;
+    bool done = find_meta(store, "rules", &row, &text);
+    *found = text != NULL && rules_from_text(text, rules);
+    if (text != NULL && !*found) {
+        done = store_fail(store, "damaged: meta has rules \"%.128s\"", text);
     }
     sqlite3_finalize(row);
     return done;
@@ -421,26 +430,18 @@ bool store_rules(struct store *store, struct message_rules *rules, bool *found)
 bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
 {
     sqlite3_stmt *row = NULL;
-    *number = 0;
-    if (sqlite3_prepare_v2(store->database, "SELECT value FROM meta WHERE key = 'kept'", -1, &row,
-                           NULL) != SQLITE_OK) {
-        return store_fail_sqlite(store, "kept");
+    const char *text;
+    char *end = NULL;
+    bool done = find_meta(store, "kept", &row, &text);
+    unsigned long value = text != NULL ? strtoul(text, &end, 10) : 0;
+    if (text != NULL &&
+        (value == 0 || value > UINT32_MAX || *end != ' ' || !store_id_from_text(end + 1, id))) {
+        done = store_fail(store,
+                          "damaged: meta has kept \"%.64s\", expected a number and 32 hexadecimal "
+                          "digits",
+                          text);
     }
-    bool done = true;
-    int result = sqlite3_step(row);
-    if (result == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(row, 0);
-        char *end = NULL;
-        unsigned long value = text != NULL ? strtoul(text, &end, 10) : 0;
-        done = value != 0 && value <= UINT32_MAX && *end == ' ' && store_id_from_text(end + 1, id);
-        *number = (uint32_t)value;
-        done = done || store_fail(store,
-                                  "damaged: meta has kept \"%.64s\", expected a number and "
-                                  "32 hexadecimal digits",
-                                  text != NULL ? text : "");
-    } else if (result != SQLITE_DONE) {
-        done = store_fail_sqlite(store, "kept");
-    }
+    *number = (uint32_t)value;
     sqlite3_finalize(row);
     return done;
 }

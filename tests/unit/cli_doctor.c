@@ -154,6 +154,24 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
+/* What to do where no majority of stores is left: the way back, as long as there is one. */
+START_TEST(remedies_lead_out)
+{
+    struct ran ran;
+
+    run_doctor("voters=rru,b.starts_over=1", "", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "with its agent stopped: holdfast member rejoin --undo"));
+    ck_assert_ptr_null(strstr(ran.out, "rejoin --help"));
+    run_doctor("voters=rru", "", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "If the stores of a majority are lost"));
+    ck_assert_ptr_null(strstr(ran.out, "member rejoin"));
+    run_doctor("voters=uru", "", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "member rejoin --help"));
+    run_doctor("voters=urd,b.starts_over=1", "", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "or take back who starts over"));
+}
+END_TEST
+
 /* Without an agent it says so, how to get one, and looks at what needs none. */
 START_TEST(without_an_agent)
 {
@@ -206,6 +224,7 @@ int main(void)
     tcase_add_test(tcase, all_is_well);
     tcase_add_loop_test(tcase, each_thing_that_is_wrong_is_found, 0,
                         (int)(sizeof wrongs / sizeof wrongs[0]));
+    tcase_add_test(tcase, remedies_lead_out);
     tcase_add_test(tcase, without_an_agent);
     tcase_add_test(tcase, a_socket_that_is_none);
     suite_add_tcase(suite, tcase);
