@@ -34,12 +34,17 @@ int cli_exit_code(int error)
 }
 
 /* What an error names may come from strangers: a sequencer, say, that a request brought. */
-int cli_fail(const char *where, const char *what, int error)
+static int fail_because(const char *where, const char *what, int error, const char *why)
 {
     fprintf(stderr, "holdfast %s: ", where);
     (void)text_write_clean(stderr, what, LINE_MAX_BYTES);
-    fprintf(stderr, ": %s\n", hf_strerror(error));
+    fprintf(stderr, ": %s\n", why);
     return cli_exit_code(error);
+}
+
+int cli_fail(const char *where, const char *what, int error)
+{
+    return fail_because(where, what, error, hf_strerror(error));
 }
 
 int cli_usage_error(const char *where, const char *format, ...)
@@ -58,10 +63,13 @@ int cli_usage_error(const char *where, const char *format, ...)
 
 int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
 {
+    char why[LINE_MAX_BYTES] = "";
     struct hf_options options = {
         .size = sizeof(options),
         .socket = cli->socket,
         .connect_timeout_ns = timeout_ns,
+        .why = why,
+        .why_size = sizeof(why),
     };
     char what[LINE_MAX_BYTES];
     struct place place;
@@ -77,7 +85,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
     if (error != 0) {
         place_find(cli, &place); /* a socket may have come or gone meanwhile */
         snprintf(what, sizeof(what), "%s (%s)", place.path, place.from);
-        return cli_fail(where, what, error);
+        return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));
     }
     return 0;
 }

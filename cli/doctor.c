@@ -106,8 +106,12 @@ static int take_fact(const struct hf_fact *told, void *arg)
 /* What the agent says. */
 static void ask(struct cli *cli, struct doctor *doctor)
 {
-    struct hf_options options = {
-        .size = sizeof options, .socket = cli->socket, .connect_timeout_ns = doctor_timeout_ns};
+    char why[DOCTOR_TEXT_MAX] = "";
+    struct hf_options options = {.size = sizeof options,
+                                 .socket = cli->socket,
+                                 .connect_timeout_ns = doctor_timeout_ns,
+                                 .why = why,
+                                 .why_size = sizeof why};
     hf_client *client = NULL;
     int error = hf_connect(&options, &client);
 
@@ -115,7 +119,8 @@ static void ask(struct cli *cli, struct doctor *doctor)
         error = hf_status(client, take_status, doctor);
     }
     if (error != 0) {
-        doctor_no_agent(doctor, error);
+        doctor_no_agent(doctor, error,
+                        error == HF_EPROTO && client == NULL ? why : hf_strerror(error));
         if (client != NULL) {
             hf_disconnect(client);
         }

@@ -81,7 +81,7 @@ void doctor_advise(struct finding *finding, const char *expected, const char *re
 
 /* Why nobody answers: the error of connecting, or a path that no socket can have. */
 struct place;
-void doctor_no_agent(struct doctor *doctor, int error);
+void doctor_no_agent(struct doctor *doctor, int error, const char *why);
 void doctor_path_too_long(struct doctor *doctor, const struct place *place);
 
 /* The checks. */

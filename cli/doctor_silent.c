@@ -104,14 +104,14 @@ static void nobody_answers(struct doctor *doctor)
                   "socket with --socket");
 }
 
-void doctor_no_agent(struct doctor *doctor, int error)
+void doctor_no_agent(struct doctor *doctor, int error, const char *why)
 {
     if (error == HF_ENOAGENT) {
         nobody_answers(doctor);
         return;
     }
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s",
-                                          doctor->socket, doctor->socket_from, hf_strerror(error));
+                                          doctor->socket, doctor->socket_from, why);
 
     switch (error) {
     case HF_EACCES:

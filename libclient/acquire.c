@@ -224,8 +224,9 @@ int agent_await(hf_lock *lock, const struct patience *patience, const struct pla
     /* seq_cst: counted, then looked at; pairs with hfi_publish(), which publishes, then looks */
     atomic_fetch_add(&header->lease_sleepers, 1);
     uint32_t seen = atomic_load(&header->lease_wake);
-    int64_t deadline_ns = hfi_lease_deadline_ns(atomic_load(&header->lease));
-    if (deadline_ns <= boottime_ns() && left_ns > 0 && !canceled(lock, patience)) {
+    int64_t lease_ns = hfi_lease_left_ns(&place->map->trust, atomic_load(&header->lease),
+                                         boottime_ns());
+    if (lease_ns <= 0 && left_ns > 0 && !canceled(lock, patience)) {
         futex_sleep_shared(&header->lease_wake, seen, left_ns);
     }
     atomic_fetch_sub(&header->lease_sleepers, 1);

@@ -26,7 +26,6 @@ enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
     RETRY_MS_MAX_VERSION = 30000, /* at the socket of an agent that speaks another version */
-    CLOCK_APART_S_MAX = 5, /* BOOTTIME here and at the agent: more is another time namespace */
     LIFELINES_MAX = 64,
     DRAIN_MAX = 4096,
 };
@@ -211,6 +210,30 @@ static bool label_copy(char *out, struct hfi_text text)
     return true;
 }
 
+/*
+ * Whether the agent counts time as this process does: it read its clock after HELLO was sent and
+ * before WELCOME came, so by one clock its reading lies between the two, however long anybody stood
+ * still, and no allowance is needed on either side (CLOCK_BOOTTIME is one for all processors). What
+ * this does not see is a namespace that is apart by less than the greeting took.
+ */
+static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
+{
+    int64_t apart_ns = 0; /* at least */
+    if (agents_ns > (uint64_t)now_ns) {
+        apart_ns = agents_ns > INT64_MAX ? INT64_MIN : now_ns - (int64_t)agents_ns;
+    } else if ((int64_t)agents_ns < client->greeted_ns) {
+        apart_ns = client->greeted_ns - (int64_t)agents_ns;
+    }
+    if (apart_ns != 0) {
+        snprintf(client->why, sizeof(client->why),
+                 "this process is in another time namespace than its agent: its CLOCK_BOOTTIME is "
+                 "%s by %.6f s",
+                 apart_ns < 0 ? "behind" : "ahead",
+                 (double)(apart_ns < 0 ? -(apart_ns + 1) : apart_ns) / (double)NS_PER_S);
+    }
+    return apart_ns == 0;
+}
+
 /* Takes in the answer to HELLO. */
 static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
 {
@@ -232,10 +255,7 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
     if (welcome->version != HFI_PROTOCOL_VERSION) {
         return HF_EVERSION;
     }
-    /* It was said after the greeting and before now, however long this process stood still. */
-    if (welcome->boottime_ns > INT64_MAX ||
-        (int64_t)welcome->boottime_ns < client->greeted_ns - CLOCK_APART_S_MAX * NS_PER_S ||
-        (int64_t)welcome->boottime_ns > boottime_ns() + CLOCK_APART_S_MAX * NS_PER_S) {
+    if (!same_clock(client, welcome->boottime_ns, boottime_ns())) {
         return HF_EPROTO;
     }
     *resumed = client->id != 0 && welcome->resumed && welcome->client == client->id;
@@ -256,6 +276,7 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
     client->id = welcome->client;
     client->nonce = welcome->nonce;
     client->grace_ns = welcome->grace_ns;
+    client->ttl_ns = welcome->session_ttl_ns;
     return 0;
 }
 
@@ -503,7 +524,9 @@ static hf_client *client_create(void)
 HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
 {
     struct hf_options options = {.size = sizeof(options)};
-    if (out == NULL || (given != NULL && !options_copy(&options, sizeof(options), given))) {
+    size_t first_size = offsetof(struct hf_options, why);
+    if (out == NULL ||
+        (given != NULL && !options_copy(&options, sizeof(options), first_size, given))) {
         return HF_EINVAL;
     }
     if (options.socket != NULL && strlen(options.socket) >= sizeof(((hf_client *)0)->path)) {
@@ -531,6 +554,10 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
     }
     error = error == HF_ENOAGENT && client->refused != 0 ? client->refused : error;
     pthread_mutex_unlock(&client->socket_mutex);
+    if (options.why != NULL && options.why_size > 0) {
+        snprintf(options.why, options.why_size, "%s",
+                 error == HF_EPROTO && client->why[0] != '\0' ? client->why : hf_strerror(error));
+    }
     if (error != 0) {
         client_free(client);
         return error;

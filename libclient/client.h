@@ -82,6 +82,7 @@ enum {
 struct region_map {
     struct hfi_region region;
     struct hfi_kernel kernel; /* arg is this region_map */
+    struct hfi_trust trust;   /* region.trust */
     void *memory;
     size_t size;
     int bell_fd;
@@ -251,9 +252,11 @@ struct hf_client {
     int refused; /* HF_EFULL: an agent was there, and had no room for a connection; else 0 */
     bool path_fixed;
     char path[108];
-    uint32_t id; /* as WELCOME gave it */
+    char why[192]; /* the last answer makes no sense, for people; empty: nothing is known */
+    uint32_t id;   /* as WELCOME gave it */
     uint64_t nonce;
     int64_t grace_ns;
+    int64_t ttl_ns; /* of the agent's session */
     int *lifelines; /* never closed before the end: see lifeline_keep() */
     size_t lifeline_count;
     unsigned char packet[HFI_FRAME_MAX];
@@ -321,8 +324,10 @@ static inline bool alive_here(const volatile uint32_t *alive)
     return __builtin_expect(*alive != 0, 1);
 }
 
-/* Copies an option struct of known_size bytes that begins with its size; false: not acceptable. */
-bool options_copy(void *known, size_t known_size, const void *given) HFI_MUST_USE;
+/* Copies an option struct that begins with its size: known_size bytes here, first_size in the first
+ * version. What an older program does not give is left as it is; false: not acceptable. */
+bool options_copy(void *known, size_t known_size, size_t first_size,
+                  const void *given) HFI_MUST_USE;
 
 /* ---- socket.c: packets and descriptors. All under socket_mutex. ---- */
 

@@ -370,12 +370,12 @@ static bool next_looked(hf_client *client, struct hf_event *out)
     bool down = atomic_load_explicit(&client->down, memory_order_acquire);
     bool lapsed = false;
     for (struct region_map *map = client->maps; map != NULL; map = map->next) {
-        int64_t deadline_ns = hfi_lease_deadline_ns(
-            atomic_load_explicit(&map->region.header->lease, memory_order_relaxed));
+        uint64_t lease = atomic_load_explicit(&map->region.header->lease, memory_order_relaxed);
+        int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
             continue; /* given up: only what still holds in it counts, seen above */
         }
-        lapsed |= deadline_ns <= now_ns;
+        lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;
         next_ns = deadline_ns > now_ns && deadline_ns < next_ns ? deadline_ns : next_ns;
     }
     if ((down || lapsed) && next_ns > now_ns + LOOK_AGAIN_NS) {

@@ -32,11 +32,11 @@ void alive_destroy(uint32_t *alive)
     munmap(alive, (size_t)sysconf(_SC_PAGESIZE));
 }
 
-bool options_copy(void *known, size_t known_size, const void *given)
+bool options_copy(void *known, size_t known_size, size_t first_size, const void *given)
 {
     size_t size;
     memcpy(&size, given, sizeof(size));
-    if (size < known_size) { /* version 1 is the smallest there ever was */
+    if (size < first_size) { /* the first version is the smallest there ever was */
         return false;
     }
     const unsigned char *bytes = given;
@@ -45,6 +45,6 @@ bool options_copy(void *known, size_t known_size, const void *given)
             return false;
         }
     }
-    memcpy(known, given, known_size);
+    memcpy(known, given, size < known_size ? size : known_size);
     return true;
 }

@@ -127,10 +127,13 @@ HFI_PUBLIC int64_t hf_remaining_ns(const hf_lock *lock)
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
 {
     int64_t now_ns = boottime_ns();
+    if (hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0) {
+        return false; /* and the next look at this lease comes here too */
+    }
     atomic_store_explicit(&map->boot_offset_ns, now_ns - coarse_ns, memory_order_relaxed);
     /* release: pairs with the acquire in lease_in_force() */
     atomic_store_explicit(&map->clock_lease, lease, memory_order_release);
-    return now_ns < hfi_lease_deadline_ns(lease);
+    return true;
 }
 
 /* Ends the hold, by the owner of the claim. HF_ENOTHELD: a thread in the fast path came first. */

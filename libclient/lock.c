@@ -283,7 +283,7 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
     if (error != 0) {
         return error;
     }
-    if (given != NULL && !options_copy(&options, sizeof(options), given)) {
+    if (given != NULL && !options_copy(&options, sizeof(options), sizeof(options), given)) {
         return HF_EINVAL;
     }
     hf_lock *lock = lock_create(client, name, name_size);

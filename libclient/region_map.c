@@ -109,6 +109,8 @@ static struct region_map *region_create(int fd, const struct stat *status, int *
                                       .now_ns = kernel_now_ns,
                                       .bell = kernel_bell,
                                       .arg = map};
+    map->trust.now_ns = kernel_now_ns;
+    map->region.trust = &map->trust;
     *error = 0;
     return map;
 }
@@ -123,6 +125,15 @@ static struct region_map *region_find(hf_client *client, const struct stat *stat
         }
     }
     return NULL;
+}
+
+/* relaxed, all: see hfi_lease_counts() */
+static void trust_set(struct hfi_trust *trust, int64_t ttl_ns)
+{
+    if (atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) != ttl_ns) {
+        atomic_store_explicit(&trust->ahead_max_ns, ttl_ns, memory_order_relaxed);
+        atomic_store_explicit(&trust->disbelieved, 0, memory_order_relaxed);
+    }
 }
 
 struct region_map *region_take(hf_client *client, struct answer *answer, int *error)
@@ -145,6 +156,7 @@ struct region_map *region_take(hf_client *client, struct answer *answer, int *er
         goto done;
     }
     *error = 0;
+    trust_set(&map->trust, client->ttl_ns);
     map->incarnation = frame->incarnation;
     map->number = frame->region;
     map->connection = client->connection;

@@ -100,9 +100,10 @@ static enum hfi_outcome impatience(const struct hfi_patience *patience, int64_t 
 }
 
 /* Whether the region is in force: not abandoned, its lease ahead. *left_ns: for how long. */
-static bool in_force(const struct hfi_region *region, int64_t now_ns, int64_t *left_ns)
+static bool in_force(const struct hfi_region *region, uint64_t lease, int64_t now_ns,
+                     int64_t *left_ns)
 {
-    *left_ns = hfi_lease_deadline_ns(atomic_load(&region->header->lease)) - now_ns;
+    *left_ns = hfi_lease_left_ns(region->trust, lease, now_ns);
     return *left_ns > 0 && !atomic_load(&region->header->abandoned);
 }
 
@@ -168,7 +169,7 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
         }
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         int64_t left_ns = 0;
-        if (!in_force(region, now_ns, &left_ns)) {
+        if (!in_force(region, lease, now_ns, &left_ns)) {
             return HFI_NO_LEASE;
         }
         if (shared) {
@@ -268,7 +269,7 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     _Atomic uint64_t *word = word_of(actor, request->slot);
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
     int64_t left_ns = 0;
-    if (!in_force(region, now_ns, &left_ns)) {
+    if (!in_force(region, atomic_load(&region->header->lease), now_ns, &left_ns)) {
         return HFI_NO_LEASE;
     }
     enum hfi_outcome why = impatience(patience, now_ns);

@@ -566,6 +566,7 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
     if (gone) {
         *gone = over;
     }
-    int64_t left_ns = deadline_ns - now_ns;
+    int64_t lease_ns = hfi_lease_left_ns(region->trust, lease, now_ns);
+    int64_t left_ns = lease_ns <= 0 ? lease_ns : deadline_ns - now_ns;
     return over && left_ns > 0 ? 0 : left_ns;
 }

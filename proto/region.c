@@ -189,3 +189,16 @@ uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
     }
     return 0;
 }
+
+int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease)
+{
+    int64_t left_ns = hfi_lease_deadline_ns(lease) - trust->now_ns(trust->arg);
+    /* relaxed, all: see hfi_lease_counts() */
+    if (left_ns <= 0) {
+        return left_ns;
+    }
+    if (left_ns > atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&trust->disbelieved, lease, memory_order_relaxed);
+    }
+    return lease == atomic_load_explicit(&trust->disbelieved, memory_order_relaxed) ? 0 : left_ns;
+}

@@ -85,6 +85,8 @@ struct hf_options {
                                    $XDG_RUNTIME_DIR/holdfast/agent.sock if it exists, else
                                    /run/holdfast/agent.sock */
     int64_t connect_timeout_ns; /* default 5 s; negative: for ever */
+    char *why;                  /* NULL, or where hf_connect writes one line of why_size bytes at */
+    size_t why_size;            /* most: what hf_strerror says, or more if more is known */
 };
 
 /* For hf_open. Zeroed fields mean their defaults; size is sizeof(struct hf_lock_options). */
@@ -128,7 +130,9 @@ struct hf_event {
  * client (for one more connection: until connect_timeout_ns was over); HF_EVERSION; HF_EACCES;
  * HF_ENOMEM; HF_EINVAL: also a socket's path of more than 107 bytes; HF_EPROTO: the answer makes
  * no sense, or this process lives in another time namespace than its agent (their CLOCK_BOOTTIME
- * differ), where deadlines mean nothing.
+ * differ), where deadlines mean nothing: options->why then says so, and by how much. (Two that
+ * differ by less than the greeting takes, well below a millisecond on an idle machine, are not
+ * told apart.)
  */
 int hf_connect(const struct hf_options *options, hf_client **out);
 

@@ -60,11 +60,10 @@ inline void check(int code)
 class client
 {
   public:
-    client() : client(hf_options{sizeof(hf_options), nullptr, 0})
+    client() : client(options_of(nullptr))
     {
     }
-    explicit client(const std::string &socket)
-        : client(hf_options{sizeof(hf_options), socket.c_str(), 0})
+    explicit client(const std::string &socket) : client(options_of(socket.c_str()))
     {
     }
     explicit client(const hf_options &options)
@@ -79,6 +78,13 @@ class client
     }
 
   private:
+    static hf_options options_of(const char *socket) noexcept
+    {
+        hf_options options{};
+        options.size = sizeof(options);
+        options.socket = socket;
+        return options;
+    }
     struct closer {
         void operator()(hf_client *handle) const noexcept
         {

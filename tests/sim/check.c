@@ -152,6 +152,9 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle)
     int64_t now_ns = clock_now(process->agent);
     int64_t left_ns = remaining(process, handle, &gone);
     uint64_t lease = region->header->lease;
+    if (region->trust->disbelieved != 0) {
+        sim_fail("process %u took its agent's lease for one that is forged", process->index);
+    }
     if (left_ns > 0) {
         int64_t until_ns = now_ns + left_ns;
         note->told_until_ns = until_ns > note->told_until_ns ? until_ns : note->told_until_ns;

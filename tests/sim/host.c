@@ -207,6 +207,9 @@ void region_make(struct sim_agent *agent)
     hfi_region_format(region->memory, &sizes, &identity);
     const char *error = hfi_region_attach(region->memory, size, &region->region);
     HF_CHECK(error == NULL);
+    region->trust = (struct hfi_trust){
+        .ahead_max_ns = SIM_TTL_NS, .now_ns = kernel_now, .arg = agent};
+    region->region.trust = &region->trust;
 }
 
 static void *keep(void **memory, size_t *kept, size_t size)
@@ -259,6 +262,7 @@ void host_make(struct sim_agent *agent, bool adopted)
     host_set_kept(agent->host, agent->kept, KEPT);
     host_set_delays(agent->host, agent->delays_ms, DELAYS);
     agent->mapped = agent->regions[agent->region_count - 1].region;
+    agent->mapped.trust = NULL;
     const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
     HF_CHECK(error == NULL);
 }

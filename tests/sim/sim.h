@@ -181,6 +181,7 @@ struct net_packet;
 struct region_memory {
     void *memory;
     struct hfi_region region; /* as processes see it */
+    struct hfi_trust trust;   /* theirs */
     uint64_t store;           /* of the agent that made it: part of the region's name */
 };
 

@@ -109,6 +109,7 @@ static void answer_hello(struct agent *agent, int at, const struct hfi_frame *fr
                  frame->hello.nonce >= agent->nonce_first && frame->hello.nonce < agent->nonce_next;
     agent->nonces[at] = known ? frame->hello.nonce : agent->nonce_next++;
     int mood = atomic_load(&agent->mood);
+    int64_t apart_ns = mood == MOOD_CLOCK ? atomic_load(&agent->clock_apart_ns) : 0;
     struct hfi_frame welcome = {
         .kind = HFI_FRAME_WELCOME,
         .request = frame->request,
@@ -116,8 +117,7 @@ static void answer_hello(struct agent *agent, int at, const struct hfi_frame *fr
                     .client = (uint32_t)agent->nonces[at],
                     .nonce = agent->nonces[at],
                     .resumed = known,
-                    .boottime_ns = (uint64_t)now_ns(NULL) +
-                                   (mood == MOOD_CLOCK ? UINT64_C(3600000000000) : 0),
+                    .boottime_ns = (uint64_t)(now_ns(NULL) + apart_ns),
                     .session_ttl_ns = agent->ttl_ns,
                     .grace_ns = agent->ttl_ns,
                     .cell = text("test"),
@@ -567,6 +567,7 @@ void agent_create(struct agent *agent, int64_t ttl_ns)
     agent->actor = (struct hfi_actor){
         .region = &agent->region, .kernel = &agent->kernel, .holder = HFI_HOLDER_AGENT};
     agent->ttl_ns = ttl_ns;
+    atomic_store(&agent->clock_apart_ns, INT64_C(3600000000000));
     agent->holder_next = 1;
     agent->nonce_first = agent->nonce_next = 1;
     agent->incarnation = 77;

@@ -28,7 +28,7 @@ enum agent_mood {
     MOOD_SILENT,       /* reads, and never answers */
     MOOD_OLD,          /* WELCOME with another version */
     MOOD_OTHER,        /* refuses HELLO, which is of another version */
-    MOOD_CLOCK,        /* WELCOME with a clock an hour away */
+    MOOD_CLOCK,        /* WELCOME with a clock that is clock_apart_ns away: an hour if not set */
     MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
     MOOD_REFUSES,      /* OPEN is HF_EACCES */
     MOOD_IN_CIRCLES,   /* LIST is answered with pages that come again and never end */
@@ -57,6 +57,7 @@ struct agent {
     _Atomic bool renews;    /* publishes the lease every few milliseconds */
     _Atomic bool ungranted; /* opening a lock does not grant it */
     _Atomic int mood;
+    _Atomic int64_t clock_apart_ns;
     _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */
     _Atomic uint32_t closes;
     _Atomic uint32_t last_kind;

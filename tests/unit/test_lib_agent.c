@@ -318,6 +318,111 @@ START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
 }
 END_TEST
 
+/* A connection is let in only if its greeting took longer than the clocks are apart. */
+START_TEST(a_clock_that_is_apart_is_refused_either_way)
+{
+    static const int64_t apart_ns[] = {-20 * MS, 20 * MS, -4 * S, 4 * S};
+    char why[160];
+    struct hf_options options = {
+        .size = sizeof(options), .socket = agent.path, .why = why, .why_size = sizeof(why)};
+    atomic_store(&agent.mood, MOOD_CLOCK);
+    atomic_store(&agent.clock_apart_ns, apart_ns[_i]);
+    int64_t far_ns = apart_ns[_i] < 0 ? -apart_ns[_i] : apart_ns[_i];
+    int error = 0;
+    for (int tries = 0; tries < 20 && error == 0; tries++) {
+        int64_t before_ns = boottime_ns();
+        error = hf_connect(&options, &client);
+        if (error == 0) {
+            ck_assert_int_ge(boottime_ns() - before_ns, far_ns);
+            hf_disconnect(client);
+            client = NULL;
+        }
+    }
+    ck_assert_int_eq(error, HF_EPROTO);
+    ck_assert_msg(strstr(why, "another time namespace") != NULL, "%s", why);
+    /* The agent's clock is ahead: this process's is behind. */
+    ck_assert_msg(strstr(why, apart_ns[_i] > 0 ? "is behind by " : "is ahead by ") != NULL, "%s",
+                  why);
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+}
+END_TEST
+
+/* Programs that were built with the first version of the struct give a smaller one. */
+START_TEST(options_of_an_older_program_are_taken)
+{
+    struct hf_options options = {.size = offsetof(struct hf_options, why), .socket = agent.path};
+    options.why = (char *)(uintptr_t)1; /* not theirs */
+    options.why_size = 100;
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    options.size--;
+    ck_assert_int_eq(hf_connect(&options, &client), HF_EINVAL);
+}
+END_TEST
+
+/* Another process of the namespace writes a lease while no agent is there to correct it. */
+static void forge_lease(int64_t ahead_ns)
+{
+    uint32_t epoch = hfi_lease_epoch(atomic_load(&agent.region.header->lease));
+    atomic_store(&agent.region.header->lease, hfi_lease(boottime_ns() + ahead_ns, epoch));
+}
+
+START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
+{
+    hf_lock *held[2];
+    hf_lock *free_one = NULL;
+    char sequencer[HF_SEQUENCER_MAX];
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &held[0]), 0);
+    ck_assert_int_eq(hf_open(client, "b", NULL, &held[1]), 0);
+    ck_assert_int_eq(hf_open(client, "c", NULL, &free_one), 0);
+    for (int i = 0; i < 2; i++) { /* seats and lanes are there: the fast paths */
+        ck_assert_int_eq(hf_acquire(free_one, i == 0 ? HF_EXCLUSIVE : HF_SHARED, 0, NULL), 0);
+        ck_assert_int_eq(hf_release(free_one), 0);
+    }
+    ck_assert_int_eq(hf_acquire(held[0], HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(held[1], HF_SHARED, 0, NULL), 0);
+    agent_stop(&agent);
+    /* The second time its deadline has come so near that it would look right. */
+    forge_lease(LONG_TTL_NS + 100 * MS);
+    for (int look = 0; look < 2; look++) {
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_le(hf_remaining_ns(held[i]), 0);
+            ck_assert_int_ne(hf_sequencer(held[i], sequencer, sizeof(sequencer)), 0);
+            ck_assert_int_ne(hf_acquire(free_one, i == 0 ? HF_EXCLUSIVE : HF_SHARED, 0, NULL), 0);
+            ck_assert_int_eq(hf_acquire(free_one, i == 0 ? HF_EXCLUSIVE : HF_SHARED, 30 * MS, NULL),
+                             HF_ETIMEDOUT);
+        }
+        usleep(120000);
+    }
+    forge_lease(LONG_TTL_NS); /* as an agent could have published it */
+    ck_assert_int_gt(hf_remaining_ns(held[0]), 0);
+    forge_lease(2 * LONG_TTL_NS);
+    ck_assert_int_le(hf_remaining_ns(held[1]), 0);
+    agent_start(&agent, true);
+    agent_publish(&agent, LONG_TTL_NS);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_gt(hf_remaining_ns(held[i]), 0);
+        ck_assert_int_eq(hf_release(held[i]), 0);
+    }
+    ck_assert_int_eq(REACHED(hf_acquire(free_one, HF_EXCLUSIVE, 10 * S, NULL)), 0);
+}
+END_TEST
+
+/* A release says that the hold did not count. */
+START_TEST(a_release_under_a_forged_lease_says_that_it_was_lost)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(try_connect(), 0);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    agent_stop(&agent);
+    forge_lease(2 * LONG_TTL_NS);
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    agent_start(&agent, true);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("agent");
@@ -335,5 +440,9 @@ int main(void)
     tcase_add_test(tests, a_seat_that_was_taken_away_is_not_waited_in_again);
     tcase_add_test(tests, a_greeting_that_is_refused_leaves_the_lifeline_locked);
     tcase_add_test(tests, a_deadline_before_all_time_makes_no_lease_that_never_ends);
+    tcase_add_loop_test(tests, a_clock_that_is_apart_is_refused_either_way, 0, 4);
+    tcase_add_test(tests, options_of_an_older_program_are_taken);
+    tcase_add_test(tests, a_lease_beyond_the_ttl_counts_nowhere_and_never);
+    tcase_add_test(tests, a_release_under_a_forged_lease_says_that_it_was_lost);
     return suite_main("lib_agent", tests);
 }

@@ -124,13 +124,15 @@ struct hfi_aim {
     _Atomic uint64_t *word;
     const _Atomic uint64_t *lease;
     struct hfi_slot *slot;
+    const struct hfi_trust *trust;
 };
 
 static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slot)
 {
     return (struct hfi_aim){.word = word_of(actor, slot),
                             .lease = &actor->region->header->lease,
-                            .slot = &actor->region->slots[slot]};
+                            .slot = &actor->region->slots[slot],
+                            .trust = actor->region->trust};
 }
 
 /*
@@ -160,7 +162,7 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
     if (!hfi_word_names(again, actor->holder, held->token)) {
         return HFI_OCCUPIED; /* taken from us again, by the agent */
     }
-    if (now_ns >= held->deadline_ns) {
+    if (hfi_lease_left_ns(region->trust, lease, now_ns) <= 0) {
         hfi_release(actor, slot, held->token);
         return HFI_NO_LEASE;
     }
@@ -197,7 +199,7 @@ static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *
     /* seq_cst: as in hfi_take_check() */
     *lease = atomic_load(aim.lease);
     int64_t now_ns = clock(NULL);
-    if (now_ns >= hfi_lease_deadline_ns(*lease) || atomic_load(aim.word) != mine) {
+    if (!hfi_lease_counts(aim.trust, *lease, now_ns) || atomic_load(aim.word) != mine) {
         return false;
     }
     /* relaxed: shown to people, decides nothing. A load costs less than a store before a swap. */
@@ -287,7 +289,7 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     uint64_t lease_after = atomic_load(&region->header->lease);
     int64_t now_ns = clock(actor->kernel->arg);
     if (why == HFI_HELD && (hfi_lease_epoch(lease_after) != hfi_lease_epoch(lease) ||
-                            now_ns >= hfi_lease_deadline_ns(lease_after))) {
+                            hfi_lease_left_ns(region->trust, lease_after, now_ns) <= 0)) {
         why = HFI_NO_LEASE;
     }
     if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {

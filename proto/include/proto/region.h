@@ -195,6 +195,23 @@ struct hfi_region_sizes {
 };
 
 /*
+ * How far a client believes the lease word, which every process of its namespace can write and,
+ * while no agent runs, nobody corrects. In the client's own memory.
+ *
+ * The agent publishes a deadline of at most ttl after it sent the renewal that the deadline rests
+ * on, rounded down. A clock that is read after the lease word has passed that moment, so a deadline
+ * that is further ahead of it than ttl is not the agent's: no allowance for the rounding is needed,
+ * since it only takes away. Such a word is remembered: its deadline comes nearer and would look
+ * right later, when the session has long ended.
+ */
+struct hfi_trust {
+    _Atomic int64_t ahead_max_ns; /* the session's ttl, as WELCOME says it */
+    _Atomic uint64_t disbelieved; /* the lease word that was further ahead; 0: none */
+    int64_t (*now_ns)(void *arg); /* CLOCK_BOOTTIME */
+    void *arg;
+};
+
+/*
  * A mapped region, as one process sees it: private memory, checked once. The agent also gives it
  * its own copies of the chains and owners (own_...), which then are used instead of the shared
  * ones; for a client they are NULL.
@@ -212,6 +229,7 @@ struct hfi_region {
     uint32_t holder_count;
     uint32_t block_count;
     uint64_t size;
+    struct hfi_trust *trust;         /* NULL: believes every lease, which is the agent's own */
     const uint32_t *own_slot_blocks; /* by slot: first block + 1 */
     const uint32_t *own_block_next;  /* by block: next block + 1 */
     const uint16_t *own_seat_holder; /* by seat number */
@@ -236,9 +254,9 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity);
 
 /*
- * Checks the header of size bytes at memory and fills in *out (own_... NULL). Every offset and
- * count is checked against size before it is used. NULL if all is well, else what is wrong: what
- * was found, what was expected (static text).
+ * Checks the header of size bytes at memory and fills in *out (trust and own_... NULL). Every
+ * offset and count is checked against size before it is used. NULL if all is well, else what is
+ * wrong: what was found, what was expected (static text).
  */
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out);
 
@@ -279,6 +297,29 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
 {
     return ((uint64_t)deadline_ns >> HFI_LEASE_UNIT_SHIFT) << HFI_LEASE_EPOCH_BITS |
            (epoch & HFI_LEASE_EPOCH_MASK);
+}
+
+/* Whether that lease is in force at now_ns. false also if now_ns was read before the word and is
+ * too old to tell: hfi_lease_left_ns() reads the clock again. */
+static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
+{
+    int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
+    /* relaxed, both: a thread that does not see yet what another has found out looks itself */
+    return left_ns > 0 &&
+           (trust == NULL ||
+            (left_ns <= atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) &&
+             lease != atomic_load_explicit(&trust->disbelieved, memory_order_relaxed)));
+}
+
+/* hfi_lease_left_ns() of a lease that seems to be too far ahead. Remembers one that is. */
+int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease);
+
+/* How long it is in force; at most 0: it is not. */
+static inline int64_t hfi_lease_left_ns(struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
+{
+    int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
+    return left_ns <= 0 || hfi_lease_counts(trust, lease, now_ns) ? left_ns
+                                                                  : hfi_lease_doubt(trust, lease);
 }
 
 static inline uint32_t hfi_word_holder(uint64_t word)
