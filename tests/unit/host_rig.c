@@ -47,12 +47,26 @@ static void host_make(struct rig *rig, bool adopted)
     host_set_delays(rig->host, rig->delays_ms, RIG_DELAYS);
     rig->agents = rig->region;
     ck_assert_ptr_null(host_add_region(rig->host, 0, &rig->agents, adopted));
+    if (rig->orders_memory != NULL) {
+        ck_assert_ptr_null(host_add_region(rig->host, 1, &rig->orders, adopted));
+    }
+}
+
+/* A fresh region of the same size for every namespace. */
+static void *region_make(const struct rig *rig, uint64_t *size, struct hfi_region *region)
+{
+    struct hfi_region_sizes sizes = {rig->config.limits.locks, 65535, rig->config.limits.blocks};
+    struct hfi_region_identity identity = {.incarnation = 99, .cell = "dev"};
+    *size = hfi_region_size(&sizes);
+    void *memory = calloc(1, *size);
+    ck_assert_ptr_nonnull(memory);
+    hfi_region_format(memory, &sizes, &identity);
+    ck_assert_ptr_null(hfi_region_attach(memory, *size, region));
+    return memory;
 }
 
 static struct rig *create(const struct host_limits *limits, uint32_t voters, uint32_t self)
 {
-    uint32_t locks = limits->locks;
-    uint32_t blocks = limits->blocks;
     struct rig *rig = calloc(1, sizeof(*rig));
     ck_assert_ptr_nonnull(rig);
     rig->config = (struct host_config){
@@ -83,13 +97,7 @@ static struct rig *create(const struct host_limits *limits, uint32_t voters, uin
                                          .output = malloc(2 * HOST_STEP_OUTPUT),
                                          .output_size = 2 * HOST_STEP_OUTPUT};
     ck_assert(rig->replies && rig->actions.items && rig->actions.output);
-    struct hfi_region_sizes sizes = {locks, 65535, blocks};
-    struct hfi_region_identity identity = {.incarnation = 99, .cell = "dev"};
-    rig->region_size = hfi_region_size(&sizes);
-    rig->region_memory = calloc(1, rig->region_size);
-    ck_assert_ptr_nonnull(rig->region_memory);
-    hfi_region_format(rig->region_memory, &sizes, &identity);
-    ck_assert_ptr_null(hfi_region_attach(rig->region_memory, rig->region_size, &rig->region));
+    rig->region_memory = region_make(rig, &rig->region_size, &rig->region);
     host_make(rig, false);
     return rig;
 }
@@ -106,8 +114,16 @@ struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint
     return create(&limits, voters, self);
 }
 
+void rig_add_orders(struct rig *rig)
+{
+    uint64_t size = 0;
+    rig->orders_memory = region_make(rig, &size, &rig->orders);
+    ck_assert_ptr_null(host_add_region(rig->host, 1, &rig->orders, false));
+}
+
 void rig_destroy(struct rig *rig)
 {
+    free(rig->orders_memory);
     free(rig->names_memory);
     free(rig->memory);
     free(rig->region_memory);

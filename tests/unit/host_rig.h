@@ -39,6 +39,8 @@ struct rig {
     uint64_t region_size;
     struct hfi_region region; /* as clients see it */
     struct hfi_region agents; /* as the agent was given it */
+    void *orders_memory;      /* rig_add_orders(): of the second namespace; else NULL */
+    struct hfi_region orders;
     struct hfi_kernel kernel;
     int64_t now_ns;
     uint32_t wakes;
@@ -71,6 +73,8 @@ struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint3
 /* The same in a cell of so many voters, host-a and so on; the agent is host-a, or the observer
  * "host-x" if self is HOST_OBSERVER. requests: the limit. */
 struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests);
+/* Before rig_begin(): gives the namespace "orders" a region, too. */
+void rig_add_orders(struct rig *rig);
 void rig_destroy(struct rig *rig);
 /* START and a lease of ten seconds in epoch 1. */
 void rig_begin(struct rig *rig);

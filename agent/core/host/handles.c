@@ -135,16 +135,27 @@ static void handle_free(struct host *host, uint32_t handle)
     lock_unused(host, at);
 }
 
-static void name_id(struct host *host, uint32_t id)
+/* Bits by id, of one namespace. */
+static void ids_clear(uint64_t *ids)
+{
+    memset(ids, 0, ID_WORDS * sizeof(*ids));
+}
+
+static void name_id(uint64_t *ids, uint32_t id)
 {
     if (id != 0 && id < HOLDER_IDS) {
-        host->named_ids[id / 64] |= UINT64_C(1) << (id % 64);
+        ids[id / 64] |= UINT64_C(1) << (id % 64);
     }
 }
 
-static bool id_is_named(const struct host *host, uint32_t id)
+static bool id_is_named(const uint64_t *ids, uint32_t id)
 {
-    return host->named_ids[id / 64] >> (id % 64) & 1;
+    return ids[id / 64] >> (id % 64) & 1;
+}
+
+static uint64_t *ids_of(const struct host *host, uint32_t space)
+{
+    return &host->named_ids[(size_t)space * ID_WORDS];
 }
 
 /* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
@@ -153,15 +164,16 @@ static void collect_lock_ids(struct host *host, struct place at)
 {
     const struct space *space = &host->spaces[at.space];
     uint32_t handle = lock_at(host, at)->handles;
-    memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
+    uint64_t *ids = ids_of(host, at.space);
+    ids_clear(ids);
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        name_id(host, host->handles[handle].holder);
+        name_id(ids, host->handles[handle].holder);
         handle = host->handles[handle].lock_next;
     }
     struct seats walk = seats_of(host, at);
     while (seats_next(&walk)) {
         if (space->seat_handle[walk.seat] == NONE) {
-            name_id(host, space->seat_holder[walk.seat]);
+            name_id(ids, space->seat_holder[walk.seat]);
         }
     }
 }
@@ -173,7 +185,8 @@ static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
     uint32_t id = host->clients[client].id;
     collect_lock_ids(host, at);
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
-        if (!id_is_named(host, id) && hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
+        if (!id_is_named(ids_of(host, at.space), id) &&
+            hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
             return id;
         }
         id = host->ids[id].next;
@@ -602,23 +615,25 @@ void handle_close(struct host *host, uint32_t client, uint32_t number, struct ho
     }
 }
 
-/* Which ids the records of processes that may still act name. */
-static void collect_named_ids(struct host *host)
+/*
+ * Which ids the records of one region name, of processes that may still act there. What a region
+ * says is about its own locks: it keeps no handle of another namespace.
+ */
+static void collect_named_ids(struct host *host, uint32_t space)
 {
-    memset(host->named_ids, 0, (HOLDER_IDS / 64 + 1) * sizeof(uint64_t));
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        const struct hfi_region *region = &host->spaces[i].region;
-        for (uint32_t id = 1; host->spaces[i].used && id <= host->ids_high; id++) {
-            /* A dead process's record counts until what it had open was healed. */
-            uint32_t by = client_of_id(host, id);
-            uint32_t flags = by == NONE ? CLIENT_DEAD : host->clients[by].flags;
-            if ((flags & CLIENT_DEAD) && !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
-                continue;
-            }
-            for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
-                /* seq_cst: after the marking of the cell (rule 5); pairs with record_claim() */
-                name_id(host, atomic_load(&region->holders[id].handing_to[entry]));
-            }
+    const struct hfi_region *region = &host->spaces[space].region;
+    uint64_t *ids = ids_of(host, space);
+    ids_clear(ids);
+    for (uint32_t id = 1; id <= host->ids_high; id++) {
+        /* A dead process's record counts until what it had open was healed. */
+        uint32_t by = client_of_id(host, id);
+        uint32_t flags = by == NONE ? CLIENT_DEAD : host->clients[by].flags;
+        if ((flags & CLIENT_DEAD) && !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
+            continue;
+        }
+        for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
+            /* seq_cst: after the marking of the cell (rule 5); pairs with record_claim() */
+            name_id(ids, atomic_load(&region->holders[id].handing_to[entry]));
         }
     }
 }
@@ -639,14 +654,21 @@ static bool zombie_is_named(struct host *host, uint32_t handle, struct host_acti
 void zombies_sweep(struct host *host, struct host_actions *actions)
 {
     bool full = false;
+    uint64_t collected = 0; /* bit by space */
     host->sweep_due_ns = INT64_MAX;
     if (host->zombie_count == 0) {
         return;
     }
-    collect_named_ids(host);
     for (uint32_t handle = 0; handle < host->handles_used; handle++) {
         struct handle *who = &host->handles[handle];
-        if (!(who->flags & HANDLE_ZOMBIE) || id_is_named(host, who->holder)) {
+        if (!(who->flags & HANDLE_ZOMBIE)) {
+            continue;
+        }
+        if (!(collected >> who->space & 1)) {
+            collected |= UINT64_C(1) << who->space;
+            collect_named_ids(host, who->space);
+        }
+        if (id_is_named(ids_of(host, who->space), who->holder)) {
             continue;
         }
         uint32_t client = who->client;

@@ -61,7 +61,7 @@ static struct host *lay_out(struct layout *layout, const struct host_config *con
     into->limited = part(layout, limits->handles / LIMITED_GROUP + 1, sizeof(uint64_t));
     into->limited_due_ns = part(layout, limits->handles / LIMITED_GROUP + 1, sizeof(int64_t));
     into->ids = part(layout, HOLDER_IDS + 1, sizeof(struct holder_id));
-    into->named_ids = part(layout, HOLDER_IDS / 64 + 1, sizeof(uint64_t));
+    into->named_ids = part(layout, (size_t)ID_WORDS * config->namespace_count, sizeof(uint64_t));
     into->openings = part(layout, (size_t)limits->locks * config->namespace_count,
                           sizeof(struct opening));
     into->watches = part(layout, limits->watches, sizeof(struct watch));

@@ -46,6 +46,7 @@
 
 enum {
     HOLDER_IDS = 65535, /* ids 1 .. 65534 */
+    ID_WORDS = HOLDER_IDS / 64 + 1,
     WORK_ACTIONS = 24,  /* the room that one piece of work may need */
     WORK_OUTPUT = 1024,
     /* From one tick to the next, however many steps that are: a turn of the loop may have thousands
@@ -343,7 +344,7 @@ struct host {
     uint32_t *request_heap;  /* by due_ns */
     uint64_t *limited;       /* bits: handles with a limit, a group in each */
     int64_t *limited_due_ns; /* of each group that has some: when it is looked at */
-    uint64_t *named_ids;     /* bits: ids that are named, of all or of a lock (scratch) */
+    uint64_t *named_ids;     /* by space, ID_WORDS each: ids that are named there (scratch) */
     uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
     uint32_t pending_end;               /* of pending: one behind the last that is used */
     struct pending pending[PENDING_MAX];
