@@ -177,6 +177,8 @@ static void tell_host(struct text *text, const struct metrics *metrics)
             host->give_backs);
     counter(text, "holdfast_sessions_lost_total", "Sessions of this agent that ended",
             host->sessions_lost);
+    counter(text, "holdfast_region_repairs_total",
+            "What a region said against what the agent knows, and was put right", host->repairs);
     family(text, "holdfast_holds_lost_total", "counter", "Holds that were taken away");
     labelled(text, "holdfast_holds_lost_total", "cause", loss_names, host->losses, HOST_LOSS_COUNT);
     family(text, "holdfast_requests_refused_total", "counter",

@@ -460,8 +460,10 @@ static void log_action(struct agent *agent, const struct host_action *action)
     if (action->as.log.name.length > 0) {
         log_bytes(&line, "lock", action->as.log.name.bytes, action->as.log.name.length);
     }
-    if (action->as.log.slot != UINT32_MAX) {
+    if (action->as.log.slot != UINT32_MAX || action->as.log.whole) {
         log_text(&line, "namespace", agent->spaces[action->as.log.region]);
+    }
+    if (action->as.log.slot != UINT32_MAX) {
         log_unsigned(&line, "slot", action->as.log.slot);
     }
     if (action->as.log.token != 0) {

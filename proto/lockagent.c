@@ -7,15 +7,11 @@
  */
 #include "lockword_private.h"
 
-/* Stores the later of what stands there and until_ns. */
-static void close_until(const struct hfi_actor *agent, uint32_t slot, uint64_t word,
-                        int64_t until_ns)
+/* What stands there is not looked at: the agent knows itself until when the lock is closed. */
+static void close_until(const struct hfi_actor *agent, uint32_t slot, int64_t until_ns)
 {
-    _Atomic uint64_t *closed = &agent->region->slots[slot].closed_until_ns;
-    uint64_t before = (word & HFI_W_CLOSED) ? atomic_load(closed) : 0;
-    if ((uint64_t)until_ns > before) {
-        atomic_store(closed, (uint64_t)until_ns); /* seq_cst: before the closed bit */
-    }
+    /* seq_cst: before the closed bit */
+    atomic_store(&agent->region->slots[slot].closed_until_ns, (uint64_t)until_ns);
 }
 
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
@@ -30,7 +26,7 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
         if (!hfi_word_names(seen, holder, token)) {
             return false;
         }
-        close_until(agent, slot, seen, closed_until_ns);
+        close_until(agent, slot, closed_until_ns);
         /* The dead one may have been between clearing the waiters bit and its second look. */
         uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
         uint64_t closed = (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED | waiters;
@@ -55,7 +51,7 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
         return false;
     }
     if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
-        close_until(agent, slot, atomic_load(word), closed_until_ns);
+        close_until(agent, slot, closed_until_ns);
         atomic_fetch_or(word, HFI_W_CLOSED); /* before the cell goes: a draining writer sees it */
     }
     bool cleared = clear_cell(shared, reader);
@@ -204,9 +200,11 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     /* seq_cst: the range before the mode that lets tokens be taken from it */
     atomic_store(&agent->region->slots[slot].token_top, token_last);
     uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
+    uint64_t last = token_last & HFI_W_TOKEN;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
+        token = token < last ? token : last; /* hostile bytes: then all of them were used */
         uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN)) | token |
                         (uint64_t)mode << HFI_W_MODE_SHIFT;
         if (seen & HFI_W_HOLDER) { /* adopted: its holder's token is what it is */
@@ -220,6 +218,75 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
         wake_slot(agent, slot, INT32_MAX);
     }
     hfi_serve(agent, slot);
+}
+
+bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
+                int64_t closed_until_ns, uint64_t *before)
+{
+    _Atomic uint64_t *word = word_of(agent, slot);
+    bool closes = closed_until_ns > agent->kernel->now_ns(agent->kernel->arg);
+    for (unsigned tries = 0; may_retry(agent, &tries);) {
+        uint64_t seen = atomic_load(word);
+        uint64_t token = seen & HFI_W_TOKEN;
+        if (token >= range->floor && token <= range->last) {
+            return false;
+        }
+        uint64_t next = (seen & ~(HFI_W_HOLDER | HFI_W_TOKEN)) | range->last;
+        if ((seen & HFI_W_HOLDER) && closes) {
+            close_until(agent, slot, closed_until_ns);
+            next |= HFI_W_CLOSED;
+        }
+        next |= queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
+        /* seq_cst: no process made this word, so none goes by it but who read what is not so */
+        if (atomic_compare_exchange_strong(word, &seen, next)) {
+            *before = seen;
+            wake_slot(agent, slot, INT32_MAX);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode)
+{
+    _Atomic uint64_t *word = word_of(agent, slot);
+    for (unsigned tries = 0; may_retry(agent, &tries);) {
+        uint64_t seen = atomic_load(word);
+        if (hfi_word_mode(seen) == mode) {
+            return false;
+        }
+        /* seq_cst: a change of the word like any other */
+        if (atomic_compare_exchange_strong(
+                word, &seen, (seen & ~HFI_W_MODE) | (uint64_t)mode << HFI_W_MODE_SHIFT)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket)
+{
+    struct hfi_slot *shared = &agent->region->slots[slot];
+    /* seq_cst: after the look at the cells, whose tickets were drawn before */
+    uint32_t next = atomic_load(&shared->ticket_next);
+    bool mended = false;
+    if (!ticket_before(last_ticket, next)) {
+        mended = atomic_compare_exchange_strong(&shared->ticket_next, &next, last_ticket + 1);
+    }
+    uint32_t admit = atomic_load(&shared->admit);
+    next = atomic_load(&shared->ticket_next); /* after admit, which is of a ticket drawn before */
+    if (ticket_before(next, admit)) {         /* a run that was let in asks to be let in again */
+        mended = atomic_compare_exchange_strong(&shared->admit, &admit, next - 1) || mended;
+    }
+    return mended;
+}
+
+void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat)
+{
+    _Atomic uint32_t *wake = &hfi_seat(agent->region, seat)->wake;
+    /* seq_cst: as in wake_seat(); the bit that says that it sleeps is not believed */
+    atomic_fetch_add(wake, 2);
+    agent->kernel->wake(agent->kernel->arg, wake, 1);
 }
 
 void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode)

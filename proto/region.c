@@ -164,6 +164,34 @@ void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash)
     }
 }
 
+bool hfi_index_mend(struct hfi_region *region, uint32_t slot, uint64_t hash)
+{
+    uint32_t at = (uint32_t)hash & (region->index_count - 1);
+    bool named = atomic_load_explicit(&region->slots[slot].name_hash, memory_order_relaxed) == hash;
+    for (unsigned probe = 0; named && probe < INDEX_PROBES_MAX; probe++) {
+        uint32_t entry = atomic_load_explicit(&region->index[at], memory_order_relaxed);
+        if (entry == slot + 1) {
+            return false;
+        }
+        named = entry != 0;
+        at = (at + 1) & (region->index_count - 1);
+    }
+    return hfi_index_put(region, slot, hash);
+}
+
+bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot)
+{
+    /* relaxed: the agent alone writes it but for who writes rubbish */
+    uint32_t found = atomic_load_explicit(&region->index[entry], memory_order_relaxed);
+    *slot = found - 1;
+    return found != 0 && found != INDEX_GONE;
+}
+
+void hfi_index_drop(struct hfi_region *region, uint32_t entry)
+{
+    atomic_store_explicit(&region->index[entry], INDEX_GONE, memory_order_release);
+}
+
 uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (region->index_count - 1);

@@ -421,6 +421,10 @@ static bool turn(struct sim_agent *agent)
 static void check_cores(const struct sim_agent *agent)
 {
     host_check_invariants(agent->host);
+    /* Nobody writes rubbish into a region here: all that stands there is as it should be. */
+    if (host_counts(agent->host)->repairs != 0 && broken == BREAK_NOTHING) {
+        sim_fail("host %u puts its region right, where nothing is wrong", agent->index);
+    }
     if (agent->quorum != NULL) {
         quorum_check_invariants(agent->quorum);
     }

@@ -63,10 +63,567 @@ START_TEST(records_of_a_namespace_pin_its_own_dead_alone)
 }
 END_TEST
 
+/* ---- words ---- */
+
+enum { HEAL_MS = 1250 }; /* a quarter of session_ttl */
+
+static struct hfi_opened opened; /* of "a", by client */
+static struct hfi_opened others; /* by other */
+
+static void open_both(void)
+{
+    opened = rig_open_granted(rig, client, "a", 500 * RIG_MS);
+    others = rig_open_granted(rig, other, "a", 0);
+}
+
+static _Atomic uint64_t *word_of_a(void)
+{
+    return &rig->region.words[opened.slot].word;
+}
+
+static struct hfi_slot *slot_of_a(void)
+{
+    return &rig->region.slots[opened.slot];
+}
+
+static void heal(void)
+{
+    rig_pass(rig, HEAL_MS * RIG_MS);
+}
+
+static enum hfi_outcome try_by(const struct hfi_opened *who, struct hfi_held *held)
+{
+    struct hfi_actor actor = rig_actor(rig, who->holder);
+    struct hfi_request request = {.slot = who->slot, .seat = who->seat};
+    return hfi_try_exclusive(&actor, &request, held);
+}
+
+/* It is free, and can be had by the other. */
+static uint64_t assert_free(void)
+{
+    struct hfi_held held = {0};
+    int outcome = try_by(&others, &held);
+    ck_assert_msg(outcome == HFI_HELD, "outcome %d, word %llx", outcome,
+                  (unsigned long long)*word_of_a());
+    struct hfi_actor actor = rig_actor(rig, others.holder);
+    ck_assert_int_eq(hfi_release(&actor, others.slot, held.token), HFI_RELEASED);
+    return held.token;
+}
+
+/* The grant's tokens were used up by what was written: more are asked for, and come. */
+static void more_tokens(void)
+{
+    const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_ptr_nonnull(amend);
+    rig_grant(rig, amend, 0, 0);
+}
+
+static void break_now(void)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_int_eq(reply->frame.error, 0);
+}
+
+/* A holder dies, and its lock is closed for 500 ms; "for ever", says somebody. */
+START_TEST(closed_for_ever_is_closed_for_the_lock_delay)
+{
+    open_both();
+    rig_take(rig, &opened);
+    rig_die(rig, client);
+    slot_of_a()->closed_until_ns = UINT64_C(1) << 62;
+    rig_pass(rig, 490 * RIG_MS);
+    ck_assert_int_eq(try_by(&others, &(struct hfi_held){0}), HFI_CLOSED);
+    rig_pass(rig, 20 * RIG_MS);
+    assert_free();
+    heal();
+    ck_assert_uint_le(slot_of_a()->closed_until_ns, (uint64_t)rig->now_ns);
+}
+END_TEST
+
+/* Another host waits; nothing is closed. */
+START_TEST(a_time_without_the_closed_bit_keeps_no_grant)
+{
+    open_both();
+    slot_of_a()->closed_until_ns = UINT64_C(1) << 62;
+    struct rig_reply *shown = rig_text(rig, client, HFI_FRAME_SHOW, "a");
+    struct hfi_lock_frame lock;
+    ck_assert(hfi_listed_next_lock(&shown->cursor, &lock));
+    ck_assert_int_le(lock.closed_ns, 0);
+    rig_recall(rig, "a", rig->version);
+    heal();
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+START_TEST(closed_by_nobody_is_open)
+{
+    open_both();
+    slot_of_a()->closed_until_ns = UINT64_C(1) << 62;
+    atomic_fetch_or(word_of_a(), HFI_W_CLOSED);
+    heal();
+    assert_free();
+}
+END_TEST
+
+/* A lock-delay is as long as it was promised, whatever the region says. */
+START_TEST(opened_by_nobody_is_closed)
+{
+    open_both();
+    opened = rig_open_granted(rig, client, "a", 5000 * RIG_MS); /* a second handle */
+    if (rig_sent(rig, MESSAGE_AMEND) != NULL) {
+        rig_pass(rig, RIG_MS);
+    }
+    rig_take(rig, &opened);
+    rig_die(rig, client);
+    atomic_fetch_and(word_of_a(), ~HFI_W_CLOSED);
+    slot_of_a()->closed_until_ns = 0;
+    heal();
+    ck_assert_int_eq(try_by(&others, &(struct hfi_held){0}), HFI_CLOSED);
+    ck_assert_uint_gt(slot_of_a()->closed_until_ns, (uint64_t)rig->now_ns);
+    rig_pass(rig, (5000 - HEAL_MS - 10) * RIG_MS);
+    ck_assert_int_eq(try_by(&others, &(struct hfi_held){0}), HFI_CLOSED);
+    rig_pass(rig, 20 * RIG_MS);
+    assert_free();
+}
+END_TEST
+
+/* What the region says is taken over once, at most a lock-delay ahead, and then passes. */
+START_TEST(closed_for_ever_over_a_restart)
+{
+    open_both();
+    rig_take(rig, &opened);
+    rig_die(rig, client);
+    slot_of_a()->closed_until_ns = UINT64_C(1) << 62;
+    struct message_name name;
+    struct message_value value = {.mode = MESSAGE_MODE_EXCLUSIVE,
+                                  .owner = rig->config.agent,
+                                  .epoch = 1,
+                                  .version = {1 << 16 | 1, rig->version},
+                                  .lock_delay_ms = 500,
+                                  .token_first = 1,
+                                  .token_last = rig->token_next - 1};
+    message_name_set(&name, "a", 1);
+    rig_restart(rig, 1);
+    ck_assert(host_load_slot(rig->host, 0, opened.slot, (const uint8_t *)"a", 1));
+    host_load_grant(rig->host, &name, &value);
+    ck_assert_ptr_null(host_check_regions(rig->host));
+    rig_begin(rig);
+    rig_pass(rig, 490 * RIG_MS);
+    ck_assert(*word_of_a() & HFI_W_CLOSED);
+    rig_pass(rig, 20 * RIG_MS);
+    ck_assert(!(*word_of_a() & HFI_W_CLOSED));
+}
+END_TEST
+
+START_TEST(a_token_above_the_range)
+{
+    open_both();
+    uint64_t last = rig->token_next - 1;
+    uint64_t before = assert_free();
+    for (int held = 0; held < 2; held++) {
+        rig->send_count = 0;
+        if (held) {
+            rig_take(rig, &opened);
+        }
+        atomic_fetch_or(word_of_a(), HFI_W_TOKEN);
+        heal();
+        more_tokens();
+        rig_pass(rig, held ? 500 * RIG_MS : 0); /* the lock-delay of the hold that ended */
+        uint64_t token = assert_free();
+        ck_assert_uint_gt(token, last);
+        ck_assert_uint_gt(token, before);
+        ck_assert_uint_le(token, rig->token_next - 1);
+        last = rig->token_next - 1;
+    }
+}
+END_TEST
+
+START_TEST(a_token_below_what_was_seen)
+{
+    open_both();
+    uint64_t token = 0;
+    for (int i = 0; i < 5; i++) {
+        token = assert_free();
+    }
+    heal();
+    rig->send_count = 0;
+    atomic_fetch_and(word_of_a(), ~HFI_W_TOKEN);
+    heal();
+    more_tokens();
+    ck_assert_uint_gt(assert_free(), token);
+    /* Nor is it said to be unused when the grant goes back before anybody looked. */
+    heal();
+    token = assert_free();
+    heal();
+    atomic_fetch_and(word_of_a(), ~HFI_W_TOKEN);
+    rig_recall(rig, "a", rig->version);
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(back);
+    ck_assert_uint_ge(back->as.give_back.token_used, token);
+}
+END_TEST
+
+START_TEST(another_top_of_the_range)
+{
+    open_both();
+    slot_of_a()->token_top = 0;
+    heal();
+    assert_free();
+    slot_of_a()->token_top = UINT64_MAX >> 1;
+    heal();
+    ck_assert_uint_eq(slot_of_a()->token_top, rig->token_next - 1);
+    assert_free();
+}
+END_TEST
+
+START_TEST(another_mode)
+{
+    static const enum hfi_grant modes[] = {HFI_GRANT_NONE, HFI_GRANT_SHARED, HFI_GRANT_RETIRED};
+    open_both();
+    atomic_fetch_and(word_of_a(), ~HFI_W_MODE);
+    atomic_fetch_or(word_of_a(), (uint64_t)modes[_i] << HFI_W_MODE_SHIFT);
+    heal();
+    assert_free();
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+/* The grant is not here. */
+START_TEST(in_force_without_a_grant)
+{
+    open_both();
+    rig_recall(rig, "a", rig->version);
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(back);
+    for (int i = 0; i < 2; i++) {
+        atomic_fetch_or(word_of_a(), (uint64_t)HFI_GRANT_EXCLUSIVE << HFI_W_MODE_SHIFT);
+        struct hfi_held held;
+        ck_assert_int_eq(try_by(&others, &held), HFI_HELD);
+        heal();
+        ck_assert_int_eq(try_by(&opened, &held), HFI_UNGRANTED);
+        ck_assert_uint_eq(hfi_word_holder(*word_of_a()), 0);
+        if (i == 0) {
+            rig_returned(rig, back);
+        }
+    }
+}
+END_TEST
+
+/* A holder that nobody is: the agent, no client, one without a handle, a dead one. */
+START_TEST(held_by_nobody)
+{
+    open_both();
+    uint32_t third = rig_connect(rig, HOST_MAY_USE);
+    uint32_t dead = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened gone = rig_open_granted(rig, dead, "a", 0);
+    rig_die(rig, dead);
+    const uint32_t holders[] = {HFI_HOLDER_AGENT, 60000, third, gone.holder};
+    atomic_fetch_or(word_of_a(), (uint64_t)holders[_i] << HFI_W_HOLDER_SHIFT);
+    heal();
+    rig_pass(rig, 500 * RIG_MS); /* as behind any hold whose holder died */
+    assert_free();
+}
+END_TEST
+
+/* A recall that nobody asked for costs a grant, which comes again. */
+START_TEST(recalled_by_nobody)
+{
+    open_both();
+    rig->send_count = 0;
+    atomic_fetch_or(word_of_a(), HFI_W_RECALL);
+    heal();
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(back);
+    rig_returned(rig, back);
+    struct rig_reply *reply = rig_open(rig, other, "a", 0);
+    ck_assert_ptr_null(reply);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
+    assert_free();
+}
+END_TEST
+
+START_TEST(bits_that_went)
+{
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    (void)rig_text(rig, client, HFI_FRAME_WATCH, "");
+    ck_assert((*word_of_a() & (HFI_W_CELLS | HFI_W_WATCHED)) == (HFI_W_CELLS | HFI_W_WATCHED));
+    atomic_fetch_and(word_of_a(), ~(HFI_W_CELLS | HFI_W_WATCHED));
+    heal();
+    ck_assert((*word_of_a() & (HFI_W_CELLS | HFI_W_WATCHED)) == (HFI_W_CELLS | HFI_W_WATCHED));
+}
+END_TEST
+
+/* ---- seats ---- */
+
+static void wait_in(struct hfi_region *region, uint32_t slot, uint32_t seat, uint32_t flags)
+{
+    uint64_t ticket = region->slots[slot].ticket_next++;
+    *hfi_seat_wait(region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING | flags;
+}
+
+/* A reader's cell, and a place in the queue, in a seat of nobody: no other host got the lock. */
+START_TEST(a_cell_in_a_free_seat)
+{
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    uint32_t empty = opened.seat + 1;
+    uint64_t epoch = 1;
+    hfi_seat(&rig->region, empty)->reader = epoch << HFI_CELL_EPOCH_SHIFT | 1;
+    wait_in(&rig->region, opened.slot, empty, _i == 0 ? 0 : HFI_WAIT_SHARED);
+    atomic_fetch_or(word_of_a(), HFI_W_WAITERS);
+    heal();
+    ck_assert(!(hfi_seat(&rig->region, empty)->reader & HFI_CELL_COUNT));
+    assert_free();
+    rig_recall(rig, "a", rig->version);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+/* In a seat that is somebody's, but as no reader writes it. */
+START_TEST(a_cell_that_is_no_readers)
+{
+    const uint64_t cells[] = {UINT64_C(1) << HFI_CELL_EPOCH_SHIFT | 2,
+                              UINT64_C(7) << HFI_CELL_EPOCH_SHIFT | 1, UINT64_MAX};
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    hfi_seat(&rig->region, opened.seat)->reader = cells[_i];
+    heal();
+    rig_pass(rig, 500 * RIG_MS);
+    assert_free();
+}
+END_TEST
+
+/* Who reads goes on reading. */
+START_TEST(a_reader_is_left_alone)
+{
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
+    struct hfi_held held;
+    ck_assert_int_eq(hfi_try_shared(&actor, &request, &held), HFI_HELD);
+    uint64_t repairs = host_counts(rig->host)->repairs;
+    rig_pass(rig, 10000 * RIG_MS);
+    ck_assert_uint_eq(host_counts(rig->host)->repairs, repairs);
+    ck_assert_int_eq(hfi_release_shared(&actor, opened.slot, opened.seat, held.cell), HFI_RELEASED);
+}
+END_TEST
+
+/* One that waits, and the bit that says so: whoever holds goes by it. */
+START_TEST(a_waiter_without_its_bit)
+{
+    open_both();
+    struct hfi_held held = rig_take(rig, &opened);
+    others.seat = rig_seat(rig, other, others.handle, false);
+    wait_in(&rig->region, opened.slot, others.seat, _i == 0 ? 0 : HFI_WAIT_BARGING);
+    heal();
+    ck_assert(*word_of_a() & (_i == 0 ? HFI_W_WAITERS : HFI_W_BARGERS));
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    ck_assert_uint_eq(hfi_word_holder(*word_of_a()), _i == 0 ? others.holder : 0);
+}
+END_TEST
+
+/* A bit without anybody who waits: who only tries would never have it. */
+START_TEST(waiters_that_there_are_not)
+{
+    open_both();
+    atomic_fetch_or(word_of_a(), HFI_W_WAITERS | HFI_W_BARGERS);
+    heal();
+    assert_free();
+}
+END_TEST
+
+START_TEST(tickets_that_were_not_drawn)
+{
+    open_both();
+    rig_take(rig, &opened);
+    slot_of_a()->ticket_next = 100;
+    others.seat = rig_seat(rig, other, others.handle, false);
+    wait_in(&rig->region, opened.slot, others.seat, 0);
+    slot_of_a()->ticket_next = _i == 0 ? 5 : UINT32_C(0xf0000000);
+    slot_of_a()->admit = 5000;
+    heal();
+    ck_assert_uint_eq(slot_of_a()->ticket_next, 101);
+    ck_assert_uint_le(slot_of_a()->admit, 100);
+    ck_assert(*hfi_seat_wait(&rig->region, others.seat) & HFI_WAIT_WAITING);
+}
+END_TEST
+
+/* A hold that is to end by itself, and a deadline that says it will not. */
+START_TEST(a_deadline_beyond_the_limit)
+{
+    open_both();
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){"a", 1};
+    frame.open.lease_ns = 3000 * RIG_MS;
+    struct hfi_opened limited = rig_ask(rig, client, &frame)->frame.opened;
+    struct hfi_actor actor = rig_actor(rig, limited.holder);
+    struct hfi_request request = {
+        .slot = limited.slot, .seat = limited.seat, .limit_ns = 3000 * RIG_MS};
+    struct hfi_held held;
+    ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_HELD);
+    rig_ring(rig);
+    rig_pass(rig, 2000 * RIG_MS);
+    hfi_seat(&rig->region, limited.seat)->deadline_ns = _i == 0 ? UINT64_C(1) << 62 : UINT64_MAX;
+    rig_pass(rig, (HEAL_MS + 3000) * RIG_MS);
+    assert_free();
+}
+END_TEST
+
+/* ---- chains, owners, the index, the header ---- */
+
+START_TEST(what_the_agent_alone_writes)
+{
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    struct hfi_block *block = &rig->region.blocks[opened.seat / HFI_BLOCK_SEATS];
+    uint64_t lease = rig->region.header->lease;
+    uint64_t hash = hfi_name_hash("a", 1);
+    uint64_t token = assert_free();
+    slot_of_a()->blocks = 77;
+    block->slot = 5;
+    block->next = 6;
+    block->seats[opened.seat % HFI_BLOCK_SEATS].holder = others.holder;
+    block->seats[(opened.seat + 1) % HFI_BLOCK_SEATS].holder = others.holder;
+    slot_of_a()->name_hash = 12345;
+    slot_of_a()->handovers_left = UINT32_MAX;
+    atomic_fetch_or(word_of_a(), HFI_W_RECALL);
+    for (uint32_t i = 0; i < rig->region.index_count; i++) {
+        rig->region.index[i] = _i == 0 ? 0 : i % 2 == 0 ? opened.slot + 1 : opened.slot + 2;
+    }
+    rig->region.header->lease = UINT64_MAX;
+    rig->region.header->abandoned = 1;
+    heal();
+    ck_assert_uint_eq(slot_of_a()->blocks, opened.seat / HFI_BLOCK_SEATS + 1);
+    ck_assert_uint_eq(block->slot, opened.slot + 1);
+    ck_assert_uint_eq(block->next, 0);
+    ck_assert_uint_eq(block->seats[opened.seat % HFI_BLOCK_SEATS].holder, opened.holder);
+    ck_assert_uint_eq(block->seats[(opened.seat + 1) % HFI_BLOCK_SEATS].holder, 0);
+    ck_assert_uint_eq(hfi_index_token(&rig->region, hash) & HFI_W_TOKEN, token);
+    ck_assert_uint_le(slot_of_a()->handovers_left, 16);
+    ck_assert_uint_eq(rig->region.header->lease, lease);
+    ck_assert_uint_eq(rig->region.header->abandoned, 0);
+    ck_assert_uint_gt(host_counts(rig->host)->repairs, 5);
+}
+END_TEST
+
+/* ---- an administrator's break ---- */
+
+/* A hold, or a reader, of a living process that never asked for it: nothing tells it from one. */
+START_TEST(a_break_ends_what_cannot_be_told)
+{
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    if (_i == 0) {
+        atomic_fetch_add(word_of_a(), (uint64_t)opened.holder << HFI_W_HOLDER_SHIFT);
+    } else if (_i == 1) {
+        hfi_seat(&rig->region, opened.seat)->reader = UINT64_C(1) << HFI_CELL_EPOCH_SHIFT | 1;
+    } else {
+        wait_in(&rig->region, opened.slot, opened.seat, 0);
+        heal();
+        ck_assert_uint_eq(hfi_word_holder(*word_of_a()), opened.holder);
+    }
+    break_now();
+    assert_free();
+}
+END_TEST
+
+/* The process that does not know it, and which goes on: the lock is its own, or it is not. */
+START_TEST(a_stopped_waiter_keeps_its_place)
+{
+    open_both();
+    struct hfi_held held = rig_take(rig, &opened);
+    others.seat = rig_seat(rig, other, others.handle, false);
+    wait_in(&rig->region, opened.slot, others.seat, 0);
+    atomic_fetch_or(word_of_a(), HFI_W_WAITERS);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    uint32_t wakes = rig->wakes;
+    rig_pass(rig, 60000 * RIG_MS);
+    ck_assert_uint_eq(hfi_word_holder(*word_of_a()), others.holder);
+    ck_assert(*hfi_seat_wait(&rig->region, others.seat) & HFI_WAIT_WAITING);
+    ck_assert_uint_gt(rig->wakes, wakes); /* its wake-up may have been lost */
+}
+END_TEST
+
+/* Whatever stands there: at once, without a look of the pass. */
+START_TEST(a_break_frees_whatever_was_written)
+{
+    open_both();
+    uint64_t state = (uint64_t)_i;
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    for (int i = 0; i < 40; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint64_t draws = state ^ state >> 29;
+        _Atomic uint64_t *const fields[] = {
+            word_of_a(),
+            word_of_a(),
+            &slot_of_a()->closed_until_ns,
+            &slot_of_a()->token_top,
+            hfi_seat_wait(&rig->region, opened.seat + 1),
+            &hfi_seat(&rig->region, opened.seat)->reader,
+            &hfi_seat(&rig->region, opened.seat + 2)->reader,
+        };
+        atomic_fetch_xor(fields[draws % 7], state);
+    }
+    rig->send_count = 0;
+    break_now();
+    for (int i = 0; i < 3; i++) { /* what the quorum is asked for meanwhile */
+        const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+        if (rig_sent(rig, MESSAGE_AMEND) != NULL) {
+            rig_grant(rig, rig_sent(rig, MESSAGE_AMEND), 0, 0);
+        } else if (rig_sent(rig, MESSAGE_ACQUIRE) != NULL) {
+            rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
+        } else if (back != NULL) {
+            struct message returned = *back;
+            rig->send_count = 0;
+            rig_returned(rig, &returned);
+            if (rig_sent(rig, MESSAGE_ACQUIRE) == NULL) {
+                (void)rig_open(rig, other, "a", 0);
+            }
+            continue;
+        }
+        rig->send_count = 0;
+    }
+    assert_free();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("repair");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, records_of_a_namespace_pin_its_own_dead_alone);
+    tcase_add_test(tests, closed_for_ever_is_closed_for_the_lock_delay);
+    tcase_add_test(tests, a_time_without_the_closed_bit_keeps_no_grant);
+    tcase_add_test(tests, closed_by_nobody_is_open);
+    tcase_add_test(tests, opened_by_nobody_is_closed);
+    tcase_add_test(tests, closed_for_ever_over_a_restart);
+    tcase_add_test(tests, a_token_above_the_range);
+    tcase_add_test(tests, a_token_below_what_was_seen);
+    tcase_add_test(tests, another_top_of_the_range);
+    tcase_add_loop_test(tests, another_mode, 0, 3);
+    tcase_add_test(tests, in_force_without_a_grant);
+    tcase_add_loop_test(tests, held_by_nobody, 0, 4);
+    tcase_add_test(tests, recalled_by_nobody);
+    tcase_add_test(tests, bits_that_went);
+    tcase_add_loop_test(tests, a_cell_in_a_free_seat, 0, 2);
+    tcase_add_loop_test(tests, a_cell_that_is_no_readers, 0, 3);
+    tcase_add_test(tests, a_reader_is_left_alone);
+    tcase_add_loop_test(tests, a_waiter_without_its_bit, 0, 2);
+    tcase_add_test(tests, waiters_that_there_are_not);
+    tcase_add_loop_test(tests, tickets_that_were_not_drawn, 0, 2);
+    tcase_add_loop_test(tests, a_deadline_beyond_the_limit, 0, 2);
+    tcase_add_loop_test(tests, what_the_agent_alone_writes, 0, 2);
+    tcase_add_loop_test(tests, a_break_ends_what_cannot_be_told, 0, 3);
+    tcase_add_test(tests, a_stopped_waiter_keeps_its_place);
+    tcase_add_loop_test(tests, a_break_frees_whatever_was_written, 0, 50);
     return suite_main("host_repair", tests);
 }

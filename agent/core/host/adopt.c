@@ -184,13 +184,14 @@ static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
     lock->state = LOCK_ADOPTED;
     lock->mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
     lock->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS; /* not known: shortened when it is */
+    repair_adopt(host, at, lock->lock_delay_ms);
     if (lock->mode != HFI_GRANT_NONE) {
         hfi_recall(actor, at.slot, 0); /* before the looks below: nobody comes in behind them */
     }
     adopt_seats(host, at, ghost, actions);
     if (lock->mode == HFI_GRANT_NONE) {
         if (atomic_load(lock_word(host, at)) & HFI_W_HOLDER) {
-            hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
+            lock_revoke(host, at, HFI_GRANT_NONE);
         }
     } else if (hfi_retract(actor, at.slot)) {
         lock->mode = HFI_GRANT_NONE;
@@ -207,18 +208,19 @@ static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
     if (!known && host->config.continued_epoch != 0) {
         adopt_unknown(host, at, ghost, actions);
     } else {
+        repair_adopt(host, at, lock_is_granted(lock) ? lock->lock_delay_ms : 0);
         adopt_seats(host, at, ghost, actions);
     }
     uint64_t word = atomic_load(lock_word(host, at));
     if (!lock_is_granted(lock) && lock->state != LOCK_ADOPTED) {
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
-            hfi_revoke(actor, at.slot, HFI_GRANT_NONE);
+            lock_revoke(host, at, HFI_GRANT_NONE);
         }
         return;
     }
     if (lock_is_granted(lock) &&
         !lock_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
-        hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
+        lock_put_in_force(host, at, 1, actions);
     }
     if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
         lock_attend(host, at, actions);

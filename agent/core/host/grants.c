@@ -211,6 +211,7 @@ static void give_back(struct host *host, struct place at, struct message_order v
     request->version = version;
     request->token = token_used;
     set_version(lock, version);
+    lock_guard(host, at)->in_force = 0;
     lock->state = LOCK_RETURNING;
     lock->recalled = 0;
     request_send(host, request, actions);
@@ -264,8 +265,7 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
     } else if (!request_room(host)) {
         lock_look_later(host, at);
     } else if (hfi_retract(actor, at.slot)) {
-        uint64_t used = hfi_token(lock->token_last, atomic_load(lock_word(host, at)));
-        used = used < lock->token_last ? used : lock->token_last; /* hostile bytes */
+        uint64_t used = lock_token_used(host, at);
         host->counts.handoffs += lock->recalled;
         give_back(host, at, lock_version(lock), used, actions);
     } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && lease_is_safe(host) &&
@@ -326,9 +326,6 @@ void grant_attend(struct host *host, struct place at, struct host_actions *actio
         lock_amend(host, at, 0, false, actions);
         return;
     }
-    if (hfi_word_mode(word) != (enum hfi_grant)lock->mode) { /* somebody wrote over it */
-        hfi_grant(actor, at.slot, (enum hfi_grant)lock->mode, 1, lock->token_last);
-    }
     bool shared = lock->mode == HFI_GRANT_SHARED;
     bool used_up = !shared && (word & HFI_W_TOKEN) >= (lock->token_last & HFI_W_TOKEN);
     if (used_up && (lock->token_last & HFI_W_TOKEN) == HFI_W_TOKEN && !(word & HFI_W_RECALL)) {
@@ -362,7 +359,7 @@ static void grant_move(struct host *host, struct place at, const struct message_
     bool fresh = lock_at(host, at)->state == LOCK_ASKING;
     bool moved = lock_move(host, &at, actions);
     if (!moved) {
-        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE);
+        lock_revoke(host, at, HFI_GRANT_NONE);
     }
     lock_at(host, at)->full = !moved;
     give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
@@ -385,6 +382,7 @@ static void grant_apply(struct host *host, struct place at, const struct message
 {
     struct lock *lock = lock_at(host, at);
     bool adopted = lock->state == LOCK_ADOPTED;
+    repair_word(host, at, actions); /* what is wrong with it is so by what was granted before */
     uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
     if (lock->token_last != 0) {
         top = lock->token_last; /* our own number, rather than the region's */
@@ -424,7 +422,7 @@ static void grant_apply(struct host *host, struct place at, const struct message
      * show the last token that was used, which is all that their range has. */
     bool next = lock->mode == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
     uint64_t first = grant->token_first + next;
-    hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, first, grant->token_last);
+    lock_put_in_force(host, at, first, actions);
     if (adopted) {
         /* Opened since with a longer lock-delay, and answered for want of patience: nobody new gets
          * in under this grant. It goes back, and the lock is asked for anew. */
@@ -450,12 +448,10 @@ static void grant_apply(struct host *host, struct place at, const struct message
 /* Adopted, it is closed for as long as any lock-delay may be: now it is known how long it is. */
 static void closing_hasten(struct host *host, struct place at, const struct message_grant *grant)
 {
-    _Atomic uint64_t *until = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
-    uint64_t word = atomic_load(lock_word(host, at));
-    uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)grant->lock_delay_ms * MS;
-    if ((word & HFI_W_CLOSED) && atomic_load(until) > latest_ns) {
-        atomic_store(until, latest_ns);
-        opening_add(host, at, (int64_t)latest_ns);
+    int64_t latest_ns = host->now_ns + (int64_t)grant->lock_delay_ms * MS;
+    if (lock_closed_until_ns(host, at) > latest_ns) {
+        lock_close_told(host, at, latest_ns);
+        opening_add(host, at, latest_ns);
     }
 }
 
@@ -466,7 +462,7 @@ static void grant_confirm(struct host *host, struct place at, const struct messa
     uint64_t word = atomic_load(lock_word(host, at));
     closing_hasten(host, at, grant);
     if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
-        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* somebody wrote over it */
+        lock_revoke(host, at, HFI_GRANT_NONE); /* somebody wrote over it */
     }
     grant_apply(host, at, grant, actions);
 }
@@ -635,7 +631,7 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock->recalled = 0;
     } else if (lock->state == LOCK_AMENDING && refused->reason == MESSAGE_REFUSED_VERSION &&
                !amends_mode) {
-        hfi_revoke(lock_actor(host, at), at.slot, HFI_GRANT_NONE); /* it is not ours any more */
+        lock_revoke(host, at, HFI_GRANT_NONE); /* it is not ours any more */
         lock->state = LOCK_IDLE;
         lock->recalled = 0;
     } else if (lock->state == LOCK_AMENDING) {

@@ -326,6 +326,26 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct place a
     return handle;
 }
 
+/*
+ * What the seat says until when its hold may last. Whoever took the lock stored that before now, so
+ * it lies at most a limit ahead of now. What lies farther is written over: to take less for it at
+ * each look would move on with the looks, and never end.
+ */
+static int64_t limit_of_seat(const struct host *host, const struct handle *who)
+{
+    struct hfi_seat *seat = hfi_seat(&host->spaces[who->space].region, who->seat);
+    uint64_t deadline_ns = atomic_load(&seat->deadline_ns);
+    uint64_t latest_ns = (uint64_t)host->outer->now_ns(host->outer->arg) +
+                         (uint64_t)who->limit_ms * MS;
+    /* seq_cst: as whoever changes it (hf_progress); if it just changed, it is looked at again */
+    if (deadline_ns > latest_ns &&
+        atomic_compare_exchange_strong(&seat->deadline_ns, &deadline_ns, latest_ns)) {
+        deadline_ns = latest_ns;
+    }
+    deadline_ns = deadline_ns < latest_ns ? deadline_ns : latest_ns;
+    return deadline_ns > 0 ? (int64_t)deadline_ns : 1;
+}
+
 /* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
 static int64_t limit_deadline(const struct host *host, const struct handle *who, uint64_t *cell,
                               uint64_t *token)
@@ -341,9 +361,7 @@ static int64_t limit_deadline(const struct host *host, const struct handle *who,
     if (!*cell && hfi_word_holder(word) != who->holder) {
         return 0;
     }
-    int64_t deadline_ns = (int64_t)atomic_load(&seat->deadline_ns);
-    int64_t latest_ns = host->now_ns + (int64_t)who->limit_ms * MS; /* hostile bytes */
-    return deadline_ns < latest_ns ? (deadline_ns > 0 ? deadline_ns : 1) : latest_ns;
+    return limit_of_seat(host, who);
 }
 
 static void limit_attend(struct host *host, uint32_t handle)
@@ -513,8 +531,10 @@ void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *fra
         return;
     }
     if (frame->seat.flags & HFI_SEAT_SHARED) {
+        struct place at = {who->space, who->slot};
+        lock_guard(host, at)->cells = 1;
         /* seq_cst: before the answer; from now on writers look for readers */
-        atomic_fetch_or(lock_word(host, (struct place){who->space, who->slot}), HFI_W_CELLS);
+        atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
     }
     struct hfi_frame answer = {
         .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = who->seat};

@@ -23,6 +23,7 @@ static void lay_out_space(struct layout *layout, const struct host_limits *limit
 {
     size_t seats = (size_t)limits->blocks * HFI_BLOCK_SEATS;
     space->locks = part(layout, limits->locks, sizeof(struct lock));
+    space->guards = part(layout, limits->locks, sizeof(struct guard));
     space->slot_blocks = part(layout, limits->locks, sizeof(uint32_t));
     space->block_next = part(layout, limits->blocks, sizeof(uint32_t));
     space->block_slot = part(layout, limits->blocks, sizeof(uint32_t));
@@ -463,6 +464,9 @@ int64_t host_next_tick_ns(const struct host *host)
     if (publish_due_ns(host) < due_ns) {
         due_ns = publish_due_ns(host);
     }
+    if (repair_due_ns(host) < due_ns) {
+        due_ns = repair_due_ns(host);
+    }
     for (uint32_t i = 0; i < host->pending_end; i++) {
         if (host->pending[i].used && host->pending[i].due_ns < due_ns) {
             due_ns = host->pending[i].due_ns;
@@ -492,6 +496,7 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].used) {
+            host->spaces[i].lease = hfi_lease(lease->deadline_ns, lease->epoch);
             hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch);
         }
     }
@@ -645,6 +650,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         break;
     case HOST_TICK:
         work_anew(host);
+        repair_work(host, actions);
         break;
     }
     tick(host, actions);

@@ -118,10 +118,11 @@ void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *
     }
     lock->waiter_count = used - lock->holder_count;
     lock->more_parties = used == HFI_FRAME_PARTIES_MAX && queued + readers > used;
-    if (word & HFI_W_CLOSED) {
-        uint64_t until_ns = atomic_load(&space->region.slots[at.slot].closed_until_ns);
-        int64_t left_ns = (int64_t)(until_ns - (uint64_t)host->now_ns);
-        lock->closed_ns = left_ns > 0 ? left_ns : 1;
+    int64_t closed_ns = lock_closed_until_ns(host, at) - host->now_ns;
+    if (closed_ns > 0) {
+        lock->closed_ns = closed_ns;
+    } else if (word & HFI_W_CLOSED) {
+        lock->closed_ns = 1;
     }
 }
 

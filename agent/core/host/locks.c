@@ -78,6 +78,7 @@ static uint32_t slot_take(struct space *space)
     struct hfi_slot *shared = &space->region.slots[slot];
     /* Nobody has it open: a plain reset, seq_cst, before anybody is told of the slot. */
     atomic_store(&space->region.words[slot].word, 0);
+    space->guards[slot] = (struct guard){0};
     atomic_store(&shared->token_top, 0);
     atomic_store(&shared->closed_until_ns, 0);
     atomic_store(&shared->blocks, 0);
@@ -92,6 +93,7 @@ static void slot_free(struct host *host, struct place at)
     bool opening = lock->opening; /* its entry in the heap is still there */
     blocks_release(host, at);
     atomic_store(&space->region.words[at.slot].word, 0);
+    space->guards[at.slot] = (struct guard){0};
     *lock = (struct lock){.handles = NONE, .name = space->free_slot, .opening = opening};
     space->free_slot = at.slot + 1;
     space->free_slots++;
@@ -122,6 +124,7 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
     names_set_lock(host->names, id, place_pack(*at));
     listing_add(host, *at);
     if (watched(host, index, name, size)) {
+        lock_guard(host, *at)->watched = 1;
         atomic_fetch_or(lock_word(host, *at), HFI_W_WATCHED);
     }
     (void)request_inherit(host, *at);
@@ -220,16 +223,98 @@ static void log_loss(struct host *host, struct place at, enum host_loss why, uin
     emit_lock_log(host, actions, event, at, token, delay_ms);
 }
 
+/*
+ * Until when a lock is closed is the agent's own number, in units of 2^17 ns whose low bits are
+ * kept: what lies up to two minutes ahead or behind can be told, a lock-delay has a minute at most,
+ * and what is over is forgotten by the next pass over all locks. The region's number is what the
+ * next agent goes on with; nothing here reads it but adoption.
+ */
+enum { CLOSED_SHIFT = 17, CLOSED_BITS = 21 };
+static const int64_t CLOSED_AHEAD_MAX_MS = MESSAGE_LOCK_DELAY_MAX_MS + 1000;
+
+/* The next moment that can be told; it is never sooner. */
+static uint64_t closed_units(int64_t until_ns)
+{
+    uint64_t units = ((uint64_t)until_ns + (UINT64_C(1) << CLOSED_SHIFT) - 1) >> CLOSED_SHIFT;
+    return units + !(units & ((UINT64_C(1) << CLOSED_BITS) - 1)); /* 0 is "not closed" */
+}
+
+int64_t lock_closed_until_ns(const struct host *host, struct place at)
+{
+    const uint32_t above = 32 - CLOSED_BITS;
+    uint32_t closed = lock_guard(host, at)->closed;
+    uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
+    int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
+    if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
+        return 0; /* of long ago: the agent stood still meanwhile */
+    }
+    return ((int64_t)now + ahead) << CLOSED_SHIFT;
+}
+
+void lock_close(struct host *host, struct place at, int64_t until_ns)
+{
+    const uint64_t mask = (UINT64_C(1) << CLOSED_BITS) - 1;
+    lock_guard(host, at)->closed = until_ns > 0 ? closed_units(until_ns) & mask : 0;
+}
+
+/* The region says what is so. */
+static void closing_tell(struct host *host, struct place at)
+{
+    atomic_store(&host->spaces[at.space].region.slots[at.slot].closed_until_ns,
+                 (uint64_t)lock_closed_until_ns(host, at));
+}
+
+void lock_close_told(struct host *host, struct place at, int64_t until_ns)
+{
+    lock_close(host, at, until_ns);
+    closing_tell(host, at);
+}
+
+/* Until when a lock is to be closed behind a hold that ends now: 0: it is not. */
+static int64_t closing_end(const struct host *host, struct place at, uint32_t delay_ms)
+{
+    int64_t until_ns = host->now_ns + (int64_t)delay_ms * MS;
+    int64_t before_ns = lock_closed_until_ns(host, at);
+    until_ns = (int64_t)(closed_units(until_ns) << CLOSED_SHIFT);
+    return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
+}
+
+static void closing_begin(struct host *host, struct place at, int64_t until_ns)
+{
+    if (until_ns > 0) {
+        lock_close(host, at, until_ns);
+        opening_add(host, at, until_ns);
+    }
+}
+
+void lock_revoke(struct host *host, struct place at, enum hfi_grant mode)
+{
+    lock_guard(host, at)->in_force = 0;
+    hfi_revoke(lock_actor(host, at), at.slot, mode);
+    lock_close_told(host, at, 0);
+}
+
+void lock_put_in_force(struct host *host, struct place at, uint64_t token_first,
+                       struct host_actions *actions)
+{
+    const struct lock *lock = lock_at(host, at);
+    struct guard *guard = lock_guard(host, at);
+    hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, token_first,
+              lock->token_last);
+    guard->in_force = 1;
+    guard->floor = 0; /* a holder that was adopted keeps its token, which is of the range before */
+    repair_word(host, at, actions);
+}
+
 void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
-    int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
+    int64_t until_ns = closing_end(host, at, delay_ms);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
+        closing_tell(host, at); /* it may have been told, and the hold has ended by itself */
         return;
     }
-    if (delay_ms) {
-        opening_add(host, at, until_ns);
-    }
+    closing_begin(host, at, until_ns);
     uint64_t top = lock_at(host, at)->token_last;
     log_loss(host, at, why, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
@@ -242,12 +327,18 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
-    int64_t until_ns = delay_ms ? host->now_ns + (int64_t)delay_ms * MS : 0;
-    if (!hfi_evict_reader(lock_actor(host, at), at.slot, seat, cell, until_ns)) {
+    const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
+    int64_t until_ns = closing_end(host, at, delay_ms);
+    uint64_t reader = atomic_load(&shared->reader);
+    if (!(reader & HFI_CELL_COUNT) || (cell && reader != cell)) {
         return;
     }
-    if (delay_ms) {
-        opening_add(host, at, until_ns);
+    bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
+    if (evicted || (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+        closing_begin(host, at, until_ns); /* also if it left by itself, behind the closed bit */
+    }
+    if (!evicted) {
+        return;
     }
     log_loss(host, at, why, 0, delay_ms, actions);
     uint32_t client = client_of_id(host, host->spaces[at.space].seat_holder[seat]);
@@ -257,11 +348,25 @@ void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64
     lock_changed(host, at);
 }
 
-int64_t lock_closed_until_ns(const struct host *host, struct place at)
+bool lock_use_up(struct host *host, struct place at, const struct hfi_range *range,
+                 uint32_t delay_ms, struct host_actions *actions)
 {
-    uint64_t until_ns = atomic_load(&host->spaces[at.space].region.slots[at.slot].closed_until_ns);
-    uint64_t latest_ns = (uint64_t)host->now_ns + (uint64_t)MESSAGE_LOCK_DELAY_MAX_MS * MS;
-    return (int64_t)(until_ns < latest_ns ? until_ns : latest_ns); /* hostile bytes */
+    int64_t until_ns = closing_end(host, at, delay_ms);
+    uint64_t before = 0;
+    if (!hfi_use_up(lock_actor(host, at), at.slot, range, until_ns, &before)) {
+        return false;
+    }
+    if (before & HFI_W_HOLDER) {
+        closing_begin(host, at, until_ns);
+        log_loss(host, at, HOST_LOSS_DEATH, hfi_token(lock_at(host, at)->token_last, before),
+                 delay_ms, actions);
+        uint32_t client = client_of_id(host, hfi_word_holder(before));
+        if (client != NONE) {
+            poke(host, client);
+        }
+        lock_changed(host, at);
+    }
+    return true;
 }
 
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions)
@@ -395,14 +500,12 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
     if (!lock_is_named(lock)) {
         return;
     }
+    repair_word(host, at, actions);
     if (handles_unknown(host)) {
         limits_find(host, at);
     }
     attend_holder(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));
-    if ((word & HFI_W_CLOSED) && !lock->opening) {
-        lock_open_due(host, at, actions);
-    }
     if (lock_is_granted(lock)) {
         grant_attend(host, at, actions);
     } else if (lock->state == LOCK_ASKING) {
@@ -442,13 +545,14 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     names_set_lock(host->names, lock->name, place_pack(to));
     listing_add(host, to);
     if (atomic_load(lock_word(host, *at)) & HFI_W_WATCHED) {
+        lock_guard(host, to)->watched = 1;
         atomic_fetch_or(lock_word(host, to), HFI_W_WATCHED);
     }
     struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
     action->as.slot.region = at->space;
     action->as.slot.slot = at->slot;
     slot_persist(host, to, actions);
-    hfi_revoke(lock_actor(host, *at), at->slot, HFI_GRANT_RETIRED);
+    lock_revoke(host, *at, HFI_GRANT_RETIRED);
     old->state = LOCK_RETIRED;
     old->name = 0;
     emit_lock_log(host, actions, "slot_retired", to, 0, at->slot);
@@ -513,10 +617,9 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
             struct lock *lock = lock_at(host, at);
             if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
                 host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
-                hfi_revoke(&space->actor, slot, HFI_GRANT_NONE);
                 /* What it was closed for is the quorum's to wait out now: a give-back in the next
                  * session does not. */
-                atomic_store(&space->region.slots[slot].closed_until_ns, 0);
+                lock_revoke(host, at, HFI_GRANT_NONE);
                 lock->state = LOCK_IDLE;
                 lock->mode = HFI_GRANT_NONE;
                 lock->recalled = 0;

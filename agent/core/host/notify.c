@@ -74,6 +74,7 @@ static void watch_mark(struct host *host, const struct watch *watch)
             }
             const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
             if (watch_matches(host, watch, i, name, size)) {
+                lock_guard(host, at)->watched = 1;
                 atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
             }
         }
@@ -139,6 +140,7 @@ void lock_watched_changed(struct host *host, struct place at)
     if (watched(host, at.space, name, size)) {
         lock_changed(host, at);
     } else {
+        lock_guard(host, at)->watched = 0;
         atomic_fetch_and(lock_word(host, at), ~HFI_W_WATCHED);
     }
 }

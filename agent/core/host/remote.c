@@ -228,8 +228,14 @@ static int32_t break_here(struct host *host, struct place at, bool now,
                           struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
+    repair_lock(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
+    uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
+    if (handle != NONE && host->handles[handle].seat != HFI_SEAT_NONE) {
+        /* One that still waits has not accepted it, and may never: it would be the next again. */
+        hfi_bury_waiter(lock_actor(host, at), host->handles[handle].seat);
+    }
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
         lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
                    HOST_LOSS_BREAK, actions);
@@ -246,10 +252,11 @@ static int32_t break_here(struct host *host, struct place at, bool now,
         }
     }
     if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        atomic_store(&space->region.slots[at.slot].closed_until_ns, 0);
+        lock_close_told(host, at, 0);
         hfi_open(lock_actor(host, at), at.slot);
         lock_changed(host, at);
     }
+    lock_attend(host, at, actions);
     return 0;
 }
 
@@ -264,9 +271,11 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     if (error != 0 || name->size == 0 || name->size > MESSAGE_NAME_MAX) {
         return error != 0 ? error : HF_EINVAL;
     }
-    if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at) &&
-        lock_is_granted(lock_at(host, at)) && lock_at(host, at)->mode == HFI_GRANT_EXCLUSIVE) {
-        return break_here(host, at, now, actions); /* nobody else has it */
+    if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
+        repair_lock(host, at, actions); /* what seems to be in the way may be nothing of a hold */
+        if (lock_is_granted(lock_at(host, at)) && lock_at(host, at)->mode == HFI_GRANT_EXCLUSIVE) {
+            return break_here(host, at, now, actions); /* nobody else has it */
+        }
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
                                              BREAK_PATIENCE_MS);

@@ -11,6 +11,7 @@
  *   requests.c what was asked and is not answered yet: sent again until it is
  *   kept.c     what of that the next agent goes on with
  *   delays.c   the lock-delays that the next agent counts with
+ *   repair.c   what a region says against what is known here is put right
  *   routes.c   which voter coordinates which partition
  *   remote.c   sequencers and an administrator's break: here, or asked of other hosts
  *   inspect.c  list, show, status
@@ -47,7 +48,7 @@
 enum {
     HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     ID_WORDS = HOLDER_IDS / 64 + 1,
-    WORK_ACTIONS = 24,  /* the room that one piece of work may need */
+    WORK_ACTIONS = 24, /* the room that one piece of work may need */
     WORK_OUTPUT = 1024,
     /* From one tick to the next, however many steps that are: a turn of the loop may have thousands
      * of them. Of each kind of work, and of each namespace. */
@@ -101,6 +102,20 @@ struct lock {
     uint32_t handles; /* first handle, NONE */
 };
 _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
+
+/*
+ * What the agent knows of a lock's word, private: 8 bytes for each slot. What the region says
+ * against it is put right (repair.c).
+ */
+struct guard {
+    /* In force: the word's token is at least this, its low bits; at most the range's last. */
+    uint64_t floor : 40;
+    uint64_t closed : 21;  /* until when it is closed, in units that wrap: locks.c; 0: it is not */
+    uint64_t in_force : 1; /* granted, and its word says so */
+    uint64_t cells : 1;    /* a reader may have a seat: the word says so for ever */
+    uint64_t watched : 1;  /* the word was told so */
+};
+_Static_assert(sizeof(struct guard) == 8, "a guard costs 8 bytes");
 
 enum {
     HANDLE_USED = 1,
@@ -249,6 +264,9 @@ struct space {
     struct hfi_actor actor;
     uint64_t incarnation;
     struct lock *locks;
+    struct guard *guards;  /* by slot */
+    uint64_t lease;        /* as it was published last; 0: not yet */
+    uint64_t repairs;      /* of this pass */
     uint32_t *slot_blocks; /* own copies of the chains, see struct hfi_region */
     uint32_t *block_next;
     uint32_t *block_slot; /* slot + 1, 0 free */
@@ -284,6 +302,12 @@ struct host {
     int64_t publish_began_ns; /* the pass over all words that is under way */
     uint32_t publish_space;   /* where it goes on */
     uint32_t publish_slot;
+    int64_t repair_due_ns;
+    int64_t repair_began_ns; /* the pass over all locks that is under way */
+    uint32_t repair_space;   /* where it goes on */
+    uint32_t repair_slot;
+    uint32_t repair_block; /* block + 1 of that slot; 0: from its first */
+    uint32_t repair_entry; /* of the index, once all slots are done */
     uint32_t remote_watch; /* the watch to be told next of remote_changed */
     uint32_t remote_left;  /* so many have to be looked at for it */
     struct message_name remote_changed;
@@ -365,6 +389,11 @@ struct place {
 static inline struct lock *lock_at(const struct host *host, struct place at)
 {
     return &host->spaces[at.space].locks[at.slot];
+}
+
+static inline struct guard *lock_guard(const struct host *host, struct place at)
+{
+    return &host->spaces[at.space].guards[at.slot];
 }
 
 static inline _Atomic uint64_t *lock_word(const struct host *host, struct place at)
@@ -542,10 +571,23 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
                 uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
 void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
+/* Its word's token is none of the range: all of it counts as used, and who the word names has lost
+ * the lock, which closes for delay_ms. false: it is one. */
+bool lock_use_up(struct host *host, struct place at, const struct hfi_range *range,
+                 uint32_t delay_ms, struct host_actions *actions);
 /* Whether somebody waits for it to be granted. */
 bool lock_is_awaited(const struct host *host, struct place at);
-/* Until when the lock is closed, or was last. */
+/* Until when the lock is closed, or was last; 0: it was not lately. By the agent's own number. */
 int64_t lock_closed_until_ns(const struct host *host, struct place at);
+/* It is closed until then, at least; 0: it is not. The word and the region are the caller's. */
+void lock_close(struct host *host, struct place at, int64_t until_ns);
+/* The same, and the region says so, too. */
+void lock_close_told(struct host *host, struct place at, int64_t until_ns);
+/* Takes it out of use whoever holds it, see hfi_revoke(). */
+void lock_revoke(struct host *host, struct place at, enum hfi_grant mode);
+/* Puts the grant in force, whose range begins there. */
+void lock_put_in_force(struct host *host, struct place at, uint64_t token_first,
+                       struct host_actions *actions);
 void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
 /* Takes back idle locks when slots run short. */
 void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);
@@ -682,6 +724,21 @@ void questions_tick(struct host *host, struct host_actions *actions);
 /* ---- adopt.c ---- */
 
 void adopt_all(struct host *host, struct host_actions *actions);
+
+/* ---- repair.c ---- */
+
+/* Puts right what the lock's word says against what is known here. */
+void repair_word(struct host *host, struct place at, struct host_actions *actions);
+/* The same of all that the region says of the lock. */
+void repair_lock(struct host *host, struct place at, struct host_actions *actions);
+/* Adopted: takes over what only the region knows of the lock. A lock-delay that runs has at most
+ * that long to go. */
+void repair_adopt(struct host *host, struct place at, uint32_t delay_ms);
+/* What of the lock's tokens has been used, by its word. */
+uint64_t lock_token_used(const struct host *host, struct place at);
+int64_t repair_due_ns(const struct host *host);
+/* A piece of the pass over all locks. */
+void repair_work(struct host *host, struct host_actions *actions);
 
 /* ---- survey.c ---- */
 

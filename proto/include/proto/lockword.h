@@ -211,10 +211,34 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 
 /*
  * Puts a grant in force: mode, and tokens first .. last of the same 2^40 block. The word's token
- * becomes first - 1 unless it is higher already.
+ * becomes first - 1 unless it is higher already, and last if it is above that.
  */
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last);
+
+/* The low bits of a word's token are one of these, by what the agent knows. */
+struct hfi_range {
+    uint64_t floor;
+    uint64_t last;
+};
+
+/*
+ * The word's token is none of the range: somebody wrote over it. All of the range counts as used,
+ * and whoever the word names holds nothing: the lock closes until then (now or earlier: does not).
+ * false: it is one of the range. *before: the word as it was.
+ */
+bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
+                int64_t closed_until_ns, uint64_t *before);
+
+/* Gives the word the mode that it should have. false: it has. */
+bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
+
+/* The next ticket comes behind that one, which is in the queue, and nobody is let in past the queue
+ * whose ticket was not drawn yet. false: so it was. */
+bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
+
+/* Wakes whoever may sleep on a seat, be it that nothing says so. */
+void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat);
 
 /* Takes the lock out of use whoever holds it: its session is over. Waiters stay. */
 void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);

@@ -267,6 +267,13 @@ uint64_t hfi_name_hash(const char *name, size_t size);
 bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash);
 void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash);
 
+/* Puts right what stands there of a slot with that hash. false: it is found by it. Agent only. */
+bool hfi_index_mend(struct hfi_region *region, uint32_t slot, uint64_t hash);
+/* The slot that an entry of the index names; false: none. */
+bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot);
+/* Takes an entry out that names a slot of nobody. Agent only. */
+void hfi_index_drop(struct hfi_region *region, uint32_t entry);
+
 /* The highest token seen of the lock with that name hash, 0 if it is not known here. Any thread. */
 uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash);
 

@@ -185,6 +185,7 @@ struct host_action {
             const char *event; /* static: "lock_closed" */
             uint32_t region;
             uint32_t slot; /* UINT32_MAX: none */
+            bool whole;    /* no slot: it is about the region */
             uint64_t token;
             int64_t number;           /* what it counts: see docs/LOG.md */
             struct message_name name; /* length 0: none */
@@ -312,6 +313,7 @@ struct host_counts {
     uint64_t give_backs;    /* that the quorum acknowledged, whyever they were made */
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
+    uint64_t repairs; /* of what a region said against what this agent knows */
     uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* requests, by enum message_refusal; 0: unused */
     struct histogram acquire; /* from the first request of a grant to the grant */
     /* Looks at the locks that are held here, one at each renewal: for how long the present hold,
