@@ -355,8 +355,8 @@ void grant_attend(struct host *host, struct place at, struct host_actions *actio
 static void grant_move(struct host *host, struct place at, const struct message_grant *grant,
                        struct host_actions *actions)
 {
-    /* Adopted, its tokens may have been used: the region's word for it is not taken. */
-    bool fresh = lock_at(host, at)->state == LOCK_ASKING;
+    /* Its tokens may have been used, by the agent before: the region's word for it is not taken. */
+    bool fresh = lock_at(host, at)->state == LOCK_ASKING && grant->fresh;
     bool moved = lock_move(host, &at, actions);
     if (!moved) {
         lock_revoke(host, at, HFI_GRANT_NONE);

@@ -26,10 +26,11 @@ enum {
     MARGIN_MS = 10 * 1000, /* behind a lock-delay, in which it may count for a give-back */
 };
 
+/* What is adopted need not be as it should: the agent before was stopped at any moment. */
 static void mended(struct host *host, struct place at)
 {
-    host->spaces[at.space].repairs++;
-    host->counts.repairs++;
+    host->spaces[at.space].repairs += host->started;
+    host->counts.repairs += host->started;
 }
 
 /* ---- the word ---- */
