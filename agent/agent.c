@@ -23,7 +23,8 @@ enum {
     DESCRIPTORS_PER_CLIENT = 3,
     COMMITS_UNTIL_CHECKPOINT = 4096, /* with no quiet moment before */
     START_ROUNDS_MAX = 1000,
-    RESIGN_MS = 1000, /* so long an orderly end waits for others to coordinate, at most */
+    TURN_SLOW_PART = 20, /* of session_ttl: a turn that takes longer is told */
+    RESIGN_MS = 1000,    /* so long an orderly end waits for others to coordinate, at most */
 };
 
 /* Set by SIGCONT's handler: this process was stopped. It has no other way to tell. */
@@ -56,13 +57,14 @@ static void on_stalled(void *arg, int64_t turn_ns)
     note_stall(arg, "turn", turn_ns);
 }
 
-void agent_turn(struct agent *agent)
+void agent_turn(struct agent *agent, enum turn_part part)
 {
+    turns_part(&agent->turns, part);
     if (agent->in_turn) {
         return;
     }
     agent->in_turn = true;
-    agent->turn_ns = clock_boottime_ns();
+    agent->turn_ns = agent->turns.began_ns;
     int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : agent->turn_ns - agent->armed_ns;
     if (continued || late_ns > agent->config.session_ttl_ns / 3) {
         note_stall(agent, "late", late_ns > 0 ? late_ns : 0);
@@ -82,6 +84,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
     due_ns = earlier(due_ns, agent->look_ns);
+    due_ns = earlier(due_ns, agent->bells_ns);
     if (agent->server != NULL) {
         due_ns = earlier(due_ns, socket_next_tick_ns(agent->server));
     }
@@ -94,6 +97,10 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
         histogram_add(&agent->turn, now_ns - agent->turn_ns);
         agent->turn_ns = 0;
     }
+    const struct turns_user user = {.uid = agent->shares.most_uid,
+                                    .took_ns = agent->shares.most_ns};
+    turns_end(&agent->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART, user,
+              agent->spaces);
     due_ns = due_ns > now_ns ? due_ns : now_ns; /* what is late now is not late by a stall */
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
@@ -174,6 +181,7 @@ static void end_if_resigned(struct agent *agent)
 
 void agent_turn_end(struct agent *agent)
 {
+    turns_part(&agent->turns, TURN_END);
     driver_flush(agent->driver);
     see_to_regions(agent);
     driver_flush(agent->driver);
@@ -240,6 +248,48 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->seen_commits = commits;
 }
 
+static void on_bell(uv_poll_t *poll, int status, int events);
+
+static void tell_bell(struct agent *agent, uint32_t space, int64_t now_ns)
+{
+    struct bell *bell = &agent->bell_accounts[space];
+    struct log_line line;
+    if (!bell_is_to_be_told(bell, now_ns)) {
+        return;
+    }
+    log_begin(&line, LOG_LEVEL_WARN, "bell_held_back");
+    log_text(&line, "namespace", agent->spaces[space]);
+    log_unsigned(&line, "rings", bell->rings);
+    log_unsigned(&line, "without_cause", bell->nothings);
+    log_text(&line, "text",
+             bell->nothings > bell->rings / 2
+                 ? "a process of this namespace rings without end and for nothing"
+                 : "processes of this namespace ring more than half a processor can answer");
+    log_end(&line);
+    bell_told(bell, now_ns);
+}
+
+/* Listens again to those that have waited long enough for what they cost. */
+static void bells_resume(struct agent *agent, int64_t now_ns)
+{
+    if (agent->bells_ns > now_ns) {
+        return;
+    }
+    agent->bells_ns = INT64_MAX;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        struct bell *bell = &agent->bell_accounts[i];
+        if (bell->resume_ns == 0 || (agent->rubbish >> i & 1) != 0) {
+            continue;
+        }
+        if (bell->resume_ns <= now_ns) {
+            bell->resume_ns = 0;
+            HF_CHECK(uv_poll_start(&agent->bells[i], UV_READABLE, on_bell) == 0);
+        } else {
+            agent->bells_ns = earlier(agent->bells_ns, bell->resume_ns);
+        }
+    }
+}
+
 static void do_what_is_due(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -249,6 +299,7 @@ static void do_what_is_due(struct agent *agent)
         agent->look_ns = INT64_MAX;
         clients_look(agent);
     }
+    bells_resume(agent, now_ns);
     if (agent->server != NULL) {
         socket_tick(agent->server, now_ns);
     }
@@ -264,7 +315,7 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     struct agent *agent = poll->data;
     (void)status;
     (void)events;
-    agent_turn(agent);
+    agent_turn(agent, TURN_TIMER);
     clock_timer_drain(agent->timer_fd);
     agent->armed_ns = INT64_MAX; /* it has fired */
     agent->fired = true;
@@ -277,25 +328,37 @@ static void on_check(uv_check_t *check)
     struct agent *agent = check->data;
     if (agent->fired) {
         agent->fired = false;
+        agent_turn(agent, TURN_TIMER);
         do_what_is_due(agent);
     }
     if (agent->in_turn) {
         agent_turn_end(agent);
     }
-    socket_turned(agent->server);
+    socket_shares_turned(&agent->shares); /* before there is a server, too */
 }
 
 static void on_bell(uv_poll_t *poll, int status, int events)
 {
     struct agent *agent = poll->data;
     uint32_t space = (uint32_t)(poll - agent->bells);
+    struct bell *bell = &agent->bell_accounts[space];
     (void)status;
     (void)events;
-    agent_turn(agent);
+    agent_turn(agent, TURN_BELLS);
+    int64_t began_ns = agent->turns.since_ns;
     region_file_hush(&agent->regions[space]);
     if ((agent->rubbish >> space & 1) == 0) {
         struct host_event event = {.kind = HOST_BELL, .as.region = space};
         driver_event(agent->driver, &event);
+    }
+    int64_t now_ns = clock_boottime_ns();
+    turns_bell(&agent->turns, space, now_ns - began_ns);
+    int64_t resume_ns = bell_answered(bell, now_ns, now_ns - began_ns,
+                                      host_bell_causes(agent->host, space));
+    if (resume_ns != 0) {
+        uv_poll_stop(&agent->bells[space]);
+        agent->bells_ns = earlier(agent->bells_ns, resume_ns);
+        tell_bell(agent, space, now_ns);
     }
 }
 
@@ -320,7 +383,7 @@ static void stop(struct agent *agent, int number)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct agent *agent = handle->data;
-    agent_turn(agent);
+    agent_turn(agent, TURN_SIGNALS);
     if (number == SIGUSR1) {
         peers_log_traffic(agent);
         return;
@@ -461,6 +524,7 @@ static bool set_up_loop(struct agent *agent)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction resume = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
     agent->timer_fd = clock_timer_open();
+    agent->bells_ns = INT64_MAX;
     bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
                 sigaction(SIGCONT, &resume, NULL) == 0 &&
                 agent_poll(agent, &agent->timer, agent->timer_fd, on_timer) &&
@@ -473,6 +537,7 @@ static bool set_up_loop(struct agent *agent)
                uv_signal_start(&agent->signals[i], on_signal, numbers[i]) == 0;
     }
     for (uint32_t i = 0; good && i < agent->config.namespace_count; i++) {
+        bell_init(&agent->bell_accounts[i]);
         good = agent_poll(agent, &agent->bells[i], agent->regions[i].bell_fd, on_bell);
     }
     return good;
@@ -551,6 +616,7 @@ static bool begin_to_serve(struct agent *agent)
                                    .for_all = config_admits_others(&agent->config, agent->own),
                                    .connections_max = (uint32_t)clients,
                                    .closer = agent->closer,
+                                   .shares = &agent->shares,
                                    .handler = serve_handler(agent)};
     config.refusal_size = serve_refusal(config.refusal, sizeof(config.refusal));
     agent->server = socket_open(&agent->loop, &config, error);

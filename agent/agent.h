@@ -11,6 +11,8 @@
  *   disk.c     the driver's batches into the store
  *   peers.c    the other agents: packets to them and from them
  *   clients.c  the processes that are or were connected: pidfds and lifelines
+ *   bells.c    what the bells of a namespace may cost
+ *   turns.c    the watchdog of the loop's turns
  *   serve.c    packets to events, and the host core's actions to packets
  *   facts.c    what `holdfast doctor` wants to know
  *   web.c      /metrics, /healthz, /: by HTTP, if [http] says so
@@ -29,6 +31,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "bells.h"
 #include "config.h"
 #include "core/gossip.h"
 #include "core/host.h"
@@ -43,6 +46,7 @@
 #include "io/store.h"
 #include "log.h"
 #include "peers.h"
+#include "turns.h"
 
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
@@ -67,11 +71,13 @@ struct agent;
 struct client {
     uv_poll_t *poll; /* of its pidfd; NULL: it is not watched (any more) */
     struct agent *agent;
-    uint32_t id;         /* its first holder id */
-    uint32_t connection; /* 0: none */
-    int pidfd;           /* -1: its lifeline is looked at now and then */
-    bool locked;         /* its lifeline was, at some look */
-    bool dead;           /* and the host core was told so */
+    uint32_t id;                /* its first holder id */
+    uint32_t connection;        /* 0: none */
+    int pidfd;                  /* -1: its lifeline is looked at now and then */
+    bool locked;                /* its lifeline was, at some look */
+    struct socket_share *share; /* its user's part of a turn, in which its end is seen to */
+    uint32_t round;             /* see socket_share_turn() */
+    bool dead;                  /* and the host core was told so */
 };
 
 /* What was told of a user's processes lately. */
@@ -150,6 +156,8 @@ struct agent {
     uv_check_t check;
     uv_signal_t signals[4];
     uv_poll_t bells[HOST_NAMESPACES_MAX];
+    struct bell bell_accounts[HOST_NAMESPACES_MAX];
+    int64_t bells_ns; /* when one is to be listened to again; INT64_MAX: all are */
     int timer_fd;
     int64_t armed_ns;
     bool fired; /* the timer, in this turn */
@@ -158,6 +166,7 @@ struct agent {
     bool told_to_end;
     int exit_code;
     /* The clients. */
+    struct socket_shares shares; /* the account of what users make this agent do */
     struct socket_server *server;
     struct client **by_id; /* AGENT_CLIENT_IDS of them */
     uint32_t id_high;      /* no client has a higher one */
@@ -184,6 +193,7 @@ struct agent {
     int64_t began_ns;
     int64_t turn_ns; /* when the present turn began */
     struct histogram turn;
+    struct turns turns; /* its watchdog */
     struct log_limit client_limit;
     struct log_limit rules_limit;
     struct complaint complaints[AGENT_COMPLAINTS];
@@ -306,7 +316,7 @@ int agent_run(struct agent *agent) __attribute__((warn_unused_result));
 /* Goes on with the loop, on either thread (io/commit.h): true when it has ended. arg: the agent. */
 bool agent_loop(void *arg) __attribute__((warn_unused_result));
 /* The first thing of each callback. */
-void agent_turn(struct agent *agent);
+void agent_turn(struct agent *agent, enum turn_part part);
 /* The last thing of a turn; libuv calls it for those that it began. */
 void agent_turn_end(struct agent *agent);
 /* Closes what libuv knows of this agent, and lets it call back. */

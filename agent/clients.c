@@ -56,6 +56,7 @@ static void client_destroy(struct client *client)
     struct agent *agent = client->agent;
     agent->by_id[client->id] = NULL;
     stop_watching(client);
+    socket_share_leave(client->share);
     free(client);
 }
 
@@ -78,9 +79,19 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     struct client *client = poll->data;
     (void)status;
     (void)events;
-    agent_turn(client->agent);
-    if (!client->dead && client->pidfd >= 0 && peer_pidfd_ended(client->pidfd)) {
+    agent_turn(client->agent, TURN_USERS);
+    if (client->dead || !socket_share_turn(client->share, &client->round)) {
+        return; /* it is as ready in the next turn */
+    }
+    struct socket_shares *shares = client->share->shares;
+    uid_t uid = client->share->uid;
+    int64_t began_ns = clock_boottime_ns();
+    if (client->pidfd >= 0 && peer_pidfd_ended(client->pidfd)) {
         died(client, "its process has ended");
+    }
+    struct socket_share *share = socket_share_find(shares, uid); /* it may have been his last */
+    if (share != NULL) {
+        (void)socket_share_spend(share, clock_boottime_ns() - began_ns);
     }
 }
 
@@ -88,11 +99,18 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 static struct client *client_create(struct agent *agent, uint32_t id, int pidfd)
 {
     HF_CHECK(id > 0 && id < AGENT_CLIENT_IDS && agent->by_id[id] == NULL);
+    const struct host_peer *peer = host_peer_of(agent->host, id);
     struct client *client = calloc(1, sizeof(*client));
-    if (client == NULL) {
+    if (client != NULL) {
+        client->share = socket_share_join(&agent->shares, peer != NULL ? (uid_t)peer->uid : 0,
+                                          &client->round);
+    }
+    if (client == NULL || client->share == NULL) {
+        free(client);
         if (pidfd >= 0) {
             close(pidfd);
         }
+        errno = ENOMEM;
         return NULL;
     }
     client->agent = agent;

@@ -71,7 +71,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
     struct agent *agent = poll->data;
     (void)status;
     (void)events;
-    agent_turn(agent);
+    agent_turn(agent, TURN_DISK);
     disk_done(agent);
     log_checkpoint(committer_idle_error(agent->committer));
 }
@@ -141,7 +141,7 @@ bool disk_write(struct agent *agent)
         committer_begin(agent->committer, batch);
         break;
     case COMMITTER_WRITTEN:
-        agent_turn(agent);
+        agent_turn(agent, TURN_DISK);
         disk_done(agent);
         agent_turn_end(agent);
         break;

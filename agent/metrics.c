@@ -121,6 +121,9 @@ static void tell_agent(struct text *text, const struct metrics *metrics)
     histogram(text, "holdfast_loop_turn_seconds", "How long the loop's turns took", metrics->turn);
     counter(text, "holdfast_stalls_total", "How often this process found that it had stood still",
             metrics->stalls);
+    counter(text, "holdfast_slow_turns_total",
+            "Turns of the loop that took more than a twentieth of session_ttl",
+            metrics->slow_turns);
     family(text, "holdfast_log_lines_missing_total", "counter", "Lines of log not written");
     add(text,
         "holdfast_log_lines_missing_total{reason=\"limit\"} %" PRIu64

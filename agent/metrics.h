@@ -54,6 +54,7 @@ struct metrics {
     const struct histogram *turn;
     uint64_t interruptions;
     uint64_t stalls;
+    uint64_t slow_turns;
     uint32_t regions_given_up;
     struct log_missing log;
     uint32_t voter_count;

@@ -356,7 +356,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct agent *agent = poll->data;
     (void)status;
     (void)events;
-    agent_turn(agent);
+    agent_turn(agent, TURN_PEERS);
     transport_dispatch(agent->peers->transport);
     peers_places_look(agent->peers);
 }

@@ -256,7 +256,6 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     struct hfi_frame frame;
     struct hfi_listed_cursor cursor;
     struct hfi_frame_error error;
-    agent_turn(agent);
     if (hfi_frame_decode(bytes, size, &frame, &cursor, &error) != 0) {
         refuse(agent, connection, 0, HF_EPROTO, error.text);
     } else if (note->client == 0 && frame.kind == HFI_FRAME_HELLO && !note->asked) {
@@ -277,7 +276,6 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
 static void on_closed(void *arg, struct connection *connection, const char *why)
 {
     struct agent *agent = arg;
-    agent_turn(agent);
     if (why != NULL) {
         log_rules(agent, connection, "client_broke_rules", why);
     }
@@ -288,11 +286,15 @@ static void on_drained(void *arg, struct connection *connection)
 {
     struct agent *agent = arg;
     struct connection_note *note = connection_note(connection);
-    agent_turn(agent);
     if (note->client != 0) {
         struct host_event event = {.kind = HOST_DRAINED, .client = note->client};
         driver_event(agent->driver, &event);
     }
+}
+
+static void on_socket(void *arg)
+{
+    agent_turn(arg, TURN_USERS);
 }
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
@@ -325,7 +327,8 @@ size_t serve_refusal(unsigned char *bytes, size_t size)
 
 struct socket_handler serve_handler(struct agent *agent)
 {
-    return (struct socket_handler){.packet = on_packet,
+    return (struct socket_handler){.begins = on_socket,
+                                   .packet = on_packet,
                                    .closed = on_closed,
                                    .drained = on_drained,
                                    .refused = on_refused,

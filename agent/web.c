@@ -84,6 +84,7 @@ static void collect(struct agent *agent)
         .turn = &agent->turn,
         .interruptions = agent->interruptions,
         .stalls = agent->stalls,
+        .slow_turns = agent->turns.slow,
         .regions_given_up = (uint32_t)__builtin_popcountll(agent->rubbish),
         .log = log_missing(),
     };
@@ -115,7 +116,7 @@ static void on_request(void *arg, const char *path, struct http_answer *out)
 
 static void on_turn(void *arg)
 {
-    agent_turn(arg);
+    agent_turn(arg, TURN_WEB);
 }
 
 static void tell_failure(const struct agent *agent, const char *why)

@@ -20,6 +20,13 @@ int64_t clock_boottime_ns(void)
     return now.tv_sec * second_ns + now.tv_nsec;
 }
 
+int64_t clock_thread_ns(void)
+{
+    struct timespec spent;
+    HF_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent) == 0);
+    return spent.tv_sec * second_ns + spent.tv_nsec;
+}
+
 uint64_t clock_random(void)
 {
     static uint64_t buffer[32];

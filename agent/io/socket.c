@@ -25,77 +25,11 @@
 #include "io/clock.h"
 #include "proto/check.h"
 #include "proto/frame.h"
-#include "socket_share.h"
+#include "socket_private.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
-
-enum {
-    DRAIN_MAX = 64,
-    NUMBER_SLOT_BITS = 16,
-    QUEUED_PACKETS_MAX = 1024,
-    ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
-};
-
-static const int64_t millisecond_ns = 1000000;
-static const int64_t minute_ns = 60000000000;
-
-struct packet {
-    struct packet *next;
-    size_t size;
-    int fds[2];
-    bool take_fds;
-    unsigned char bytes[];
-};
-
-struct connection {
-    uv_poll_t poll;
-    struct socket_server *server;
-    struct connection *next; /* all that are open, newest first */
-    struct connection *previous;
-    struct socket_share *share; /* its user's */
-    struct packet *first;       /* what waits to be sent */
-    struct packet *last;
-    size_t waiting_size;
-    uint32_t waiting_count;
-    uint32_t number;
-    uint32_t round; /* in which it was served last */
-    int fd;
-    int unsent;          /* why connection_send() failed last, an errno; EAGAIN: it does not read */
-    int64_t greet_by_ns; /* 0: it has greeted */
-    bool dropped;        /* unasked packets; the handler is told when it reads again */
-    bool closed;
-    struct peer peer;
-    struct connection_note note;
-};
-
-struct socket_server {
-    uv_poll_t poll;
-    struct socket_config config;
-    int fd;
-    bool takes_rights; /* this kernel cannot be told to refuse descriptors */
-    bool full;         /* the closer was, and nobody is accepted */
-    bool alone;        /* it was told that the closer has ended */
-    int64_t stuck_ns;  /* when it was told that the closer is full; 0: never */
-    int spare;         /* given up to accept who is told that no descriptor is left; -1: none */
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-    struct connection *connections;
-    struct connection **slots; /* by the low bits of the number */
-    uint32_t *generations;
-    uint32_t *free_slots;
-    uint32_t free_count;
-    uint32_t greeting_count;
-    int64_t greet_by_ns; /* no later than the earliest of all */
-    int64_t resume_ns;   /* accepts again then; 0: it does not pause */
-    uint32_t handles;    /* poll handles that libuv still has */
-    bool shut;
-    struct socket_shares shares;
-    unsigned char buffer[HFI_FRAME_MAX];
-};
-
-static void update_poll(struct connection *connection);
-static void pause_accepting(struct socket_server *server);
 
 /* ---- freeing ---- */
 
@@ -141,6 +75,8 @@ static void packet_free(struct packet *packet)
 }
 
 /* ---- closing ---- */
+
+enum { DRAIN_MAX = 64, QUEUED_PACKETS_MAX = 1024 };
 
 struct received {
     ssize_t size; /* < 0: errno */
@@ -219,7 +155,7 @@ static void leave(struct socket_server *server, int fd, const struct peer *peer)
     }
     if (!closer_push(closer) && !server->full && !server->shut) {
         server->full = true;
-        pause_accepting(server);
+        socket_pause_accepting(server);
     }
     if (closer_ended(closer) && !server->alone) {
         server->alone = true;
@@ -227,10 +163,7 @@ static void leave(struct socket_server *server, int fd, const struct peer *peer)
     }
 }
 
-/* Closes the socket of a peer, who still reads what it was sent and then finds the end. One that is
- * closed with packets unread would reset its peer, which then may never read what it was told
- * last. */
-static void dispose(struct socket_server *server, int fd, const struct peer *peer)
+void socket_dispose(struct socket_server *server, int fd, const struct peer *peer)
 {
     (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
     if (drain(server, fd)) {
@@ -258,6 +191,7 @@ void socket_close(struct connection *connection)
     connection->closed = true;
     if (connection->greet_by_ns != 0) {
         server->greeting_count--;
+        connection->share->greeting--;
     }
     if (connection->next != NULL) {
         connection->next->previous = connection->previous;
@@ -279,11 +213,11 @@ void socket_close(struct connection *connection)
     }
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
-    dispose(server, connection->fd, &connection->peer);
+    socket_dispose(server, connection->fd, &connection->peer);
     connection->fd = -1;
 }
 
-static void close_because(struct connection *connection, const char *why)
+void socket_close_because(struct connection *connection, const char *why)
 {
     struct socket_handler *handler = &connection->server->config.handler;
     if (!connection->closed) {
@@ -325,8 +259,7 @@ static int send_packet(int fd, const void *bytes, size_t size, const int fds[2])
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
 }
 
-/* Says that there is no room for it. Who has not said anything yet may miss it, and asks again. */
-static void send_refusal(const struct socket_server *server, int fd)
+void socket_send_refusal(const struct socket_server *server, int fd)
 {
     static const int none[2] = {-1, -1};
     (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, none);
@@ -370,7 +303,7 @@ bool connection_send(struct connection *connection, const struct connection_outp
     if (sent == 0) {
         connection->unsent = queue_packet(connection, output);
         if (connection->unsent == 0) {
-            update_poll(connection);
+            socket_update_poll(connection);
             return true;
         }
         if (output->unasked) {
@@ -406,7 +339,7 @@ static void on_writable(struct connection *connection)
         struct packet *packet = connection->first;
         int sent = send_packet(connection->fd, packet->bytes, packet->size, packet->fds);
         if (sent < 0) {
-            close_because(connection, NULL);
+            socket_close_because(connection, NULL);
             return;
         }
         if (sent == 0) {
@@ -414,7 +347,7 @@ static void on_writable(struct connection *connection)
         }
         drop_first(connection);
     }
-    update_poll(connection);
+    socket_update_poll(connection);
     if (connection->dropped) {
         connection->dropped = false;
         struct socket_handler *handler = &connection->server->config.handler;
@@ -438,12 +371,12 @@ static bool receive_packet(struct connection *connection)
         return false;
     }
     if (received.rights) {
-        close_because(connection, "found a descriptor with a packet, expected none");
+        socket_close_because(connection, "found a descriptor with a packet, expected none");
     } else if (received.size <= 0) { /* nobody sends empty packets: it hung up */
-        close_because(connection, NULL);
+        socket_close_because(connection, NULL);
     } else if (received.size > HFI_FRAME_MAX) {
-        close_because(connection,
-                      "found a packet larger than a frame, expected at most 16384 bytes");
+        socket_close_because(connection,
+                             "found a packet larger than a frame, expected at most 16384 bytes");
     } else {
         handler->packet(handler->arg, connection, server->buffer, (size_t)received.size,
                         received.sender);
@@ -451,12 +384,20 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
-static void serve(struct connection *connection, int events)
+/* status < 0: an error of its own; it hung up with something unread. */
+static void serve(struct connection *connection, int status, int events)
 {
+    socket_begins(connection->server);
     int64_t now_ns = clock_boottime_ns();
     bool left = true;
-    if (events & UV_WRITABLE) {
+    if (status < 0) {
+        socket_close_because(connection, NULL);
+    } else if (events & UV_WRITABLE) {
         on_writable(connection);
+    }
+    if (connection->closed) {
+        (void)socket_share_spend(connection->share, clock_boottime_ns() - now_ns);
+        return;
     }
     for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed && left; i++) {
         bool more = receive_packet(connection);
@@ -469,215 +410,24 @@ static void serve(struct connection *connection, int events)
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
-    if (status < 0) { /* told once: libuv does not watch it any more */
-        close_because(connection, NULL);
-    } else if (socket_share_turn(connection->share, &connection->round)) {
-        serve(connection, events);
+    if (socket_share_turn(connection->share, &connection->round)) {
+        serve(connection, status, events);
+    } else if (status < 0) { /* told once: libuv does not watch it any more */
+        socket_update_poll(connection);
     }
 }
 
 void socket_turned(struct socket_server *server)
 {
     if (server != NULL) {
-        socket_shares_turned(&server->shares);
+        socket_shares_turned(server->shares);
     }
 }
 
-static void update_poll(struct connection *connection)
+void socket_update_poll(struct connection *connection)
 {
     int events = UV_READABLE | (connection->first != NULL ? UV_WRITABLE : 0);
     HF_CHECK(uv_poll_start(&connection->poll, events, on_connection) == 0);
-}
-
-/* ---- accepting ---- */
-
-static uint32_t greeting_of_user(const struct socket_server *server, uid_t uid)
-{
-    uint32_t count = 0;
-    for (const struct connection *each = server->connections; each != NULL; each = each->next) {
-        count += each->greet_by_ns != 0 && each->peer.uid == uid;
-    }
-    return count;
-}
-
-static const char *why_refused(const struct socket_server *server, uid_t uid)
-{
-    if (server->free_count == 0) {
-        return "too many connections";
-    }
-    if (server->greeting_count >= SOCKET_GREETING_MAX) {
-        return "too many connections that have said nothing yet";
-    }
-    if (server->greeting_count >= SOCKET_GREETING_MAX_PER_USER &&
-        greeting_of_user(server, uid) >= SOCKET_GREETING_MAX_PER_USER) {
-        return "too many connections of this user that have said nothing yet";
-    }
-    return NULL;
-}
-
-static struct connection *connection_create(struct socket_server *server, int fd,
-                                            const struct peer *peer)
-{
-    struct connection *connection = calloc(1, sizeof(*connection));
-    if (connection == NULL) {
-        return NULL;
-    }
-    connection->share = socket_share_join(&server->shares, peer->uid, &connection->round);
-    if (connection->share == NULL || uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
-        socket_share_leave(connection->share);
-        free(connection);
-        return NULL;
-    }
-    server->handles++;
-    connection->poll.data = connection;
-    connection->server = server;
-    connection->fd = fd;
-    connection->peer = *peer;
-    connection->note.pidfd = -1;
-    uint32_t slot = server->free_slots[--server->free_count];
-    connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
-    if (connection->number == 0) { /* nobody's number */
-        connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
-    }
-    server->slots[slot] = connection;
-    connection->next = server->connections;
-    if (connection->next != NULL) {
-        connection->next->previous = connection;
-    }
-    server->connections = connection;
-    connection->greet_by_ns = clock_boottime_ns() + SOCKET_GREETING_MS * millisecond_ns;
-    if (server->greeting_count++ == 0 || connection->greet_by_ns < server->greet_by_ns) {
-        server->greet_by_ns = connection->greet_by_ns;
-    }
-    return connection;
-}
-
-/* -1: errno. *full: it is there in the place of the spare descriptor, and cannot stay. */
-static int accept_socket(struct socket_server *server, bool *full)
-{
-    int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    *full = fd < 0 && (errno == EMFILE || errno == ENFILE);
-    if (*full && server->spare >= 0) {
-        close(server->spare);
-        server->spare = -1;
-        fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    }
-    return fd;
-}
-
-/* Any descriptor will do that needs no path and no memory of ours. */
-static void spare_make(struct socket_server *server)
-{
-    if (server->spare < 0) {
-        server->spare = fcntl(server->fd, F_DUPFD_CLOEXEC, 0);
-    }
-}
-
-/* Who waits goes on waiting; polling on would only burn time. */
-static void pause_accepting(struct socket_server *server)
-{
-    uv_poll_stop(&server->poll);
-    server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
-}
-
-/* After a pause: whether the closer has room for what it had none for. */
-static bool closer_has_room(struct socket_server *server, int64_t now_ns)
-{
-    struct socket_handler *handler = &server->config.handler;
-    if (!server->full || closer_push(server->config.closer)) {
-        server->full = false;
-        return true;
-    }
-    if (server->stuck_ns == 0 || now_ns - server->stuck_ns >= minute_ns) {
-        uint32_t count;
-        uid_t uid = closer_most(server->config.closer, &count);
-        server->stuck_ns = now_ns;
-        handler->stuck(handler->arg, uid, count);
-    }
-    return false;
-}
-
-/* false: nobody is waiting (or it cannot be now). */
-static bool accept_one(struct socket_server *server)
-{
-    struct socket_handler *handler = &server->config.handler;
-    struct peer peer = {.uid = (uid_t)-1};
-    bool full = false;
-    if (server->full) {
-        return false;
-    }
-    int fd = accept_socket(server, &full);
-    if (fd < 0) {
-        bool again = errno == ECONNABORTED || errno == EINTR;
-        bool pause = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-        spare_make(server);
-        if (pause) {
-            pause_accepting(server);
-            handler->refused(handler->arg, NULL, full ? socket_no_descriptors : "out of memory");
-        }
-        return again;
-    }
-    if (!peer_of(fd, &peer)) {
-        dispose(server, fd, &peer);
-        spare_make(server);
-        return true;
-    }
-    const char *why = full ? socket_no_descriptors : why_refused(server, peer.uid);
-    struct connection *connection = why == NULL ? connection_create(server, fd, &peer) : NULL;
-    if (connection == NULL) {
-        handler->refused(handler->arg, &peer, why != NULL ? why : "out of memory");
-        send_refusal(server, fd);
-        dispose(server, fd, &peer);
-        spare_make(server);
-        return true;
-    }
-    update_poll(connection);
-    (void)receive_packet(connection); /* who greets at once is not counted as silent */
-    return true;
-}
-
-static void on_listener(uv_poll_t *poll, int status, int events)
-{
-    struct socket_server *server = poll->data;
-    (void)events;
-    for (unsigned i = 0; i < SOCKET_ACCEPTS_PER_TURN && status >= 0 && !server->shut; i++) {
-        if (!accept_one(server)) {
-            break;
-        }
-    }
-}
-
-int64_t socket_next_tick_ns(const struct socket_server *server)
-{
-    int64_t due_ns = server->greeting_count > 0 ? server->greet_by_ns : INT64_MAX;
-    return server->resume_ns != 0 && server->resume_ns < due_ns ? server->resume_ns : due_ns;
-}
-
-void socket_tick(struct socket_server *server, int64_t now_ns)
-{
-    if (server->resume_ns != 0 && server->resume_ns <= now_ns && !closer_has_room(server, now_ns)) {
-        server->resume_ns = now_ns + ACCEPT_PAUSE_MS * millisecond_ns;
-    } else if (server->resume_ns != 0 && server->resume_ns <= now_ns) {
-        server->resume_ns = 0;
-        HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
-    }
-    if (server->greeting_count == 0 || now_ns < server->greet_by_ns) {
-        return;
-    }
-    int64_t next_ns = INT64_MAX;
-    struct connection *next;
-    for (struct connection *each = server->connections; each != NULL; each = next) {
-        next = each->next; /* closing one leaves the others */
-        if (each->greet_by_ns == 0) {
-            continue;
-        }
-        if (each->greet_by_ns <= now_ns) {
-            close_because(each, "found no HELLO within 5 s");
-        } else if (each->greet_by_ns < next_ns) {
-            next_ns = each->greet_by_ns;
-        }
-    }
-    server->greet_by_ns = next_ns;
 }
 
 /* ---- the listener ---- */
@@ -796,6 +546,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
         return NULL;
     }
     server->config = *config;
+    server->shares = config->shares != NULL ? config->shares : &server->own_shares;
     server->spare = -1;
     server->slots = calloc(room, sizeof(struct connection *));
     server->generations = calloc(room, sizeof(uint32_t));
@@ -818,8 +569,7 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     }
     server->handles = 1;
     server->poll.data = server;
-    spare_make(server);
-    HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
+    socket_accept_start(server);
     return server;
 }
 
@@ -882,6 +632,7 @@ void connection_greeted(struct connection *connection)
     if (connection->greet_by_ns != 0 && !connection->closed) {
         connection->greet_by_ns = 0;
         connection->server->greeting_count--;
+        connection->share->greeting--;
     }
 }
 

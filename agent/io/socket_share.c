@@ -1,5 +1,5 @@
-/* Users' shares of a turn of the loop: see socket_share.h. */
-#include "socket_share.h"
+/* Users' shares of a turn of the loop: see io/socket_share.h. */
+#include "io/socket_share.h"
 
 #include <stdlib.h>
 
@@ -8,13 +8,19 @@
 static const int64_t turn_ns = SOCKET_TURN_MS * INT64_C(1000000);
 static const int64_t all_ns = SOCKET_TURN_ALL_MS * INT64_C(1000000);
 
+struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid)
+{
+    struct socket_share *share = shares->heads[uid % SOCKET_SHARE_HEADS];
+    while (share != NULL && share->uid != uid) { /* at most as many as there are members */
+        share = share->next;
+    }
+    return share;
+}
+
 struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served)
 {
     struct socket_share **head = &shares->heads[uid % SOCKET_SHARE_HEADS];
-    struct socket_share *share = *head;
-    while (share != NULL && share->uid != uid) { /* at most as many as there are connections */
-        share = share->next;
-    }
+    struct socket_share *share = socket_share_find(shares, uid);
     if (share == NULL) {
         share = malloc(sizeof(*share));
         if (share == NULL) {
@@ -77,6 +83,15 @@ bool socket_share_turn(struct socket_share *share, uint32_t *served)
 bool socket_share_spend(struct socket_share *share, int64_t took_ns)
 {
     struct socket_shares *shares = share->shares;
+    if (share->spent_turn != shares->turn) {
+        share->spent_turn = shares->turn;
+        share->spent_in_turn_ns = 0;
+    }
+    share->spent_in_turn_ns += took_ns;
+    if (share->spent_in_turn_ns > shares->most_ns) {
+        shares->most_ns = share->spent_in_turn_ns;
+        shares->most_uid = share->uid;
+    }
     share->spent_ns += took_ns;
     shares->spent_ns += took_ns;
     return share->spent_ns < turn_ns && shares->spent_ns < all_ns;
@@ -88,4 +103,5 @@ void socket_shares_turned(struct socket_shares *shares)
     shares->lap += !shares->cut;
     shares->cut = false;
     shares->spent_ns = 0;
+    shares->most_ns = 0;
 }

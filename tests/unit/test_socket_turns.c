@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../agent/io/socket_share.h"
 #include "../suite_main.h"
 #include "io/clock.h"
 #include "io/socket.h"
@@ -50,6 +49,16 @@ static bool all_users;      /* are one for these counts */
 static uint32_t of_patient; /* packets */
 static bool answers;        /* what nobody reads */
 static uint32_t closed;
+static bool dear; /* that one hangs up costs as much as a packet; in_turn counts those, too */
+static uint32_t refused_in_turn;
+static uint32_t most_refused;
+
+static void burn(int64_t cost_ms)
+{
+    int64_t end_ns = clock_boottime_ns() + cost_ms * INT64_C(1000000);
+    while (clock_boottime_ns() < end_ns) {
+    }
+}
 
 static void on_packet(void *arg, struct connection *connection, const unsigned char *bytes,
                       size_t size, pid_t sender)
@@ -72,9 +81,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         return;
     }
     int64_t cost_ms = *bytes == 'c' ? SOCKET_TURN_MS : COST_MS;
-    int64_t end_ns = clock_boottime_ns() + cost_ms * INT64_C(1000000);
-    while (clock_boottime_ns() < end_ns) {
-    }
+    burn(cost_ms);
     of_patient += *bytes == 'p';
     begun += note->client++ == 0;
     of_first += begun < CONNECTIONS;
@@ -91,6 +98,10 @@ static void on_closed(void *arg, struct connection *connection, const char *why)
     (void)connection;
     (void)why;
     closed++;
+    if (dear) {
+        burn(COST_MS);
+        in_turn++;
+    }
 }
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
@@ -98,6 +109,10 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     (void)arg;
     (void)peer;
     (void)why;
+    if (dear) {
+        burn(COST_MS);
+        refused_in_turn++;
+    }
 }
 
 static void on_check(uv_check_t *handle)
@@ -105,6 +120,8 @@ static void on_check(uv_check_t *handle)
     (void)handle;
     most_in_turn = in_turn > most_in_turn ? in_turn : most_in_turn;
     in_turn = 0;
+    most_refused = refused_in_turn > most_refused ? refused_in_turn : most_refused;
+    refused_in_turn = 0;
     socket_turned(server);
 }
 
@@ -114,7 +131,7 @@ static int dial(void)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    ck_assert_int_eq(send(fd, "x", 1, 0), 1); /* the first packet is taken when it is accepted */
+    (void)!send(fd, "x", 1, MSG_NOSIGNAL); /* who is turned away need not hear that */
     return fd;
 }
 
@@ -199,6 +216,72 @@ START_TEST(who_goes_out_of_turn_is_seen)
         uv_run(&loop, UV_RUN_NOWAIT);
     }
     ck_assert_uint_eq(closed, CONNECTIONS);
+}
+END_TEST
+
+/* What a connection says first is charged as all that it says; and its end. */
+START_TEST(who_comes_and_goes_does_so_in_turn)
+{
+    int fds[CONNECTIONS];
+    serving = true;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        fds[i] = dial();
+    }
+    for (uint32_t i = 0; i < ROUNDS_MAX && all < CONNECTIONS; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_eq(all, CONNECTIONS);
+    ck_assert_uint_le(most_in_turn, MOST);
+    most_in_turn = 0;
+    dear = true;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        close(fds[i]);
+    }
+    for (uint32_t i = 0; i < ROUNDS_MAX && closed < CONNECTIONS; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_eq(closed, CONNECTIONS);
+    ck_assert_uint_le(most_in_turn, MOST);
+}
+END_TEST
+
+/* The same of those that go with an answer unread, which is an error of the socket. */
+START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
+{
+    int fds[CONNECTIONS];
+    answers = true;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        fds[i] = dial();
+    }
+    accept_all();
+    dear = true;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        close(fds[i]);
+    }
+    for (uint32_t i = 0; i < ROUNDS_MAX && closed < CONNECTIONS; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_eq(closed, CONNECTIONS);
+    ck_assert_uint_le(most_in_turn, MOST);
+}
+END_TEST
+
+/* Whoever finds no place is turned away, and that too ends: in a part of the turn. */
+START_TEST(turning_away_has_its_time)
+{
+    int fds[2 * CONNECTIONS + 1];
+    dear = true;
+    for (uint32_t i = 0; i < 2 * CONNECTIONS + 1; i++) {
+        fds[i] = dial();
+    }
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_gt(most_refused, 0);
+    ck_assert_uint_le(most_refused, SOCKET_ACCEPTS_MS / COST_MS);
+    for (uint32_t i = 0; i < 2 * CONNECTIONS + 1; i++) {
+        close(fds[i]);
+    }
 }
 END_TEST
 
@@ -350,6 +433,9 @@ int main(void)
     tcase_add_test(tests, many_users_have_a_turn_together);
     tcase_add_test(tests, who_comes_is_not_before_who_waits);
     tcase_add_test(tests, users_who_come_are_not_before_who_waits);
+    tcase_add_test(tests, who_comes_and_goes_does_so_in_turn);
+    tcase_add_test(tests, who_goes_with_an_answer_unread_does_so_in_turn);
+    tcase_add_test(tests, turning_away_has_its_time);
     tcase_add_test(tests, another_user_is_not_behind);
     return suite_main("socket_turns", tests);
 }

@@ -323,6 +323,7 @@ static void attend_dirty(struct host *host, uint32_t index, struct host_actions 
             }
             uint32_t walked = host->walked;
             atomic_fetch_and(&space->region.dirty[word], ~(UINT64_C(1) << at.slot % 64));
+            space->causes++;
             if (at.slot < space->slots_used) {
                 host->ringing = true;
                 lock_attend(host, at, actions);

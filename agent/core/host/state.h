@@ -284,6 +284,7 @@ struct space {
     uint32_t reclaim_hand;
     uint32_t attend_slot;   /* where the next look at the dirty bits begins */
     uint32_t attended;      /* pieces of that since the last tick */
+    uint64_t causes;        /* dirty bits that were found, ever */
     uint32_t asks;          /* grants that are asked for */
     uint32_t changed_slot;  /* where telling changes goes on */
     uint32_t changed_watch; /* the watch to be told next, of the slot that is being told */

@@ -120,6 +120,12 @@ void host_survey(const struct host *host, int64_t now_ns, struct host_survey *ou
     }
 }
 
+uint64_t host_bell_causes(const struct host *host, uint32_t region)
+{
+    HF_CHECK(region < host->config.namespace_count);
+    return host->spaces[region].causes;
+}
+
 bool host_is_deserted(const struct host *host)
 {
     return host->id_count == 0;

@@ -344,6 +344,9 @@ struct host_survey {
 /* Looks at every lock. now_ns: not earlier than the last step's. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
+/* How often a lock of that namespace asked to be looked at, by its bit in the region. */
+uint64_t host_bell_causes(const struct host *host, uint32_t region);
+
 /* Whether every process that was ever given a region is dead, as far as it was told. */
 bool host_is_deserted(const struct host *host);
 

@@ -12,6 +12,8 @@
 
 /* CLOCK_BOOTTIME, ns. */
 int64_t clock_boottime_ns(void);
+/* The processor time that the calling thread has had. A system call. */
+int64_t clock_thread_ns(void);
 
 /* Fresh random bits, from a small buffer that is filled by getrandom(2). Not thread-safe. */
 uint64_t clock_random(void);

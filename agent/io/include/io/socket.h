@@ -18,6 +18,8 @@
  *                                    dropped (drained() tells when it reads again), an answer that
  *                                    does not fit ends the connection
  *   connecting and saying nothing    SOCKET_GREETING_MS, and a bounded number for each user
+ *   connecting without end           socket_accept.c: what is beyond that number is turned away,
+ *                                    SOCKET_ACCEPTS_MS of a turn at most
  *   more than we have descriptors    one is kept free, by which the next is accepted, told so, and
  *                                    hung up on
  *
@@ -34,12 +36,14 @@
 
 #include "io/closer.h"
 #include "io/peer.h"
+#include "io/socket_share.h"
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
     SOCKET_TURN_MS = 10,     /* in which one user's packets are served in one turn of the loop */
     SOCKET_TURN_ALL_MS = 50, /* and those of all users */
-    SOCKET_ACCEPTS_PER_TURN = 64,
+    SOCKET_ACCEPTS_PER_TURN = 64, /* that are kept */
+    SOCKET_ACCEPTS_MS = 10,       /* in which others are turned away in one turn, too */
     SOCKET_OUTPUT_MAX = 64 * 1024,
     SOCKET_GREETING_MS = 5000,
     SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
@@ -73,13 +77,17 @@ struct socket_handler {
     /* The closer has ended, and closes may wait from now on. Once. */
     void (*alone)(void *arg);
     void *arg;
+    /* A callback of the loop begins in which most of the others may be called, and time is spent
+     * for users. NULL: nobody wants to know. */
+    void (*begins)(void *arg);
 };
 
 struct socket_config {
     const char *path;
     bool for_all; /* mode 0666 (peer credentials decide), else 0600 */
     uint32_t connections_max;
-    struct closer *closer; /* with SOCKET_CLOSER_ROOM; NULL: none, or none is needed */
+    struct closer *closer;        /* with SOCKET_CLOSER_ROOM; NULL: none, or none is needed */
+    struct socket_shares *shares; /* what users have of a turn; NULL: its own, for it alone */
     struct socket_handler handler;
     /* What who is refused is told before the connection ends, if it may still be sent. */
     unsigned char refusal[SOCKET_REFUSAL_MAX];

@@ -1,6 +1,7 @@
 /*
- * What each user's connections have of a turn of the loop: SOCKET_TURN_MS; and all users together:
- * SOCKET_TURN_ALL_MS.
+ * The account of what users make the agent do: what each has of a turn of the loop, SOCKET_TURN_MS,
+ * and all users together, SOCKET_TURN_ALL_MS. Members are a user's connections, and its processes
+ * that are known (agent/clients.c): what they ask for, that they come, hang up, or die.
  *
  * A turn in which everybody who has sent something is served may be a long one, if there are many
  * of them and what they ask for costs much; and meanwhile no lease is renewed. So time is counted,
@@ -29,15 +30,21 @@ struct socket_share {
     struct socket_share *next; /* of those with the same low bits */
     uid_t uid;
     uint32_t members;
-    uint32_t turn;  /* of the loop, the latest that is counted here */
-    uint32_t lap;   /* in which spent_ns was spent */
-    uint32_t round; /* each of his connections that is ready is served once in each */
-    bool cut;       /* the time was over before all had been */
+    uint32_t greeting; /* of his connections those that have not greeted; the socket counts them */
+    uint32_t turn;     /* of the loop, the latest that is counted here */
+    uint32_t lap;      /* in which spent_ns was spent */
+    uint32_t round;    /* each of his connections that is ready is served once in each */
+    bool cut;          /* the time was over before all had been */
     int64_t spent_ns;
+    uint32_t spent_turn; /* the turn of spent_in_turn_ns */
+    int64_t spent_in_turn_ns;
 };
 
 struct socket_shares {
     struct socket_share *heads[SOCKET_SHARE_HEADS];
+    /* Who spent most in this turn, for the log. */
+    int64_t most_ns;
+    uid_t most_uid;
     uint32_t turn;
     uint32_t lap;
     bool cut; /* the time of all was over before every user had his */
@@ -46,6 +53,9 @@ struct socket_shares {
 
 /* A connection of that user. *served: see socket_share_turn(). NULL: no memory. */
 struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served);
+
+/* That user's; NULL: nothing of his is here. */
+struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid);
 
 /* It has gone. NULL is allowed. */
 void socket_share_leave(struct socket_share *share);

@@ -1,0 +1,237 @@
+/*
+ * Who is let in at the agent's Unix socket: see io/socket.h and socket_private.h.
+ *
+ * Whose a connection is can be known only when it has been accepted. So a turn accepts until
+ * SOCKET_ACCEPTS_PER_TURN are kept or SOCKET_ACCEPTS_MS are over: whoever connects without end has
+ * his places filled at once and all others of his refused cheaply, and does not keep those waiting
+ * who stand behind him in the kernel's queue. What it took is his, in the account of users' shares;
+ * what a connection says first is served in its own turn, as everything that it says.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "proto/check.h"
+#include "socket_private.h"
+
+enum {
+    ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
+    SILENT_PER_TICK = 64,  /* so many connections that did not greet are closed at once */
+};
+
+static const int64_t millisecond_ns = 1000000;
+static const int64_t minute_ns = 60000000000;
+
+static void on_listener(uv_poll_t *poll, int status, int events);
+
+static const char *why_refused(const struct socket_server *server, uid_t uid)
+{
+    const struct socket_share *share = socket_share_find(server->shares, uid);
+    if (server->free_count == 0) {
+        return "too many connections";
+    }
+    if (server->greeting_count >= SOCKET_GREETING_MAX) {
+        return "too many connections that have said nothing yet";
+    }
+    if (share != NULL && share->greeting >= SOCKET_GREETING_MAX_PER_USER) {
+        return "too many connections of this user that have said nothing yet";
+    }
+    return NULL;
+}
+
+static struct connection *connection_create(struct socket_server *server, int fd,
+                                            const struct peer *peer)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL) {
+        return NULL;
+    }
+    connection->share = socket_share_join(server->shares, peer->uid, &connection->round);
+    if (connection->share == NULL || uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
+        socket_share_leave(connection->share);
+        free(connection);
+        return NULL;
+    }
+    server->handles++;
+    connection->poll.data = connection;
+    connection->server = server;
+    connection->fd = fd;
+    connection->peer = *peer;
+    connection->note.pidfd = -1;
+    uint32_t slot = server->free_slots[--server->free_count];
+    connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
+    if (connection->number == 0) { /* nobody's number */
+        connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
+    }
+    server->slots[slot] = connection;
+    connection->next = server->connections;
+    if (connection->next != NULL) {
+        connection->next->previous = connection;
+    }
+    server->connections = connection;
+    connection->greet_by_ns = clock_boottime_ns() + SOCKET_GREETING_MS * millisecond_ns;
+    connection->share->greeting++;
+    if (server->greeting_count++ == 0 || connection->greet_by_ns < server->greet_by_ns) {
+        server->greet_by_ns = connection->greet_by_ns;
+    }
+    return connection;
+}
+
+/* -1: errno. *full: it is there in the place of the spare descriptor, and cannot stay. */
+static int accept_socket(struct socket_server *server, bool *full)
+{
+    int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    *full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (*full && server->spare >= 0) {
+        close(server->spare);
+        server->spare = -1;
+        fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    }
+    return fd;
+}
+
+/* Any descriptor will do that needs no path and no memory of ours. */
+static void spare_make(struct socket_server *server)
+{
+    if (server->spare < 0) {
+        server->spare = fcntl(server->fd, F_DUPFD_CLOEXEC, 0);
+    }
+}
+
+void socket_pause_accepting(struct socket_server *server)
+{
+    uv_poll_stop(&server->poll);
+    server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
+}
+
+/* After a pause: whether the closer has room for what it had none for. */
+static bool closer_has_room(struct socket_server *server, int64_t now_ns)
+{
+    struct socket_handler *handler = &server->config.handler;
+    if (!server->full || closer_push(server->config.closer)) {
+        server->full = false;
+        return true;
+    }
+    if (server->stuck_ns == 0 || now_ns - server->stuck_ns >= minute_ns) {
+        uint32_t count;
+        uid_t uid = closer_most(server->config.closer, &count);
+        server->stuck_ns = now_ns;
+        handler->stuck(handler->arg, uid, count);
+    }
+    return false;
+}
+
+/* Has no place for it. */
+static void turn_away(struct socket_server *server, int fd, const struct peer *peer,
+                      const char *why)
+{
+    server->config.handler.refused(server->config.handler.arg, peer, why);
+    socket_send_refusal(server, fd);
+    socket_dispose(server, fd, peer);
+    spare_make(server);
+}
+
+/* What came of an attempt to accept one. */
+enum accepted { NOBODY_THERE, TURNED_AWAY, LET_IN };
+
+/* NOBODY_THERE: nobody is waiting, or it cannot be now. *peer: whose it was. */
+static enum accepted accept_one(struct socket_server *server, struct peer *peer)
+{
+    struct socket_handler *handler = &server->config.handler;
+    bool full = false;
+    *peer = (struct peer){.uid = (uid_t)-1};
+    if (server->full) {
+        return NOBODY_THERE;
+    }
+    int fd = accept_socket(server, &full);
+    if (fd < 0) {
+        bool again = errno == ECONNABORTED || errno == EINTR;
+        bool pause = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+        spare_make(server);
+        if (pause) {
+            socket_pause_accepting(server);
+            handler->refused(handler->arg, NULL, full ? socket_no_descriptors : "out of memory");
+        }
+        return again ? TURNED_AWAY : NOBODY_THERE;
+    }
+    if (!peer_of(fd, peer)) {
+        socket_dispose(server, fd, peer);
+        spare_make(server);
+        return TURNED_AWAY;
+    }
+    const char *why = full ? socket_no_descriptors : why_refused(server, peer->uid);
+    struct connection *connection = why == NULL ? connection_create(server, fd, peer) : NULL;
+    if (connection == NULL) {
+        turn_away(server, fd, peer, why != NULL ? why : "out of memory");
+        return TURNED_AWAY;
+    }
+    socket_update_poll(connection);
+    return LET_IN;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    struct socket_server *server = poll->data;
+    socket_begins(server);
+    int64_t began_ns = clock_boottime_ns();
+    int64_t now_ns = began_ns;
+    (void)events;
+    for (unsigned in = 0; in < SOCKET_ACCEPTS_PER_TURN && status >= 0 && !server->shut &&
+                          now_ns - began_ns < SOCKET_ACCEPTS_MS * millisecond_ns;) {
+        struct peer peer;
+        enum accepted accepted = accept_one(server, &peer);
+        if (accepted == NOBODY_THERE) {
+            break;
+        }
+        in += accepted == LET_IN;
+        int64_t before_ns = now_ns;
+        now_ns = clock_boottime_ns();
+        struct socket_share *share = socket_share_find(server->shares, peer.uid);
+        if (share != NULL) { /* else nothing of this user is here */
+            (void)socket_share_spend(share, now_ns - before_ns);
+        }
+    }
+}
+
+void socket_accept_start(struct socket_server *server)
+{
+    spare_make(server);
+    HF_CHECK(uv_poll_start(&server->poll, UV_READABLE, on_listener) == 0);
+}
+
+int64_t socket_next_tick_ns(const struct socket_server *server)
+{
+    int64_t due_ns = server->greeting_count > 0 ? server->greet_by_ns : INT64_MAX;
+    return server->resume_ns != 0 && server->resume_ns < due_ns ? server->resume_ns : due_ns;
+}
+
+void socket_tick(struct socket_server *server, int64_t now_ns)
+{
+    if (server->resume_ns != 0 && server->resume_ns <= now_ns && !closer_has_room(server, now_ns)) {
+        server->resume_ns = now_ns + ACCEPT_PAUSE_MS * millisecond_ns;
+    } else if (server->resume_ns != 0 && server->resume_ns <= now_ns) {
+        server->resume_ns = 0;
+        socket_accept_start(server);
+    }
+    if (server->greeting_count == 0 || now_ns < server->greet_by_ns) {
+        return;
+    }
+    int64_t next_ns = INT64_MAX;
+    uint32_t closed = 0;
+    struct connection *next;
+    for (struct connection *each = server->connections; each != NULL; each = next) {
+        next = each->next; /* closing one leaves the others */
+        if (each->greet_by_ns == 0) {
+            continue;
+        }
+        if (each->greet_by_ns <= now_ns && closed < SILENT_PER_TICK) {
+            closed++;
+            socket_close_because(each, "found no HELLO within 5 s");
+        } else if (each->greet_by_ns < next_ns) {
+            next_ns = each->greet_by_ns;
+        }
+    }
+    server->greet_by_ns = next_ns;
+}

@@ -1,0 +1,100 @@
+/*
+ * What the files of the Unix socket share: socket.c carries packets, socket_accept.c lets
+ * connections in. See io/socket.h.
+ */
+#ifndef IO_SOCKET_PRIVATE_H
+#define IO_SOCKET_PRIVATE_H
+
+#include <sys/un.h>
+
+#include "io/socket.h"
+#include "io/socket_share.h"
+
+enum { NUMBER_SLOT_BITS = 16 }; /* of a connection's number: its slot */
+
+struct packet {
+    struct packet *next;
+    size_t size;
+    int fds[2];
+    bool take_fds;
+    unsigned char bytes[];
+};
+
+struct connection {
+    uv_poll_t poll;
+    struct socket_server *server;
+    struct connection *next; /* all that are open, newest first */
+    struct connection *previous;
+    struct socket_share *share; /* its user's */
+    struct packet *first;       /* what waits to be sent */
+    struct packet *last;
+    size_t waiting_size;
+    uint32_t waiting_count;
+    uint32_t number;
+    uint32_t round; /* in which it was served last */
+    int fd;
+    int unsent;          /* why connection_send() failed last, an errno; EAGAIN: it does not read */
+    int64_t greet_by_ns; /* 0: it has greeted */
+    bool dropped;        /* unasked packets; the handler is told when it reads again */
+    bool closed;
+    struct peer peer;
+    struct connection_note note;
+};
+
+struct socket_server {
+    uv_poll_t poll;
+    struct socket_config config;
+    int fd;
+    bool takes_rights; /* this kernel cannot be told to refuse descriptors */
+    bool full;         /* the closer was, and nobody is accepted */
+    bool alone;        /* it was told that the closer has ended */
+    int64_t stuck_ns;  /* when it was told that the closer is full; 0: never */
+    int spare;         /* given up to accept who is told that no descriptor is left; -1: none */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    struct connection *connections;
+    struct connection **slots; /* by the low bits of the number */
+    uint32_t *generations;
+    uint32_t *free_slots;
+    uint32_t free_count;
+    uint32_t greeting_count; /* all users; each has his own count, too */
+    int64_t greet_by_ns;     /* no later than the earliest of all */
+    int64_t resume_ns;       /* accepts again then; 0: it does not pause */
+    uint32_t handles;        /* poll handles that libuv still has */
+    bool shut;
+    struct socket_shares *shares;    /* the account of all that users have of a turn */
+    struct socket_shares own_shares; /* where the configuration has none */
+    unsigned char buffer[HFI_FRAME_MAX];
+};
+
+static inline void socket_begins(struct socket_server *server)
+{
+    if (server->config.handler.begins != NULL) {
+        server->config.handler.begins(server->config.handler.arg);
+    }
+}
+
+/* ---- socket.c ---- */
+
+/* Watches for what it may do now. */
+void socket_update_poll(struct connection *connection);
+
+/* Hangs up for that reason (NULL: the peer did), and tells the handler. */
+void socket_close_because(struct connection *connection, const char *why);
+
+/* Closes the socket of a peer, who still reads what it was sent and then finds the end. One that is
+ * closed with packets unread would reset its peer, which then may never read what it was told
+ * last. */
+void socket_dispose(struct socket_server *server, int fd, const struct peer *peer);
+
+/* Says that there is no room for it. Who has not said anything yet may miss it, and asks again. */
+void socket_send_refusal(const struct socket_server *server, int fd);
+
+/* ---- socket_accept.c ---- */
+
+/* Begins to accept. */
+void socket_accept_start(struct socket_server *server);
+
+/* Who waits goes on waiting; polling on would only burn time. */
+void socket_pause_accepting(struct socket_server *server);
+
+#endif

@@ -1,0 +1,510 @@
+/*
+ * One account for everything that a user can make the agent do: one user at its limit, in each way
+ * that there is, beside another user who opens new locks. What the agent does between the other's
+ * question and its answer is at most 50 ms (of its processor time: on a busy machine the clock on
+ * the wall says nothing of the agent), and its session is never in jeopardy; also when the agent is
+ * killed and started again in the middle of all of it. Needs root, for two users.
+ */
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "proto/frame.h"
+#include "proto/region.h"
+#include "require.h"
+
+enum {
+    NOBODY = 65534,
+    EACH = 2,         /* processes of an attack */
+    SAMPLES = 100000, /* at most */
+    ATTACK_MS = 1000,
+    AFTER_MS = 2500,  /* all of them, over a restart */
+    COST_MAX_MS = 50, /* what the promise is, of 999 questions in 1000 */
+    NAMES = 512,
+    HANDLES = 200,
+};
+
+static struct agent_process agent;
+static hf_client *honest;
+
+/* ---- raw connections ---- */
+
+struct welcome {
+    uint32_t client;
+    uint64_t nonce;
+    int fds[2];
+    int region_fds[2];
+};
+
+static int dial(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct timeval soon = {.tv_usec = 500000};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent.socket);
+    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)) != 0 ||
+                    connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void say(int fd, struct hfi_frame *frame)
+{
+    static unsigned char bytes[HFI_FRAME_MAX];
+    (void)!send(fd, bytes, hfi_frame_encode(frame, bytes, sizeof(bytes)), MSG_NOSIGNAL);
+}
+
+static void greet(int fd, const struct welcome *as)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
+                              .request = 1,
+                              .hello = {.version = HFI_PROTOCOL_VERSION,
+                                        .pid = getpid(),
+                                        .client = as->client,
+                                        .nonce = as->nonce,
+                                        .library = {.bytes = "1", .size = 1}}};
+    say(fd, &frame);
+}
+
+/* Receives a frame; descriptors that come with it. false: none came. */
+static bool hear(int fd, struct hfi_frame *frame, int fds[2])
+{
+    static unsigned char bytes[HFI_FRAME_MAX];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof(control.space)};
+    struct hfi_listed_cursor cursor;
+    struct hfi_frame_error error;
+    fds[0] = fds[1] = -1;
+    ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
+        memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+    }
+    return got > 0 && hfi_frame_decode(bytes, (size_t)got, frame, &cursor, &error) == 0;
+}
+
+/* A connection that was greeted, and what came with it. -1: not now. */
+static int enter(struct welcome *welcome)
+{
+    struct hfi_frame frame;
+    int fd = dial();
+    if (fd < 0) {
+        return -1;
+    }
+    greet(fd, welcome);
+    if (!hear(fd, &frame, welcome->fds) || frame.kind != HFI_FRAME_WELCOME) {
+        close(fd);
+        return -1;
+    }
+    welcome->client = frame.welcome.client;
+    welcome->nonce = frame.welcome.nonce;
+    return fd;
+}
+
+static void close_both(const int fds[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+}
+
+/* Opens a lock, for what comes with the first one: the region and the bell. */
+static bool open_region(int fd, int fds[2])
+{
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_OPEN, .request = 2, .open = {.name = {.bytes = "open/a", .size = 6}}};
+    say(fd, &frame);
+    return hear(fd, &frame, fds) && frame.kind == HFI_FRAME_REGION;
+}
+
+/* ---- attacks: each does its worst for ever ---- */
+
+static void connect_and_close(void)
+{
+    for (;;) {
+        int fd = dial();
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+}
+
+static void hello_again(void)
+{
+    for (;;) {
+        struct welcome welcome = {0};
+        int fd = enter(&welcome);
+        if (fd >= 0) {
+            close_both(welcome.fds);
+            close(fd);
+        }
+    }
+}
+
+/* HELLO of who it is already, without waiting for an answer. */
+static void resume_again(void)
+{
+    for (;;) {
+        struct welcome welcome = {0};
+        int first = enter(&welcome);
+        for (int i = 0; first >= 0 && i < 1000; i++) {
+            int fd = dial();
+            if (fd >= 0) {
+                greet(fd, &welcome);
+                close(fd);
+            }
+        }
+        close_both(welcome.fds);
+        close(first);
+    }
+}
+
+static hf_client *enter_politely(void)
+{
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    hf_client *client = NULL;
+    while (hf_connect(&options, &client) != 0) {
+        usleep(1000);
+    }
+    return client;
+}
+
+static void open_and_close(void)
+{
+    hf_client *client = enter_politely();
+    for (unsigned i = 0;; i++) {
+        char name[32];
+        hf_lock *lock;
+        snprintf(name, sizeof(name), "open/%u", i % NAMES);
+        if (hf_open(client, name, NULL, &lock) == 0) {
+            hf_close(lock);
+        }
+    }
+}
+
+static void watch_again(void)
+{
+    for (;;) {
+        hf_client *client = enter_politely();
+        for (unsigned i = 0; i < 300; i++) {
+            char prefix[32];
+            snprintf(prefix, sizeof(prefix), "open/%u", i);
+            if (hf_watch(client, prefix) != 0) {
+                break;
+            }
+        }
+        hf_disconnect(client);
+    }
+}
+
+static int look_at_lock(const struct hf_lock_info *info, void *arg)
+{
+    (void)info;
+    (void)arg;
+    return 0;
+}
+
+static void look_at_status(const struct hf_status *status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
+static void list_again(void)
+{
+    hf_client *client = enter_politely();
+    for (;;) {
+        (void)hf_list(client, "", look_at_lock, NULL);
+        (void)hf_status(client, look_at_status, NULL);
+    }
+}
+
+/* With every lock asking to be looked at in every second process, and none in the others. */
+static void ring_again(void)
+{
+    for (;;) {
+        struct welcome welcome = {0};
+        struct stat status;
+        struct hfi_region region;
+        int fds[2] = {-1, -1};
+        int fd = enter(&welcome);
+        if (fd < 0 || !open_region(fd, fds) || fstat(fds[0], &status) != 0) {
+            usleep(1000);
+            close_both(fds);
+            close(fd);
+            continue;
+        }
+        void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            fds[0], 0);
+        REQUIRE(memory != MAP_FAILED &&
+                    hfi_region_attach(memory, (uint64_t)status.st_size, &region) == NULL,
+                "a region that is none");
+        bool bits = getpid() % 2 == 0;
+        while (write(fds[1], "x", 1) == 1 || errno == EAGAIN) {
+            for (unsigned i = 0; bits && i < region.slot_count / 64; i++) {
+                atomic_store(&region.dirty[i], UINT64_MAX);
+            }
+        }
+        munmap(memory, (size_t)status.st_size);
+        close_both(fds);
+        close(fd);
+    }
+}
+
+/* Clients that hang up and live. */
+static void hang_up_again(void)
+{
+    for (;;) {
+        struct welcome welcome = {0};
+        int fds[2] = {-1, -1};
+        int fd = enter(&welcome);
+        if (fd >= 0 && open_region(fd, fds)) {
+            close_both(fds);
+        }
+        if (fd < 0) {
+            usleep(100);
+        }
+        close(fd); /* what proves that it lives stays open, until there is no room for it */
+    }
+}
+
+static void die_again(void)
+{
+    for (;;) {
+        pid_t pid = fork_tied();
+        if (pid == 0) {
+            hf_client *client = enter_politely();
+            for (unsigned i = 0; i < HANDLES; i++) {
+                char name[32];
+                hf_lock *lock;
+                snprintf(name, sizeof(name), "open/%u", i);
+                if (hf_open(client, name, NULL, &lock) == 0) {
+                    (void)hf_acquire(lock, HF_SHARED, 0, NULL);
+                }
+            }
+            kill(getpid(), SIGKILL);
+        }
+        if (pid > 0) {
+            waitpid(pid, NULL, 0);
+        }
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} attacks[] = {
+    {"connect and close", connect_and_close},
+    {"HELLO again and again", hello_again},
+    {"resume again and again", resume_again},
+    {"open and close", open_and_close},
+    {"watch", watch_again},
+    {"list and status", list_again},
+    {"ring the bell", ring_again},
+    {"hang up and live", hang_up_again},
+    {"be killed with many handles", die_again},
+};
+
+enum { ATTACKS = sizeof(attacks) / sizeof(attacks[0]) };
+
+static pid_t attack(unsigned number)
+{
+    pid_t pid = fork_tied();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct rlimit limit;
+        signal(SIGPIPE, SIG_IGN);
+        REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0, "limit");
+        limit.rlim_cur = limit.rlim_max;
+        REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "limit");
+        REQUIRE(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0,
+                "nobody");
+        attacks[number].run();
+    }
+    return pid;
+}
+
+/* ---- who is to be served meanwhile ---- */
+
+struct samples {
+    int64_t cost_ns[SAMPLES]; /* of the agent's processor time */
+    int64_t wait_ns[SAMPLES];
+    unsigned count;
+};
+
+static struct samples samples;
+
+static int64_t agent_cpu_ns(void)
+{
+    clockid_t clock;
+    struct timespec spent;
+    if (clock_getcpuclockid(agent.pid, &clock) != 0 || clock_gettime(clock, &spent) != 0) {
+        return 0;
+    }
+    return spent.tv_sec * 1000 * MS + spent.tv_nsec;
+}
+
+/* Opens and takes a lock that nobody had before. */
+static void ask_once(void)
+{
+    static unsigned locks;
+    char name[32];
+    hf_lock *lock;
+    snprintf(name, sizeof(name), "honest/%u", locks++);
+    int64_t began_ns = boottime_now();
+    int64_t cpu_ns = agent_cpu_ns();
+    int result = hf_open(honest, name, NULL, &lock);
+    if (result == HF_ENOAGENT) { /* it is about to be started again */
+        sleep_ms(10);
+        return;
+    }
+    ck_assert_int_eq(result, 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 60000 * MS, NULL), 0);
+    if (samples.count < SAMPLES) {
+        samples.cost_ns[samples.count] = agent_cpu_ns() - cpu_ns;
+        samples.wait_ns[samples.count++] = boottime_now() - began_ns;
+    }
+    ck_assert_int_eq(hf_release(lock), 0);
+    hf_close(lock);
+}
+
+static void ask_for(int64_t lasts_ms)
+{
+    for (int64_t end_ns = boottime_now() + lasts_ms * MS; boottime_now() < end_ns;) {
+        ask_once();
+        usleep(200);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t first = *(const int64_t *)a;
+    int64_t second = *(const int64_t *)b;
+    return (first > second) - (first < second);
+}
+
+static void judge(const char *what)
+{
+    unsigned most = samples.count - 1 - samples.count / 1000;
+    ck_assert_uint_gt(samples.count, 0);
+    qsort(samples.cost_ns, samples.count, sizeof(int64_t), compare);
+    qsort(samples.wait_ns, samples.count, sizeof(int64_t), compare);
+    printf("%-28s %5u new locks: agent's time p50 %6.2f p99.9 %6.2f ms, on the wall p50 %6.2f "
+           "p99.9 %6.2f ms\n",
+           what, samples.count, (double)samples.cost_ns[samples.count / 2] / 1e6,
+           (double)samples.cost_ns[most] / 1e6, (double)samples.wait_ns[samples.count / 2] / 1e6,
+           (double)samples.wait_ns[most] / 1e6);
+    fflush(stdout);
+    ck_assert_msg(samples.cost_ns[most] <= COST_MAX_MS * MS, "%s: %.2f ms", what,
+                  (double)samples.cost_ns[most] / 1e6);
+    samples.count = 0;
+}
+
+static unsigned jeopardies(void)
+{
+    return agent_logged(&agent, "state=jeopardy") + agent_logged(&agent, "state=lost");
+}
+
+static void start(void)
+{
+    agent_create(&agent, "[agent]\nname = host-a\ncell = account\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\n[voters]\nhost-a = tcp://127.0.0.1:7411\n"
+                         "[namespace.open]\nusers = nobody\n[namespace.honest]\nusers = root\n");
+    agent_admit_all(&agent);
+    agent_start(&agent);
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    ck_assert_int_eq(hf_connect(&options, &honest), 0);
+}
+
+static void stop(void)
+{
+    hf_disconnect(honest);
+    agent_destroy(&agent);
+}
+
+START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
+{
+    pid_t pids[ATTACKS * EACH];
+    if (geteuid() != 0) {
+        return;
+    }
+    start();
+    ask_for(300);
+    judge("nothing");
+    unsigned before = jeopardies();
+    for (unsigned i = 0; i < ATTACKS; i++) {
+        for (unsigned k = 0; k < EACH; k++) {
+            pids[k] = attack(i);
+        }
+        ask_for(ATTACK_MS);
+        for (unsigned k = 0; k < EACH; k++) {
+            kill_process(pids[k]);
+        }
+        judge(attacks[i].name);
+    }
+    ck_assert_uint_eq(jeopardies(), before);
+    stop();
+}
+END_TEST
+
+/* The agent is started in the middle of all of it. */
+START_TEST(an_agent_that_is_started_meanwhile_serves)
+{
+    pid_t pids[ATTACKS];
+    if (geteuid() != 0) {
+        return;
+    }
+    start();
+    for (unsigned i = 0; i < ATTACKS; i++) {
+        pids[i] = attack(i);
+    }
+    ask_for(AFTER_MS / 2);
+    judge("all, before the restart");
+    agent_kill(&agent);
+    agent_start(&agent);
+    ask_for(GUARD_MS / 20); /* it comes back to its clients */
+    samples.count = 0;
+    unsigned before = jeopardies();
+    ask_for(AFTER_MS);
+    ck_assert_uint_eq(jeopardies(), before);
+    for (unsigned i = 0; i < ATTACKS; i++) {
+        kill_process(pids[i]);
+    }
+    judge("all, after the restart");
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("account");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, one_user_at_its_limit_keeps_nobody_waiting);
+    tcase_add_test(tests, an_agent_that_is_started_meanwhile_serves);
+    return suite_main("account", tests);
+}
