@@ -160,7 +160,32 @@ static void keep_reply(struct rig *rig, const struct host_action *action)
         hfi_frame_decode(reply->bytes, reply->size, &reply->frame, &reply->cursor, &error), 0);
 }
 
-void rig_step(struct rig *rig, struct host_event event)
+/* Who was forgotten, whose FORGET is to be carried out. */
+struct forgets {
+    uint32_t clients[ACTIONS];
+    uint32_t count;
+};
+
+static void take_action(struct rig *rig, const struct host_action *action, struct forgets *forgets)
+{
+    if (action->kind == HOST_REPLY) {
+        keep_reply(rig, action);
+    } else if (action->kind == HOST_SEND) {
+        ck_assert_uint_lt(rig->send_count, RIG_SENDS);
+        rig->ways[rig->send_count].to = action->as.send.to;
+        rig->ways[rig->send_count].relay = action->as.send.relay;
+        message_copy(&rig->sends[rig->send_count++], &action->as.send.message);
+    } else if (action->kind == HOST_FORGET) {
+        ck_assert_uint_lt(forgets->count, ACTIONS);
+        forgets->clients[forgets->count++] = action->client;
+    }
+    rig->rows += action->kind == HOST_PERSIST_SLOT;
+    rig->rows_gone += action->kind == HOST_PERSIST_NO_SLOT;
+    rig->forgotten += action->kind == HOST_FORGET;
+    rig->hang_ups += action->kind == HOST_HANG_UP;
+}
+
+static void step_once(struct rig *rig, struct host_event event, struct forgets *forgets)
 {
     event.now_ns = rig->now_ns;
     event.random = (rig->restarts << 40) + 4242;
@@ -168,41 +193,26 @@ void rig_step(struct rig *rig, struct host_event event)
     if (!rig->unchecked) {
         host_check_invariants(rig->host);
     }
-    uint32_t count = rig->actions.count;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct host_action *action = &rig->actions.items[i];
-        if (action->kind == HOST_REPLY) {
-            keep_reply(rig, action);
-        } else if (action->kind == HOST_SEND) {
-            ck_assert_uint_lt(rig->send_count, RIG_SENDS);
-            rig->ways[rig->send_count].to = action->as.send.to;
-            rig->ways[rig->send_count].relay = action->as.send.relay;
-            message_copy(&rig->sends[rig->send_count++], &action->as.send.message);
-        }
-        rig->rows += action->kind == HOST_PERSIST_SLOT;
-        rig->rows_gone += action->kind == HOST_PERSIST_NO_SLOT;
-        rig->forgotten += action->kind == HOST_FORGET;
-        rig->hang_ups += action->kind == HOST_HANG_UP;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (rig->actions.items[i].kind == HOST_FORGET && !rig->forgets_late) {
-            rig_forget(rig, rig->actions.items[i].client);
-        }
+    for (uint32_t i = 0; i < rig->actions.count; i++) {
+        take_action(rig, &rig->actions.items[i], forgets);
     }
     rig->actions.count = 0;
     rig->actions.output_used = 0;
 }
 
+void rig_step(struct rig *rig, struct host_event event)
+{
+    struct forgets forgets = {0};
+    step_once(rig, event, &forgets);
+    for (uint32_t i = 0; i < forgets.count && !rig->forgets_late; i++) {
+        step_once(rig, (struct host_event){.kind = HOST_FORGOTTEN, .client = forgets.clients[i]},
+                  &forgets);
+    }
+}
+
 void rig_forget(struct rig *rig, uint32_t client)
 {
-    struct host_event event = {
-        .kind = HOST_FORGOTTEN, .now_ns = rig->now_ns, .random = 4242, .client = client};
-    uint32_t count = rig->actions.count;
-    host_step(rig->host, &event, &rig->actions);
-    if (!rig->unchecked) {
-        host_check_invariants(rig->host);
-    }
-    ck_assert_uint_eq(rig->actions.count, count);
+    rig_step(rig, (struct host_event){.kind = HOST_FORGOTTEN, .client = client});
 }
 
 void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost)
