@@ -101,8 +101,9 @@ FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *pl
                          uint64_t claims, struct hf_hold *out)
 {
     const struct hfi_aim aim = place->aim;
-    /* relaxed: the swap checks it. The word first, then the cell (rule 4 of lockword.h). */
-    uint64_t seen = atomic_load_explicit(aim.word, memory_order_relaxed);
+    /* acquire: pairs with hfi_grant(), as in hfi_take_look(); the swap checks it. The word first,
+     * then the cell (rule 4 of lockword.h), then the top. */
+    uint64_t seen = atomic_load_explicit(aim.word, memory_order_acquire);
     if (place->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(&place->region, place->seat))) {
         return false;
     }

@@ -173,17 +173,19 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
     return false;
 }
 
-bool hfi_share(const struct hfi_actor *agent, uint32_t slot)
+bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_first)
 {
     _Atomic uint64_t *word = word_of(agent, slot);
+    uint64_t first = token_first & HFI_W_TOKEN;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         if (hfi_word_mode(seen) != HFI_GRANT_EXCLUSIVE || (seen & (HFI_W_HOLDER | HFI_W_CLOSED)) ||
             !(seen & HFI_W_CELLS) || !hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
             return false;
         }
-        uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL)) | (uint64_t)HFI_GRANT_SHARED
-                                                                      << HFI_W_MODE_SHIFT;
+        uint64_t token = (seen & HFI_W_TOKEN) > first ? seen & HFI_W_TOKEN : first;
+        uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_TOKEN)) | token |
+                          (uint64_t)HFI_GRANT_SHARED << HFI_W_MODE_SHIFT;
         /* seq_cst: from here on nobody takes it exclusively; before the quorum is told */
         if (atomic_compare_exchange_strong(word, &seen, shared)) {
             hfi_serve(agent, slot);

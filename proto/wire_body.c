@@ -131,6 +131,10 @@ static const struct field amend_fields[] = {
     DELAY(message_amend, lock_delay_ms),
     TOKEN(message_amend, token_last),
 };
+/* What a release that does not know it does instead: see message_amend. */
+static const struct field amend_optional[] = {
+    TOKEN(message_amend, token_used),
+};
 static const struct field give_back_fields[] = {
     ASKED(message_give_back),
     ORDER(message_give_back, version),
@@ -294,7 +298,7 @@ static const struct schema schemas[] = {
     [MESSAGE_MARK] = SCHEMA("MARK", session_fields),
     [MESSAGE_MARKED] = SCHEMA("MARKED", session_answer_fields),
     [MESSAGE_ACQUIRE] = SCHEMA("ACQUIRE", acquire_fields),
-    [MESSAGE_AMEND] = SCHEMA("AMEND", amend_fields),
+    [MESSAGE_AMEND] = SCHEMA_OPTIONAL("AMEND", amend_fields, amend_optional),
     [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
     [MESSAGE_BREAK] = SCHEMA("BREAK", break_fields),
     [MESSAGE_BEAT] = SCHEMA("BEAT", beat_fields),

@@ -104,7 +104,11 @@ struct hf_lock_options {
 
 /* What hf_acquire tells of a new hold. */
 struct hf_hold {
-    uint64_t token;      /* the fencing token; a shared hold has that of the last exclusive one */
+    /* The fencing token. An exclusive hold's is above that of every hold before it. A shared hold's
+     * is at least that of every exclusive hold before it and below that of every one after it; and
+     * never below that of any hold, on any host, whose acquire returned before this one was called.
+     * It need not be one that an exclusive hold had. */
+    uint64_t token;
     int64_t deadline_ns; /* CLOCK_BOOTTIME; as known now, renewal moves it on */
 };
 

@@ -100,8 +100,9 @@ static void draw_value(struct message_value *value)
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
         value->owner = box_draw_agent();
         value->epoch = draw_epoch();
-        value->token_last = what & 16 ? message_token_range_last(value->token_first)
-                                      : value->token_first + what / 32;
+        value->token_last = what & 16
+                                ? message_token_range_last(value->token_first, MESSAGE_TOKEN_RANGE)
+                                : value->token_first + what / 32;
     } else if (value->mode == MESSAGE_MODE_SHARED) {
         value->token_last = value->token_first;
         value->share_count = 1 + what / 16 % 3;
@@ -517,6 +518,7 @@ static void make_request(struct message *message)
         message->as.amend.mode = draw_byte(&box->draw) % 3;
         message->as.amend.lock_delay_ms = draw_byte(&box->draw);
         message->as.amend.token_last = draw_bool(&box->draw) ? draw_token() : 0;
+        message->as.amend.token_used = draw_bool(&box->draw) ? draw_token() : 0;
         break;
     case MESSAGE_GIVE_BACK:
         message->as.give_back = (struct message_give_back){

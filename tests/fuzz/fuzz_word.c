@@ -268,7 +268,7 @@ static void call_agent(uint8_t what)
         hfi_forget_waiters(&agent, slot);
         break;
     case 8:
-        (void)hfi_share(&agent, slot);
+        (void)hfi_share(&agent, slot, 1);
         break;
     case 9:
         (void)hfi_retract(&agent, slot);

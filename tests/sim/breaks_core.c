@@ -116,6 +116,30 @@ static void acquire(struct quorum *quorum, const struct message *message)
     order_request(quorum, message, &changed);
 }
 
+/*
+ * The whole range counts as used when an exclusive grant becomes a shared one, as in releases
+ * before. Or any AMEND makes the grant shared whose version it names, however late it comes.
+ */
+static bool amend_broken(const struct message_amend *amend, const struct record *record,
+                         struct message_amend *changed)
+{
+    bool shares = amend->mode == MESSAGE_MODE_SHARED && record != NULL &&
+                  record->mode == MESSAGE_MODE_EXCLUSIVE &&
+                  message_order_equal(record_version(record), amend->version);
+    bool of_range = shares && amend->token_used >= record->token_first &&
+                    amend->token_used <= record_token_last(record);
+    if (!shares || (broken != BREAK_DOWNGRADE && broken != BREAK_LATE_SHARE)) {
+        return false;
+    }
+    *changed = *amend;
+    if (broken == BREAK_DOWNGRADE && of_range) {
+        changed->token_used = record_token_last(record);
+    } else if (broken == BREAK_LATE_SHARE && !of_range) {
+        changed->token_used = record->token_first;
+    }
+    return true;
+}
+
 /* A give-back is for whatever version the register has by now. */
 void work_request(struct quorum *quorum, const struct message *message)
 {
@@ -124,13 +148,19 @@ void work_request(struct quorum *quorum, const struct message *message)
         return;
     }
     const struct message_give_back *back = &message->as.give_back;
-    uint32_t name = message->kind == MESSAGE_GIVE_BACK
-                        ? names_find(quorum->names, back->name.bytes, back->name.length)
+    bool amends = message->kind == MESSAGE_AMEND;
+    const struct message_name *lock = amends ? &message->as.amend.name : &back->name;
+    uint32_t name = amends || message->kind == MESSAGE_GIVE_BACK
+                        ? names_find(quorum->names, lock->bytes, lock->length)
                         : NAMES_NONE;
     const struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
-    if (broken == BREAK_VERSION && record != NULL) {
-        struct message changed;
-        message_copy(&changed, message);
+    struct message changed;
+    message_copy(&changed, message);
+    if (amends && amend_broken(&message->as.amend, record, &changed.as.amend)) {
+        real_work_request(quorum, &changed);
+        return;
+    }
+    if (broken == BREAK_VERSION && record != NULL && !amends) {
         changed.as.give_back.version = record_version(record);
         real_work_request(quorum, &changed);
         return;

@@ -6,7 +6,11 @@
  * than by release (death, hang-up, its own limit, the session's end), the lock must stay closed
  * for its lock-delay from then on: in true time, or within one session by its host's clock. Each
  * new hold is compared with every other of that
- * lock, on whatever host. Tokens of exclusive holds rise, cell-wide.
+ * lock, on whatever host.
+ *
+ * Tokens, cell-wide and by true time: an exclusive hold has a higher one than every hold before it,
+ * a shared hold at least that of every exclusive one before it, and no hold a lower one than any
+ * whose taking had returned when its own began (check_takes()).
  */
 #include <string.h>
 
@@ -33,7 +37,7 @@ struct hold_note {
 
 static struct hold_note notes[HOLDS_MAX];
 static uint64_t highest[LOCKS]; /* of exclusive holds */
-static uint64_t read_at[LOCKS]; /* what readers were told; they may return in another order */
+static uint64_t read_at[LOCKS]; /* of shared holds; two that overlap may return in any order */
 
 void check_reset(void)
 {
@@ -84,6 +88,33 @@ static struct hold_note *note_new(void)
     sim_fail("more holds at once than there are handles");
 }
 
+void check_takes(struct sim_handle *handle)
+{
+    uint64_t read = read_at[handle->lock];
+    handle->token_floor = highest[handle->lock] > read ? highest[handle->lock] : read;
+}
+
+/* The token of a hold that begins now. */
+static void check_token(const struct sim_process *process, const struct sim_handle *handle,
+                        bool shared)
+{
+    uint64_t token = handle->held.token;
+    uint64_t above = highest[handle->lock];
+    if (shared ? token < above : token <= above || token <= read_at[handle->lock]) {
+        sim_fail("token %llx of lock %u after %llx, %llx (shared)", (unsigned long long)token,
+                 handle->lock, (unsigned long long)above,
+                 (unsigned long long)read_at[handle->lock]);
+    }
+    if (token < handle->token_floor) {
+        sim_fail("process %u of host %u reads lock %u under token %llx, and began after another's "
+                 "hold of token %llx",
+                 process->index, process->agent->index, handle->lock, (unsigned long long)token,
+                 (unsigned long long)handle->token_floor);
+    }
+    uint64_t *seen = shared ? read_at : highest;
+    seen[handle->lock] = token > seen[handle->lock] ? token : seen[handle->lock];
+}
+
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
@@ -118,15 +149,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
         }
     }
     watch_held(process->agent, handle->lock);
-    uint64_t token = handle->held.token;
-    uint64_t above = highest[handle->lock];
-    if (shared ? token < above : token <= above || token <= read_at[handle->lock]) {
-        sim_fail("token %llx of lock %u after %llx, %llx (shared)", (unsigned long long)token,
-                 handle->lock, (unsigned long long)above,
-                 (unsigned long long)read_at[handle->lock]);
-    }
-    uint64_t *seen = shared ? read_at : highest;
-    seen[handle->lock] = token > seen[handle->lock] ? token : seen[handle->lock];
+    check_token(process, handle, shared);
     world.holds++;
     struct hold_note *note = note_new();
     *note = (struct hold_note){.used = true,

@@ -157,6 +157,8 @@ static void forget_newer(struct message *message, uint32_t version)
         memset(message->as.renew.release, 0, sizeof(message->as.renew.release));
     } else if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW_ACK) {
         memset(message->as.renew_ack.release, 0, sizeof(message->as.renew_ack.release));
+    } else if (version < WIRE_VERSION && message->kind == MESSAGE_AMEND) {
+        message->as.amend.token_used = 0;
     }
 }
 

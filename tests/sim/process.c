@@ -340,6 +340,7 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
 static void take(struct sim_process *process, struct sim_handle *handle)
 {
     bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
+    check_takes(handle);
     if (handle->ticket == 0) { /* else it keeps the place that it has had */
         handle->takes_ns = sim_now();
     }
@@ -422,6 +423,7 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
                                     .cancel = &process->cancel,
                                     .cancel_seen = process->cancel};
     handle->takes_ns = 0;
+    check_takes(handle);
     if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
         check_released(handle->hold);
         took(process, handle);
@@ -558,6 +560,7 @@ static void stand_in_line(struct sim_process *process)
     } else if (process->line == LINE_COMES || !handle->open) {
         process->line = open_for_line(process, handle) ? LINE_WAITS : process->line;
     } else if (!handle->holds) {
+        check_takes(handle);
         wait_for(process, handle, false);
         if (handle->holds) {
             line_took(process);

@@ -263,6 +263,7 @@ struct sim_handle {
     int64_t takes_ns; /* since when it takes; 0: it does not wait its turn */
     int64_t left_ns;  /* when it gave up the place that it had since left_takes_ns */
     int64_t left_takes_ns;
+    uint64_t token_floor; /* the highest of all holds that had begun when it began to take */
     bool ticket_shared;
     bool holds;
     struct hfi_held held;
@@ -436,6 +437,8 @@ void check_reset(void);
 /* A call returned HELD. The number to be given to the others; UINT32_MAX: the hold was over by
  * then, and is none. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
+/* Right before it begins to take: which tokens its hold may not be below. */
+void check_takes(struct sim_handle *handle);
 /* The process looks whether it still holds. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
 /* Before it calls release. */
@@ -556,6 +559,8 @@ enum breaking {
     BREAK_NOTES,       /* a restarted agent finds no lock-delays noted */
     BREAK_RESIGN,      /* an agent that is told to end just ends */
     BREAK_SUCCESSOR,   /* a coordinator does not tell the next one who waits */
+    BREAK_DOWNGRADE,   /* a shared grant has the last token of the range before it */
+    BREAK_LATE_SHARE,  /* a grant is made shared by a message of before */
 };
 extern enum breaking broken;
 

@@ -659,11 +659,12 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
     ck_assert_int_eq(amend->as.amend.mode, MESSAGE_MODE_SHARED);
-    ck_assert_uint_eq(amend->as.amend.token_last, 100);
+    ck_assert_uint_eq(amend->as.amend.token_used, 1); /* nothing was: the first of the range */
+    ck_assert_uint_eq(amend->as.amend.token_last, 0);
     struct hfi_opened writer = cell_open_granted(other);
     struct hfi_held none;
     ck_assert_int_eq(cell_try(&writer, &none), HFI_UNGRANTED); /* before the quorum is told */
-    rig_answer(rig, amend, MESSAGE_MODE_SHARED, 1, 100, 100);
+    rig_answer(rig, amend, MESSAGE_MODE_SHARED, 1, 1, 1);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
     ck_assert_int_eq(
         hfi_remaining_ns(&rig->region,
@@ -676,6 +677,83 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
     cell_release(&opened, &held);
     ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+/* A grant with 1..100, of which 1 and 2 were used; one reads, and another host wants to. */
+static struct hfi_opened make_shared(struct hfi_opened *second)
+{
+    struct hfi_held held;
+    struct hfi_opened opened = cell_open_granted(client);
+    *second = cell_open_granted(other);
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    second->seat = rig_seat(rig, other, second->handle, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+        cell_release(&opened, &held);
+    }
+    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
+    rig_recall(rig, "a", 1);
+    return opened;
+}
+
+/* Trap: a reader's token is lower than an earlier reader's on another host (after a downgrade). */
+START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
+{
+    struct hfi_held held;
+    struct hfi_opened second;
+    (void)make_shared(&second);
+    const struct message amend = *rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_uint_eq(amend.as.amend.token_used, 2); /* so do other hosts' from its choice on */
+    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
+    ck_assert_uint_eq(held.token, 2);
+    cell_release(&second, &held);
+    rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 2, 2);
+    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
+    ck_assert_uint_eq(held.token, 2);
+    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100); /* a late one of nobody's */
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
+}
+END_TEST
+
+/* A coordinator of a release before does not know what token_used says, and changes nothing. The
+ * message may still come to one that does: nobody here writes under the tokens that it names. */
+START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
+{
+    struct hfi_held held;
+    struct hfi_opened second;
+    (void)make_shared(&second);
+    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(cell_try(&second, &held), HFI_UNGRANTED);
+    const struct message amend = *rig_sent(rig, MESSAGE_AMEND);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
+    ck_assert_int_eq(amend.as.amend.mode, MESSAGE_MODE_SHARED);
+    ck_assert_uint_eq(amend.as.amend.token_used, 0);
+    ck_assert_uint_eq(amend.as.amend.token_last, 100);
+    rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 100, 100);
+    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
+    ck_assert_uint_eq(held.token, 100);
+}
+END_TEST
+
+/* Refused, and another change of the grant is answered meanwhile: it is shared all the same. */
+START_TEST(a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed)
+{
+    struct hfi_held held;
+    struct hfi_opened second;
+    (void)make_shared(&second);
+    rig_refuse(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_REFUSED_FULL);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS)); /* a longer lock-delay */
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_NONE);
+    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_SHARED);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.token_used, 2);
+    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 101, 200);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_EXCLUSIVE);
+    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
+    ck_assert_uint_eq(held.token, 100);
 }
 END_TEST
 
@@ -784,6 +862,9 @@ static Suite *make_suite(void)
     tcase_add_test(shared, a_shared_grant_forgets_that_somebody_waited);
     tcase_add_test(shared, a_writer_gets_in_behind_the_readers_of_a_shared_grant);
     tcase_add_test(shared, an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled);
+    tcase_add_test(shared, readers_show_one_token_before_and_after_a_downgrade_is_known);
+    tcase_add_test(shared, a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way);
+    tcase_add_test(shared, a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed);
     tcase_add_test(shared, a_writer_keeps_its_exclusive_grant_from_a_recall);
     tcase_add_test(shared, a_reader_that_upgrades_changes_the_grant);
     tcase_add_test(shared, a_grant_that_nobody_has_open_goes_back_after_a_while);

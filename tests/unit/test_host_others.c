@@ -378,6 +378,53 @@ START_TEST(an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted)
 }
 END_TEST
 
+/* The agent made its grant shared for another host's readers, and dies before it knows whether the
+ * quorum heard it. `reads`: a reader is still inside. */
+static struct hfi_opened die_in_a_downgrade(bool reads)
+{
+    struct hfi_held held;
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    cell_release(&opened, &held);
+    ck_assert_int_eq(hfi_try_shared(&actor, &request, &held), HFI_HELD);
+    rig_recall(rig, "a", 1);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
+    if (!reads) {
+        cell_release(&opened, &held);
+    }
+    restart(&opened, client);
+    return opened;
+}
+
+/* Trap: that message arrives late, and the grant is shared with others while this host writes. */
+START_TEST(a_downgrade_that_the_agent_before_began_is_completed)
+{
+    struct hfi_opened opened = die_in_a_downgrade(true);
+    struct hfi_held held;
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.mode, MESSAGE_MODE_SHARED);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_UNGRANTED);
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_SHARED);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.token_used, 1);
+}
+END_TEST
+
+START_TEST(a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads)
+{
+    struct hfi_opened opened = die_in_a_downgrade(false);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    client = rig_connect(rig, HOST_MAY_USE);
+    (void)rig_open(rig, client, "a", 0);
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
 /* How long the lock stays closed behind one who died meanwhile is known when the grant is. */
 START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 {
@@ -496,6 +543,8 @@ static Suite *make_suite(void)
     tcase_add_test(adopted, a_recall_of_an_adopted_lock_waits_for_its_holder);
     tcase_add_test(adopted, an_adopted_lock_that_is_free_gives_back_all_its_tokens);
     tcase_add_test(adopted, an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted);
+    tcase_add_test(adopted, a_downgrade_that_the_agent_before_began_is_completed);
+    tcase_add_test(adopted, a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads);
     tcase_add_test(adopted, an_adopted_lock_closes_for_the_delay_of_its_grant);
     tcase_add_test(adopted, what_the_agent_before_may_have_given_back_goes_back);
     tcase_add_test(adopted, what_was_made_for_this_agent_is_taken);

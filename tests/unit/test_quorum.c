@@ -33,7 +33,7 @@ START_TEST(first_touch_is_one_commit)
     cell_settle(cell);
     const struct message_grant *grant = granted(cell, 0, 1);
     ck_assert_uint_eq(grant->token_first, 1);
-    ck_assert_uint_eq(grant->token_last, MESSAGE_TOKEN_RANGE);
+    ck_assert_uint_eq(grant->token_last, 4096);
     ck_assert_uint_eq(grant->mode, X);
     ck_assert_uint_eq(grant->lock_delay_ms, 1000);
     ck_assert_uint_eq(cell->nodes[0].disk.commits, commits + 1);
@@ -155,11 +155,74 @@ START_TEST(amended_keeps_its_version)
 }
 END_TEST
 
+/* docs/TIMEOUTS.md, "How long tokens last": what a range may cost if it is lost is at most a
+ * quarter of what was used before, and 13,312. */
+START_TEST(ranges_grow_while_they_are_used_up)
+{
+    static const uint64_t sizes[] = {4096, 8192, 16384, 20480, 25600, 32000};
+    struct cell *cell = cell_ready(1);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    struct message_grant grant = *granted(cell, 0, 1);
+    uint64_t before = 0;
+    uint64_t id = 2;
+    for (uint64_t size = 0; size < 1 << 24; before += size, id++) {
+        size = grant.token_last - grant.token_first + 1;
+        ck_assert_uint_eq(grant.token_first, before + 1);
+        ck_assert(id - 2 >= sizeof(sizes) / sizeof(sizes[0]) || size == sizes[id - 2]);
+        ck_assert_uint_le(size, before / 4 + 13312);
+        amend(cell, &grant, id, 0, grant.token_last, MESSAGE_MODE_NONE);
+        grant = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
+    }
+    ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24); /* and no more */
+    ck_assert_uint_lt(id, 50);
+    /* What was not used of it is leased again, and the next grant begins small. */
+    cell_give_back(cell, 0, 0, "a", id, 1, grant.version, grant.token_first + 9);
+    cell_acquire(cell, 0, 0, "a", id + 1, 1, X, 0);
+    cell_settle(cell);
+    ck_assert_uint_eq(granted(cell, 0, id + 1)->token_first, grant.token_first + 10);
+    ck_assert_uint_eq(granted(cell, 0, id + 1)->token_last, grant.token_first + 10 + 4095);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* The top 11 bits of a token are the generation, which only an operator begins. */
+START_TEST(no_range_leaves_its_generation)
+{
+    struct cell *cell = cell_ready(1);
+    struct quorum_register reg = {.accepted = {.ballot = 1 << 16 | 1, .sequence = 1}};
+    message_name_set(&reg.name, "a", 1);
+    reg.value.token_first = MESSAGE_TOKEN_GENERATION - 5;
+    reg.value.permits = 1;
+    cell_kill(cell, 0);
+    cell->nodes[0].disk.registers[0] = reg;
+    cell->nodes[0].disk.register_count = 1;
+    cell_start(cell, 0);
+    cell_acquire(cell, 0, 0, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    struct message_grant grant = *granted(cell, 0, 1);
+    ck_assert_uint_eq(grant.token_last, MESSAGE_TOKEN_GENERATION - 1);
+    amend(cell, &grant, 2, 0, grant.token_last, MESSAGE_MODE_NONE);
+    ck_assert_uint_eq(refused(cell, 0, 2)->reason, MESSAGE_REFUSED_TOKENS);
+    cell_give_back(cell, 0, 0, "a", 3, 1, grant.version, grant.token_last);
+    cell_acquire(cell, 0, 0, "a", 4, 1, X, 0);
+    cell_settle(cell);
+    ck_assert_uint_eq(refused(cell, 0, 4)->reason, MESSAGE_REFUSED_TOKENS);
+    cell_acquire(cell, 0, 0, "a", 5, 1, MESSAGE_MODE_SHARED,
+                 0); /* readers need no token of their own */
+    cell_settle(cell);
+    ck_assert_uint_eq(granted(cell, 0, 5)->token_first, MESSAGE_TOKEN_GENERATION - 1);
+    amend(cell, granted(cell, 0, 5), 6, 0, MESSAGE_TOKEN_GENERATION - 1, X);
+    ck_assert_uint_eq(refused(cell, 0, 6)->reason, MESSAGE_REFUSED_TOKENS);
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(range_ends_before_a_block)
 {
-    ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK - 5), MESSAGE_TOKEN_BLOCK - 1);
-    ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK),
-                      MESSAGE_TOKEN_BLOCK + MESSAGE_TOKEN_RANGE - 1);
+    ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK - 5, 10),
+                      MESSAGE_TOKEN_BLOCK - 1);
+    ck_assert_uint_eq(message_token_range_last(MESSAGE_TOKEN_BLOCK, 10), MESSAGE_TOKEN_BLOCK + 9);
     struct cell *cell = cell_ready(1);
     struct quorum_register reg = {.accepted = {.ballot = 1 << 16 | 1, .sequence = 1}};
     message_name_set(&reg.name, "a", 1);
@@ -666,6 +729,8 @@ static Suite *quorum_suite(void)
     tcase_add_test(tests, told_again_a_grant_is_as_fresh_as_it_was);
     tcase_add_test(tests, given_back_says_how_many_tokens);
     tcase_add_test(tests, amended_keeps_its_version);
+    tcase_add_test(tests, ranges_grow_while_they_are_used_up);
+    tcase_add_test(tests, no_range_leaves_its_generation);
     tcase_add_test(tests, range_ends_before_a_block);
     tcase_add_test(tests, recalled_when_another_waits_and_passed_on_in_one_accept);
     tcase_add_test(tests, first_come_first_served);

@@ -267,9 +267,15 @@ START_TEST(the_same_host_asks_for_the_other_mode)
 }
 END_TEST
 
-static const struct message *amend(struct cell *cell, uint32_t node, uint64_t id,
-                                   const struct message_grant *grant, enum message_mode mode,
-                                   uint64_t token_last)
+/* Which token an AMEND names, and as what. */
+struct naming {
+    uint64_t token_last;
+    uint64_t token_used;
+};
+
+static const struct message *amend_naming(struct cell *cell, uint32_t node, uint64_t id,
+                                          const struct message_grant *grant, enum message_mode mode,
+                                          struct naming naming)
 {
     struct message message;
     cell_header(cell, node, MESSAGE_AMEND, &message);
@@ -279,12 +285,26 @@ static const struct message *amend(struct cell *cell, uint32_t node, uint64_t id
     message.as.amend.name = grant->name;
     message.as.amend.version = grant->version;
     message.as.amend.mode = (uint8_t)mode;
-    message.as.amend.token_last = token_last;
+    message.as.amend.token_last = naming.token_last;
+    message.as.amend.token_used = naming.token_used;
     cell_send(cell, node, cell_coordinator(cell, "a"), &message);
     cell_settle(cell);
     const struct message *amended = cell_got(cell, node, MESSAGE_AMENDED);
     bool answered = amended != NULL && amended->as.grant.request_id == id;
     return answered ? amended : cell_got(cell, node, MESSAGE_REFUSED);
+}
+
+static const struct message *amend(struct cell *cell, uint32_t node, uint64_t id,
+                                   const struct message_grant *grant, enum message_mode mode,
+                                   uint64_t token_last)
+{
+    return amend_naming(cell, node, id, grant, mode, (struct naming){.token_last = token_last});
+}
+
+static const struct message *share(struct cell *cell, uint32_t node, uint64_t id,
+                                   const struct message_grant *grant, uint64_t token_used)
+{
+    return amend_naming(cell, node, id, grant, S, (struct naming){.token_used = token_used});
 }
 
 START_TEST(only_share_becomes_exclusive)
@@ -309,6 +329,52 @@ START_TEST(only_share_becomes_exclusive)
 }
 END_TEST
 
+/* Readers show the last token that was used; the rest of the range is leased again. */
+START_TEST(a_share_has_the_last_token_that_was_used)
+{
+    struct cell *cell = cell_ready(3);
+    struct message_grant grant = acquire(cell, 0, 1, X);
+    ask(cell, 1, 1, S);
+    uint64_t used = grant.token_first + 6;
+    const struct message *answer = share(cell, 0, 2, &grant, used);
+    ck_assert_uint_eq(answer->as.grant.mode, S);
+    ck_assert(message_order_equal(answer->as.grant.version, grant.version));
+    ck_assert(answer->as.grant.token_first == used && answer->as.grant.token_last == used);
+    struct message_grant other = granted(cell, 1, 1);
+    ck_assert(other.token_first == used && other.token_last == used);
+    answer = share(cell, 0, 2, &grant, used); /* a repeat: it is so already */
+    ck_assert(answer->as.grant.mode == S && answer->as.grant.token_first == used);
+    give_back(cell, 1, 2, other.version);
+    answer = amend(cell, 0, 3, &grant, X, used);
+    ck_assert_uint_eq(answer->as.grant.mode, X);
+    ck_assert_uint_eq(answer->as.grant.token_first, used + 1);
+    ck_assert_uint_eq(answer->as.grant.token_last, used + 4096);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Up again, and then the old request once more: it changes nothing, though its range may end where
+ * this one does. */
+START_TEST(a_late_downgrade_changes_nothing)
+{
+    struct cell *cell = cell_ready(3);
+    struct message_grant grant = acquire(cell, 0, 1, X);
+    const struct message *answer = amend(cell, 0, 2, &grant, MESSAGE_MODE_NONE, grant.token_last);
+    struct message_grant more = answer->as.grant;
+    uint64_t used = more.token_last - 4096; /* so that the next range ends there, too */
+    ck_assert_uint_eq(share(cell, 0, 3, &grant, used)->as.grant.mode, S);
+    answer = amend(cell, 0, 4, &grant, X, used);
+    ck_assert_uint_eq(answer->as.grant.mode, X);
+    ck_assert_uint_eq(answer->as.grant.token_last, more.token_last);
+    ck_assert_uint_eq(share(cell, 0, 3, &grant, used)->as.grant.mode, X);
+    ck_assert_uint_eq(share(cell, 0, 5, &grant, used)->as.grant.mode, X);
+    ck_assert_uint_eq(share(cell, 0, 6, &grant, more.token_last + 1)->as.grant.mode, X);
+    ck_assert_uint_eq(share(cell, 0, 7, &grant, used + 1)->as.grant.mode, S);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* By a host of a release before: its range counts as used. */
 START_TEST(exclusive_becomes_a_share)
 {
     struct cell *cell = cell_ready(3);
@@ -486,6 +552,8 @@ int main(void)
     tcase_add_test(tests, a_dead_reader_keeps_no_reader_out);
     tcase_add_test(tests, the_same_host_asks_for_the_other_mode);
     tcase_add_test(tests, only_share_becomes_exclusive);
+    tcase_add_test(tests, a_share_has_the_last_token_that_was_used);
+    tcase_add_test(tests, a_late_downgrade_changes_nothing);
     tcase_add_test(tests, exclusive_becomes_a_share);
     tcase_add_test(tests, as_many_shares_as_there_may_be);
     tcase_add_test(tests, all_sharers_die);

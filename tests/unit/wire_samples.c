@@ -238,6 +238,7 @@ static void fill_request(struct draw *draw, struct message *out)
         out->as.amend.mode = mode(draw);
         out->as.amend.lock_delay_ms = lock_delay_ms(draw);
         out->as.amend.token_last = token(draw);
+        out->as.amend.token_used = token(draw);
         break;
     case MESSAGE_GIVE_BACK:
         ASKED(draw, &out->as.give_back);
@@ -467,6 +468,8 @@ void wire_sample_older(struct message *message)
         memset(message->as.renew.release, 0, MESSAGE_RELEASE_MAX);
     } else if (message->kind == MESSAGE_RENEW_ACK) {
         memset(message->as.renew_ack.release, 0, MESSAGE_RELEASE_MAX);
+    } else if (message->kind == MESSAGE_AMEND) {
+        message->as.amend.token_used = 0;
     }
 }
 

@@ -108,6 +108,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
     lock->lock_delay_ms = value->lock_delay_ms;
     lock->mode = value->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
     lock->token_last = value->token_last;
+    host->spaces[at.space].token_first[at.slot] = value->token_first;
     /* A token whose low bits are 0 is never handed out, and readers show the last: see
      * grant_apply(). */
     bool next = lock->mode == HFI_GRANT_SHARED || !(value->token_first & HFI_W_TOKEN);
@@ -194,8 +195,11 @@ static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
             lock_revoke(host, at, HFI_GRANT_NONE);
         }
     } else if (hfi_retract(actor, at.slot)) {
+        bool exclusive = lock->mode == HFI_GRANT_EXCLUSIVE;
         lock->mode = HFI_GRANT_NONE;
-        lock_was_in_force(lock); /* so it was not given back */
+        if (exclusive) {             /* else the AMEND that made it shared may be on its way */
+            lock_was_in_force(lock); /* so it was not given back */
+        }
     }
 }
 

@@ -28,6 +28,14 @@
  * A shared grant lets local readers in. Who waits to write makes the host give it back and ask for
  * an exclusive one. An exclusive grant that is recalled while readers are inside becomes a shared
  * one first: the host that waits may want no more than to read.
+ *
+ * From the moment when the word is shared, its token is that of the last hold that was exclusive
+ * (or the first of the range, if there was none), and stays so. The AMEND says it, and it becomes
+ * the token of all hosts' readers: none of them goes back, whichever host it is on and whether this
+ * one has heard the answer yet or not. The message may be repeated, or overtaken by the end of this
+ * process. So a word that was made shared is made exclusive again only with tokens above that one:
+ * a grant that the quorum still takes for exclusive is made shared once more (stays_shared()), and
+ * one whose word was shared when an agent came, and is not in force any more, goes back.
  */
 #include "state.h"
 
@@ -173,8 +181,11 @@ void lock_ask_anew(struct host *host, struct place at, struct host_actions *acti
     }
 }
 
-static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
-                  uint8_t mode, struct host_actions *actions)
+/* Which token an AMEND names: none; the last of the range; or the last one that was used. */
+enum naming { NAMES_NO_TOKEN, NAMES_LAST, NAMES_USED };
+
+static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, uint8_t mode,
+                  enum naming naming, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     if (lock->state != LOCK_GRANTED || !lease_is_safe(host)) {
@@ -190,7 +201,10 @@ static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, bo
     request->mode = mode;
     request->lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
                                                                        : lock->lock_delay_ms);
-    request->token = tokens || mode != MESSAGE_MODE_NONE ? lock->token_last : 0;
+    request->says_used = naming == NAMES_USED;
+    request->token = naming == NAMES_USED   ? lock_token_used(host, at)
+                     : naming == NAMES_LAST ? lock->token_last
+                                            : 0;
     lock->state = LOCK_AMENDING;
     request_send(host, request, actions);
 }
@@ -198,7 +212,8 @@ static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, bo
 void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
                 struct host_actions *actions)
 {
-    amend(host, at, lock_delay_ms, tokens, MESSAGE_MODE_NONE, actions);
+    amend(host, at, lock_delay_ms, MESSAGE_MODE_NONE, tokens ? NAMES_LAST : NAMES_NO_TOKEN,
+          actions);
 }
 
 /* That version goes back; the word is out of use. There is room for a request. */
@@ -265,16 +280,15 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
     } else if (!request_room(host)) {
         lock_look_later(host, at);
     } else if (hfi_retract(actor, at.slot)) {
-        uint64_t used = lock_token_used(host, at);
         host->counts.handoffs += lock->recalled;
-        give_back(host, at, lock_version(lock), used, actions);
+        give_back(host, at, lock_version(lock), lock_token_used(host, at), actions);
     } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && lease_is_safe(host) &&
-               hfi_share(actor, at.slot)) {
+               hfi_share(actor, at.slot, host->spaces[at.space].token_first[at.slot])) {
         /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
          * write, the next recall finds a shared grant, and lets no reader in any more. */
         lock->mode = HFI_GRANT_SHARED;
         lock->recalled = 0;
-        amend(host, at, 0, false, MESSAGE_MODE_SHARED, actions);
+        amend(host, at, 0, MESSAGE_MODE_SHARED, NAMES_USED, actions);
     }
 }
 
@@ -299,7 +313,7 @@ static void attend_shared(struct host *host, struct place at, struct host_action
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
                hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
         host->upgrade_due_ns = host->now_ns + UPGRADE_PAUSE_MS * MS; /* most rings are no such */
-        amend(host, at, 0, false, MESSAGE_MODE_EXCLUSIVE, actions);
+        amend(host, at, 0, MESSAGE_MODE_EXCLUSIVE, NAMES_LAST, actions);
     }
 }
 
@@ -369,6 +383,36 @@ static void grant_move(struct host *host, struct place at, const struct message_
     }
 }
 
+/* Whether its tokens have other high bits than the slot's. */
+static bool is_of_other_slot(const struct host *host, struct place at,
+                             const struct message_grant *grant)
+{
+    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
+    if (lock_at(host, at)->token_last != 0) {
+        top = lock_at(host, at)->token_last; /* our own number, rather than the region's */
+    }
+    return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
+}
+
+static void grant_elsewhere(struct host *host, struct place at, const struct message_grant *grant,
+                            struct host_actions *actions)
+{
+    struct lock *lock = lock_at(host, at);
+    if (lock->state != LOCK_AMENDING || lock->mode != HFI_GRANT_SHARED ||
+        !hfi_has_readers(lock_actor(host, at)->region, at.slot, HFI_SEAT_NONE)) {
+        grant_move(host, at, grant, actions);
+        return;
+    }
+    /* It was changed for one of its readers, but a slot is left only when nobody is inside: they go
+     * on as readers of it. */
+    lock->state = LOCK_GRANTED;
+    lock->lock_delay_ms = grant->lock_delay_ms;
+    if (!lock_lacks_delay(host, at)) {
+        pending_resolve(host, at, 0);
+    }
+    grant_attend(host, at, actions);
+}
+
 /* Another host waits: from now on so many hand-overs more. */
 static void recall_word(struct host *host, struct place at)
 {
@@ -376,38 +420,43 @@ static void recall_word(struct host *host, struct place at)
                lock_at(host, at)->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
 }
 
-/* Puts a grant, or a range of it, in force. No request is under way. */
+/*
+ * Whether the quorum takes for exclusive what this agent, or the one before it, has made shared:
+ * then the message that says so may still arrive, and what it names was used of this range.
+ */
+static bool stays_shared(const struct host *host, struct place at,
+                         const struct message_grant *grant)
+{
+    const struct lock *lock = lock_at(host, at);
+    bool had = lock->state == LOCK_AMENDING || lock->state == LOCK_ADOPTED;
+    uint64_t token = atomic_load(lock_word(host, at)) & HFI_W_TOKEN;
+    return had && lock->mode == HFI_GRANT_SHARED && grant->mode == MESSAGE_MODE_EXCLUSIVE &&
+           token >= (grant->token_first & HFI_W_TOKEN);
+}
+
+/* Puts a grant, or a range of it, in force; if it stays shared, asks for that by what `naming`
+ * says. No request is under way. */
 static void grant_apply(struct host *host, struct place at, const struct message_grant *grant,
-                        struct host_actions *actions)
+                        enum naming naming, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     bool adopted = lock->state == LOCK_ADOPTED;
     repair_word(host, at, actions); /* what is wrong with it is so by what was granted before */
-    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
-    if (lock->token_last != 0) {
-        top = lock->token_last; /* our own number, rather than the region's */
-    }
-    if (top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS) {
-        if (lock->state == LOCK_AMENDING && lock->mode == HFI_GRANT_SHARED &&
-            hfi_has_readers(lock_actor(host, at)->region, at.slot, HFI_SEAT_NONE)) {
-            /* It was changed for one of its readers, but a slot is left only when nobody is
-             * inside: they go on as readers of it. */
-            lock->state = LOCK_GRANTED;
-            lock->lock_delay_ms = grant->lock_delay_ms;
-            if (!lock_lacks_delay(host, at)) {
-                pending_resolve(host, at, 0);
-            }
-            grant_attend(host, at, actions);
-            return;
-        }
-        grant_move(host, at, grant, actions);
+    if (is_of_other_slot(host, at, grant)) {
+        grant_elsewhere(host, at, grant, actions);
         return;
     }
+    bool stays = stays_shared(host, at, grant);
+    bool shared = stays || grant->mode == MESSAGE_MODE_SHARED;
     set_version(lock, grant->version);
     lock->lock_delay_ms = grant->lock_delay_ms;
-    lock->mode = grant->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
+    lock->mode = shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
     lock->token_last = grant->token_last;
+    host->spaces[at.space].token_first[at.slot] = grant->token_first;
     lock->state = LOCK_GRANTED;
+    if (stays && naming != NAMES_NO_TOKEN) {
+        amend(host, at, 0, MESSAGE_MODE_SHARED, naming, actions);
+    }
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
         /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
          * not open yet, it is opened by the answer to this. Without a lease that waits for a
@@ -464,7 +513,7 @@ static void grant_confirm(struct host *host, struct place at, const struct messa
     if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
         lock_revoke(host, at, HFI_GRANT_NONE); /* somebody wrote over it */
     }
-    grant_apply(host, at, grant, actions);
+    grant_apply(host, at, grant, NAMES_USED, actions);
 }
 
 static bool is_of_session(const struct host *host, uint32_t epoch)
@@ -506,7 +555,7 @@ static void granted(struct host *host, const struct message_grant *grant,
     if (lock->state == LOCK_ADOPTED) {
         grant_confirm(host, at, grant, actions);
     } else {
-        grant_apply(host, at, grant, actions);
+        grant_apply(host, at, grant, NAMES_USED, actions);
     }
 }
 
@@ -518,8 +567,13 @@ static void amended(struct host *host, const struct message_grant *grant,
     if (request != NULL && grant->epoch == host->lease.epoch &&
         message_order_equal(request->version, grant->version)) {
         struct place at = {request->space, request->slot};
+        /* If it is exclusive all the same, the coordinator, or who passed the request on, is of a
+         * release that knows no token_used. */
+        enum naming naming = request->mode != MESSAGE_MODE_SHARED ? NAMES_USED
+                             : request->says_used                 ? NAMES_LAST
+                                                                  : NAMES_NO_TOKEN;
         request_end(host, request);
-        grant_apply(host, at, grant, actions);
+        grant_apply(host, at, grant, naming, actions);
     }
 }
 

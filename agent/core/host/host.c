@@ -33,6 +33,7 @@ static void lay_out_space(struct layout *layout, const struct host_limits *limit
     space->idle = part(layout, limits->locks, sizeof(uint8_t));
     space->published = part(layout, limits->locks, sizeof(uint64_t));
     space->told = part(layout, limits->locks / 64 + 1, sizeof(uint64_t));
+    space->token_first = part(layout, limits->locks, sizeof(uint64_t));
 }
 
 static uint32_t request_limit(const struct host_config *config)

@@ -272,7 +272,7 @@ static void fill(const struct host *host, const struct request *request, struct 
         amend->version = request->version;
         amend->mode = request->mode;
         amend->lock_delay_ms = request->lock_delay_ms;
-        amend->token_last = request->token;
+        *(request->says_used ? &amend->token_used : &amend->token_last) = request->token;
         name = &amend->name;
     } else {
         struct message_give_back *give_back = &message->as.give_back;

@@ -198,6 +198,7 @@ struct request {
     uint8_t sent_to;   /* the voter, last */
     uint8_t redirects; /* since its last pause */
     bool asks;         /* counted in its namespace's asks */
+    bool says_used;    /* AMEND: its token is token_used */
 };
 
 /* Where a message goes: a voter, and the voter that is to pass it on, or HOST_NO_RELAY. */
@@ -275,6 +276,7 @@ struct space {
     uint64_t *changed;     /* bits: slots whose watchers are to be told */
     uint64_t *published;   /* by slot: the word when it was last told to other hosts */
     uint64_t *told;        /* bits: slots of which other hosts were told that they are in use */
+    uint64_t *token_first; /* by slot: of its grant's range */
     uint8_t *idle;         /* by slot: for how many ages nobody has had it open */
     uint32_t slots_used;   /* slots from here on were never used */
     uint32_t free_slot;    /* slot + 1, 0 none */

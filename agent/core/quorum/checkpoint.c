@@ -250,7 +250,8 @@ static void begin(struct quorum *quorum, uint32_t p)
     uint64_t floor = floor_of(quorum, p);
     checkpoints->again_ns[p] = quorum->now_ns + AGAIN_MS * MS_NS;
     /* A name whose tokens are used up (or nearly) stays: no name could start above it. */
-    if (floor >= MESSAGE_TOKEN_LIMIT - MESSAGE_TOKEN_BLOCK ||
+    uint64_t generation_first = floor & ~(MESSAGE_TOKEN_GENERATION - 1);
+    if (floor - generation_first >= MESSAGE_TOKEN_GENERATION - MESSAGE_TOKEN_BLOCK ||
         !coordinator_next_order(quorum, p, &asked->checkpoint.order)) {
         return;
     }

@@ -70,8 +70,9 @@ static bool tokens_valid(uint8_t mode, uint64_t first, uint64_t last)
     if (first == 0 || first >= MESSAGE_TOKEN_LIMIT) {
         return false;
     }
-    return mode == MESSAGE_MODE_SHARED ? last == first
-                                       : last >= first && last <= message_token_range_last(first);
+    return mode == MESSAGE_MODE_SHARED
+               ? last == first
+               : last >= first && last <= message_token_range_last(first, MESSAGE_TOKEN_RANGE);
 }
 
 static bool mode_valid(uint8_t mode)
@@ -279,7 +280,7 @@ static bool request_valid(const struct message *message)
         return session_valid(&amend->agent, amend->epoch) && amend->name.length > 0 &&
                amend->mode <= MESSAGE_MODE_EXCLUSIVE && order_valid(amend->version) &&
                amend->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS &&
-               amend->token_last < MESSAGE_TOKEN_LIMIT;
+               amend->token_last < MESSAGE_TOKEN_LIMIT && amend->token_used < MESSAGE_TOKEN_LIMIT;
     case MESSAGE_GIVE_BACK:
         return session_valid(&give_back->agent, give_back->epoch) && give_back->name.length > 0 &&
                order_valid(give_back->version) && give_back->token_used < MESSAGE_TOKEN_LIMIT;

@@ -5,10 +5,25 @@
  * granted together. Nothing here is remembered: what is decided counts when it is chosen.
  *
  * A request asked again is answered from the value itself: the grant that its host has, a version
- * that is no longer there. A change of the mode names the last token that the host knows of, and
- * each change moves the tokens on, so a late repeat of one changes nothing.
+ * that is no longer there.
  *
- * The token of a shared grant is the last one used before it; the next range begins above.
+ * Tokens. The first token of a lock's ranges never falls, and what comes behind a range begins
+ * above all that was used of it; after an unclean end above all of it. A shared grant has one token
+ * that its readers on all hosts show: the last one used before it, and the next range begins above.
+ * So a shared hold has at least the token of every exclusive one before it, less than every one
+ * after it, and no reader is below another that began before: not those of one grant, whose token
+ * is the same, and not those of a later one.
+ *
+ * A change of the mode must not be made by a late repeat: the host may have the grant in the other
+ * mode again by then. To EXCLUSIVE it names the shared token, to more tokens the last one of the
+ * range: each has been passed by the time when the host goes on. To SHARED it names the last token
+ * that was used, which has to be of the range that there is: the host takes nothing exclusively
+ * again before it was given a range above that token (host/grants.c), so the message is of no range
+ * of this version any more. A range's last token would not do: one that was given back in part may
+ * be followed by one that ends there, too. (A host of a release before names it, and its whole
+ * range counts as used, so that for its messages it does.)
+ *
+ * The sizes of ranges are a budget: docs/TIMEOUTS.md, "How long tokens last".
  */
 #include <string.h>
 
@@ -21,6 +36,17 @@
 #endif
 
 enum { UNHEARD_MS = PLAN_UNHEARD_MS }; /* hosts repeat what waits each second */
+
+/* And it has ranges used up. */
+#ifndef PLAN_RANGE_FIRST
+#define PLAN_RANGE_FIRST (UINT64_C(1) << 12)
+#endif
+
+/* Of a grant's first range; up to which the next one has twice as many, and from then on a quarter
+ * more; and at most. */
+static const uint64_t RANGE_FIRST = PLAN_RANGE_FIRST;
+static const uint64_t RANGE_DOUBLES = 4 * PLAN_RANGE_FIRST;
+static const uint64_t RANGE_MAX = UINT64_C(1) << 24;
 
 static uint64_t token_last(const struct plan *plan)
 {
@@ -40,11 +66,20 @@ static void end(struct plan *plan, uint64_t token_next)
     plan->changed = true;
 }
 
-static void lease_range(struct plan *plan, uint64_t first)
+static void lease_range(struct plan *plan, uint64_t first, uint64_t size)
 {
     plan->value.token_first = first;
-    plan->value.token_extra = (uint32_t)(message_token_range_last(first) - first);
+    plan->value.token_extra = (uint32_t)(message_token_range_last(first, size) - first);
     plan->changed = true;
+}
+
+/* The range is used up. */
+static void lease_more(struct plan *plan)
+{
+    uint64_t size = (uint64_t)plan->value.token_extra + 1;
+    size += size < RANGE_DOUBLES ? size : size / 4;
+    size = size < RANGE_FIRST ? RANGE_FIRST : size; /* it ended with its block */
+    lease_range(plan, token_last(plan) + 1, size < RANGE_MAX ? size : RANGE_MAX);
 }
 
 static void cover_delay(struct plan *plan, uint16_t lock_delay_ms)
@@ -155,7 +190,7 @@ static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
     if (share == NULL || plan->share_count > 1) {
         return OUTCOME_REFUSED_VERSION;
     }
-    if (value->token_first + 1 >= MESSAGE_TOKEN_LIMIT) {
+    if (!message_token_leasable(value->token_first + 1)) {
         return OUTCOME_REFUSED_TOKENS;
     }
     value->mode = MESSAGE_MODE_EXCLUSIVE;
@@ -163,17 +198,25 @@ static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
     value->epoch = share->epoch;
     record_set_version(value, share->version);
     plan->share_count = 0;
-    lease_range(plan, value->token_first + 1);
+    lease_range(plan, value->token_first + 1, RANGE_FIRST);
     return OUTCOME_AMENDED;
 }
 
-/* The exclusive grant becomes a share; its tokens are used up. */
-static void downgrade(struct plan *plan)
+/* Up to which token of its range the host has used it, if it says so of this one. */
+static bool names_used(const struct plan *plan, const struct request *request)
+{
+    return request->says_used
+               ? request->token >= plan->value.token_first && request->token <= token_last(plan)
+               : request->token != 0 && request->token == token_last(plan);
+}
+
+/* The exclusive grant becomes a share. */
+static void downgrade(struct plan *plan, uint64_t token_used)
 {
     struct record *value = &plan->value;
     struct share share = {
         .version = record_version(value), .epoch = value->epoch, .agent = value->owner};
-    value->token_first = token_last(plan);
+    value->token_first = token_used;
     value->mode = MESSAGE_MODE_SHARED;
     value->owner = NOBODY;
     value->share_count = 0;
@@ -207,14 +250,15 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
     if (!names_grant(plan, request) || plan->value.epoch != request->epoch) {
         return OUTCOME_REFUSED_VERSION;
     }
-    bool newest = request->token != 0 && request->token == token_last(plan);
-    if (newest && request->mode == MESSAGE_MODE_SHARED) {
-        downgrade(plan);
-    } else if (newest && request->mode != MESSAGE_MODE_SHARED) {
-        if (request->token + 1 >= MESSAGE_TOKEN_LIMIT) {
+    if (request->mode == MESSAGE_MODE_SHARED) {
+        if (names_used(plan, request)) {
+            downgrade(plan, request->token);
+        }
+    } else if (request->token != 0 && request->token == token_last(plan)) {
+        if (!message_token_leasable(request->token + 1)) {
             return OUTCOME_REFUSED_TOKENS;
         }
-        lease_range(plan, request->token + 1);
+        lease_more(plan);
     }
     cover_delay(plan, request->lock_delay_ms);
     return OUTCOME_AMENDED;
@@ -314,14 +358,14 @@ static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
 static enum outcome grant_exclusive(struct plan *plan, const struct request *request)
 {
     struct record *value = &plan->value;
-    if (value->token_first >= MESSAGE_TOKEN_LIMIT) {
+    if (!message_token_leasable(value->token_first)) {
         return OUTCOME_REFUSED_TOKENS;
     }
     value->mode = MESSAGE_MODE_EXCLUSIVE;
     value->owner = request->agent;
     value->epoch = request->epoch;
     value->lock_delay_ms = request->lock_delay_ms;
-    lease_range(plan, value->token_first);
+    lease_range(plan, value->token_first, RANGE_FIRST);
     plan->fresh = true;
     return OUTCOME_GRANT;
 }

@@ -40,7 +40,8 @@ static void read_request(const struct quorum *quorum, const struct message *mess
         request->version = amend->version;
         request->mode = amend->mode;
         request->lock_delay_ms = amend->lock_delay_ms;
-        request->token = amend->token_last;
+        request->says_used = amend->token_used != 0;
+        request->token = request->says_used ? amend->token_used : amend->token_last;
     } else if (message->kind == MESSAGE_BREAK) {
         const struct message_break *broken = &message->as.break_lock;
         *who = &broken->agent;

@@ -153,7 +153,7 @@ struct request {
     int64_t arrived_ns; /* ACQUIRE: by what its host says, perhaps at an earlier coordinator */
     int64_t heard_ns;   /* when it came last, by any way */
     struct message_order version;
-    uint64_t token;
+    uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
     uint16_t agent;
     uint16_t lock_delay_ms;
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
@@ -162,6 +162,7 @@ struct request {
     uint8_t outcome; /* decided: answered when the round is chosen */
     bool again;      /* ACQUIRE: answered before, see answered.c */
     bool fresh;      /* ACQUIRE, granted: the grant was made for it */
+    bool says_used;  /* AMEND: its token is token_used */
 };
 
 /* A break that was passed on to the owners: no grant above that version is meant. */

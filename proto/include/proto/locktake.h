@@ -47,7 +47,7 @@ static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_
         return HFI_OCCUPIED;
     }
     if (!shared) {
-        /* relaxed: it only rises in a slot's life; an old value sends us the slow way */
+        /* relaxed: behind a load of the word that acquires; it only rises while the grant lasts */
         uint64_t top = atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed);
         if ((word & HFI_W_TOKEN) >= (top & HFI_W_TOKEN)) {
             return HFI_UNGRANTED;
@@ -93,10 +93,11 @@ static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
                                              bool *in_queue)
 {
     const struct hfi_region *region = actor->region;
-    /* relaxed: the swap checks it */
-    *seen = atomic_load_explicit(word_of(actor, request->slot), memory_order_relaxed);
+    /* acquire: pairs with the agent's swap in hfi_grant(), which every change since continues; the
+     * top below is of the grant that this word shows, or of a later one of it */
+    *seen = atomic_load_explicit(word_of(actor, request->slot), memory_order_acquire);
     *in_queue = request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat));
-    /* relaxed: it only rises in a slot's life; an old value sends us the slow way */
+    /* relaxed: it only rises while the grant lasts; an old value sends us the slow way */
     uint64_t top = atomic_load_explicit(&region->slots[request->slot].token_top,
                                         memory_order_relaxed);
     if (hfi_take_clear(*seen, top)) {

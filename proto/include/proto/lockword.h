@@ -202,9 +202,10 @@ void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers
  * waits, else those who barge would never get in. */
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
-/* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away.
- * false: somebody holds it exclusively, it is closed, or nobody reads. */
-bool hfi_share(const struct hfi_actor *agent, uint32_t slot);
+/* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away. The
+ * word's token becomes token_first, of its range, unless it is higher already. false: somebody
+ * holds it exclusively, it is closed, or nobody reads. */
+bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_first);
 
 /* Takes an idle, recalled lock out of use: mode none. false: it is in use, or closed. */
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);

@@ -39,9 +39,11 @@ enum {
 #define MESSAGE_EPOCH_LIMIT (UINT32_C(1) << 24)
 #define MESSAGE_COMMIT_LIMIT (UINT64_C(1) << 62)
 #define MESSAGE_GENERATION_LIMIT (UINT32_C(1) << 31)
-/* A grant leases this many tokens, fewer before a multiple of MESSAGE_TOKEN_BLOCK. */
+/* A range has at most so many tokens, and none has tokens of two blocks. The top 11 of a token's 63
+ * bits are the cell's generation. */
 #define MESSAGE_TOKEN_RANGE (UINT64_C(1) << 32)
 #define MESSAGE_TOKEN_BLOCK (UINT64_C(1) << 40)
+#define MESSAGE_TOKEN_GENERATION (UINT64_C(1) << 52)
 
 struct message_order {
     uint64_t ballot;
@@ -79,7 +81,8 @@ struct message_share {
  *
  * mode EXCLUSIVE: owner, epoch and version name the grant; there are no shares.
  * mode SHARED: one share for each host, at least one; owner is nobody, epoch 0, version the newest
- * share's; token_first == token_last: the token that all readers show.
+ * share's; token_first == token_last: the token that all readers of all hosts show, until the next
+ * exclusive grant.
  * mode NONE: no owner, no shares, token_last 0.
  */
 struct message_value {
@@ -291,10 +294,13 @@ struct message_acquire {
  * Changes the grant named by version, which stays its name. lock_delay_ms only ever rises.
  * mode: MESSAGE_MODE_NONE leaves it, else it is changed to this one: EXCLUSIVE on a share that is
  * the only one (else REFUSED_VERSION) leases a range above its token, SHARED on an exclusive grant
- * uses its range up.
+ * gives its range back but for what was used.
  * token_last: 0 asks for no range; else the last token of the newest range the host knows: it asks
- * for the one above it. (Asked again, the answer is the range that it got.) A change to SHARED
- * must name it, too: if it is not the newest, as in a late repeat, nothing changes.
+ * for the one above it. (Asked again, the answer is the range that it got.)
+ * token_used: of a change to SHARED: the last token of the range that was used, which the readers
+ * show from then on. Nothing changes if it is not of the newest range, as in a late repeat (see
+ * core/quorum/plan.c). Releases before did not have it: they name the range by its token_last, and
+ * all of it counts as used.
  */
 struct message_amend {
     struct message_agent agent;
@@ -305,6 +311,7 @@ struct message_amend {
     uint8_t mode;
     uint16_t lock_delay_ms;
     uint64_t token_last;
+    uint64_t token_used;
 };
 
 /* token_used: the highest token of the grant that was handed out; 0: none was. */
@@ -614,12 +621,19 @@ static inline void message_partition_add(struct message_partitions *set, uint32_
     set->bits[partition / 64] |= UINT64_C(1) << (partition % 64);
 }
 
-/* The last token of a range that begins with first. */
-static inline uint64_t message_token_range_last(uint64_t first)
+/* The last token of a range of `size` that begins with first: it ends with its block. */
+static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
 {
     uint64_t block_last = first | (MESSAGE_TOKEN_BLOCK - 1);
-    uint64_t range_last = first + (MESSAGE_TOKEN_RANGE - 1);
+    uint64_t range_last = first + (size - 1);
     return range_last < block_last ? range_last : block_last;
+}
+
+/* Whether a range may begin with first. What follows the last token of a generation is of the next
+ * one, which begins by an operator's act only: its very first token is never leased. */
+static inline bool message_token_leasable(uint64_t first)
+{
+    return first < MESSAGE_TOKEN_LIMIT && (first & (MESSAGE_TOKEN_GENERATION - 1)) != 0;
 }
 
 /* The digest of a cell's rules (FNV-1a over their fields, the same on every host). */
