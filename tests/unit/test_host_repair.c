@@ -535,6 +535,35 @@ START_TEST(a_break_ends_what_cannot_be_told)
 }
 END_TEST
 
+/* Nor does it last longer than the handle; and whoever has that, and wants the lock, has it. */
+START_TEST(what_cannot_be_told_is_its_handles)
+{
+    open_both();
+    opened.seat = rig_seat(rig, client, opened.handle, false);
+    if (_i % 2 == 0) {
+        atomic_fetch_add(word_of_a(), (uint64_t)opened.holder << HFI_W_HOLDER_SHIFT);
+    } else {
+        wait_in(&rig->region, opened.slot, opened.seat, 0);
+    }
+    heal();
+    ck_assert_uint_eq(hfi_word_holder(*word_of_a()), opened.holder);
+    if (_i < 2) {
+        rig_close(rig, client, opened.handle);
+        rig_pass(rig, 510 * RIG_MS);
+        assert_free();
+        return;
+    }
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
+    struct hfi_patience patience = {.deadline_ns = rig->now_ns + RIG_MS};
+    struct hfi_held held;
+    uint64_t place = 0;
+    ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &patience, &place, &held), HFI_HELD);
+    ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
+    assert_free();
+}
+END_TEST
+
 /* The process that does not know it, and which goes on: the lock is its own, or it is not. */
 START_TEST(a_stopped_waiter_keeps_its_place)
 {
@@ -623,6 +652,7 @@ int main(void)
     tcase_add_loop_test(tests, a_deadline_beyond_the_limit, 0, 2);
     tcase_add_loop_test(tests, what_the_agent_alone_writes, 0, 2);
     tcase_add_loop_test(tests, a_break_ends_what_cannot_be_told, 0, 3);
+    tcase_add_loop_test(tests, what_cannot_be_told_is_its_handles, 0, 4);
     tcase_add_test(tests, a_stopped_waiter_keeps_its_place);
     tcase_add_loop_test(tests, a_break_frees_whatever_was_written, 0, 50);
     return suite_main("host_repair", tests);

@@ -456,6 +456,7 @@ static void pass_next_space(struct host *host, struct host_actions *actions)
     }
     host->repair_space++;
     host->repair_slot = 0;
+    host->repair_block = 0;
     host->repair_entry = 0;
 }
 
