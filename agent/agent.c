@@ -2,7 +2,7 @@
  * The event loop: one timer for everything that is due, the bells, the signals; the end.
  *
  * There is no wake-up without a reason: the timer stands at the earliest of what the cores, the
- * socket, the lifelines and systemd's watchdog want.
+ * socket and systemd's watchdog want.
  */
 #include "agent.h"
 
@@ -83,7 +83,6 @@ static int64_t earlier(int64_t a, int64_t b)
 static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
-    due_ns = earlier(due_ns, agent->look_ns);
     due_ns = earlier(due_ns, agent->bells_ns);
     if (agent->server != NULL) {
         due_ns = earlier(due_ns, socket_next_tick_ns(agent->server));
@@ -240,7 +239,6 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     look_at_rate(agent);
     peers_look(agent);
     files_look(agent);
-    agent->look_ns = now_ns;
     uint64_t commits = driver_commits(agent->driver);
     /* The checkpoint waits for a quiet moment: it costs a flush or two. */
     bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;
@@ -295,10 +293,6 @@ static void do_what_is_due(struct agent *agent)
     int64_t now_ns = clock_boottime_ns();
     driver_tick(agent->driver);
     upkeep(agent, now_ns);
-    if (agent->look_ns <= now_ns) {
-        agent->look_ns = INT64_MAX;
-        clients_look(agent);
-    }
     bells_resume(agent, now_ns);
     if (agent->server != NULL) {
         socket_tick(agent->server, now_ns);
@@ -665,6 +659,8 @@ void agent_close_loop(struct agent *agent)
     agent->server = NULL;
     web_shut(agent);
     clients_close(agent);
+    processes_destroy(agent->processes);
+    agent->processes = NULL;
     uv_walk(&agent->loop, on_walk, NULL);
     uv_run(&agent->loop, UV_RUN_DEFAULT); /* nothing but close callbacks is left */
     HF_CHECK(uv_loop_close(&agent->loop) == 0);

@@ -10,7 +10,8 @@
  *   batch.c    what the driver keeps until it is durable
  *   disk.c     the driver's batches into the store
  *   peers.c    the other agents: packets to them and from them
- *   clients.c  the processes that are or were connected: pidfds and lifelines
+ *   processes.c the processes behind clients: their pidfds
+ *   clients.c  the clients: which process each is, and its record for the next agent
  *   bells.c    what the bells of a namespace may cost
  *   turns.c    the watchdog of the loop's turns
  *   serve.c    packets to events, and the host core's actions to packets
@@ -46,6 +47,7 @@
 #include "io/store.h"
 #include "log.h"
 #include "peers.h"
+#include "processes.h"
 #include "turns.h"
 
 enum {
@@ -67,17 +69,19 @@ enum {
 
 struct agent;
 
-/* A process that is known to the host core: connected, or hung up, or from before this agent. */
+/* A client that is known to the host core: connected, or hung up, or from before this agent. */
 struct client {
-    uv_poll_t *poll; /* of its pidfd; NULL: it is not watched (any more) */
     struct agent *agent;
-    uint32_t id;                /* its first holder id */
-    uint32_t connection;        /* 0: none */
-    int pidfd;                  /* -1: its lifeline is looked at now and then */
-    bool locked;                /* its lifeline was, at some look */
-    struct socket_share *share; /* its user's part of a turn, in which its end is seen to */
-    uint32_t round;             /* see socket_share_turn() */
-    bool dead;                  /* and the host core was told so */
+    struct client *next;     /* of its process */
+    struct process *process; /* NULL: it cannot be seen from here, or it has ended */
+    struct peer_process is;
+    uint64_t nonce;
+    uint32_t id;         /* its first holder id */
+    uint32_t connection; /* 0: none */
+    pid_t pid;           /* 0: no number that this agent sees */
+    uid_t uid;
+    bool unproven; /* of before this agent, and whether its process lives cannot be told */
+    bool dead;     /* and the host core was told so */
 };
 
 /* What was told of a user's processes lately. */
@@ -125,6 +129,7 @@ struct agent {
     struct lease_file lease_file;
     struct lease_record left; /* by the agent before */
     uint8_t boot_id[16];
+    uint64_t numbers; /* peer_numbers() */
     /* The cores. */
     struct block names_block;
     struct block quorum_block;
@@ -170,7 +175,8 @@ struct agent {
     struct socket_server *server;
     struct client **by_id; /* AGENT_CLIENT_IDS of them */
     uint32_t id_high;      /* no client has a higher one */
-    int64_t look_ns;       /* when lifelines are to be looked at; INT64_MAX: not */
+    uint32_t unproven;     /* how many clients are */
+    struct processes *processes;
     int64_t upkeep_ns;
     bool checkpoint_due;
     uint64_t idle_commits; /* how many there were at the last checkpoint */
@@ -239,23 +245,17 @@ bool folders_check(struct agent *agent) __attribute__((warn_unused_result));
 /* Announces to the host core whoever is left of the agent before; what may stay in folder clients
  * if the session does not go on is removed. false: agent->error. */
 bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
-/* Removes the lifelines of the dead, after the start. */
+/* Removes the records of the dead, after the start. */
 void clients_sweep(struct agent *agent);
-/* Whether that process is the client that it says it was. false: there is no room to see, errno
- * says why; as a stranger it would lose what it holds. */
-bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer,
-                     bool *resumes) __attribute__((warn_unused_result));
-/* The host core let it in (HOST_WELCOMED). Takes pidfd. NULL: it could not be noted, errno
- * says why. */
+/* Whether that process is the client that its HELLO says it was. */
+bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
+                     const struct peer *peer, const struct process *process);
+/* The host core let it in (HOST_WELCOMED). NULL: it could not be noted, errno says why. */
 struct client *clients_welcome(struct agent *agent, const struct host_action *action,
-                               const struct peer *peer, int pidfd);
+                               const struct peer *peer, struct process *process);
 void clients_forget(struct agent *agent, uint32_t id);
-/* Its connection is gone. */
-void clients_hung_up(struct agent *agent, struct client *client);
-/* It asks for something. Who does locks its lifeline. */
-void clients_heard(struct agent *agent, uint32_t id);
-/* Looks at the lifelines of those that are not connected, or not watched. */
-void clients_look(struct agent *agent);
+/* Its process has ended. Not within an action. */
+void clients_died(struct client *client, const char *how);
 void clients_close(struct agent *agent);
 
 /* ---- serve.c ---- */

@@ -1,19 +1,15 @@
 /*
- * The processes that the host core knows: which of them live.
+ * The clients that the host core knows: of which process each is, and its record.
  *
- * A connected client is watched by a pidfd of who connected, which the kernel gives. One that hung
- * up lives on until its pidfd says otherwise, or until it no longer locks its lifeline: then it has
- * let go of everything (or called exec). A client of the agent before this one is found by its
- * lifeline and watched by a pidfd of whoever locks it. Where there is no pidfd (a foreign pid
- * namespace, before Linux 6.5) its lifeline is looked at with the first thing that it asks for, and
- * each quarter of the session's ttl: once it has been seen to lock it, not to lock it is its death.
- * (A process that it forked may keep its connection open; between WELCOME and the lock it lives.)
+ * A client lives as long as its process, whose pidfd says when that ends (processes.h); a hang-up
+ * ends its holds, and leaves it its ids. What a client was told, and which process it is, is kept
+ * here for its way back: whoever resumes costs no look at anything.
  *
- * Before Linux 6.5 a pidfd comes by the number that connected, so it may be another process's, if
- * the first one has ended meanwhile. That one then has no hold of this client's: it ended before it
- * was let in; who resumes locks its lifeline *after* the pidfd was opened, by that very number, so
- * the pidfd is right. The wrong one's end frees nothing that somebody holds by the rules, and its
- * life keeps nothing: the hang-up leads to the lifeline, which nobody locks.
+ * Its record (io/client_record.h) is for the agent after this one, which finds the process by it. A
+ * process that the next agent cannot see, or cannot tell from others, is taken for alive: it keeps
+ * its holds until it has connected again, until the process ends that may be it, until they are
+ * broken (holdfast break), or until the session ends. How many there are the log says, and doctor
+ * says which.
  */
 #include "agent.h"
 
@@ -21,108 +17,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "io/client_record.h"
 #include "io/clock.h"
-#include "io/lifeline.h"
-#include "io/peer.h"
 #include "proto/check.h"
 
-static const int64_t look_soon_ns = 50 * INT64_C(1000000);
-
-static void on_poll_gone(uv_handle_t *handle)
+static void prove(struct client *client)
 {
-    free(handle);
-}
-
-/*
- * The poll handle goes before its descriptor does: libuv takes the descriptor's number out of its
- * epoll set whenever a poll handle stops or closes, and by then it may be another client's.
- */
-static void stop_watching(struct client *client)
-{
-    if (client->poll != NULL) {
-        uv_close((uv_handle_t *)client->poll, on_poll_gone);
-        client->poll = NULL;
-    }
-    if (client->pidfd >= 0) {
-        close(client->pidfd);
-        client->pidfd = -1;
-    }
+    client->agent->unproven -= client->unproven;
+    client->unproven = false;
 }
 
 static void client_destroy(struct client *client)
 {
-    struct agent *agent = client->agent;
-    agent->by_id[client->id] = NULL;
-    stop_watching(client);
-    socket_share_leave(client->share);
+    if (client->process != NULL) {
+        process_remove(client);
+    }
+    prove(client);
+    client->agent->by_id[client->id] = NULL;
     free(client);
 }
 
-static void died(struct client *client, const char *how)
-{
-    struct log_line line;
-    client->dead = true;
-    stop_watching(client);
-    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &client->agent->client_limit,
-                      clock_boottime_ns());
-    log_unsigned(&line, "client", client->id);
-    log_text(&line, "how", how);
-    log_end(&line);
-    struct host_event event = {.kind = HOST_DIED, .client = client->id};
-    driver_event(client->agent->driver, &event);
-}
-
-static void on_pidfd(uv_poll_t *poll, int status, int events)
-{
-    struct client *client = poll->data;
-    (void)status;
-    (void)events;
-    agent_turn(client->agent, TURN_USERS);
-    if (client->dead || !socket_share_turn(client->share, &client->round)) {
-        return; /* it is as ready in the next turn */
-    }
-    struct socket_shares *shares = client->share->shares;
-    uid_t uid = client->share->uid;
-    int64_t began_ns = clock_boottime_ns();
-    if (client->pidfd >= 0 && peer_pidfd_ended(client->pidfd)) {
-        died(client, "its process has ended");
-    }
-    struct socket_share *share = socket_share_find(shares, uid); /* it may have been his last */
-    if (share != NULL) {
-        (void)socket_share_spend(share, clock_boottime_ns() - began_ns);
-    }
-}
-
-/* Takes pidfd, which may be -1. NULL: no memory (then pidfd is closed). */
-static struct client *client_create(struct agent *agent, uint32_t id, int pidfd)
+/* NULL: no memory. */
+static struct client *client_create(struct agent *agent, uint32_t id, struct process *process)
 {
     HF_CHECK(id > 0 && id < AGENT_CLIENT_IDS && agent->by_id[id] == NULL);
-    const struct host_peer *peer = host_peer_of(agent->host, id);
     struct client *client = calloc(1, sizeof(*client));
-    if (client != NULL) {
-        client->share = socket_share_join(&agent->shares, peer != NULL ? (uid_t)peer->uid : 0,
-                                          &client->round);
-    }
-    if (client == NULL || client->share == NULL) {
-        free(client);
-        if (pidfd >= 0) {
-            close(pidfd);
-        }
-        errno = ENOMEM;
+    if (client == NULL) {
         return NULL;
     }
     client->agent = agent;
     client->id = id;
-    client->pidfd = pidfd;
-    client->poll = pidfd >= 0 ? calloc(1, sizeof(*client->poll)) : NULL;
-    if (client->poll != NULL && uv_poll_init(&agent->loop, client->poll, pidfd) == 0) {
-        client->poll->data = client;
-        HF_CHECK(uv_poll_start(client->poll, UV_READABLE, on_pidfd) == 0);
-    } else { /* its lifeline is looked at instead */
-        free(client->poll);
-        client->poll = NULL;
+    if (process != NULL) {
+        process_add(process, client);
     }
     agent->by_id[id] = client;
     if (id > agent->id_high) {
@@ -131,69 +58,108 @@ static struct client *client_create(struct agent *agent, uint32_t id, int pidfd)
     return client;
 }
 
-/* ---- clients of this agent ---- */
-
-bool clients_resumes(struct agent *agent, const struct hfi_hello *hello, const struct peer *peer,
-                     bool *resumes)
+void clients_died(struct client *client, const char *how)
 {
-    struct lifeline lifeline;
-    pid_t locker;
-    *resumes = false;
-    if (hello->client == 0 || hello->client >= AGENT_CLIENT_IDS ||
-        agent->by_id[hello->client] == NULL || agent->by_id[hello->client]->dead) {
-        return true;
-    }
-    if (!lifeline_read(agent->clients_fd, hello->client, &lifeline)) {
-        return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
-    }
-    bool nonce = lifeline.nonce == hello->nonce;
-    bool user = lifeline.uid == peer->uid;
-    lifeline_free(&lifeline);
-    if (nonce && lifeline_look(agent->clients_fd, hello->client, &locker) == LIFELINE_LOCKED) {
-        /* A process that has become another user since is still the one that holds. */
-        *resumes = locker != 0 && peer->pid != 0 ? locker == peer->pid : user;
-    }
-    return true;
+    struct agent *agent = client->agent;
+    struct log_line line;
+    HF_CHECK(!client->dead);
+    client->dead = true;
+    process_remove(client);
+    prove(client);
+    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->client_limit,
+                      clock_boottime_ns());
+    log_unsigned(&line, "client", client->id);
+    log_text(&line, "how", how);
+    log_end(&line);
+    struct host_event event = {.kind = HOST_DIED, .client = client->id};
+    driver_event(agent->driver, &event);
 }
 
-static bool make_lifeline(struct agent *agent, const struct host_action *action,
-                          const struct peer *peer)
+/* ---- clients of this agent ---- */
+
+/* Whether that process, which connects, is the client's. */
+static bool is_of(const struct client *client, const struct process *process, uid_t uid)
+{
+    if (client->process == process) {
+        return true;
+    }
+    if (client->process != NULL && peer_pidfd_ended(client->process->pidfd)) {
+        return false; /* nor is its number its own any more */
+    }
+    if (client->is.inode != 0 && process->is.inode != 0) {
+        return client->is.inode == process->is.inode;
+    }
+    if (client->pid != 0) {
+        bool started = client->is.start == 0 || process->is.start == 0 ||
+                       client->is.start == process->is.start;
+        return client->process == NULL && client->pid == process->pid && started;
+    }
+    return client->uid == uid; /* and it knows the nonce: no more can be told */
+}
+
+bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
+                     const struct peer *peer, const struct process *process)
+{
+    const struct client *client = hello->client > 0 && hello->client < AGENT_CLIENT_IDS
+                                      ? agent->by_id[hello->client]
+                                      : NULL;
+    /* A process that has become another user since is still the one that holds. */
+    return client != NULL && !client->dead && client->nonce == hello->nonce &&
+           is_of(client, process, peer->uid);
+}
+
+static bool make_record(struct agent *agent, const struct host_action *action,
+                        const struct peer *peer, const struct process *process)
 {
     const struct host_peer *known = host_peer_of(agent->host, action->client);
-    struct lifeline lifeline = {.client = action->client,
-                                .pid = peer->pid,
-                                .uid = peer->uid,
-                                .nonce = action->as.identity.nonce};
-    snprintf(lifeline.command, sizeof(lifeline.command), "%s", known != NULL ? known->command : "");
-    return lifeline_create(agent->clients_fd, &lifeline);
+    struct client_record record = {.client = action->client,
+                                   .pid = peer->pid,
+                                   .uid = peer->uid,
+                                   .nonce = action->as.identity.nonce,
+                                   .process = process->is,
+                                   .numbers = agent->numbers};
+    memcpy(record.boot_id, agent->boot_id, sizeof(record.boot_id));
+    snprintf(record.command, sizeof(record.command), "%s", known != NULL ? known->command : "");
+    return client_record_create(agent->clients_fd, &record);
+}
+
+/* The client came back; maybe before its old connection was seen to be gone. */
+static void come_back(struct client *client, struct process *process)
+{
+    struct connection *connection = socket_find(client->agent->server, client->connection);
+    if (connection != NULL) {
+        connection_note(connection)->client = 0;
+        socket_close(connection);
+    }
+    if (client->process != process) {
+        if (client->process != NULL) {
+            process_remove(client);
+        }
+        process_add(process, client);
+    }
+    prove(client);
 }
 
 struct client *clients_welcome(struct agent *agent, const struct host_action *action,
-                               const struct peer *peer, int pidfd)
+                               const struct peer *peer, struct process *process)
 {
-    struct client *old = agent->by_id[action->client];
-    struct client *client;
-    struct connection *connection;
-    if (!action->as.identity.resumed && !make_lifeline(agent, action, peer)) {
-        int error = errno;
-        if (pidfd >= 0) {
-            close(pidfd);
+    struct client *client = agent->by_id[action->client];
+    if (action->as.identity.resumed) {
+        HF_CHECK(client != NULL);
+        come_back(client, process);
+    } else {
+        HF_CHECK(client == NULL);
+        client = make_record(agent, action, peer, process)
+                     ? client_create(agent, action->client, process)
+                     : NULL;
+        if (client == NULL) {
+            return NULL;
         }
-        errno = error;
-        return NULL;
     }
-    if (old != NULL) {
-        connection = socket_find(agent->server, old->connection);
-        if (connection != NULL) { /* it came back before its old connection was seen to be gone */
-            connection_note(connection)->client = 0;
-            socket_close(connection);
-        }
-        client_destroy(old);
-    }
-    client = client_create(agent, action->client, pidfd);
-    if (client != NULL) {
-        client->locked = action->as.identity.resumed; /* clients_resumes() has seen it */
-    }
+    client->is = process->is;
+    client->nonce = action->as.identity.nonce;
+    client->pid = process->pid;
+    client->uid = peer->uid;
     return client;
 }
 
@@ -206,148 +172,132 @@ void clients_forget(struct agent *agent, uint32_t id)
         connection_note(connection)->client = 0;
         socket_close(connection);
     }
-    lifeline_remove(agent->clients_fd, id);
+    client_record_remove(agent->clients_fd, id);
     if (client != NULL) {
         client_destroy(client);
     }
 }
 
-void clients_hung_up(struct agent *agent, struct client *client)
-{
-    client->connection = 0;
-    int64_t soon_ns = clock_boottime_ns() + look_soon_ns;
-    if (soon_ns < agent->look_ns) {
-        agent->look_ns = soon_ns;
-    }
-}
-
-void clients_heard(struct agent *agent, uint32_t id)
-{
-    struct client *client = agent->by_id[id];
-    pid_t locker;
-    if (client != NULL && client->poll == NULL && !client->locked) {
-        client->locked = lifeline_look(agent->clients_fd, id, &locker) == LIFELINE_LOCKED;
-    }
-}
-
-void clients_look(struct agent *agent)
-{
-    /* By id: what the host core does about one that died may take others away. */
-    for (uint32_t id = 1; id <= agent->id_high; id++) {
-        struct client *client = agent->by_id[id];
-        pid_t locker;
-        if (client == NULL || client->dead || (client->connection != 0 && client->poll != NULL)) {
-            continue;
-        }
-        if (lifeline_look(agent->clients_fd, id, &locker) == LIFELINE_LOCKED) {
-            client->locked = true;
-        } else if (client->connection == 0 || client->locked) {
-            died(client, "its lifeline is not locked any more");
-        }
-    }
-}
-
 /* ---- clients of the agent before this one ---- */
 
-/* A pidfd of the process that locks the lifeline; -1: it cannot be seen. *gone: nobody does. */
-static int locker_pidfd(struct agent *agent, uint32_t id, bool *gone)
+static bool announce(struct agent *agent, const struct client_record *record)
 {
-    pid_t locker;
-    pid_t again;
-    *gone = lifeline_look(agent->clients_fd, id, &locker) != LIFELINE_LOCKED;
-    if (*gone || locker == 0) {
-        return -1;
-    }
-    int pidfd = peer_pidfd_open(locker);
-    *gone = lifeline_look(agent->clients_fd, id, &again) != LIFELINE_LOCKED;
-    if (pidfd >= 0 && (*gone || again != locker)) {
-        close(pidfd); /* of another process that has the number now */
-        pidfd = -1;
-    }
-    return pidfd;
-}
-
-static bool announce(struct agent *agent, const struct lifeline *lifeline)
-{
-    struct host_peer peer = {.pid = lifeline->pid, .uid = lifeline->uid};
-    struct config_user user = {.uid = lifeline->uid}; /* its groups come with its next HELLO */
-    snprintf(peer.command, sizeof(peer.command), "%s", lifeline->command);
+    struct host_peer peer = {.pid = record->pid, .uid = record->uid};
+    struct config_user user = {.uid = record->uid}; /* its groups come with its next HELLO */
+    snprintf(peer.command, sizeof(peer.command), "%s", record->command);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         peer.rights[i] = config_rights(&agent->config, i, agent->own, &user);
     }
-    for (uint32_t i = 0; i < lifeline->holder_count; i++) {
-        if (!host_load_survivor(agent->host, lifeline->client, lifeline->holders[i],
-                                lifeline->nonce, &peer)) {
+    for (uint32_t i = 0; i < record->holder_count; i++) {
+        if (!host_load_survivor(agent->host, record->client, record->holders[i], record->nonce,
+                                &peer)) {
             return false;
         }
     }
     return true;
 }
 
+/* The host core takes ids that it does not know for dead. */
+static void log_ended(struct agent *agent, const struct client_record *record)
+{
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->client_limit,
+                      clock_boottime_ns());
+    log_unsigned(&line, "client", record->client);
+    log_number(&line, "pid", record->pid);
+    log_text(&line, "how", "its process had ended when this agent came");
+    log_end(&line);
+}
+
+static void log_not_loaded(uint32_t id, const char *why)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_WARN, "survivor_not_loaded");
+    log_unsigned(&line, "client", id);
+    log_text(&line, "text", why);
+    log_end(&line);
+}
+
+static void load_record(struct agent *agent, const struct client_record *record)
+{
+    struct process *process;
+    enum process_life life = process_of_record(agent->processes, record, &process);
+    if (life == PROCESS_ENDED) {
+        log_ended(agent, record);
+        return;
+    }
+    struct client *client = announce(agent, record) ? client_create(agent, record->client, process)
+                                                    : NULL;
+    if (client == NULL) {
+        log_not_loaded(record->client, "found no room for it");
+        return;
+    }
+    bool seen = record->numbers == 0 || record->numbers == agent->numbers;
+    client->is = record->process;
+    client->nonce = record->nonce;
+    client->pid = seen ? record->pid : 0;
+    client->uid = record->uid;
+    client->unproven = life == PROCESS_UNPROVEN;
+    agent->unproven += client->unproven;
+    agent->survivors++;
+}
+
 static void load_one(void *arg, uint32_t id)
 {
     struct agent *agent = arg;
-    struct lifeline lifeline;
-    bool gone;
-    int pidfd = locker_pidfd(agent, id, &gone);
-    bool known = lifeline_read(agent->clients_fd, id, &lifeline);
-    if (gone) { /* the host core takes ids that it does not know for dead */
-        struct log_line line;
-        log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->client_limit,
-                          clock_boottime_ns());
-        log_unsigned(&line, "client", id);
-        log_number(&line, "pid", known ? lifeline.pid : 0);
-        log_text(&line, "how", "its lifeline was not locked when this agent came");
-        log_end(&line);
-        if (known) {
-            lifeline_free(&lifeline);
-        }
+    struct client_record record;
+    if (!client_record_read(agent->clients_fd, id, &record)) {
+        log_not_loaded(id, "found a damaged record");
         return;
     }
-    if (known && announce(agent, &lifeline) && client_create(agent, id, pidfd) != NULL) {
-        agent->survivors++;
-        agent->look_ns = 0;
-    } else {
-        struct log_line line;
-        log_begin(&line, LOG_LEVEL_WARN, "survivor_not_loaded");
-        log_unsigned(&line, "client", id);
-        log_text(&line, "text", known ? "found no room for it" : "found a damaged lifeline");
-        log_end(&line);
-    }
-    if (known) {
-        lifeline_free(&lifeline);
-    }
+    load_record(agent, &record);
+    client_record_free(&record);
 }
 
 static void remove_one(void *arg, uint32_t id)
 {
     struct agent *agent = arg;
     if (agent->by_id[id] == NULL) {
-        lifeline_remove(agent->clients_fd, id);
+        client_record_remove(agent->clients_fd, id);
     }
+}
+
+static void log_unproven(const struct agent *agent)
+{
+    struct log_line line;
+    if (agent->unproven == 0) {
+        return;
+    }
+    log_begin(&line, LOG_LEVEL_WARN, "survivors_unproven");
+    log_unsigned(&line, "number", agent->unproven);
+    log_text(&line, "text",
+             "so many clients of the agent before cannot be told from processes that have their "
+             "numbers now, or cannot be seen from here: they keep what they hold (holdfast doctor "
+             "names them)");
+    log_end(&line);
 }
 
 bool clients_load(struct agent *agent)
 {
-    agent->look_ns = INT64_MAX;
-    if (agent->adopted && !lifeline_each(agent->clients_fd, load_one, agent)) {
+    if (agent->adopted && !client_record_each(agent->clients_fd, load_one, agent)) {
         snprintf(agent->error, sizeof(agent->error), "clients: cannot be read: %s",
                  strerror(errno));
         return false;
     }
+    log_unproven(agent);
     return true;
 }
 
 void clients_sweep(struct agent *agent)
 {
-    if (!lifeline_each(agent->clients_fd, remove_one, agent)) {
-        log_simple(LOG_LEVEL_WARN, "lifelines_left", strerror(errno));
+    if (!client_record_each(agent->clients_fd, remove_one, agent)) {
+        log_simple(LOG_LEVEL_WARN, "records_left", strerror(errno));
     }
 }
 
 void clients_close(struct agent *agent)
 {
-    for (uint32_t id = 1; id <= agent->id_high; id++) {
+    for (uint32_t id = 1; agent->by_id != NULL && id <= agent->id_high; id++) {
         if (agent->by_id[id] != NULL) {
             client_destroy(agent->by_id[id]);
         }

@@ -10,7 +10,7 @@
  *
  * What depends on the disk waits for the batch that was open when it came up:
  *   messages that quorum_waits_for_disk(), also those to the own quorum core;
- *   GIVE_BACK; frames to clients, lifelines, logs and whatever else the host core wants done
+ *   GIVE_BACK; frames to clients, their records, logs and whatever else the host core wants done
  *   behind a row of its own; grants and amendments for the own host core.
  * All else goes at once: a proposal goes out to the other voters while the own disk is being
  * written with it. (One that comes up during another flush goes out when that is done.) What was

@@ -7,6 +7,7 @@
  */
 #include "agent.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -120,6 +121,27 @@ static void tell_memory(const struct agent *agent, struct hfi_told_builder *told
     tell_number(told, "shm_size", to_int64(size));
     tell_number(told, "shm_used", to_int64(used));
     tell_room(told, "shm_free", agent->regions[0].fd);
+}
+
+/* Clients of the agent before of which it cannot be told whether they live: how many, and some. */
+static void tell_unproven(const struct agent *agent, struct hfi_told_builder *told)
+{
+    char text[FILES_TEXT_MAX] = "";
+    size_t used = 0;
+    uint32_t named = 0;
+    for (uint32_t id = 1; id <= agent->id_high && named < agent->unproven && used < 200; id++) {
+        const struct client *client = agent->by_id[id];
+        const struct host_peer *peer = client != NULL && client->unproven
+                                           ? host_peer_of(agent->host, id)
+                                           : NULL;
+        if (peer != NULL) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.40s (pid %d, uid %u)",
+                                     used > 0 ? ", " : "", peer->command, (int)client->pid,
+                                     (unsigned)client->uid);
+            named++;
+        }
+    }
+    tell(told, NULL, "survivors_unproven", agent->unproven, text);
 }
 
 static void tell_files(const struct agent *agent, struct hfi_told_builder *told)
@@ -267,6 +289,7 @@ size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer)
     tell_limits(agent, &told);
     tell_disk(agent, &told);
     tell_files(agent, &told);
+    tell_unproven(agent, &told);
     tell_store(agent, &told);
     count_partitions(agent, partitions);
     for (uint32_t i = 0; i < agent->host_config.voter_count; i++) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "io/late_close.h"
 #include "io/sandbox.h"
 #include "peers.h"
 #include "proto/check.h"
@@ -160,6 +161,9 @@ static void confine(struct agent *agent, char **arguments)
         if (agent->closer == NULL) {
             log_simple(LOG_LEVEL_WARN, "closer_ended", strerror(errno));
         }
+    }
+    if (!late_close_start()) {
+        log_simple(LOG_LEVEL_WARN, "closes_here", strerror(errno));
     }
     const char *open = config->seccomp ? sandbox_filter() : "[agent] seccomp = no";
     if (kept != NULL) {

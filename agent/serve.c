@@ -14,7 +14,6 @@
 
 #include "holdfast/holdfast.h"
 #include "io/clock.h"
-#include "io/lifeline.h"
 #include "io/peer.h"
 #include "proto/check.h"
 
@@ -94,11 +93,10 @@ static void log_rules(struct agent *agent, const struct connection *connection, 
 }
 
 /* Of errno, which stays. */
-static void log_lifeline(struct agent *agent, const struct connection *connection)
+static void log_record(struct agent *agent, const struct connection *connection)
 {
     int error = errno;
-    complain(agent, connection_peer(connection), LOG_LEVEL_ERROR, "lifeline_failed",
-             strerror(error));
+    complain(agent, connection_peer(connection), LOG_LEVEL_ERROR, "record_failed", strerror(error));
     errno = error;
 }
 
@@ -109,7 +107,7 @@ static struct client *part(struct agent *agent, struct connection *connection)
     struct client *client = note->client != 0 ? agent->by_id[note->client] : NULL;
     note->client = 0;
     if (client != NULL) {
-        clients_hung_up(agent, client);
+        client->connection = 0;
     }
     return client;
 }
@@ -199,9 +197,36 @@ static void say_full(struct connection *connection)
 static void lack(struct agent *agent, struct connection *connection, int error)
 {
     log_rules(agent, connection, "connection_refused",
-              error == ENOMEM ? "out of memory" : socket_no_descriptors);
+              error == ENOMEM  ? "out of memory"
+              : error == EBUSY ? "too many processes of this user have ended just now"
+                               : socket_no_descriptors);
     say_full(connection);
     hang_up(agent, connection);
+}
+
+/* The process that connected, of which the client's life is. NULL: it is refused. */
+static struct process *find_process(struct agent *agent, struct connection *connection,
+                                    uint64_t request)
+{
+    struct process *process;
+    switch (process_of_peer(agent->processes, connection_socket(connection),
+                            connection_peer(connection), &process)) {
+    case PROCESS_FOUND:
+        return process;
+    case PROCESS_GONE:
+        refuse(agent, connection, request, HF_EPROTO,
+               "HELLO: found that the process that connected has ended");
+        break;
+    case PROCESS_UNSEEN:
+        refuse(agent, connection, request, HF_EACCES,
+               "HELLO: found a process of a pid namespace that this agent does not see, expected "
+               "one that it sees, or Linux 6.5 or newer: run the agent in the host's pid namespace "
+               "(hostPID, --pid=host), or on a newer kernel");
+        break;
+    default:
+        lack(agent, connection, errno);
+    }
+    return NULL;
 }
 
 static void take_hello(struct agent *agent, struct connection *connection,
@@ -227,22 +252,21 @@ static void take_hello(struct agent *agent, struct connection *connection,
                "found no namespace that this user may use");
         return;
     }
-    /* Before its lifeline is looked at (clients.c). */
-    note->pidfd = peer_pidfd(connection_socket(connection), peer->pid);
-    bool resumes;
-    if ((note->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) ||
-        !clients_resumes(agent, &frame->hello, peer, &resumes)) {
-        lack(agent, connection, errno);
+    struct process *process = find_process(agent, connection, frame->request);
+    if (process == NULL) {
         return;
     }
     take_command(&frame->hello, peer, &host_peer);
     note->asked = true;
-    struct host_event event = {.kind = HOST_CONNECTED,
-                               .as.connected = {.peer = &host_peer,
-                                                .hello = &frame->hello,
-                                                .request = frame->request,
-                                                .connection = connection_number(connection),
-                                                .resumed = resumes}};
+    note->process = process->name.key;
+    note->process_serial = process->name.serial;
+    struct host_event event = {
+        .kind = HOST_CONNECTED,
+        .as.connected = {.peer = &host_peer,
+                         .hello = &frame->hello,
+                         .request = frame->request,
+                         .connection = connection_number(connection),
+                         .resumed = clients_resumes(agent, &frame->hello, peer, process)}};
     driver_event(agent->driver, &event);
 }
 
@@ -266,7 +290,6 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     } else if (frame.kind == HFI_FRAME_HELLO) {
         refuse(agent, connection, 0, HF_EPROTO, "found a second HELLO");
     } else {
-        clients_heard(agent, note->client);
         struct host_event event = {
             .kind = HOST_FRAME, .client = note->client, .as.frame.frame = &frame};
         driver_event(agent->driver, &event);
@@ -382,16 +405,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
     if (connection == NULL) {
         return; /* it is gone */
     }
-    if (action->as.reply.fds == HOST_FD_LIFELINE) {
-        output.fds[0] = lifeline_open(agent->clients_fd, action->client);
-        output.take_fds = true;
-        if (output.fds[0] < 0) {
-            log_lifeline(agent, connection);
-            say_full(connection);
-            drop(agent, connection);
-            return;
-        }
-    } else if (action->as.reply.fds == HOST_FD_REGION) {
+    if (action->as.reply.fds == HOST_FD_REGION) {
         uint32_t space = action->as.reply.region;
         HF_CHECK(space < agent->config.namespace_count);
         if ((agent->rubbish >> space & 1) != 0) {
@@ -416,8 +430,9 @@ static void welcomed(struct agent *agent, const struct host_action *action)
     if (connection != NULL) {
         struct connection_note *note = connection_note(connection);
         const struct peer *peer = connection_peer(connection);
-        client = clients_welcome(agent, action, peer, note->pidfd);
-        note->pidfd = -1;
+        const struct process_name name = {note->process, note->process_serial};
+        struct process *process = process_find(agent->processes, name);
+        client = process != NULL ? clients_welcome(agent, action, peer, process) : NULL;
         if (client != NULL) {
             struct log_line line;
             note->client = action->client;
@@ -432,8 +447,10 @@ static void welcomed(struct agent *agent, const struct host_action *action)
             log_end(&line);
             return;
         }
-        log_lifeline(agent, connection);
-        say_full(connection);
+        if (process != NULL) {
+            log_record(agent, connection);
+            say_full(connection);
+        }
         socket_close(connection);
     }
     /* It left meanwhile, or could not be noted. A resumed client may still be watched. */
@@ -445,11 +462,11 @@ static void welcomed(struct agent *agent, const struct host_action *action)
 
 static void alias(struct agent *agent, const struct host_action *action)
 {
-    if (!lifeline_add(agent->clients_fd, action->client, action->as.identity.holder)) {
+    if (!client_record_add(agent->clients_fd, action->client, action->as.identity.holder)) {
         /* The next agent would not know the id for this client's. It had better not use it. */
         struct connection *connection = connection_of(agent, action);
         if (connection != NULL) {
-            log_lifeline(agent, connection);
+            log_record(agent, connection);
             drop(agent, connection);
         }
     }

@@ -831,7 +831,9 @@ int agent_prepare(struct agent *agent)
     }
     agent->loop_open = true;
     agent->by_id = calloc(AGENT_CLIENT_IDS, sizeof(struct client *));
-    if (agent->by_id == NULL) {
+    agent->processes = processes_create(agent);
+    agent->numbers = peer_numbers();
+    if (agent->by_id == NULL || agent->processes == NULL) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
     }
     int code = folders_open(agent);

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "agent.h"
+#include "io/client_record.h"
 #include "io/clock.h"
-#include "io/lifeline.h"
 #include "io/region.h"
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
@@ -32,24 +32,25 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
 /* ---- regions of another layout ---- */
 
 struct living {
-    const struct agent *agent;
+    struct agent *agent;
     uint32_t count;
-    uint32_t first; /* a process id, as it said itself; 0: not known */
+    uint32_t first; /* a process id, as it was when it connected; 0: not known */
 };
 
+/* A client whose process cannot be seen counts as one that lives. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;
-    struct lifeline lifeline;
-    pid_t pid;
-    if (lifeline_look(living->agent->clients_fd, client, &pid) != LIFELINE_LOCKED) {
+    struct client_record record;
+    struct process *process;
+    if (!client_record_read(living->agent->clients_fd, client, &record)) {
         return;
     }
-    living->count++;
-    if (living->first == 0 && lifeline_read(living->agent->clients_fd, client, &lifeline)) {
-        living->first = (uint32_t)lifeline.pid;
-        lifeline_free(&lifeline);
+    if (process_of_record(living->agent->processes, &record, &process) != PROCESS_ENDED) {
+        living->count++;
+        living->first = living->first == 0 ? (uint32_t)record.pid : living->first;
     }
+    client_record_free(&record);
 }
 
 /* The last deadline of before stands in a page beside its regions: see open_lease_page(). */
@@ -82,7 +83,7 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
     if (read_deadline(agent, shm_name) && !session_may_go_on(agent)) {
         return true;
     }
-    if (!lifeline_each(agent->clients_fd, look_at, &living)) {
+    if (!client_record_each(agent->clients_fd, look_at, &living)) {
         living.count = 1; /* who lives cannot be told */
     }
     if (living.count == 0) {

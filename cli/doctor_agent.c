@@ -202,11 +202,30 @@ static void look_at_region(struct doctor *doctor)
     }
 }
 
+/* Survivors of a restart that the agent can neither see nor tell from others. */
+static void look_at_survivors(struct doctor *doctor)
+{
+    const struct fact *unproven = doctor_fact(doctor, NULL, "survivors_unproven");
+
+    if (unproven == NULL || unproven->value == 0) {
+        return;
+    }
+    struct finding *finding = doctor_find(
+        doctor, FINDING_WARN, "clients", NULL,
+        "%" PRId64 " of the agent before cannot be told from others, or not be seen from its pid "
+        "namespace: %s",
+        unproven->value, unproven->text);
+    doctor_advise(finding, "clients that have connected again",
+                  "they keep what they hold: if such a process is dead, holdfast break its locks; "
+                  "restart programs of a release before");
+}
+
 void doctor_look_at_agent(struct doctor *doctor)
 {
     look_at_session(doctor);
     if (doctor->told) {
         look_at_version(doctor);
+        look_at_survivors(doctor);
         look_at_limits(doctor);
         look_at_state_dir(doctor);
         look_at_files(doctor);

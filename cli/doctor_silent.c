@@ -118,7 +118,8 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
         doctor_advise(
             finding, "an agent that lets this user in",
             "have this user named in `users` or `groups` of the agent's configuration; if "
-            "he is, see the modes of the socket and the folders on its way (namei -l)");
+            "he is, see the modes of the socket and the folders on its way (namei -l), and whether "
+            "the agent's log says why (client_refused)");
         break;
     case HF_EVERSION:
         doctor_advise(finding, "an agent of the same version",
@@ -134,7 +135,7 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
         doctor_advise(finding, "room for one more client",
                       "make room where state_dir is, or raise `clients` in [limits] or LimitNOFILE "
                       "of the service, or end processes that do not need it: the agent's log says "
-                      "which (lifeline_failed, connection_refused)");
+                      "which (record_failed, connection_refused)");
         break;
     default:
         doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");

@@ -5,10 +5,6 @@
  * the nonce of its first WELCOME. If the agent still knows it (it was restarted within the lease,
  * say), its handles are opened again as they were and its holds go on; if not, the holds are lost
  * and the handles start anew. Whoever needs the agent makes the connection; no thread waits for it.
- *
- * The lifeline proves to the agent that this process lives: a POSIX record lock on a file of the
- * client's own. The kernel drops such a lock when the process closes ANY descriptor of that file,
- * so a lifeline that came twice is kept twice.
  */
 #include "client.h"
 
@@ -26,66 +22,8 @@ enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
     RETRY_MS_MAX_VERSION = 30000, /* at the socket of an agent that speaks another version */
-    LIFELINES_MAX = 64,
     DRAIN_MAX = 4096,
 };
-
-static bool same_file(int a, int b)
-{
-    struct stat first;
-    struct stat second;
-    return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
-static bool lifeline_lock(int fd)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-    return fcntl(fd, F_SETLK, &lock) == 0;
-}
-
-/* Locks the lifeline and keeps it; takes fd unless it fails. */
-static int lifeline_keep(hf_client *client, int fd)
-{
-    int *grown = realloc(client->lifelines, (client->lifeline_count + 1) * sizeof(int));
-    if (grown == NULL) {
-        return HF_ENOMEM;
-    }
-    client->lifelines = grown;
-    if (!lifeline_lock(fd)) {
-        return HF_EPROTO;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < client->lifeline_count; i++) {
-        if (same_file(grown[i], fd)) {
-            grown[kept++] = grown[i];
-        } else {
-            close(grown[i]); /* of a life that the agent does not know any more */
-        }
-    }
-    grown[kept++] = fd;
-    if (kept > LIFELINES_MAX) { /* bounded at the price of a moment without the lock */
-        close(grown[0]);
-        memmove(grown, grown + 1, --kept * sizeof(int));
-        (void)lifeline_lock(fd);
-    }
-    client->lifeline_count = kept;
-    return 0;
-}
-
-/*
- * What is left of an answer that was refused. A descriptor of the lifeline that is kept already
- * stays, for closing it would let go of the lock, and the agent would take this process for dead.
- */
-static void welcome_drop(hf_client *client, struct answer *answer)
-{
-    if (answer->fds[0] >= 0 && client->lifeline_count > 0 &&
-        same_file(client->lifelines[client->lifeline_count - 1], answer->fds[0])) {
-        (void)lifeline_keep(client, answer->fds[0]); /* without memory it is open for good */
-        answer->fds[0] = -1;
-    }
-    answer_close_fds(answer);
-}
 
 /* The first that is set; of the two standing places the one where a socket is. */
 static int socket_path(hf_client *client)
@@ -235,7 +173,7 @@ static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
 }
 
 /* Takes in the answer to HELLO. */
-static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
+static int welcome_take(hf_client *client, const struct answer *answer, bool *resumed)
 {
     const struct hfi_frame *frame = &answer->frame;
     const struct hfi_welcome *welcome = &frame->welcome;
@@ -249,7 +187,7 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
     if (frame->kind == HFI_FRAME_DONE && frame->error < 0) {
         return frame->error;
     }
-    if (frame->kind != HFI_FRAME_WELCOME || answer->fds[0] < 0) {
+    if (frame->kind != HFI_FRAME_WELCOME) {
         return HF_EPROTO;
     }
     if (welcome->version != HFI_PROTOCOL_VERSION) {
@@ -268,11 +206,6 @@ static int welcome_take(hf_client *client, struct answer *answer, bool *resumed)
                memcmp(client->cell, welcome->cell.bytes, welcome->cell.size) != 0) {
         return HF_EPROTO; /* an agent of another cell at the same socket */
     }
-    int error = lifeline_keep(client, answer->fds[0]);
-    if (error != 0) {
-        return error;
-    }
-    answer->fds[0] = -1;
     client->id = welcome->client;
     client->nonce = welcome->nonce;
     client->grace_ns = welcome->grace_ns;
@@ -355,7 +288,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
         if (got == 1) {
-            welcome_drop(client, &answer);
+            answer_close_fds(&answer);
         }
     }
     if (error == 0) {
@@ -485,10 +418,6 @@ static void client_free(hf_client *client)
     if (client->socket_fd >= 0) {
         close(client->socket_fd);
     }
-    for (size_t i = 0; i < client->lifeline_count; i++) {
-        close(client->lifelines[i]);
-    }
-    free(client->lifelines);
     events_destroy(client);
     namespaces_forget(client);
     regions_destroy(client);

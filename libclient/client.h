@@ -257,8 +257,6 @@ struct hf_client {
     uint64_t nonce;
     int64_t grace_ns;
     int64_t ttl_ns; /* of the agent's session */
-    int *lifelines; /* never closed before the end: see lifeline_keep() */
-    size_t lifeline_count;
     unsigned char packet[HFI_FRAME_MAX];
     unsigned char outgoing[HFI_FRAME_MAX];
 

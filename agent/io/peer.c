@@ -8,14 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-enum { GROUPS_FIRST = 64, GROUPS_MAX = 65536 };
+#define PIDFD_FILE_SYSTEM 0x50494446 /* pidfs, Linux 6.9 */
+
+enum { GROUPS_FIRST = 64, GROUPS_MAX = 65536, STAT_SIZE = 1024, STAT_START = 22 };
 
 bool peer_of(int socket, struct peer *out)
 {
@@ -61,7 +65,7 @@ int peer_pidfd(int socket, pid_t pid)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
         return pidfd;
     }
-    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1;
+    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1; /* else errno stays */
 }
 
 int peer_pidfd_open(pid_t pid)
@@ -73,6 +77,52 @@ bool peer_pidfd_ended(int pidfd)
 {
     struct pollfd pollfd = {.fd = pidfd, .events = POLLIN};
     return poll(&pollfd, 1, 0) == 1 && (pollfd.revents & POLLIN) != 0;
+}
+
+/* 0: these numbers are given out again. */
+static uint64_t inode_of(int pidfd)
+{
+    struct statfs system;
+    struct stat status;
+    /* On a kernel of 32 bits only half of the number is the inode's. */
+    if (sizeof(long) < sizeof(uint64_t) || fstatfs(pidfd, &system) != 0 ||
+        system.f_type != PIDFD_FILE_SYSTEM || fstat(pidfd, &status) != 0) {
+        return 0;
+    }
+    return status.st_ino;
+}
+
+/* Of its first thread, which says the same as /proc/PID/stat: for that, the kernel adds up what all
+ * threads have used, and there may be tens of thousands. 0: it cannot be read. */
+static uint64_t start_of(pid_t pid)
+{
+    char path[64];
+    char text[STAT_SIZE];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    /* The second field is the name, in brackets, and may have anything in it. */
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at != NULL && field < STAT_START; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+void peer_process_of(int pidfd, pid_t pid, struct peer_process *out)
+{
+    *out = (struct peer_process){.inode = inode_of(pidfd), .start = pid > 0 ? start_of(pid) : 0};
+}
+
+uint64_t peer_numbers(void)
+{
+    struct stat status;
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 void peer_name(pid_t pid, char out[HFI_FRAME_COMMAND_MAX + 1])

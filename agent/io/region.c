@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "io/late_close.h"
 #include "proto/check.h"
 
 enum { HUSH_READS_MAX = 32, RESERVE_TRIES_MAX = 100, SLIM_PIECE = 4096 };
@@ -102,12 +103,11 @@ void region_file_name(const struct hfi_region_identity *identity, char out[REGIO
              identity->namespace_name);
 }
 
+/* Clients have the same files. */
 static void close_fd(int *fd)
 {
-    if (*fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
+    late_close(*fd, (uid_t)-1);
+    *fd = -1;
 }
 
 void region_file_close(struct region_file *file)

@@ -64,16 +64,6 @@ static void on_listener_gone(uv_handle_t *handle)
     handle_gone(handle->data);
 }
 
-static void packet_free(struct packet *packet)
-{
-    for (int i = 0; i < 2 && packet->take_fds; i++) {
-        if (packet->fds[i] >= 0) {
-            close(packet->fds[i]);
-        }
-    }
-    free(packet);
-}
-
 /* ---- closing ---- */
 
 enum { DRAIN_MAX = 64, QUEUED_PACKETS_MAX = 1024 };
@@ -179,7 +169,7 @@ static void drop_first(struct connection *connection)
     connection->first = packet->next;
     connection->waiting_size -= packet->size;
     connection->waiting_count--;
-    packet_free(packet);
+    free(packet);
 }
 
 void socket_close(struct connection *connection)
@@ -206,10 +196,6 @@ void socket_close(struct connection *connection)
     server->free_slots[server->free_count++] = slot;
     while (connection->first != NULL) {
         drop_first(connection);
-    }
-    if (connection->note.pidfd >= 0) {
-        close(connection->note.pidfd);
-        connection->note.pidfd = -1;
     }
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
@@ -278,7 +264,6 @@ static int queue_packet(struct connection *connection, const struct connection_o
     }
     packet->next = NULL;
     packet->size = output->size;
-    packet->take_fds = output->take_fds;
     memcpy(packet->fds, output->fds, sizeof(packet->fds));
     memcpy(packet->bytes, output->bytes, output->size);
     if (connection->first == NULL) {
@@ -309,11 +294,6 @@ bool connection_send(struct connection *connection, const struct connection_outp
         if (output->unasked) {
             connection->dropped = true;
             sent = 1;
-        }
-    }
-    for (int i = 0; i < 2 && output->take_fds; i++) {
-        if (output->fds[i] >= 0) {
-            close(output->fds[i]);
         }
     }
     return sent == 1;

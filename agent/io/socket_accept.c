@@ -59,7 +59,6 @@ static struct connection *connection_create(struct socket_server *server, int fd
     connection->server = server;
     connection->fd = fd;
     connection->peer = *peer;
-    connection->note.pidfd = -1;
     uint32_t slot = server->free_slots[--server->free_count];
     connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
     if (connection->number == 0) { /* nobody's number */

@@ -16,7 +16,6 @@ struct packet {
     struct packet *next;
     size_t size;
     int fds[2];
-    bool take_fds;
     unsigned char bytes[];
 };
 

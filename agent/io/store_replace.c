@@ -253,7 +253,7 @@ static bool see_opened(void *arg, const struct quorum_seen *row)
 }
 
 /*
- * The session of before ends: an agent that ran since may have made lifelines of its own. That is a
+ * The session of before ends: an agent that ran since may have made records of its own. That is a
  * commit, and an old copy must not catch up by it: the one that the store had is kept with it
  * (core/quorum/members.c, keep_opened).
  */

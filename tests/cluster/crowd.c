@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 
 enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000, LONG_ONE_OF = 16 };
-enum { LOOKS = 20 };
 enum { DRIFT_PERCENT = 10 }; /* max_drift, which the cell does not configure */
 
 /* In memory that all processes share. */
@@ -252,7 +251,6 @@ void crowd_replace(struct crowd *crowd, unsigned worker)
             (unsigned)status);
     event.kind = HISTORY_KILLED;
     history_add(crowd->history, event);
-    crowd->lockers &= ~(UINT64_C(1) << worker);
     start_worker(crowd, worker);
 }
 
@@ -352,50 +350,15 @@ void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns)
     }
 }
 
-/* Which of the workers lock their lifeline (client.h): a bit for each, as one reading shows it. */
-static uint64_t read_lockers(const struct crowd *crowd)
-{
-    uint64_t lockers = 0;
-    char line[160];
-    FILE *file = fopen("/proc/locks", "re");
-    REQUIRE(file, "/proc/locks: %s", strerror(errno));
-    while (fgets(line, sizeof(line), file)) {
-        int pid = 0;
-        for (unsigned i = 0;
-             sscanf(line, "%*d: POSIX ADVISORY READ %d", &pid) == 1 && i < crowd->count; i++) {
-            lockers |= (uint64_t)(crowd->workers[i].pid == pid) << i;
-        }
-    }
-    fclose(file);
-    return lockers;
-}
-
-/* A reading misses some if others go meanwhile (the kernel gives a page at a time, and counts on
- * from where it was), so who was there before is looked for again. */
-static uint64_t find_lockers(const struct crowd *crowd)
-{
-    uint64_t lockers = read_lockers(crowd);
-    for (unsigned i = 0; i < LOOKS && (crowd->lockers & ~lockers) != 0; i++) {
-        sleep_ms(5);
-        lockers |= read_lockers(crowd);
-    }
-    return lockers;
-}
-
 void crowd_look(struct crowd *crowd)
 {
-    uint64_t lockers = find_lockers(crowd);
     for (unsigned i = 0; i < crowd->count; i++) {
         siginfo_t ended = {.si_pid = 0};
         int found = waitid(P_PID, (id_t)crowd->workers[i].pid, &ended, WEXITED | WNOWAIT | WNOHANG);
         REQUIRE(found == 0 && ended.si_pid == 0, "worker %u (%d) on host %u ended by itself: %s %d",
                 i, (int)crowd->workers[i].pid, crowd->workers[i].host,
                 ended.si_code == CLD_EXITED ? "status" : "signal", ended.si_status);
-        REQUIRE(!(crowd->lockers >> i & 1) || (lockers >> i & 1),
-                "worker %u (%d) on host %u has let go of its lifeline", i,
-                (int)crowd->workers[i].pid, crowd->workers[i].host);
     }
-    crowd->lockers = lockers;
 }
 
 /* Until all have ended, or the guard says that somebody never will. */

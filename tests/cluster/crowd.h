@@ -52,7 +52,6 @@ struct crowd {
     unsigned count;
     struct crowd_worker workers[CROWD_WORKERS_MAX];
     uint64_t seed;              /* of the next worker */
-    uint64_t lockers;           /* who locked his lifeline at the last look: a bit for each */
     struct crowd_result result; /* after crowd_finish() */
 };
 
@@ -77,8 +76,7 @@ uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
  * again: for who asks afterwards which wait was the long one, and when. Called now and then. */
 void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
-/* That nobody has ended by himself, as one that crashed has, and that none who locked his lifeline
- * has let go of it: his agent would take him for dead. */
+/* That no worker has ended by itself, as one that crashed has. */
 void crowd_look(struct crowd *crowd);
 
 /* Each takes every lock once more and ends; then the record is checked. Everything must be healed.

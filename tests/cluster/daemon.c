@@ -551,7 +551,7 @@ START_TEST(no_room_for_a_new_client_is_told)
     REQUIRE(strstr(said, "disk") != NULL, "%s", said);
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
     REQUIRE(strstr(said, "make room where state_dir is") != NULL, "%s", said);
-    ck_assert(agent_logged(&agent, "level=error event=lifeline_failed pid="));
+    ck_assert(agent_logged(&agent, "level=error event=record_failed pid="));
     long size = agent_log_size(&agent);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);

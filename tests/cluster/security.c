@@ -124,7 +124,7 @@ START_TEST(break_needs_an_admin)
 }
 END_TEST
 
-/* Regions, lifelines and state: nobody but the agent's user. */
+/* Regions, records and state: nobody but the agent's user. */
 START_TEST(nothing_is_open_to_the_world)
 {
     static const char *const spaces[] = {"default", "open", "secret", "team"};

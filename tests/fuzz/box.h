@@ -59,7 +59,7 @@ struct box_handle {
     struct hfi_held held;
 };
 
-/* A process of this host, with its lifeline. */
+/* A process of this host, with its record. */
 struct box_process {
     bool alive;
     uint32_t connection; /* 0: none */

@@ -1,7 +1,7 @@
 /*
- * The small files that an agent reads of the one before it: the lease, the lifelines, and the
- * region that is to be adopted, which may be of any size. They are read, or refused; what is read
- * is within bounds. An input is a byte that says which file, then the file.
+ * The small files that an agent reads of the one before it: the lease, the records of clients, and
+ * the region that is to be adopted, which may be of any size. They are read, or refused; what is
+ * read is within bounds. An input is a byte that says which file, then the file.
  */
 #include "fuzz.h"
 
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/client_record.h"
 #include "io/lease_file.h"
-#include "io/lifeline.h"
 #include "io/region.h"
 #include "proto/check.h"
 
@@ -128,23 +128,21 @@ static void read_lease(const uint8_t *bytes, size_t size)
     lease_file_close(&file);
 }
 
-static void read_lifeline(const uint8_t *bytes, size_t size)
+static void read_record(const uint8_t *bytes, size_t size)
 {
-    struct lifeline lifeline;
-    pid_t pid = 0;
+    struct client_record record;
     write_file("7", bytes, size);
-    HF_CHECK(lifeline_look(folder_fd, CLIENT, &pid) == LIFELINE_FREE);
-    if (!lifeline_read(folder_fd, CLIENT, &lifeline)) {
+    if (!client_record_read(folder_fd, CLIENT, &record)) {
         return;
     }
-    HF_CHECK(lifeline.client == CLIENT && lifeline.holder_count > 0);
-    HF_CHECK(lifeline.holder_count <= size && lifeline.holders[0] == CLIENT);
-    HF_CHECK(memchr(lifeline.command, 0, sizeof(lifeline.command)) != NULL);
-    for (uint32_t i = 0; i < lifeline.holder_count; i++) {
-        HF_CHECK(lifeline.holders[i] >= 1 && lifeline.holders[i] <= HFI_HOLDER_MAX);
+    HF_CHECK(record.client == CLIENT && record.holder_count > 0);
+    HF_CHECK(record.holder_count <= size && record.holders[0] == CLIENT);
+    HF_CHECK(memchr(record.command, 0, sizeof(record.command)) != NULL);
+    for (uint32_t i = 0; i < record.holder_count; i++) {
+        HF_CHECK(record.holders[i] >= 1 && record.holders[i] <= HFI_HOLDER_MAX);
     }
-    HF_CHECK(lifeline_add(folder_fd, CLIENT, 3));
-    lifeline_free(&lifeline);
+    HF_CHECK(client_record_add(folder_fd, CLIENT, 3));
+    client_record_free(&record);
 }
 
 /* cut: once it is adopted the file shrinks to that many bytes, and is looked at. */
@@ -190,7 +188,7 @@ static void files_entry(const uint8_t *bytes, size_t size)
         read_lease(bytes + 1, size - 1);
         break;
     case 1:
-        read_lifeline(bytes + 1, size - 1);
+        read_record(bytes + 1, size - 1);
         break;
     default:
         adopt_region(bytes + 1, size - 1, bytes[0] % 4 == 3);

@@ -47,7 +47,7 @@ static struct {
     struct draw draw;
     int64_t now_ns;
     int region_fd;
-    int lifeline_fd;
+    int other_fd;
     uint8_t *memory; /* the agent's mapping of the region */
     struct hfi_region region;
     struct packet packets[PACKETS];
@@ -256,13 +256,13 @@ static void say(const struct hfi_frame *frame, int first_fd, int second_fd)
         packet->bytes[0] = what;
     }
     if (first_fd >= 0 && what != 200) {
-        attach(packet, what == 201 ? world.lifeline_fd : first_fd);
+        attach(packet, what == 201 ? world.other_fd : first_fd);
     }
     if (second_fd >= 0 && what != 202) {
         attach(packet, second_fd);
     }
     if (what == 203) {
-        attach(packet, world.lifeline_fd);
+        attach(packet, world.other_fd);
     }
     for (uint32_t changes = what >= 204 ? what % 4 + 1u : 0; changes > 0; changes--) {
         packet->bytes[draw_byte(&world.draw) % packet->size] = draw_byte(&world.draw);
@@ -301,7 +301,7 @@ static void say_welcome(const struct hfi_frame *hello)
         welcome.welcome.session_ttl_ns = (int64_t)draw_number(&world.draw);
         welcome.welcome.grace_ns = (int64_t)draw_number(&world.draw);
     }
-    say(&welcome, world.lifeline_fd, -1);
+    say(&welcome, -1, -1);
 }
 
 static void say_region(uint64_t request)
@@ -312,7 +312,7 @@ static void say_region(uint64_t request)
     region.region = (struct hfi_region_frame){.region = what > 250 ? 2 : 1,
                                               .incarnation = 9 + (what > 252),
                                               .namespace_name = text("default")};
-    say(&region, what == 249 ? world.lifeline_fd : world.region_fd, bell);
+    say(&region, what == 249 ? world.other_fd : world.region_fd, bell);
     close(bell);
     world.region_sent = true;
 }
@@ -642,9 +642,9 @@ static void make_region(void)
     uint64_t size = hfi_region_size(&sizes);
     if (world.memory == NULL) {
         world.region_fd = memfd_create("region", MFD_CLOEXEC);
-        world.lifeline_fd = memfd_create("lifeline", MFD_CLOEXEC);
+        world.other_fd = memfd_create("other", MFD_CLOEXEC);
         HF_CHECK(world.region_fd >= 0 && ftruncate(world.region_fd, (off_t)size) == 0);
-        HF_CHECK(world.lifeline_fd >= 0 && ftruncate(world.lifeline_fd, 100) == 0);
+        HF_CHECK(world.other_fd >= 0 && ftruncate(world.other_fd, 100) == 0);
         world.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, world.region_fd, 0);
         HF_CHECK(world.memory != MAP_FAILED);
     }
@@ -684,7 +684,7 @@ static size_t library_seed(size_t index, uint8_t *bytes, size_t size)
 
 static int lowest_fd(void)
 {
-    int fd = fcntl(world.lifeline_fd, F_DUPFD_CLOEXEC, 0);
+    int fd = fcntl(world.other_fd, F_DUPFD_CLOEXEC, 0);
     HF_CHECK(fd >= 0 && close(fd) == 0);
     return fd;
 }

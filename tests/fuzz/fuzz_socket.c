@@ -21,7 +21,7 @@
 #include "proto/frame.h"
 
 enum { INPUT_MAX = 1024, EVENTS_MAX = 400, CLIENTS = 64, CONNECTIONS = 12, PENDING = 24 };
-enum { TOLD_MAX = 800, SPARE = LISTENER + 1, FIRST_PASSED = 3000, PASSED = 400, OURS = 4000 };
+enum { TOLD_MAX = 800, SPARE = LISTENER + 1, OURS = 4000 };
 #define MS INT64_C(1000000)
 
 struct pending {
@@ -56,14 +56,11 @@ struct client {
 static struct {
     struct socket_server *server;
     bool spare_open;
-    bool refuses;          /* the kernel: descriptors */
-    uint32_t passed_count; /* descriptors that go with packets, or are of a process, ever */
-    uint32_t passed_open;
-    bool passed[PASSED]; /* it is open */
-    uint32_t closing;    /* sockets that wait for room with the closer */
-    bool closer_ended;   /* it closes itself */
-    bool alone;          /* that was told */
-    bool stuck;          /* nobody may be accepted */
+    bool refuses;      /* the kernel: descriptors */
+    uint32_t closing;  /* sockets that wait for room with the closer */
+    bool closer_ended; /* it closes itself */
+    bool alone;        /* that was told */
+    bool stuck;        /* nobody may be accepted */
     struct client clients[CLIENTS];
 } world;
 
@@ -81,22 +78,6 @@ struct kernel_end *kernel_end_of(int fd)
 }
 
 /* ---- descriptors ---- */
-
-static int new_passed(void)
-{
-    if (world.passed_count == PASSED) {
-        return -1;
-    }
-    world.passed[world.passed_count] = true;
-    world.passed_open++;
-    return FIRST_PASSED + (int)world.passed_count++;
-}
-
-static bool is_open(int fd)
-{
-    return (fd >= OURS && fd < OURS + 2) ||
-           (fd >= FIRST_PASSED && fd < FIRST_PASSED + PASSED && world.passed[fd - FIRST_PASSED]);
-}
 
 /* Receives, or throws away, the next packet. */
 static void take_pending(struct client *client)
@@ -119,11 +100,7 @@ int fuzz_close(int fd)
     } else if (fd == SPARE) {
         HF_CHECK(world.spare_open);
         world.spare_open = false;
-    } else if (fd >= FIRST_PASSED) {
-        HF_CHECK(fd < OURS && is_open(fd)); /* the others are not the connection's to close */
-        world.passed[fd - FIRST_PASSED] = false;
-        world.passed_open--;
-    } else {
+    } else { /* what goes with packets is not the connection's to close */
         struct client *client = client_of(fd);
         HF_CHECK(client->shut);
         while (client->pending_read < client->pending_count) { /* the kernel does that */
@@ -382,7 +359,7 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
         for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
             int passed;
             memcpy(&passed, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-            HF_CHECK(is_open(passed));
+            HF_CHECK(passed == OURS || passed == OURS + 1);
         }
     }
     return (ssize_t)size;
@@ -407,10 +384,7 @@ static void tell(struct connection *connection, bool unasked)
         return;
     }
     output.size = what < 200 ? 16 : what < 240 ? 5000 : sizeof(bytes);
-    if (what % 4 == 1) {
-        output.fds[0] = new_passed();
-        output.take_fds = true;
-    } else if (what % 4 == 2) {
+    if (what % 4 == 2) {
         output.fds[0] = OURS;
         output.fds[1] = OURS + 1;
     }
@@ -418,9 +392,7 @@ static void tell(struct connection *connection, bool unasked)
     client->packets[number].size = (uint32_t)output.size;
     client->packets[number].unasked = unasked;
     client->told = number;
-    int passed = output.fds[0];
     if (!connection_send(connection, &output)) {
-        HF_CHECK(!output.take_fds || passed < 0 || !is_open(passed));
         socket_close(connection);
         return;
     }
@@ -451,11 +423,6 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     case 2:
     case 3:
         tell(connection, draw_bool(&kernel.draw));
-        break;
-    case 4:
-        if (connection_note(connection)->pidfd < 0) {
-            connection_note(connection)->pidfd = new_passed();
-        }
         break;
     case 5:
         other = socket_find(world.server, world.clients[draw_byte(&kernel.draw) % CLIENTS].number);
@@ -677,7 +644,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         HF_CHECK(!world.clients[i].open);
     }
     HF_CHECK(world.alone == world.closer_ended);
-    HF_CHECK(!kernel.listener_open && kernel.blocks == 0 && world.passed_open == 0);
+    HF_CHECK(!kernel.listener_open && kernel.blocks == 0);
     HF_CHECK(!world.spare_open);
 }
 

@@ -71,7 +71,8 @@ exempt=$(
     ^agent/io/store.*\t(SELECT|REPLACE|INSERT|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|UPDATE) # SQL
     ^agent/io/store_rows\.c\t[a-z_]+(, [a-z_]+)+$                   # columns
     ^agent/io/store_rows\.c\t([a-z_]+=[^ ]* ?)+$                    # the rules as they are kept
-    ^agent/io/lifeline\.c\t(pid \.\.\. uid |holder \.\.\.$)         # what a lifeline holds
+    ^agent/io/client_record\.c\t(pid \.\.\. uid |holder \.\.\.$)    # what a record holds
+    ^agent/facts\.c\t\.+ \(pid \.\.\., uid \.\.\.\)$                   # who a client is, for doctor
     ^agent/(io/http|web)\.c\t(HTTP/1\.1 |Allow: |text/)             # headers
     ^agent/main\.c\tholdfastd: the lock agent of this host             # --help
     ^agent/main\.c\tholdfastd \.\.\.$                                  # --version

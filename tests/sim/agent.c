@@ -561,7 +561,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
         agent->starts_ns = sim_now() + down_ns;
     }
     agent->lease_file.valid = false;
-    memset(agent->lifelines, 0, sizeof(agent->lifelines));
+    memset(agent->records, 0, sizeof(agent->records));
     memset(agent->kept, 0, sizeof(agent->kept));
     memset((void *)agent->delays_ms, 0, sizeof(agent->delays_ms));
     if (agent->region_count > 0) { /* nobody maps it any more */
@@ -591,7 +591,7 @@ void agent_lose_disk(struct sim_agent *agent)
     sim_tell("host %u loses its disk", agent->index);
     disk_new(agent);
     agent->lease_file.valid = false;
-    memset(agent->lifelines, 0, sizeof(agent->lifelines));
+    memset(agent->records, 0, sizeof(agent->records));
     wrong_store(agent);
 }
 
@@ -615,7 +615,7 @@ void agent_restore_disk(struct sim_agent *agent)
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
     agent->lease_file.valid = false; /* nobody puts a copy back within the time of a lease */
-    memset(agent->lifelines, 0, sizeof(agent->lifelines));
+    memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
     /* It may be told to start over before its agent ever ran with it, and that taken back. */
     for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {

@@ -1,5 +1,5 @@
 /*
- * What outlives an agent's process on its host: the regions, the lifelines of processes, and the
+ * What outlives an agent's process on its host: the regions, the records of clients, and the
  * lease file. They end with a reboot. And what the host core wants done with them.
  */
 #include <stdlib.h>
@@ -70,11 +70,11 @@ static struct sim_process *process_of(const struct sim_agent *agent, uint32_t co
     return NULL;
 }
 
-static struct lifeline *lifeline_of(struct sim_agent *agent, uint32_t client)
+static struct client_record *record_of(struct sim_agent *agent, uint32_t client)
 {
-    for (uint32_t i = 0; i < LIFELINES; i++) {
-        if (agent->lifelines[i].used && agent->lifelines[i].client == client) {
-            return &agent->lifelines[i];
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        if (agent->records[i].used && agent->records[i].client == client) {
+            return &agent->records[i];
         }
     }
     return NULL;
@@ -83,19 +83,19 @@ static struct lifeline *lifeline_of(struct sim_agent *agent, uint32_t client)
 static void welcomed(struct sim_agent *agent, const struct host_action *action)
 {
     struct sim_process *process = process_of(agent, action->connection);
-    struct lifeline *line = lifeline_of(agent, action->client);
-    if (line == NULL) {
-        for (uint32_t i = 0; i < LIFELINES && line == NULL; i++) {
-            line = agent->lifelines[i].used ? NULL : &agent->lifelines[i];
+    struct client_record *record = record_of(agent, action->client);
+    if (record == NULL) {
+        for (uint32_t i = 0; i < RECORDS && record == NULL; i++) {
+            record = agent->records[i].used ? NULL : &agent->records[i];
         }
-        HF_CHECK(line != NULL);
-        *line = (struct lifeline){.used = true,
-                                  .client = action->client,
-                                  .nonce = action->as.identity.nonce,
-                                  .ids = {action->client},
-                                  .id_count = 1};
-        line->process = process ? process->index : UINT32_MAX;
-        line->generation = process ? process->generation : 0;
+        HF_CHECK(record != NULL);
+        *record = (struct client_record){.used = true,
+                                         .client = action->client,
+                                         .nonce = action->as.identity.nonce,
+                                         .ids = {action->client},
+                                         .id_count = 1};
+        record->process = process ? process->index : UINT32_MAX;
+        record->generation = process ? process->generation : 0;
     }
     if (process != NULL) {
         process->connection.client = action->client;
@@ -124,9 +124,9 @@ static void reply(struct sim_agent *agent, const struct host_action *action,
 /* The id may be another's soon: what still comes on the old one's socket is nobody's. */
 static void forget(struct sim_agent *agent, uint32_t client)
 {
-    struct lifeline *line = lifeline_of(agent, client);
-    if (line != NULL) {
-        line->used = false;
+    struct client_record *record = record_of(agent, client);
+    if (record != NULL) {
+        record->used = false;
     }
     for (uint32_t i = 0; i < world.process_count; i++) {
         struct sim_process *process = &world.processes[i];
@@ -141,7 +141,7 @@ static void forget(struct sim_agent *agent, uint32_t client)
 
 void host_act(struct sim_agent *agent, const struct host_action *action, const unsigned char *bytes)
 {
-    struct lifeline *line = NULL;
+    struct client_record *record = NULL;
     struct sim_process *process = NULL;
     switch (action->kind) {
     case HOST_REPLY:
@@ -163,9 +163,9 @@ void host_act(struct sim_agent *agent, const struct host_action *action, const u
         forget(agent, action->client);
         break;
     case HOST_ALIAS:
-        line = lifeline_of(agent, action->client);
-        HF_CHECK(line != NULL && line->id_count < IDS_MAX);
-        line->ids[line->id_count++] = action->as.identity.holder;
+        record = record_of(agent, action->client);
+        HF_CHECK(record != NULL && record->id_count < IDS_MAX);
+        record->ids[record->id_count++] = action->as.identity.holder;
         break;
     case HOST_LOG:
         sim_tell("host %u: %s slot %d token %llx number %lld", agent->index, action->as.log.event,
@@ -267,20 +267,21 @@ void host_make(struct sim_agent *agent, bool adopted)
     HF_CHECK(error == NULL);
 }
 
-static void load_survivor(struct sim_agent *agent, struct lifeline *line)
+static void load_survivor(struct sim_agent *agent, struct client_record *record)
 {
     struct host_peer peer = {.pid = 1, .uid = 1, .command = "sim", .rights = {HOST_MAY_USE}};
-    bool lives = line->process < PROCESSES && world.processes[line->process].alive &&
-                 world.processes[line->process].generation == line->generation;
+    bool lives = record->process < PROCESSES && world.processes[record->process].alive &&
+                 world.processes[record->process].generation == record->generation;
     if (!lives && broken != BREAK_DEAD_HOLDERS) {
-        line->used = false; /* the file goes: its ids are nobody's */
+        record->used = false; /* the file goes: its ids are nobody's */
     }
-    for (uint32_t k = 0; line->used && k < line->id_count; k++) {
-        if (!host_load_survivor(agent->host, line->client, line->ids[k], line->nonce, &peer)) {
-            sim_fail("holder id %u of a living process does not load", line->ids[k]);
+    for (uint32_t k = 0; record->used && k < record->id_count; k++) {
+        if (!host_load_survivor(agent->host, record->client, record->ids[k], record->nonce,
+                                &peer)) {
+            sim_fail("holder id %u of a living process does not load", record->ids[k]);
         }
     }
-    line->told_dead = broken == BREAK_DEAD_HOLDERS && !lives;
+    record->told_dead = broken == BREAK_DEAD_HOLDERS && !lives;
 }
 
 void host_load(struct sim_agent *agent)
@@ -301,9 +302,9 @@ void host_load(struct sim_agent *agent)
     if (error != NULL) {
         sim_fail("the region cannot be adopted: %s", error);
     }
-    for (uint32_t i = 0; i < LIFELINES; i++) {
-        if (agent->lifelines[i].used) {
-            load_survivor(agent, &agent->lifelines[i]);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        if (agent->records[i].used) {
+            load_survivor(agent, &agent->records[i]);
         }
     }
 }
@@ -317,16 +318,16 @@ static void hello(struct sim_agent *agent, struct sim_process *process,
                              .uid = 1,
                              .command = "sim",
                              .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
-    struct lifeline *line = lifeline_of(agent, frame->hello.client);
+    struct client_record *record = record_of(agent, frame->hello.client);
     struct host_event event = {.kind = HOST_CONNECTED};
     event.as.connected.peer = &peer;
     event.as.connected.hello = &frame->hello;
     event.as.connected.request = frame->request;
     event.as.connected.connection = process->connection.number;
-    event.as.connected.resumed = frame->hello.client != 0 && line != NULL &&
-                                 line->nonce == frame->hello.nonce &&
-                                 line->process == process->index &&
-                                 line->generation == process->generation;
+    event.as.connected.resumed = frame->hello.client != 0 && record != NULL &&
+                                 record->nonce == frame->hello.nonce &&
+                                 record->process == process->index &&
+                                 record->generation == process->generation;
     driver_event(agent->driver, &event);
 }
 
@@ -367,15 +368,15 @@ bool host_read_socket(struct sim_agent *agent, struct sim_process *process)
 
 bool host_look_for_dead(struct sim_agent *agent)
 {
-    for (uint32_t i = 0; i < LIFELINES; i++) {
-        struct lifeline *line = &agent->lifelines[i];
-        if (!line->used || line->told_dead ||
-            (line->process < PROCESSES && world.processes[line->process].alive &&
-             world.processes[line->process].generation == line->generation)) {
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        struct client_record *record = &agent->records[i];
+        if (!record->used || record->told_dead ||
+            (record->process < PROCESSES && world.processes[record->process].alive &&
+             world.processes[record->process].generation == record->generation)) {
             continue;
         }
-        line->told_dead = true;
-        struct host_event event = {.kind = HOST_DIED, .client = line->client};
+        record->told_dead = true;
+        struct host_event event = {.kind = HOST_DIED, .client = record->client};
         driver_event(agent->driver, &event);
         return true;
     }

@@ -7,7 +7,7 @@
  *   network.c  packets and connections between agents; cuts
  *   disk.c     what an agent's store keeps: exactly what was committed
  *   agent.c    an agent: the real driver and cores, their operations, crashes
- *   host.c     what outlives an agent on its host: regions, lifelines, the lease file
+ *   host.c     what outlives an agent on its host: regions, records of clients, the lease file
  *   process.c  a process: runs the real lock word code, speaks frames, dies, stops, hangs up
  *   check.c    what must be true of holds, told from outside
  *   watch.c    what must be true of messages and disks, told from outside
@@ -39,8 +39,8 @@ enum {
     FIBERS = AGENTS + PROCESSES,
     HANDLES = 3, /* of one process */
     LOCKS = 8,
-    LIFELINES = 64, /* of one host */
-    IDS_MAX = 32,   /* holder ids of one process */
+    RECORDS = 64, /* of one host */
+    IDS_MAX = 32, /* holder ids of one process */
     PACKETS = 32,
     PACKET_MAX = 512,
     SLOTS = 12,
@@ -165,7 +165,7 @@ struct lease_file {
 };
 
 /* A process's file with the agent: its lock is held for as long as the process lives. */
-struct lifeline {
+struct client_record {
     bool used;
     uint32_t client;
     uint64_t nonce;
@@ -216,7 +216,7 @@ struct sim_agent {
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];
-    struct lifeline lifelines[LIFELINES];
+    struct client_record records[RECORDS];
     struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
     uint32_t region_count;
     bool bell;

@@ -122,6 +122,7 @@ static const struct {
     {"voters=uuu,state_dir_free=104857600", 1, "state_dir    100 MiB are free"},
     {"voters=uuu,state_dir_free=1048576", 2, "state_dir    1 MiB are free"},
     {"voters=uuu,files_gone=1", 2, "files        moved or removed: the folder /nowhere"},
+    {"voters=uuu,survivors_unproven=1", 1, "clients      1 of the agent before cannot be told"},
     {"voters=uuu,stall_age_ns=60000000000,stall_ns=3", 1, "stalls       the agent stood still"},
     {"voters=uuu,agents_silent=1", 1, "agents       1 of 4 known"},
     {"voters=uuu,listener_deaf=1", 2, "inbox        this agent's inbox takes no"},

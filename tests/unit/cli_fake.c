@@ -475,6 +475,7 @@ static const struct {
     {"state_dir_uid", 0, NULL},
     {"state_dir_free", INT64_C(1) << 40, NULL},
     {"files_gone", 0, "the folder /nowhere"},
+    {"survivors_unproven", 0, "make (pid 0, uid 1000)"},
     {"flushes", 5, NULL},
     {"flush_worst_ns", 4000000, NULL},
     {"flush_pending_ns", -1, NULL},

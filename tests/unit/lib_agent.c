@@ -124,7 +124,7 @@ static void answer_hello(struct agent *agent, int at, const struct hfi_frame *fr
                     .agent = text("fake"),
                     .store = text("00112233445566778899aabbccddeeff")},
     };
-    send_frame(agent->connections[at], &welcome, &agent->lifeline_fd, 1);
+    send_frame(agent->connections[at], &welcome, NULL, 0);
 }
 
 static void send_region(struct agent *agent, int at, uint64_t request)
@@ -549,8 +549,6 @@ void agent_create(struct agent *agent, int64_t ttl_ns)
     snprintf(name, sizeof(name), "%s/bell", agent->dir);
     ck_assert_int_eq(mkfifo(name, 0600), 0);
     agent->bell_fd = open(name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    snprintf(name, sizeof(name), "%s/lifeline", agent->dir);
-    agent->lifeline_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     struct hfi_region_sizes sizes = {
         .slot_count = AGENT_SLOTS, .holder_count = AGENT_HANDLES, .block_count = 64};
     struct hfi_region_identity identity = {
@@ -616,13 +614,10 @@ void agent_destroy(struct agent *agent)
     char name[128];
     snprintf(name, sizeof(name), "%s/bell", agent->dir);
     unlink(name);
-    snprintf(name, sizeof(name), "%s/lifeline", agent->dir);
-    unlink(name);
     rmdir(agent->dir);
     munmap(agent->memory, agent->region.size);
     close(agent->region_fd);
     close(agent->bell_fd);
-    close(agent->lifeline_fd);
     pthread_mutex_destroy(&agent->mutex);
 }
 

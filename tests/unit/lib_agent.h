@@ -46,7 +46,6 @@ struct agent {
     char path[96];
     int bell_fd;
     int region_fd;
-    int lifeline_fd;
     char command[HFI_FRAME_COMMAND_MAX + 1]; /* of the last HELLO, when it has been welcomed */
     void *memory;
     struct hfi_region region;

@@ -46,7 +46,7 @@ static const struct {
     const unsigned char *bytes;
     size_t size;
 } golden[SAMPLE_KINDS + 2] = {
-    {BYTES("\x98\x01\x07\x02\xcd\x10\x92\x03\x63\xa5"
+    {BYTES("\x98\x01\x07\x03\xcd\x10\x92\x03\x63\xa5"
            "0.1.0\xaa"
            "sh -c make")},
     {BYTES("\x9b\x02\x07\x04\x0a\x0b\x0c\x0d\x0e\x0f\x10\xa4"
@@ -65,7 +65,7 @@ static const struct {
     {BYTES("\x92\x0e\x07")},
     {BYTES("\x92\x0f\x07")},
     {BYTES("\x92\x10\x07")},
-    {BYTES("\x9c\x40\x07\x02\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
+    {BYTES("\x9c\x40\x07\x03\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
            "dev\xa6host-a"
            "\xd9\x20"
            "0123456789abcdef0123456789abcdef")},
@@ -658,16 +658,16 @@ START_TEST(test_other_version)
     static const unsigned char hello_1[] = "\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
                                            "0.1.0"; /* as the first libraries said it */
 
-    ck_assert_int_eq(decode("\x94\x01\x07\x03\x80", 5), 0);
+    ck_assert_int_eq(decode("\x94\x01\x07\x04\x80", 5), 0);
     ck_assert_int_eq(frame.kind, HFI_FRAME_HELLO);
     ck_assert_uint_eq(frame.request, 7);
-    ck_assert_uint_eq(frame.hello.version, 3);
+    ck_assert_uint_eq(frame.hello.version, 4);
     ck_assert_int_eq(frame.hello.pid, 0);
     ck_assert_int_eq(decode("\x93\x40\x07\x09", 4), 0);
     ck_assert_uint_eq(frame.welcome.version, 9);
     ck_assert_int_eq(decode(hello_1, sizeof hello_1 - 1), 0);
     ck_assert_uint_eq(frame.hello.version, 1);
-    ck_assert_int_eq(decode("\x93\x01\x07\x02", 4), -1);
+    ck_assert_int_eq(decode("\x93\x01\x07\x03", 4), -1);
     ck_assert_str_eq(error.text, "HELLO: found an array of 3, expected an array of 8");
     ck_assert_int_eq(decode("\x92\x01\x07", 3), -1);
 }
@@ -677,8 +677,8 @@ END_TEST
  * other's frames as if they made no sense. */
 START_TEST(test_a_change_moves_the_version)
 {
-    const int version = 2;
-    const uint64_t sum = UINT64_C(0x1762b27a207366ed);
+    const int version = 3;
+    const uint64_t sum = UINT64_C(0x42d6e724c99046f5);
     uint64_t found = HFI_REGION_VERSION;
 
     for (size_t index = 0; index < SAMPLE_COUNT; index++) {
@@ -698,7 +698,7 @@ END_TEST
 /* No command line is an empty one. */
 START_TEST(test_hello_command)
 {
-    static const unsigned char none[] = "\x98\x01\x07\x02\xcd\x10\x92\x03\x63\xa5"
+    static const unsigned char none[] = "\x98\x01\x07\x03\xcd\x10\x92\x03\x63\xa5"
                                         "0.1.0\xa0";
     size_t size = sizeof none - 1;
 

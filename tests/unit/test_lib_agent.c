@@ -267,36 +267,6 @@ START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 END_TEST
 
 /* Whether somebody locks the file, as another process sees it. */
-static bool is_locked(int fd)
-{
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-        _exit(fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK);
-    }
-    int status = 0;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status));
-    return WEXITSTATUS(status) == 1;
-}
-
-/* Closing any descriptor of the lifeline would let go of its lock. */
-START_TEST(a_greeting_that_is_refused_leaves_the_lifeline_locked)
-{
-    hf_lock *lock = NULL;
-    ck_assert_int_eq(try_connect(), 0);
-    ck_assert(is_locked(agent.lifeline_fd));
-    agent_stop(&agent);
-    atomic_store(&agent.mood, MOOD_CLOCK);
-    agent_start(&agent, true);
-    ck_assert_int_eq(REACHED(hf_open(client, "a", NULL, &lock)), HF_EPROTO);
-    ck_assert(is_locked(agent.lifeline_fd));
-    atomic_store(&agent.mood, MOOD_GOOD);
-    ck_assert_int_eq(REACHED(hf_open(client, "a", NULL, &lock)), 0);
-}
-END_TEST
-
 /* Another process wrote a time before all time over a hold's own deadline just when it began: where
  * its lease ends is not counted from there. */
 START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
@@ -438,7 +408,6 @@ int main(void)
     tcase_add_test(tests, nonsense_while_it_connects_again_takes_no_hold);
     tcase_add_test(tests, another_version_is_not_asked_again_and_again);
     tcase_add_test(tests, a_seat_that_was_taken_away_is_not_waited_in_again);
-    tcase_add_test(tests, a_greeting_that_is_refused_leaves_the_lifeline_locked);
     tcase_add_test(tests, a_deadline_before_all_time_makes_no_lease_that_never_ends);
     tcase_add_loop_test(tests, a_clock_that_is_apart_is_refused_either_way, 0, 4);
     tcase_add_test(tests, options_of_an_older_program_are_taken);

@@ -252,10 +252,7 @@ static void welcome(struct host *host, uint32_t client, const struct host_event 
         .agent = {agent->text, agent->length},
         .store = {store, sizeof(store)},
     };
-    uint32_t count = actions->count;
     reply_frame(host, client, &frame, actions);
-    HF_CHECK(actions->count == count + 1);
-    actions->items[count].as.reply.fds = HOST_FD_LIFELINE;
 }
 
 void client_connected(struct host *host, const struct host_event *event,

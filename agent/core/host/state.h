@@ -171,7 +171,7 @@ struct client {
 };
 
 /* Whose a holder id is: client index + 1, and the client's next id. ID_LEAVING: nobody's any more,
- * but what knows the client by it (its socket, its pidfd, its lifeline) is still there. */
+ * but what knows the client by it (its socket, its pidfd, its record) is still there. */
 enum { ID_LEAVING = UINT16_MAX };
 struct holder_id {
     uint16_t client;

@@ -7,7 +7,7 @@
  * travel as SCM_RIGHTS with the agent's packets that the table names; the agent takes none.
  *
  *   client                                agent
- *   HELLO                                 WELCOME  + its lifeline file, read-only
+ *   HELLO                                 WELCOME
  *   OPEN                                  OPENED, before it REGION + region, bell (once each)
  *   SEAT (a place to wait or read)        SEATED
  *   CLOSE                                 -
@@ -23,9 +23,7 @@
  *   BYE (touches nothing any more)        -
  *   any                                   DONE with an error, instead of the answer
  *
- * The lifeline is a file of the client's own. The client keeps a POSIX read lock on its first
- * byte for as long as it lives; the kernel drops it at its death, in any pid namespace, agent up or
- * down. The bell is a FIFO: a byte in it makes the agent look at the region's dirty bits.
+ * The bell is a FIFO: a byte in it makes the agent look at the region's dirty bits.
  *
  * Decoding checks everything: kinds, counts, types, ranges, name lengths. The decoder never
  * allocates; strings in a decoded frame point into the packet and are not zero-terminated.
@@ -38,7 +36,7 @@
 #include <stdint.h>
 
 enum {
-    HFI_PROTOCOL_VERSION = 2, /* any change of what is said moves it: test_frame has a sum */
+    HFI_PROTOCOL_VERSION = 3, /* any change of what is said moves it: test_frame has a sum */
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock that a page tells */

@@ -92,7 +92,7 @@ enum host_event_kind {
     HOST_CONNECTED, /* a HELLO that the driver let in: peer, hello; client is the driver's number */
     HOST_FRAME,     /* any other frame of a client that said HELLO */
     HOST_HANGUP,    /* its socket is closed; its process may live on */
-    HOST_DIED,      /* its process is dead (pidfd, or its lifeline's lock is gone) */
+    HOST_DIED,      /* its process is dead */
     HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be another's from now on */
     HOST_DRAINED,   /* its socket takes frames again after unasked ones were dropped */
     HOST_BELL,      /* the region's bell rang */
@@ -141,15 +141,15 @@ enum host_action_kind {
     HOST_PERSIST_NO_SLOT,
     HOST_SEND,     /* a message to a voter, or to another agent */
     HOST_REPLY,    /* a frame for a client; fds: which descriptors go with it */
-    HOST_WELCOMED, /* before its WELCOME: connection is now client; make or find its lifeline */
+    HOST_WELCOMED, /* before its WELCOME: connection is now client; make its record */
     HOST_HANG_UP,  /* close the client's socket: it broke the rules (text says how) */
-    HOST_FORGET,   /* the client is gone and nothing names it any more: remove its lifeline */
-    HOST_ALIAS,    /* the client has one more holder id: note it in its lifeline */
+    HOST_FORGET,   /* the client is gone and nothing names it any more: remove its record */
+    HOST_ALIAS,    /* the client has one more holder id: note it in its record */
     HOST_LOG,      /* one line about what happened, for people */
     HOST_TELL,     /* answer the client's request for facts (TOLD) */
 };
 
-enum { HOST_FD_NONE = 0, HOST_FD_LIFELINE, HOST_FD_REGION };
+enum { HOST_FD_NONE = 0, HOST_FD_REGION };
 
 /* Messages may be lost, repeated and reordered. What goes to this agent itself is for its quorum
  * core, or for this core if message_is_for_host(). */

@@ -32,7 +32,8 @@ bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unu
 /*
  * A pidfd, close-on-exec, of the process that connected (Linux 6.5), whatever pid namespace it is
  * in; from an older kernel of the process that has its number now, which may be another one if that
- * one has ended. -1: errno says why; for want of descriptors or memory, or it cannot be had.
+ * one has ended. -1: errno says why: EMFILE, ENFILE, ENOMEM; ENOPROTOOPT: this kernel cannot tell,
+ * and it has no number here; anything else: it has ended.
  */
 int peer_pidfd(int socket, pid_t pid) __attribute__((warn_unused_result));
 
@@ -41,6 +42,23 @@ int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));
 
 /* Whether the process of a pidfd has ended. */
 bool peer_pidfd_ended(int pidfd);
+
+/*
+ * What tells a process from another that has its number later, as numbers that nobody can choose.
+ * 0: not known. An inode is not: before Linux 6.9, and where its number has not 64 bits (it is used
+ * again then); a start: of a process that /proc does not show (hidepid).
+ */
+struct peer_process {
+    uint64_t inode; /* of its pidfd */
+    uint64_t start; /* in clock ticks since boot, as /proc/PID/stat says it */
+};
+
+/* Of the process of that pidfd, if it still lives afterwards (peer_pidfd_ended()): until then pid
+ * is its number. pid 0: it has none here. Whatever it does, the cost of this is the same. */
+void peer_process_of(int pidfd, pid_t pid, struct peer_process *out);
+
+/* The pid namespace in which this agent sees numbers, as a number; 0: not known. */
+uint64_t peer_numbers(void);
 
 /* The name of a process (comm) as a command line that may be shown. Empty if it cannot be read.
  * (Its command line lies in its memory: who reads that waits for its page faults, and for the lock

@@ -134,16 +134,16 @@ struct connection_note {
     uint64_t regions;
     bool refused;
     bool asked;
-    int pidfd; /* of who connected; -1; closed with the connection if it is still there */
+    uint64_t process; /* who connected, as two numbers */
+    uint64_t process_serial;
 };
 struct connection_note *connection_note(struct connection *connection);
 
 struct connection_output {
     const void *bytes;
     size_t size;
-    int fds[2];    /* -1: none */
-    bool take_fds; /* close them when sent, or not sent */
-    bool unasked;  /* may be dropped */
+    int fds[2];   /* -1: none */
+    bool unasked; /* may be dropped */
 };
 
 /* Sends, or queues. false: it cannot be told (see below); close the connection. */

@@ -1,5 +1,5 @@
-/* Lifeline files: see io/lifeline.h. */
-#include "io/lifeline.h"
+/* Client records: see io/client_record.h. */
+#include "io/client_record.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -14,7 +14,7 @@
 
 #include "proto/region.h"
 
-enum { FILE_SIZE_MAX = 1 << 20, TEXT_MAX = 512 };
+enum { FILE_SIZE_MAX = 1 << 20, TEXT_MAX = 768 };
 
 static const char new_name[] = "new";
 
@@ -32,15 +32,21 @@ static bool write_all(int fd, const char *text, size_t size)
     return wrote == (ssize_t)size;
 }
 
-bool lifeline_create(int directory, const struct lifeline *lifeline)
+bool client_record_create(int directory, const struct client_record *record)
 {
     char name[16];
+    char boot[2 * sizeof(record->boot_id) + 1];
     char text[TEXT_MAX];
-    name_of(lifeline->client, name);
+    name_of(record->client, name);
+    for (size_t i = 0; i < sizeof(record->boot_id); i++) {
+        snprintf(boot + 2 * i, 3, "%02x", record->boot_id[i]);
+    }
     int size = snprintf(text, sizeof(text),
-                        "pid %d\nuid %u\nnonce %016" PRIx64 "\ncommand %s\nholder %" PRIu32 "\n",
-                        (int)lifeline->pid, (unsigned)lifeline->uid, lifeline->nonce,
-                        lifeline->command, lifeline->client);
+                        "pid %d\nuid %u\nnonce %016" PRIx64 "\ninode %" PRIu64 "\nstart %" PRIu64
+                        "\nnumbers %" PRIu64 "\nboot %s\ncommand %s\nholder %" PRIu32 "\n",
+                        (int)record->pid, (unsigned)record->uid, record->nonce,
+                        record->process.inode, record->process.start, record->numbers, boot,
+                        record->command, record->client);
     int fd = openat(directory, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                     0600);
     if (fd < 0) {
@@ -57,7 +63,7 @@ bool lifeline_create(int directory, const struct lifeline *lifeline)
     return good;
 }
 
-bool lifeline_add(int directory, uint32_t client, uint32_t holder)
+bool client_record_add(int directory, uint32_t client, uint32_t holder)
 {
     char name[16];
     char text[32];
@@ -74,22 +80,49 @@ bool lifeline_add(int directory, uint32_t client, uint32_t holder)
     return good;
 }
 
-int lifeline_open(int directory, uint32_t client)
-{
-    char name[16];
-    name_of(client, name);
-    return openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-}
-
-void lifeline_remove(int directory, uint32_t client)
+void client_record_remove(int directory, uint32_t client)
 {
     char name[16];
     name_of(client, name);
     unlinkat(directory, name, 0);
 }
 
+static bool take_boot(const char *value, uint8_t out[16])
+{
+    if (strspn(value, "0123456789abcdef") != 32 || value[32] != '\0') {
+        return false;
+    }
+    for (size_t i = 0; i < 16; i++) {
+        const char pair[3] = {value[2 * i], value[2 * i + 1], '\0'};
+        out[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return true;
+}
+
+static bool take_number(const char *key, uint64_t number, struct client_record *out)
+{
+    if (strcmp(key, "nonce") == 0) {
+        out->nonce = number;
+    } else if (strcmp(key, "pid") == 0 && number <= INT32_MAX) {
+        out->pid = (pid_t)number;
+    } else if (strcmp(key, "uid") == 0) {
+        out->uid = (uid_t)number;
+    } else if (strcmp(key, "inode") == 0) {
+        out->process.inode = number;
+    } else if (strcmp(key, "start") == 0) {
+        out->process.start = number;
+    } else if (strcmp(key, "numbers") == 0) {
+        out->numbers = number;
+    } else if (strcmp(key, "holder") == 0 && number >= 1 && number <= HFI_HOLDER_MAX) {
+        out->holders[out->holder_count++] = (uint32_t)number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* Takes one line (terminated) into *out; holders has room. */
-static bool take_line(char *line, struct lifeline *out)
+static bool take_line(char *line, struct client_record *out)
 {
     char *value = strchr(line, ' ');
     if (value == NULL) {
@@ -100,28 +133,19 @@ static bool take_line(char *line, struct lifeline *out)
         snprintf(out->command, sizeof(out->command), "%s", value);
         return true;
     }
+    if (strcmp(line, "boot") == 0) {
+        return take_boot(value, out->boot_id);
+    }
     char *end;
-    bool nonce = strcmp(line, "nonce") == 0;
     errno = 0;
-    unsigned long long number = strtoull(value, &end, nonce ? 16 : 10);
+    unsigned long long number = strtoull(value, &end, strcmp(line, "nonce") == 0 ? 16 : 10);
     if (errno != 0 || end == value || *end != '\0') {
         return false;
     }
-    if (nonce) {
-        out->nonce = number;
-    } else if (strcmp(line, "pid") == 0) {
-        out->pid = (pid_t)number;
-    } else if (strcmp(line, "uid") == 0) {
-        out->uid = (uid_t)number;
-    } else if (strcmp(line, "holder") == 0 && number >= 1 && number <= HFI_HOLDER_MAX) {
-        out->holders[out->holder_count++] = (uint32_t)number;
-    } else {
-        return false;
-    }
-    return true;
+    return take_number(line, number, out);
 }
 
-static bool take_text(char *text, struct lifeline *out)
+static bool take_text(char *text, struct client_record *out)
 {
     size_t lines = 0;
     for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++) {
@@ -141,13 +165,15 @@ static bool take_text(char *text, struct lifeline *out)
     return out->holder_count > 0 && out->holders[0] == out->client;
 }
 
-bool lifeline_read(int directory, uint32_t client, struct lifeline *out)
+bool client_record_read(int directory, uint32_t client, struct client_record *out)
 {
     struct stat status;
     char *text = NULL;
     bool good = false;
-    *out = (struct lifeline){.client = client};
-    int fd = lifeline_open(directory, client);
+    *out = (struct client_record){.client = client};
+    char name[16];
+    name_of(client, name);
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         return false;
     }
@@ -162,44 +188,22 @@ bool lifeline_read(int directory, uint32_t client, struct lifeline *out)
     }
     int error = errno == ENOMEM ? ENOMEM : EINVAL;
     free(text);
-    /* The agent's own POSIX locks would go with this; it has none on these files. */
     close(fd);
     if (!good) {
-        lifeline_free(out);
+        client_record_free(out);
         errno = error;
     }
     return good;
 }
 
-void lifeline_free(struct lifeline *lifeline)
+void client_record_free(struct client_record *record)
 {
-    free(lifeline->holders);
-    lifeline->holders = NULL;
-    lifeline->holder_count = 0;
+    free(record->holders);
+    record->holders = NULL;
+    record->holder_count = 0;
 }
 
-enum lifeline_lock lifeline_look(int directory, uint32_t client, pid_t *pid)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-    *pid = 0;
-    int fd = lifeline_open(directory, client);
-    if (fd < 0) {
-        /* Out of descriptors, say: who cannot be checked keeps what it has. */
-        return errno == ENOENT ? LIFELINE_MISSING : LIFELINE_LOCKED;
-    }
-    int result = fcntl(fd, F_GETLK, &lock);
-    close(fd);
-    if (result != 0) {
-        return LIFELINE_LOCKED;
-    }
-    if (lock.l_type == F_UNLCK) {
-        return LIFELINE_FREE;
-    }
-    *pid = lock.l_pid > 0 ? lock.l_pid : 0;
-    return LIFELINE_LOCKED;
-}
-
-bool lifeline_each(int directory, void (*visit)(void *arg, uint32_t client), void *arg)
+bool client_record_each(int directory, void (*visit)(void *arg, uint32_t client), void *arg)
 {
     int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);

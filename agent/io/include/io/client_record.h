@@ -1,0 +1,65 @@
+/*
+ * Client records: a file for each client, in state_dir/clients, named by its first holder id.
+ *
+ * The agent alone opens them. They say who the client is, for the agent after this one: nothing of
+ * them is looked at while this one lives. The format is lines of text, only ever appended to; a
+ * last line without its newline does not count:
+ *
+ *   pid 4711
+ *   uid 1000
+ *   nonce 00f1e2d3c4b5a697
+ *   inode 27641          (of its pidfd; this line and the next: see struct peer_process)
+ *   start 123456
+ *   numbers 4026531836   (the pid namespace in which pid is its number; 0: not known)
+ *   boot 0123...         (32 hexadecimal digits)
+ *   command sh -c make
+ *   holder 5                  (one line for each of its holder ids, its own first)
+ *
+ * Another process may have the number pid by the time that the next agent reads this; inode and
+ * start tell them apart (processes.h). The records of the release before have neither.
+ *
+ * One thread. Errors: errno.
+ */
+#ifndef IO_CLIENT_RECORD_H
+#define IO_CLIENT_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "io/peer.h"
+#include "proto/frame.h"
+
+struct client_record {
+    uint32_t client; /* the file's name */
+    pid_t pid;       /* 0: the agent that wrote it could not see the process */
+    uid_t uid;
+    uint64_t nonce;
+    struct peer_process process;
+    uint64_t numbers; /* 0: not known */
+    uint8_t boot_id[16];
+    char command[HFI_FRAME_COMMAND_MAX + 1];
+    uint32_t *holders; /* in the order of the file; for client_record_free() */
+    uint32_t holder_count;
+};
+
+/* Makes the file anew (what had its name goes), with holders left out: client_record_add() them. */
+bool client_record_create(int directory, const struct client_record *record)
+    __attribute__((warn_unused_result));
+
+bool client_record_add(int directory, uint32_t client, uint32_t holder)
+    __attribute__((warn_unused_result));
+
+void client_record_remove(int directory, uint32_t client);
+
+/* Reads the file. false: there is none, or it makes no sense. */
+bool client_record_read(int directory, uint32_t client, struct client_record *out)
+    __attribute__((warn_unused_result));
+void client_record_free(struct client_record *record);
+
+/* Calls visit for each file that is named like a record; it may remove it. false: errno. */
+bool client_record_each(int directory, void (*visit)(void *arg, uint32_t client), void *arg)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,96 @@
+/* The thread that closes: see io/late_close.h. */
+#include "io/late_close.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+enum {
+    WAITING_MAX = 1 << 16, /* more descriptors than an agent has of these */
+    PER_USER_MAX = 64,     /* the thread closes so many in less than a ms, if nobody is hostile */
+};
+
+struct waiting {
+    int fd;
+    uid_t uid;
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t given;
+    bool started;
+    uint32_t first; /* a ring; the first one is being closed */
+    uint32_t count;
+    struct waiting items[WAITING_MAX];
+} own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
+
+static void *run(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&own.mutex);
+    for (;;) { /* to the end of the process */
+        while (own.count == 0) {
+            pthread_cond_wait(&own.given, &own.mutex);
+        }
+        int fd = own.items[own.first].fd;
+        pthread_mutex_unlock(&own.mutex);
+        close(fd);
+        pthread_mutex_lock(&own.mutex);
+        own.first = (own.first + 1) % WAITING_MAX;
+        own.count--;
+    }
+    return NULL;
+}
+
+bool late_close_start(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    int error = pthread_attr_init(&attributes);
+    if (error != 0) {
+        errno = error;
+        return false;
+    }
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    error = pthread_create(&thread, &attributes, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    own.started = error == 0;
+    errno = error;
+    return own.started;
+}
+
+void late_close(int fd, uid_t uid)
+{
+    bool waits = false;
+    if (fd < 0) {
+        return;
+    }
+    pthread_mutex_lock(&own.mutex);
+    if (own.started && own.count < WAITING_MAX) {
+        own.items[(own.first + own.count++) % WAITING_MAX] = (struct waiting){fd, uid};
+        pthread_cond_signal(&own.given);
+        waits = true;
+    }
+    pthread_mutex_unlock(&own.mutex);
+    if (!waits) {
+        close(fd);
+    }
+}
+
+bool late_close_is_busy(uid_t uid)
+{
+    uint32_t found = 0;
+    pthread_mutex_lock(&own.mutex);
+    for (uint32_t i = 0; own.count >= PER_USER_MAX && i < own.count && found < PER_USER_MAX; i++) {
+        found += own.items[(own.first + i) % WAITING_MAX].uid == uid;
+    }
+    pthread_mutex_unlock(&own.mutex);
+    return found >= PER_USER_MAX;
+}

@@ -1,0 +1,317 @@
+/* The processes behind clients: see processes.h. */
+#include "processes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "io/clock.h"
+#include "io/late_close.h"
+#include "proto/check.h"
+
+enum { HASH_SIZE = 4096 };
+
+#define KEY_OF_INODE (UINT64_C(1) << 32) /* numbers of processes are below */
+#define KEY_OF_NOTHING (UINT64_C(1) << 63)
+
+struct processes {
+    struct agent *agent;
+    uint64_t last_serial;
+    uint32_t idle_count;
+    struct process *idle_first; /* the newest */
+    struct process *idle_last;
+    struct process *hash[HASH_SIZE];
+};
+
+struct processes *processes_create(struct agent *agent)
+{
+    struct processes *all = calloc(1, sizeof(*all));
+    if (all != NULL) {
+        all->agent = agent;
+    }
+    return all;
+}
+
+/* ---- which there are ---- */
+
+static struct process **bucket_of(struct processes *all, uint64_t key)
+{
+    return &all->hash[key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+}
+
+static void hash_add(struct process *process)
+{
+    struct process **head = bucket_of(process->all, process->name.key);
+    process->next = *head;
+    *head = process;
+}
+
+static void hash_remove(struct process *process)
+{
+    struct process **link = bucket_of(process->all, process->name.key);
+    while (*link != process) {
+        link = &(*link)->next;
+    }
+    *link = process->next;
+}
+
+/* 0: nothing by which it could be found again. */
+static uint64_t key_of(pid_t pid, const struct peer_process *is)
+{
+    return pid > 0 ? (uint64_t)pid : is->inode != 0 ? KEY_OF_INODE + is->inode : 0;
+}
+
+static struct process *find_key(const struct processes *all, uint64_t key)
+{
+    struct process *process = *bucket_of((struct processes *)(uintptr_t)all, key);
+    while (process != NULL && process->name.key != key) { /* as many as there are clients */
+        process = process->next;
+    }
+    return process;
+}
+
+struct process *process_find(const struct processes *all, struct process_name name)
+{
+    struct process *process = name.serial != 0 ? find_key(all, name.key) : NULL;
+    return process != NULL && process->name.serial == name.serial ? process : NULL;
+}
+
+static void idle_add(struct process *process)
+{
+    struct processes *all = process->all;
+    process->newer = NULL;
+    process->older = all->idle_first;
+    *(all->idle_first != NULL ? &all->idle_first->newer : &all->idle_last) = process;
+    all->idle_first = process;
+    all->idle_count++;
+}
+
+static void idle_remove(struct process *process)
+{
+    struct processes *all = process->all;
+    *(process->newer != NULL ? &process->newer->older : &all->idle_first) = process->older;
+    *(process->older != NULL ? &process->older->newer : &all->idle_last) = process->newer;
+    all->idle_count--;
+}
+
+static void on_poll_gone(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+/*
+ * The poll handle goes before its descriptor does: libuv takes the descriptor's number out of its
+ * epoll set whenever a poll handle stops or closes, and by then it may be another process's.
+ */
+static void process_destroy(struct process *process)
+{
+    HF_CHECK(process->clients == NULL);
+    hash_remove(process);
+    idle_remove(process);
+    uv_close((uv_handle_t *)process->poll, on_poll_gone);
+    socket_share_leave(process->share);
+    late_close(process->pidfd, process->uid);
+    free(process);
+}
+
+void processes_destroy(struct processes *all)
+{
+    for (uint32_t i = 0; all != NULL && i < HASH_SIZE; i++) {
+        for (struct process *each = all->hash[i]; each != NULL;) {
+            struct process *next = each->next;
+            HF_CHECK(each->clients == NULL);
+            uv_close((uv_handle_t *)each->poll, on_poll_gone);
+            socket_share_leave(each->share);
+            free(each);
+            each = next;
+        }
+    }
+    free(all);
+}
+
+void process_add(struct process *process, struct client *client)
+{
+    HF_CHECK(client->process == NULL);
+    if (process->clients == NULL) {
+        idle_remove(process);
+    }
+    client->process = process;
+    client->next = process->clients;
+    process->clients = client;
+}
+
+void process_remove(struct client *client)
+{
+    struct process *process = client->process;
+    struct client **link = &process->clients;
+    while (*link != client) { /* as many as that process has */
+        link = &(*link)->next;
+    }
+    *link = client->next;
+    client->process = NULL;
+    client->next = NULL;
+    if (process->clients == NULL) {
+        idle_add(process);
+    }
+}
+
+/* ---- how they end ---- */
+
+/* What the host core does about one client that died may take others away. */
+static void process_ended(struct process *process)
+{
+    bool left = true;
+    while (process->clients != NULL && left) {
+        int64_t began_ns = clock_boottime_ns();
+        clients_died(process->clients, "its process has ended");
+        left = socket_share_spend(process->share, clock_boottime_ns() - began_ns);
+    }
+    if (process->clients == NULL) { /* else its pidfd is as ready in the next turn */
+        process_destroy(process);
+    }
+}
+
+static void on_pidfd(uv_poll_t *poll, int status, int events)
+{
+    struct process *process = poll->data;
+    (void)status;
+    (void)events;
+    agent_turn(process->all->agent, TURN_USERS);
+    if (socket_share_turn(process->share, &process->round) && peer_pidfd_ended(process->pidfd)) {
+        process_ended(process);
+    }
+}
+
+/* ---- how they become known ---- */
+
+/* Takes pidfd. NULL: no memory. */
+static struct process *process_create(struct processes *all, pid_t pid, uid_t uid,
+                                      const struct peer_process *is, int pidfd)
+{
+    struct process *process = calloc(1, sizeof(*process));
+    uv_poll_t *poll = calloc(1, sizeof(*poll));
+    uint32_t round = 0;
+    struct socket_share *share = socket_share_join(&all->agent->shares, uid, &round);
+    if (process == NULL || poll == NULL || share == NULL ||
+        uv_poll_init(&all->agent->loop, poll, pidfd) != 0) { /* which is its epoll set's memory */
+        socket_share_leave(share);
+        free(process);
+        free(poll);
+        late_close(pidfd, uid);
+        errno = ENOMEM;
+        return NULL;
+    }
+    uint64_t key = key_of(pid, is);
+    *process = (struct process){.all = all,
+                                .poll = poll,
+                                .share = share,
+                                .round = round,
+                                .is = *is,
+                                .pid = pid,
+                                .uid = uid,
+                                .pidfd = pidfd};
+    process->name.serial = ++all->last_serial;
+    process->name.key = key != 0 ? key : KEY_OF_NOTHING + process->name.serial;
+    hash_add(process);
+    idle_add(process);
+    poll->data = process;
+    HF_CHECK(uv_poll_start(poll, UV_READABLE, on_pidfd) == 0);
+    for (unsigned i = 0; i < 2 && all->idle_count > PROCESSES_IDLE_MAX; i++) {
+        process_destroy(all->idle_last); /* here alone: who has an idle one elsewhere keeps it */
+    }
+    return process;
+}
+
+/* One that is known and lives. One that has that key and has ended is not found by it any more. */
+static struct process *known(struct processes *all, uint64_t key)
+{
+    struct process *process = key != 0 ? find_key(all, key) : NULL;
+    if (process != NULL && peer_pidfd_ended(process->pidfd)) {
+        hash_remove(process);
+        process->name.key = KEY_OF_NOTHING + process->name.serial;
+        hash_add(process);
+        return NULL;
+    }
+    return process;
+}
+
+enum process_found process_of_peer(struct processes *all, int socket, const struct peer *peer,
+                                   struct process **out)
+{
+    struct peer_process is = {0};
+    *out = known(all, key_of(peer->pid, &is));
+    if (*out != NULL) {
+        return PROCESS_FOUND;
+    }
+    if (late_close_is_busy(peer->uid)) {
+        errno = EBUSY;
+        return PROCESS_NO_ROOM;
+    }
+    int pidfd = peer_pidfd(socket, peer->pid);
+    if (pidfd < 0) {
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? PROCESS_NO_ROOM
+               : errno == ENOPROTOOPT                                ? PROCESS_UNSEEN
+                                                                     : PROCESS_GONE;
+    }
+    peer_process_of(pidfd, peer->pid, &is);
+    *out = peer->pid == 0 ? known(all, key_of(0, &is)) : NULL;
+    if (*out != NULL || peer_pidfd_ended(pidfd)) {
+        late_close(pidfd, peer->uid);
+        return *out != NULL ? PROCESS_FOUND : PROCESS_GONE;
+    }
+    *out = process_create(all, peer->pid, peer->uid, &is, pidfd);
+    return *out != NULL ? PROCESS_FOUND : PROCESS_NO_ROOM;
+}
+
+/* Behind the look at what it is: until then the number was its own. */
+static enum process_life compare(const struct client_record *record, const struct peer_process *now,
+                                 int pidfd)
+{
+    const struct peer_process *then = &record->process;
+    if (peer_pidfd_ended(pidfd)) {
+        return PROCESS_ENDED;
+    }
+    if (then->inode != 0 && now->inode != 0) {
+        return then->inode == now->inode ? PROCESS_LIVES : PROCESS_ENDED;
+    }
+    if (then->start != 0 && now->start != 0) {
+        return then->start == now->start ? PROCESS_LIVES : PROCESS_ENDED;
+    }
+    return PROCESS_UNPROVEN;
+}
+
+enum process_life process_of_record(struct processes *all, const struct client_record *record,
+                                    struct process **out)
+{
+    static const uint8_t none[sizeof(record->boot_id)];
+    const struct agent *agent = all->agent;
+    struct peer_process is = {0};
+    *out = NULL;
+    if (memcmp(record->boot_id, none, sizeof(none)) != 0 &&
+        memcmp(record->boot_id, agent->boot_id, sizeof(none)) != 0) {
+        return PROCESS_ENDED;
+    }
+    if (record->pid == 0 || (record->numbers != 0 && record->numbers != agent->numbers)) {
+        return PROCESS_UNPROVEN;
+    }
+    struct process *process = find_key(all, key_of(record->pid, &is));
+    if (process != NULL) { /* it had several clients */
+        enum process_life life = compare(record, &process->is, process->pidfd);
+        *out = life != PROCESS_ENDED ? process : NULL;
+        return life;
+    }
+    int pidfd = peer_pidfd_open(record->pid);
+    if (pidfd < 0) {
+        bool gone = errno == ESRCH || errno == EINVAL || errno == ENOENT; /* or is a thread's now */
+        return gone ? PROCESS_ENDED : PROCESS_UNPROVEN;
+    }
+    peer_process_of(pidfd, record->pid, &is);
+    enum process_life life = compare(record, &is, pidfd);
+    if (life == PROCESS_ENDED) {
+        late_close(pidfd, record->uid);
+        return life;
+    }
+    *out = process_create(all, record->pid, record->uid, &is, pidfd);
+    return *out != NULL ? life : PROCESS_UNPROVEN;
+}
