@@ -7,10 +7,13 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -332,7 +335,7 @@ static const struct {
 
 enum { ATTACKS = sizeof(attacks) / sizeof(attacks[0]) };
 
-static pid_t attack(unsigned number)
+static pid_t attack(void (*run)(void))
 {
     pid_t pid = fork_tied();
     ck_assert_int_ge(pid, 0);
@@ -344,9 +347,109 @@ static pid_t attack(unsigned number)
         REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "limit");
         REQUIRE(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0,
                 "nobody");
-        attacks[number].run();
+        run();
     }
     return pid;
+}
+
+/* ---- what can be done with what a client gets ---- */
+
+enum { ENTRIES = 20000, FRAGMENTS = 2000 };
+
+static void expect(const char *what, int result, int error)
+{
+    int got = result < 0 ? errno : 0;
+    REQUIRE(got == error, "%s: %s, expected %s", what, strerror(got), strerror(error));
+}
+
+static void expect_not_open(int fd, int flags)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    expect("open anew", open(path, flags | O_CLOEXEC), EACCES);
+}
+
+/* Many locks of a file, none beside another. */
+static void lock_pieces(int fd, int command)
+{
+    for (int i = 0; i < FRAGMENTS; i++) {
+        struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 2 * i, .l_len = 1};
+        expect("lock a piece", fcntl(fd, command, &lock), 0);
+    }
+}
+
+/* In epoll sets, so that whoever makes it ready, or not, has to see to all of them. */
+static void watch_often(int fd, uint32_t events)
+{
+    int copies[100];
+    for (int i = 0; i < 100; i++) {
+        copies[i] = dup(fd);
+        REQUIRE(copies[i] >= 0, "dup");
+    }
+    for (int i = 0; i < ENTRIES / 100; i++) {
+        int set = epoll_create1(EPOLL_CLOEXEC);
+        for (int k = 0; k < 100; k++) {
+            struct epoll_event event = {.events = events | EPOLLET};
+            expect("watch", epoll_ctl(set, EPOLL_CTL_ADD, copies[k], &event), 0);
+        }
+    }
+}
+
+static void use_region(int fd)
+{
+    struct stat status;
+    expect("fstat", fstat(fd, &status), 0);
+    expect("seal", fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), EPERM);
+    expect("lease", fcntl(fd, F_SETLEASE, F_RDLCK), EACCES);
+    expect("notify", fcntl(fd, F_NOTIFY, DN_MODIFY), ENOTDIR);
+    expect("mode", fchmod(fd, 0666), EPERM);
+    expect("owner", fchown(fd, NOBODY, NOBODY), EPERM);
+    expect("watch", epoll_ctl(epoll_create1(0), EPOLL_CTL_ADD, fd, &(struct epoll_event){0}),
+           EPERM);
+    expect_not_open(fd, O_RDWR);
+    expect_not_open(fd, O_RDONLY);
+    expect("lock it", flock(fd, LOCK_EX), 0);
+    expect("unlock it", flock(fd, LOCK_UN), 0);
+    /* A region is no file that a process may write lock where it may only read: it may write. */
+    lock_pieces(fd, F_SETLK);
+    expect("fill it", (int)pwrite(fd, "", 0, 0), 0);
+}
+
+static void use_bell(int fd)
+{
+    expect("resize to the most", fcntl(fd, F_SETPIPE_SZ, 1 << 20) > 0 ? 0 : -1, 0);
+    expect("resize to a page", fcntl(fd, F_SETPIPE_SZ, 4096) > 0 ? 0 : -1, 0);
+    expect("beyond the most", fcntl(fd, F_SETPIPE_SZ, 1 << 30), EPERM);
+    expect("lease", fcntl(fd, F_SETLEASE, F_RDLCK), EACCES);
+    expect("notify", fcntl(fd, F_NOTIFY, DN_MODIFY), ENOTDIR);
+    expect("seal", fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), EINVAL);
+    expect("truncate", ftruncate(fd, 0), EINVAL);
+    expect("mode", fchmod(fd, 0666), EPERM);
+    expect_not_open(fd, O_RDONLY);
+    expect_not_open(fd, O_WRONLY);
+    expect("own", fcntl(fd, F_SETOWN, getpid()), 0);
+    expect("signal", fcntl(fd, F_SETSIG, SIGURG), 0);
+    expect("asynchronous", fcntl(fd, F_SETFL, O_WRONLY | O_NONBLOCK | O_ASYNC), 0);
+    lock_pieces(fd, F_SETLK);
+    watch_often(fd, EPOLLOUT);
+}
+
+static void use_all(void)
+{
+    struct welcome welcome = {0};
+    int fds[2] = {-1, -1};
+    int fd = enter(&welcome);
+    REQUIRE(fd >= 0 && open_region(fd, fds), "not let in");
+    use_region(fds[0]);
+    use_bell(fds[1]);
+    watch_often(fd, EPOLLIN | EPOLLOUT);
+    for (;;) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 3};
+        int none[2];
+        say(fd, &frame);
+        (void)!write(fds[1], "x", 1);
+        (void)hear(fd, &frame, none);
+    }
 }
 
 /* ---- who is to be served meanwhile ---- */
@@ -459,7 +562,7 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
     unsigned before = jeopardies();
     for (unsigned i = 0; i < ATTACKS; i++) {
         for (unsigned k = 0; k < EACH; k++) {
-            pids[k] = attack(i);
+            pids[k] = attack(attacks[i].run);
         }
         ask_for(ATTACK_MS);
         for (unsigned k = 0; k < EACH; k++) {
@@ -468,6 +571,23 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
         judge(attacks[i].name);
     }
     ck_assert_uint_eq(jeopardies(), before);
+    stop();
+}
+END_TEST
+
+/* docs/SECURITY.md has what is tried here as a table. */
+START_TEST(what_a_client_gets_is_of_little_use)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    start();
+    pid_t pid = attack(use_all);
+    ask_for(ATTACK_MS);
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* all was as it expected */
+    kill_process(pid);
+    judge("what comes with a connection");
+    ck_assert_uint_eq(jeopardies(), 0);
     stop();
 }
 END_TEST
@@ -481,7 +601,7 @@ START_TEST(an_agent_that_is_started_meanwhile_serves)
     }
     start();
     for (unsigned i = 0; i < ATTACKS; i++) {
-        pids[i] = attack(i);
+        pids[i] = attack(attacks[i].run);
     }
     ask_for(AFTER_MS / 2);
     judge("all, before the restart");
@@ -505,6 +625,7 @@ int main(void)
     TCase *tests = tcase_create("account");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, one_user_at_its_limit_keeps_nobody_waiting);
+    tcase_add_test(tests, what_a_client_gets_is_of_little_use);
     tcase_add_test(tests, an_agent_that_is_started_meanwhile_serves);
     return suite_main("account", tests);
 }
