@@ -220,18 +220,44 @@ static bool map(struct region_file *file, uint64_t size, char *error)
     return true;
 }
 
+enum { BELL_PATH_MAX = REGION_NAME_MAX + 32 };
+
+/* No namespace's name has capitals. */
+static void bell_path(const char *shm_name, char out[BELL_PATH_MAX])
+{
+    snprintf(out, BELL_PATH_MAX, "/dev/shm%s.BELL", shm_name);
+}
+
+static void bell_remove(const char *shm_name)
+{
+    char path[BELL_PATH_MAX];
+    bell_path(shm_name, path);
+    unlink(path);
+}
+
+static int open_bell_end(const struct region_file *file, int bells)
+{
+    const int flags = O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
+    char path[BELL_PATH_MAX];
+    bell_path(file->shm_name, path);
+    int fd = open(path, flags);
+    return fd < 0 && errno == ENOENT ? openat(bells, file->bell_name, flags) : fd;
+}
+
 static bool open_bell(struct region_file *file, int bells, bool fresh, char *error)
 {
     struct stat status;
-    const int flags = O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
     if (fresh) {
+        char path[BELL_PATH_MAX];
+        bell_path(file->shm_name, path);
         unlinkat(bells, file->bell_name, 0);
-        if (mkfifoat(bells, file->bell_name, 0600) != 0) {
-            return fail(error, "cannot make the bell", file->bell_name);
+        bell_remove(file->shm_name);
+        if (mkfifo(path, 0600) != 0) {
+            return fail(error, "cannot make the bell", path);
         }
     }
-    file->bell_fd = openat(bells, file->bell_name, flags);
-    file->bell_client_fd = openat(bells, file->bell_name, flags);
+    file->bell_fd = open_bell_end(file, bells);
+    file->bell_client_fd = open_bell_end(file, bells);
     if (file->bell_fd < 0 || file->bell_client_fd < 0 || fstat(file->bell_fd, &status) != 0) {
         return fail(error, "cannot open the bell", file->bell_name);
     }
@@ -288,6 +314,7 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
     return true;
 failed:
     shm_unlink(file->shm_name);
+    bell_remove(file->shm_name);
     region_file_close(file);
     return false;
 }
@@ -416,6 +443,7 @@ void region_file_abandon(const char *shm_name)
 {
     struct stat status;
     int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0);
+    bell_remove(shm_name);
     if (fd < 0) {
         return;
     }

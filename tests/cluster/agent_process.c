@@ -147,7 +147,7 @@ static void remove_regions(const char *folder_kept, const char *store_id)
         if (strncmp(entry->d_name, "holdfast.", 9) == 0 && strstr(entry->d_name, store_id)) {
             char path[300];
             snprintf(path, sizeof(path), "/dev/shm/%s", entry->d_name);
-            if (folder_kept) {
+            if (folder_kept && entry->d_type == DT_REG) { /* a bell has no end */
                 char command[500];
                 snprintf(command, sizeof(command), "cp --sparse=always %s %s", path, folder_kept);
                 int ignored = system(command);

@@ -264,7 +264,7 @@ END_TEST
 START_TEST(nothing_is_open_to_others)
 {
     static const char *const files[] = {"agent.sock", "agent.sock.lock", "holdfast.db", "lease",
-                                        "lock",       "bells/default"};
+                                        "lock"};
     char path[512];
     struct stat status;
     umask(0);
@@ -280,6 +280,9 @@ START_TEST(nothing_is_open_to_others)
     ck_assert_int_eq(lstat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
     agent_region_path(&agent, "default", path, sizeof(path));
+    ck_assert_int_eq(lstat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    strcat(path, ".BELL");
     ck_assert_int_eq(lstat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
     hf_disconnect(client);

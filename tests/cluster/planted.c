@@ -273,9 +273,14 @@ END_TEST
 
 START_TEST(a_bell_that_is_a_link)
 {
+    char bell[300];
     ck_assert_int_eq(run_agent(), 0); /* makes everything */
-    ck_assert_int_eq(unlink(path_of("own/state/bells/default")), 0);
-    make_link("own/state/bells/default", "victim", OTHER_USER);
+    find_object(".default.BELL", bell, sizeof(bell));
+    ck_assert_int_eq(unlink(bell), 0);
+    ck_assert_int_eq(symlink(path_of("victim"), bell), 0);
+    ck_assert_int_eq(lchown(bell, OTHER_USER, OTHER_USER), 0);
+    refuses(69, ".default.BELL"); /* in /dev/shm it cannot remove what is another user's */
+    ck_assert_int_eq(lchown(bell, AGENT_USER, AGENT_USER), 0);
     ck_assert_int_eq(run_agent(), 0); /* not adopted: a new session, with a bell of its own */
     ck_assert_ptr_nonnull(strstr(said, "event=session_new"));
 }

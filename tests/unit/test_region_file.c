@@ -47,8 +47,7 @@ static void teardown(void)
     char name[REGION_NAME_MAX];
     region_file_name(&identity, name);
     region_file_close(&file);
-    shm_unlink(name);
-    unlinkat(bells, "space", 0);
+    region_file_abandon(name); /* and its bell */
     ck_assert_int_eq(close(bells), 0);
     ck_assert_int_eq(rmdir(folder), 0);
 }
@@ -99,6 +98,29 @@ START_TEST(a_region_has_all_its_memory)
     ck_assert_uint_eq((uint64_t)status.st_size, hfi_region_size(&sizes));
     ck_assert_int_ge(status.st_blocks * 512, status.st_size);
     ck_assert_uint_eq(region_file_missing(&file), 0);
+}
+END_TEST
+
+/* A process of the release before has the bell that its agent made in state_dir/bells. */
+START_TEST(a_bell_of_the_release_before_is_adopted)
+{
+    char name[REGION_NAME_MAX];
+    char path[REGION_NAME_MAX + 32];
+    char byte;
+    create();
+    region_file_name(&identity, name);
+    snprintf(path, sizeof(path), "/dev/shm%s.BELL", name);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifoat(bells, "space", 0600), 0);
+    int before = openat(bells, "space", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    adopt();
+    ck_assert_int_eq(write(before, "x", 1), 1);
+    ck_assert_int_eq(read(file.bell_fd, &byte, 1), 1);
+    close(before);
+    region_file_close(&file);
+    create(); /* and goes with its session */
+    ck_assert_int_eq(faccessat(bells, "space", F_OK, 0), -1);
+    ck_assert_int_eq(access(path, F_OK), 0);
 }
 END_TEST
 
@@ -229,5 +251,6 @@ int main(void)
     tcase_add_test(tests, no_room_is_told);
     tcase_add_test(tests, a_hole_that_cannot_be_filled);
     tcase_add_test(tests, a_region_that_is_cut);
+    tcase_add_test(tests, a_bell_of_the_release_before_is_adopted);
     return suite_main("region files", tests);
 }

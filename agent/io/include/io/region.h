@@ -3,9 +3,11 @@
  * beside them.
  *
  * A region is a POSIX shared-memory object, mode 0600; clients get its descriptor over the socket.
- * A bell is a FIFO in state_dir/bells. Agent and clients each have their own open file description
- * of it, both for reading and writing: so nobody can change how the agent reads (O_NONBLOCK belongs
- * to the description), and nobody gets SIGPIPE while no agent runs.
+ * A bell is a FIFO beside its region: no client can keep anything of the file system that the store
+ * is on. (One of the release before is in state_dir/bells, and is adopted with its region.) Agent
+ * and clients each have their own open file description of it, both for reading and writing: so
+ * nobody can change how the agent reads (O_NONBLOCK belongs to the description), and nobody gets
+ * SIGPIPE while no agent runs.
  *
  * A region has all its memory from the moment it is made: the first touch of a page for which
  * /dev/shm, where everybody may write, has no room would raise SIGBUS, here and in each client. One
