@@ -84,6 +84,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
     due_ns = earlier(due_ns, agent->bells_ns);
+    due_ns = earlier(due_ns, regions_next_ns(agent));
     if (agent->server != NULL) {
         due_ns = earlier(due_ns, socket_next_tick_ns(agent->server));
     }
@@ -104,36 +105,6 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
         agent->armed_ns = due_ns;
-    }
-}
-
-/* A region of which a page is gone is given up: see docs/LOG.md, region_rubbish. */
-static void see_to_regions(struct agent *agent)
-{
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if ((agent->rubbish >> i & 1) != 0 || !region_file_is_rubbish(&agent->regions[i])) {
-            continue;
-        }
-        struct log_line line;
-        bool roomless = region_file_has_its_size(&agent->regions[i]);
-        agent->rubbish |= UINT64_C(1) << i;
-        agent->roomless |= (uint64_t)roomless << i;
-        log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
-        log_text(&line, "namespace", agent->spaces[i]);
-        log_text(&line, "text",
-                 roomless
-                     ? "a page of its region could not be had: /dev/shm is full, and the region "
-                       "had a hole there, of a release before or made by a process of this "
-                       "namespace: no lock of it is served until the agent is started again"
-                     : "a process of this namespace truncated its region: no lock of it is served "
-                       "until the agent is started again");
-        log_end(&line);
-        uv_poll_stop(&agent->bells[i]);
-        host_give_up_region(agent->host, i);
-        region_file_abandon(agent->regions[i].shm_name);
-        if (agent->server != NULL) {
-            serve_leave_region(agent, i);
-        }
     }
 }
 
@@ -182,7 +153,7 @@ void agent_turn_end(struct agent *agent)
 {
     turns_part(&agent->turns, TURN_END);
     driver_flush(agent->driver);
-    see_to_regions(agent);
+    regions_see(agent);
     driver_flush(agent->driver);
     peers_flush(agent);
     checkpoint_if_due(agent);
@@ -238,6 +209,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->upkeep_ns = now_ns + agent->config.session_ttl_ns / 4;
     look_at_rate(agent);
     peers_look(agent);
+    regions_look(agent);
     files_look(agent);
     uint64_t commits = driver_commits(agent->driver);
     /* The checkpoint waits for a quiet moment: it costs a flush or two. */
@@ -331,7 +303,7 @@ static void on_check(uv_check_t *check)
     socket_shares_turned(&agent->shares); /* before there is a server, too */
 }
 
-static void on_bell(uv_poll_t *poll, int status, int events)
+void agent_on_bell(uv_poll_t *poll, int status, int events)
 {
     struct agent *agent = poll->data;
     uint32_t space = (uint32_t)(poll - agent->bells);
@@ -403,6 +375,7 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     struct agent *agent = arg;
     struct lease_record record = {.epoch = epoch, .deadline_ns = deadline_ns};
     agent->unheard = false;
+    agent->promised_ns = deadline_ns;
     memcpy(record.boot_id, agent->boot_id, sizeof(record.boot_id));
     lease_file_write(&agent->lease_file, &record);
 }
@@ -532,7 +505,8 @@ static bool set_up_loop(struct agent *agent)
     }
     for (uint32_t i = 0; good && i < agent->config.namespace_count; i++) {
         bell_init(&agent->bell_accounts[i]);
-        good = agent_poll(agent, &agent->bells[i], agent->regions[i].bell_fd, on_bell);
+        good = (agent->rubbish >> i & 1) != 0 ||
+               agent_poll(agent, &agent->bells[i], agent->regions[i].bell_fd, agent_on_bell);
     }
     return good;
 }

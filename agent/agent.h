@@ -5,7 +5,8 @@
  *   config.c   the configuration
  *   log.c      the log
  *   folders.c  folders, and the locks that keep a second agent out
- *   start.c    store, cores, regions; whether the session of before goes on
+ *   start.c    store, cores; whether the session of before goes on
+ *   regions.c  the namespaces' regions: adopted, given up, made anew
  *   driver.c   events to the cores, their actions in the right order
  *   batch.c    what the driver keeps until it is durable
  *   disk.c     the driver's batches into the store
@@ -148,8 +149,15 @@ struct agent {
     const char *spaces[HOST_NAMESPACES_MAX];
     uint64_t region_rows; /* bits: the store has a region of that namespace */
     bool strange_region;  /* and of one that is not configured */
-    uint64_t rubbish;     /* bits: given up */
-    uint64_t roomless;    /* bits, of these: for a page that could not be had */
+    struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* in the lease page */
+    uint64_t rubbish;  /* bits: given up, and not begun anew yet */
+    uint64_t roomless; /* bits, of these: for a page that could not be had */
+    uint64_t unsound;  /* bits: found to be rubbish in this turn, or given up for it */
+    uint64_t mended;   /* bits: its header was written again in this turn */
+    int64_t anew_ns[HOST_NAMESPACES_MAX]; /* of these: when it is to be begun anew */
+    uint64_t given_up; /* how often that was done, and how often one was begun anew */
+    uint64_t anew;
+    int64_t promised_ns; /* the last deadline */
     bool adopted;
     bool unheard; /* this start began the epoch, and no other agent or client knows of it */
     uint32_t epoch;
@@ -206,6 +214,7 @@ struct agent {
     struct log_limit cell_limit;
     struct log_limit lock_limit;
     struct log_limit stall_limit;
+    struct log_limit region_limit;
 };
 
 /* ---- start.c ---- */
@@ -218,6 +227,11 @@ int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
 /* If nobody has heard of the epoch that this start began, the next one begins it anew: a start that
  * fails each time uses up none. The store is not the committer's any more, nor is it used after. */
 void agent_give_epoch_back(struct agent *agent);
+/* Within a batch before the first one of this process's own: this voter's store tells others no
+ * newer commit than it was opened with until it votes again. */
+bool agent_keep_opened(struct agent *agent) __attribute__((warn_unused_result));
+/* A commit of the start is durable. */
+void agent_committed(struct agent *agent, uint64_t commit);
 /* Replaces this voter's store by an empty one that starts over (store_start_over()); kept (of
  * STORE_KEPT_MAX bytes) is where the old one is now. Instead of agent_prepare(). */
 int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
@@ -230,6 +244,32 @@ void agent_store_identity(const struct agent *agent, struct store_identity *iden
 int agent_open_store(struct agent *agent) __attribute__((warn_unused_result));
 /* Closes and frees what agent_prepare() made; what is durable and the regions stay. */
 void agent_release(struct agent *agent);
+
+/* ---- regions.c ---- */
+
+enum regions_result {
+    REGIONS_ADOPTED,
+    REGIONS_AGAIN,  /* some cannot be: with new cores, again without them */
+    REGIONS_OVER,   /* the session cannot go on: agent->error */
+    REGIONS_FAILED, /* the store: agent->error */
+};
+
+/* Opens what the agent before left and loads what is known of it, into new cores. */
+enum regions_result regions_adopt(struct agent *agent) __attribute__((warn_unused_result));
+void regions_tell_of_holes(const struct agent *agent);
+/* What is noted of them is the session's before: forgotten. Then bound to this agent's. */
+void regions_forget_notes(struct agent *agent);
+void regions_take_notes(struct agent *agent);
+/* Fresh ones for all. false: agent->error. */
+bool regions_make(struct agent *agent) __attribute__((warn_unused_result));
+/* host_sound_fn: arg is the agent. */
+bool regions_are_sound(void *arg, uint32_t space);
+/* At the end of a turn: gives up what is rubbish, begins anew what is due. */
+void regions_see(struct agent *agent);
+/* Each quarter of the ttl: looks whether they are what they were, at a constant cost. */
+void regions_look(struct agent *agent);
+/* When regions_see() has something to do; INT64_MAX: no time is known. */
+int64_t regions_next_ns(const struct agent *agent);
 
 /* ---- folders.c ---- */
 
@@ -264,8 +304,6 @@ struct socket_handler serve_handler(struct agent *agent);
 /* The frame for who is refused before anything is read of him. Its size. */
 size_t serve_refusal(unsigned char *bytes, size_t size);
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
-/* Hangs up on everybody who was given that region. */
-void serve_leave_region(struct agent *agent, uint32_t space);
 
 /* ---- facts.c ---- */
 
@@ -273,9 +311,6 @@ void serve_leave_region(struct agent *agent, uint32_t space);
 size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer);
 
 /* ---- disk.c ---- */
-
-/* Notes in the regions which commit they rest on: a store that is behind it is an old copy. */
-void disk_committed(struct agent *agent, uint64_t commit);
 
 /* From now on the store is the committer's, if there is one. */
 bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
@@ -326,6 +361,8 @@ bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callbac
     __attribute__((warn_unused_result));
 /* How many descriptors this agent may need, by its configuration. */
 int64_t agent_descriptors_wanted(const struct agent *agent);
+/* uv_poll_cb of the bells. */
+void agent_on_bell(uv_poll_t *poll, int status, int events);
 /* Ends the loop. */
 void agent_end(struct agent *agent, int exit_code);
 

@@ -76,15 +76,6 @@ static void on_done(uv_poll_t *poll, int status, int events)
     log_checkpoint(committer_idle_error(agent->committer));
 }
 
-void disk_committed(struct agent *agent, uint64_t commit)
-{
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        /* seq_cst: read by the next agent only; it must not be overtaken by what the commit lets
-         * happen in the region. */
-        atomic_store(&agent->regions[i].region.header->commit, commit);
-    }
-}
-
 /* Before the driver is told: it may hand over the next batch at once. */
 static void note_flush(struct agent *agent)
 {
@@ -123,7 +114,7 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     bool good = store_begin(agent->store) && put_batch(agent, agent->store, batch) &&
                 store_commit(agent->store, &commit);
     if (good) {
-        disk_committed(agent, commit);
+        lease_file_note_commit(&agent->lease_file, commit);
     }
     note_flush(agent);
     driver_committed(agent->driver, commit, good ? NULL : store_error(agent->store));
@@ -157,7 +148,7 @@ void disk_done(struct agent *agent)
     const char *error;
     if (committer_finish(agent->committer, &commit, &error)) {
         if (error == NULL) {
-            disk_committed(agent, commit);
+            lease_file_note_commit(&agent->lease_file, commit);
         }
         note_flush(agent);
         driver_committed(agent->driver, commit, error);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "driver_private.h"
+#include "holdfast/holdfast.h"
 #include "proto/check.h"
 #include "proto/probe.h"
 
@@ -307,11 +308,34 @@ void driver_take_actions(struct driver *driver)
     actions->count = 0;
 }
 
+/* The region that it is about was given up while it waited. */
+static void refuse_late(struct driver *driver, const struct host_action *action)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    unsigned char bytes[64];
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_DONE, .request = action->as.reply.request, .error = HF_EUNSERVED};
+    if (frame.request != 0) {
+        struct host_action *refusal = &driver->late;
+        refusal->kind = HOST_REPLY;
+        refusal->client = action->client;
+        refusal->connection = action->connection;
+        refusal->as.reply.fds = HOST_FD_NONE;
+        refusal->as.reply.size = (uint32_t)hfi_frame_encode(&frame, bytes, sizeof(bytes));
+        operations->act(operations->arg, refusal, bytes);
+    }
+}
+
 /* What is known outside of a client ends with its FORGET, not before: the socket of one that is
  * gone is still read until then, and what comes of it must not be taken for another's. */
 static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
 {
-    driver->config.operations.act(driver->config.operations.arg, action, bytes);
+    const struct driver_operations *operations = &driver->config.operations;
+    if (host_reply_is_late(driver->config.host, action)) {
+        refuse_late(driver, action);
+        return;
+    }
+    operations->act(operations->arg, action, bytes);
     if (action->kind == HOST_FORGET) {
         driver_post(driver, HOST_FORGOTTEN, action->client);
     }

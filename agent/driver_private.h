@@ -70,7 +70,8 @@ struct driver {
     /* Where messages and items are while a step reads them. */
     struct inbox_item item;
     struct message message;
-    struct message request; /* on its way out */
+    struct message request;  /* on its way out */
+    struct host_action late; /* what is said instead of a reply that came too late */
     char failed[FAILED_MAX];
 };
 

@@ -154,8 +154,12 @@ static void tell_locks(struct text *text, const struct metrics *metrics)
     gauge(text, "holdfast_seats", "Seats of all regions", (int64_t)here->seats);
     gauge(text, "holdfast_seats_used", "Seats in blocks that belong to a lock",
           (int64_t)here->seats_used);
-    gauge(text, "holdfast_regions_given_up", "Namespaces that are not served: rubbish",
+    gauge(text, "holdfast_regions_given_up", "Namespaces that are not served now",
           metrics->regions_given_up);
+    counter(text, "holdfast_regions_given_up_total", "How often a region was given up",
+            metrics->given_up);
+    counter(text, "holdfast_regions_begun_anew_total", "How often a namespace was begun anew",
+            metrics->begun_anew);
 }
 
 static void tell_host(struct text *text, const struct metrics *metrics)

@@ -56,6 +56,8 @@ struct metrics {
     uint64_t stalls;
     uint64_t slow_turns;
     uint32_t regions_given_up;
+    uint64_t given_up; /* regions, since this agent began; and those that were made instead */
+    uint64_t begun_anew;
     struct log_missing log;
     uint32_t voter_count;
     struct metrics_voter voters[MESSAGE_VOTERS_MAX];

@@ -408,14 +408,8 @@ static void reply(struct agent *agent, const struct host_action *action, const u
     if (action->as.reply.fds == HOST_FD_REGION) {
         uint32_t space = action->as.reply.region;
         HF_CHECK(space < agent->config.namespace_count);
-        if ((agent->rubbish >> space & 1) != 0) {
-            log_rules(agent, connection, "client_hung_up", "its namespace's region is rubbish");
-            drop(agent, connection);
-            return;
-        }
         output.fds[0] = agent->regions[space].fd;
         output.fds[1] = agent->regions[space].bell_client_fd;
-        connection_note(connection)->regions |= UINT64_C(1) << space;
     }
     if (!connection_send(connection, &output)) {
         cannot_tell(agent, connection);
@@ -540,23 +534,4 @@ void serve_act(void *arg, const struct host_action *action, const unsigned char 
     default:
         HF_CHECK(!"an action that the driver carries out itself");
     }
-}
-
-struct leaving {
-    struct agent *agent;
-    uint32_t space;
-};
-
-static void leave_one(void *arg, struct connection *connection)
-{
-    struct leaving *leaving = arg;
-    if ((connection_note(connection)->regions >> leaving->space & 1) != 0) {
-        hang_up(leaving->agent, connection);
-    }
-}
-
-void serve_leave_region(struct agent *agent, uint32_t space)
-{
-    struct leaving leaving = {.agent = agent, .space = space};
-    socket_each(agent->server, leave_one, &leaving);
 }

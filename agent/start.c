@@ -2,8 +2,9 @@
  * Bringing the agent up: folders and locks, the store, the cores with what they must not have
  * forgotten, the regions; and whether the session of the agent before goes on.
  *
- * A session goes on only if nothing of it was lost: the same boot, the epoch of the store, every
- * region adopted, and not past its deadline and grace period. Else a new epoch begins. Its order
+ * A session goes on if it is that of the same boot and of the store's epoch, its last deadline is
+ * known and not past its grace period, and some region of it can be adopted; one that cannot be is
+ * given up alone (regions.c). Else a new epoch begins. Its order
  * matters: first the old regions' rows are deleted, then the regions are given up and made anew,
  * then the rows of the new ones and the new epoch are stored in one. Killed in between, the next
  * start finds nothing that it could mistake for the old session's, and begins the same epoch: no
@@ -74,7 +75,8 @@ static int open_lease_page(struct agent *agent)
     snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
     snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
     region_file_name(&identity, name);
-    const struct lease_file_room room = {.kept = KEPT_MAX, .delays = HOST_DELAYS_MAX};
+    const struct lease_file_room room = {
+        .kept = KEPT_MAX, .delays = HOST_DELAYS_MAX, .regions = HOST_NAMESPACES_MAX};
     if (!lease_file_share(&agent->lease_file, name, &room, &agent->left)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,
@@ -312,6 +314,7 @@ static int map_cores(struct agent *agent)
     const struct lease_file *file = &agent->lease_file;
     host_set_kept(agent->host, file->kept, file->room.kept);
     host_set_delays(agent->host, file->delays_ms, file->room.delays);
+    host_set_sound(agent->host, regions_are_sound, agent);
     if (!map_gossip(agent)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }
@@ -403,48 +406,6 @@ static int check_rules(struct agent *agent)
 
 /* ---- regions ---- */
 
-static void identify_region(const struct agent *agent, uint32_t space,
-                            struct hfi_region_identity *identity)
-{
-    *identity = (struct hfi_region_identity){.grace_ns = (uint64_t)agent->config.grace_ns,
-                                             .incarnation = clock_random()};
-    memcpy(identity->store_id, agent->meta.store_id, sizeof(identity->store_id));
-    memcpy(identity->boot_id, agent->boot_id, sizeof(identity->boot_id));
-    snprintf(identity->cell, sizeof(identity->cell), "%s", agent->config.cell);
-    snprintf(identity->agent, sizeof(identity->agent), "%s", agent->config.agent);
-    snprintf(identity->namespace_name, sizeof(identity->namespace_name), "%s",
-             agent->spaces[space]);
-}
-
-static struct hfi_region_sizes region_sizes(const struct agent *agent)
-{
-    return (struct hfi_region_sizes){.slot_count = agent->config.limits.locks,
-                                     .holder_count = HFI_HOLDER_AGENT,
-                                     .block_count = agent->config.limits.blocks};
-}
-
-static bool load_slot(void *arg, const struct store_slot *slot)
-{
-    struct agent *agent = arg;
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (strcmp(agent->spaces[i], slot->space) == 0) {
-            return host_load_slot(agent->host, i, slot->slot, slot->name, slot->length);
-        }
-    }
-    return false;
-}
-
-static void load_grants(struct agent *agent)
-{
-    for (uint32_t name = names_next(agent->names, NAMES_NONE);
-         agent->quorum != NULL && name != NAMES_NONE; name = names_next(agent->names, name)) {
-        struct quorum_register reg;
-        if (quorum_look(agent->quorum, name, &reg)) {
-            host_load_grant(agent->host, &reg.name, &reg.value);
-        }
-    }
-}
-
 /* Why the session of before cannot go on, by what is known without its regions. NULL: it may. */
 static const char *why_over(const struct agent *agent)
 {
@@ -468,59 +429,13 @@ static const char *why_over(const struct agent *agent)
     if (agent->strange_region || agent->region_rows != all) {
         return "other namespaces are configured";
     }
+    if (!agent->lease_file.counts) {
+        return "its last deadline is not known";
+    }
     if (clock_boottime_ns() > agent->left.deadline_ns + agent->config.grace_ns) {
         return "no agent ran until past its deadline and grace period";
     }
     return NULL;
-}
-
-/* false: agent->error says which region is why not. */
-static bool adopt_regions(struct agent *agent)
-{
-    const struct hfi_region_sizes sizes = region_sizes(agent);
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        struct hfi_region_identity identity;
-        char error[REGION_ERROR_MAX];
-        identify_region(agent, i, &identity);
-        if (!region_file_adopt(&agent->regions[i], agent->bells_fd, &sizes, &identity, error)) {
-            fail(agent, 0, "%s", error);
-            return false;
-        }
-        uint64_t commit = atomic_load(&agent->regions[i].region.header->commit);
-        if (commit > agent->meta.commit) {
-            /* It need not know which slot is which lock now. */
-            fail(agent, 0,
-                 "%s/holdfast.db is an old copy: commit %" PRIu64 ", %s has seen %" PRIu64,
-                 agent->config.state_dir, agent->meta.commit, agent->regions[i].shm_name, commit);
-            return false;
-        }
-        const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, true);
-        if (wrong != NULL) {
-            fail(agent, 0, "%s: %s", agent->regions[i].shm_name, wrong);
-            return false;
-        }
-    }
-    struct store_reader slots = {.arg = agent, .slot = load_slot};
-    if (!store_load(agent->store, &slots)) {
-        fail(agent, 0, "%s", store_error(agent->store));
-        return false;
-    }
-    load_grants(agent);
-    const char *contradiction = host_check_regions(agent->host);
-    if (contradiction != NULL) {
-        fail(agent, 0, "%s", contradiction);
-        return false;
-    }
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (region_file_is_rubbish(&agent->regions[i])) {
-            fail(agent, 0, "%s: %s", agent->regions[i].shm_name,
-                 region_file_has_its_size(&agent->regions[i])
-                     ? "/dev/shm has no room for a page of it"
-                     : "it was truncated");
-            return false;
-        }
-    }
-    return true;
 }
 
 /* The regions that the store knows. */
@@ -547,7 +462,7 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
 
 /* This voter's store tells others no newer commit than it was opened with until it votes again: a
  * start that is killed must not make an old copy look newer. */
-static bool keep_opened(struct agent *agent)
+bool agent_keep_opened(struct agent *agent)
 {
     struct action action = {.kind = ACTION_PERSIST_SEEN};
     return agent->quorum == NULL || !quorum_keep_opened(agent->quorum, &action.as.seen) ||
@@ -561,7 +476,7 @@ static bool leave_session(struct agent *agent)
     struct store_reader reader = {.arg = &old, .region = collect_old};
     struct store *store = agent->store;
     uint64_t commit;
-    if (!store_load(store, &reader) || !store_begin(store) || !keep_opened(agent)) {
+    if (!store_load(store, &reader) || !store_begin(store) || !agent_keep_opened(agent)) {
         return false;
     }
     for (uint32_t i = 0; i < old.count; i++) {
@@ -578,25 +493,13 @@ static bool leave_session(struct agent *agent)
     return true;
 }
 
-/* Those made before one that cannot be made are removed: they would take up room for nobody. */
-static int make_regions(struct agent *agent)
+void agent_committed(struct agent *agent, uint64_t commit)
 {
-    const struct hfi_region_sizes sizes = region_sizes(agent);
-    uint32_t count = agent->config.namespace_count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct hfi_region_identity identity;
-        char error[REGION_ERROR_MAX];
-        identify_region(agent, i, &identity);
-        if (!region_file_create(&agent->regions[i], agent->bells_fd, &sizes, &identity, error)) {
-            for (uint32_t made = 0; made < i; made++) {
-                region_file_abandon(agent->regions[made].shm_name);
-            }
-            return count == 1 ? fail(agent, AGENT_EXIT_UNAVAILABLE, "%s", error)
-                              : fail(agent, AGENT_EXIT_UNAVAILABLE,
-                                     "%s (region %u of %u, all of one size)", error, i + 1, count);
-        }
+    agent->meta.commit = commit;
+    lease_file_note_commit(&agent->lease_file, commit);
+    if (agent->quorum != NULL) {
+        quorum_set_commit(agent->quorum, commit);
     }
-    return AGENT_EXIT_OK;
 }
 
 /* The new session is durable. */
@@ -616,11 +519,7 @@ static bool keep_session(struct agent *agent)
         return false;
     }
     agent->unheard = true;
-    agent->meta.commit = commit;
-    disk_committed(agent, commit);
-    if (agent->quorum != NULL) {
-        quorum_set_commit(agent->quorum, commit);
-    }
+    agent_committed(agent, commit);
     return true;
 }
 
@@ -638,7 +537,9 @@ static int begin_epoch(struct agent *agent)
     if (!leave_session(agent)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
-    int code = make_regions(agent);
+    regions_forget_notes(agent);
+    regions_take_notes(agent);
+    int code = regions_make(agent) ? AGENT_EXIT_OK : AGENT_EXIT_UNAVAILABLE;
     for (uint32_t i = 0; code == AGENT_EXIT_OK && i < agent->config.namespace_count; i++) {
         const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, false);
         if (wrong != NULL) {
@@ -701,23 +602,37 @@ static void log_session(const struct agent *agent, const char *why)
     log_end(&line);
 }
 
-/* What was adopted without room for all of it serves as before, as long as there is room when a
- * page is touched. */
-static void tell_of_holes(const struct agent *agent)
+/* They know half of what cannot be gone on with. */
+static int make_cores_anew(struct agent *agent)
 {
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        uint64_t missing = region_file_missing(&agent->regions[i]);
-        if (missing > 0) {
-            struct log_line line;
-            log_begin(&line, LOG_LEVEL_WARN, "region_has_holes");
-            log_text(&line, "namespace", agent->spaces[i]);
-            log_unsigned(&line, "number", missing);
-            log_text(&line, "text",
-                     "so many bytes of its region have no memory, and /dev/shm has no room for "
-                     "them: if it is full when one is wanted, the namespace is served no more");
-            log_end(&line);
+    release_cores(agent);
+    return make_cores(agent);
+}
+
+/* Tries to go on with the session of before. Each round that ends in AGAIN has found a region more
+ * that cannot be adopted. *adopted: it goes on; else why says why not. */
+static int adopt_session(struct agent *agent, bool *adopted, char *why)
+{
+    enum regions_result result = REGIONS_AGAIN;
+    int code = AGENT_EXIT_OK;
+    agent->rubbish = 0;
+    for (uint32_t i = 0; result == REGIONS_AGAIN && i <= agent->config.namespace_count; i++) {
+        code = i == 0 ? code : make_cores_anew(agent);
+        if (code != AGENT_EXIT_OK) {
+            return code;
         }
+        result = regions_adopt(agent);
     }
+    *adopted = result == REGIONS_ADOPTED;
+    if (result == REGIONS_FAILED) {
+        return AGENT_EXIT_SOFTWARE;
+    }
+    if (!*adopted) {
+        memcpy(why, agent->error, sizeof(agent->error));
+        agent->host_config.continued_epoch = 0;
+        code = make_cores_anew(agent);
+    }
+    return code;
 }
 
 /* The cores, and the session: the old one if it can go on. */
@@ -731,31 +646,25 @@ static int make_session(struct agent *agent)
     const char *over = why_over(agent);
     agent->host_config.continued_epoch = over == NULL ? agent->meta.session_epoch : 0;
     int code = make_cores(agent);
+    if (code == AGENT_EXIT_OK && over == NULL) {
+        code = adopt_session(agent, &agent->adopted, why);
+    } else if (over != NULL) {
+        snprintf(why, sizeof(why), "%s", over);
+    }
     if (code != AGENT_EXIT_OK) {
         return code;
     }
-    if (over != NULL) {
-        snprintf(why, sizeof(why), "%s", over);
-    } else if (adopt_regions(agent)) {
-        agent->adopted = true;
+    if (agent->adopted) {
         agent->epoch = agent->meta.session_epoch;
+        agent->promised_ns = agent->left.deadline_ns;
     } else {
-        memcpy(why, agent->error, sizeof(why));
-        release_cores(agent); /* they know half of it */
-        agent->host_config.continued_epoch = 0;
-        code = make_cores(agent);
-        if (code != AGENT_EXIT_OK) {
-            return code;
-        }
-    }
-    if (!agent->adopted) {
         code = begin_epoch(agent);
     }
     if (code == AGENT_EXIT_OK) {
         make_renewal(agent);
         log_session(agent, agent->adopted ? NULL : why);
         tell_of_numbers(agent);
-        tell_of_holes(agent);
+        regions_tell_of_holes(agent);
     }
     return code;
 }

@@ -86,6 +86,8 @@ static void collect(struct agent *agent)
         .stalls = agent->stalls,
         .slow_turns = agent->turns.slow,
         .regions_given_up = (uint32_t)__builtin_popcountll(agent->rubbish),
+        .given_up = agent->given_up,
+        .begun_anew = agent->anew,
         .log = log_missing(),
     };
     driver_queues(agent->driver, &web->metrics.queues);

@@ -190,14 +190,15 @@ static void look_at_region(struct doctor *doctor)
         bool roomless = doctor->facts[i].value == REGION_ROOMLESS;
         struct finding *finding = doctor_find(
             doctor, FINDING_ERROR, "memory", NULL,
-            "the region of namespace %s %s: no lock of it is served", doctor->facts[i].text,
-            roomless ? "had a hole when /dev/shm was full" : "was truncated");
+            "the region of namespace %s %s: no lock of it is served until it is begun anew",
+            doctor->facts[i].text,
+            roomless ? "had a hole when /dev/shm was full" : "was spoilt");
         if (roomless) {
             doctor_advise(finding, "regions with all their memory, or room in /dev/shm",
-                          "see what fills /dev/shm, make room, then restart the agent");
+                          "see what fills /dev/shm, and make room");
         } else {
             doctor_advise(finding, "regions that only libholdfast changes",
-                          "find which process of that namespace did it, then restart the agent");
+                          "find which process of that namespace did it");
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 #include "guard.h"
@@ -22,6 +23,7 @@ static const int64_t lock_delay_default_ns = 1000000000;
 static const int64_t lock_delay_max_ns = INT64_C(60) * 1000000000;
 static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
 static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
+static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
 
 struct lock_arguments {
     bool shared;
@@ -117,7 +119,25 @@ static int arguments_check(const struct lock_arguments *arguments)
     return names_check(&arguments->words);
 }
 
-static int locks_open(const struct lock_arguments *arguments, struct held *held)
+/* An agent that gave the namespace up begins it anew within seconds: whoever waits for the lock
+ * waits for that as well. What is left of the wait is for the lock. */
+static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
+                        const struct hf_lock_options *options, hf_lock **out)
+{
+    const struct timespec nap = {.tv_nsec = unserved_nap_ns};
+    bool for_ever = arguments->wait_ns == unset_ns;
+    int error = hf_open(client, name, options, out);
+
+    while (error == HF_EUNSERVED && !arguments->no_wait && (for_ever || arguments->wait_ns > 0)) {
+        (void)nanosleep(&nap, NULL);
+        arguments->wait_ns -= for_ever ? 0 : unserved_nap_ns;
+        error = hf_open(client, name, options, out);
+    }
+    arguments->wait_ns = for_ever || arguments->wait_ns > 0 ? arguments->wait_ns : 0;
+    return error == HF_EUNSERVED && !arguments->no_wait ? HF_ETIMEDOUT : error;
+}
+
+static int locks_open(struct lock_arguments *arguments, struct held *held)
 {
     const struct hf_lock_options options = {
         .size = sizeof(options),
@@ -127,8 +147,13 @@ static int locks_open(const struct lock_arguments *arguments, struct held *held)
     };
 
     for (size_t index = 0; index < held->count; index++) {
-        int error = hf_open(held->client, held->names[index], &options, &held->locks[index]);
+        int error = open_in_time(arguments, held->client, held->names[index], &options,
+                                 &held->locks[index]);
 
+        if (error == HF_ETIMEDOUT) {
+            (void)cli_fail("lock", held->names[index], error);
+            return arguments->not_now_status;
+        }
         if (error != 0) {
             return cli_fail("lock", held->names[index], error);
         }
@@ -195,7 +220,7 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     return status;
 }
 
-static int run_connected(const struct lock_arguments *arguments, struct held *held)
+static int run_connected(struct lock_arguments *arguments, struct held *held)
 {
     sigset_t signals;
     sigset_t mask;

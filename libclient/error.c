@@ -28,7 +28,7 @@ static const struct error_text error_texts[] = {
     {HF_ENOMEM, "out of memory or file descriptors"},
     {HF_ESTALE, "the sequencer is not held now"},
     {HF_EUNKNOWN, "cannot be known now"},
-    {HF_EUNSERVED, "the agent serves no lock of this namespace until it is started again"},
+    {HF_EUNSERVED, "the agent serves no lock of this namespace until it has begun it anew"},
 };
 
 HFI_PUBLIC const char *hf_strerror(int error)

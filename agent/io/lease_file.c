@@ -35,6 +35,16 @@ struct lease_file_delays {
     _Atomic uint16_t delays_ms[];
 };
 
+/* Behind the lock-delays; a release before has nothing there. */
+struct lease_file_notes {
+    _Atomic int64_t noted_ns[2]; /* for which deadline those of the regions count: as above */
+    _Atomic uint64_t commit;     /* counts for the store, whatever the session is */
+    uint32_t count;
+    uint32_t unused;
+    struct host_region_note regions[];
+};
+_Static_assert(sizeof(struct host_region_note) == 32, "what is noted of a region is 32 bytes");
+
 /* Maps size bytes of fd, which is taken; blank if they never were a record. NULL: errno. */
 static void *map_record(int fd, size_t size)
 {
@@ -95,10 +105,19 @@ static size_t delays_offset(const struct lease_file_room *room)
     return sizeof(struct lease_file_shared) + room->kept * sizeof(struct host_kept);
 }
 
+static size_t notes_offset(const struct lease_file_room *room)
+{
+    const size_t unit = _Alignof(struct lease_file_notes);
+    size_t delays = sizeof(struct lease_file_delays) + room->delays * sizeof(uint16_t);
+    size_t end = delays_offset(room) + (room->delays > 0 ? delays : 0);
+    return (end + unit - 1) / unit * unit;
+}
+
 static size_t shared_size(const struct lease_file_room *room)
 {
-    size_t delays = sizeof(struct lease_file_delays) + room->delays * sizeof(uint16_t);
-    return delays_offset(room) + (room->delays > 0 ? delays : 0);
+    size_t notes = sizeof(struct lease_file_notes) +
+                   room->regions * sizeof(struct host_region_note);
+    return notes_offset(room) + (room->regions > 0 ? notes : 0);
 }
 
 static void leave_page(struct lease_file *file)
@@ -110,7 +129,19 @@ static void leave_page(struct lease_file *file)
     file->kept = NULL;
     file->noted = NULL;
     file->delays_ms = NULL;
+    file->notes = NULL;
+    file->regions = NULL;
+    file->counts = false;
+    file->regions_count = false;
     file->room = (struct lease_file_room){0};
+}
+
+/* Whether what was stamped so was written by whoever wrote that deadline. 0: there is none.
+ * seq_cst: see write_record(). */
+static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
+{
+    return deadline_ns > 0 &&
+           (atomic_load(&noted_ns[0]) == deadline_ns || atomic_load(&noted_ns[1]) == deadline_ns);
 }
 
 /* Forgets what an agent of another release has not gone on with. deadline_ns: of the page, 0: none
@@ -120,15 +151,27 @@ static void find_delays(struct lease_file *file, int64_t deadline_ns)
     struct lease_file_delays *noted = (void *)((char *)file->shared + delays_offset(&file->room));
     file->noted = noted;
     file->delays_ms = noted->delays_ms;
-    /* seq_cst: see write_record() */
-    bool counts = deadline_ns > 0 && noted->count == file->room.delays &&
-                  (atomic_load(&noted->noted_ns[0]) == deadline_ns ||
-                   atomic_load(&noted->noted_ns[1]) == deadline_ns);
-    if (!counts) {
-        memset((void *)noted, 0, shared_size(&file->room) - delays_offset(&file->room));
+    if (noted->count != file->room.delays || !is_stamped(noted->noted_ns, deadline_ns)) {
+        memset((void *)noted, 0, sizeof(*noted) + file->room.delays * sizeof(uint16_t));
         noted->count = file->room.delays;
         /* What is noted from now on counts, too, if a kill comes before the next deadline. */
         atomic_store(&noted->noted_ns[0], deadline_ns); /* seq_cst: see write_record() */
+    }
+}
+
+/* The same of what is noted of the regions. The commit stays: it is the store's. */
+static void find_notes(struct lease_file *file, int64_t deadline_ns)
+{
+    struct lease_file_notes *notes = (void *)((char *)file->shared + notes_offset(&file->room));
+    file->notes = notes;
+    file->regions = notes->regions;
+    file->regions_count = notes->count == file->room.regions &&
+                          is_stamped(notes->noted_ns, deadline_ns);
+    if (!file->regions_count) {
+        memset((void *)notes->regions, 0, file->room.regions * sizeof(struct host_region_note));
+        notes->count = file->room.regions;
+        atomic_store(&notes->noted_ns[1], 0);
+        atomic_store(&notes->noted_ns[0], deadline_ns); /* as in find_delays() */
     }
 }
 
@@ -154,6 +197,10 @@ bool lease_file_share(struct lease_file *file, const char *shm_name,
     if (room->delays > 0) {
         find_delays(file, counts ? shared.deadline_ns : 0);
     }
+    if (room->regions > 0) {
+        find_notes(file, counts ? shared.deadline_ns : 0);
+    }
+    file->counts = counts;
     if (counts) {
         found->deadline_ns = shared.deadline_ns;
     }
@@ -176,13 +223,13 @@ static void write_record(struct lease_file_content *content, const struct lease_
 
 /* A kill between this and the deadline's own store must not make what is noted that of another
  * release: it counts for the deadline before, too. */
-static void stamp_delays(struct lease_file *file, int64_t deadline_ns)
+static void stamp(const struct lease_file *file, _Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     struct lease_record last;
     read_record(&file->shared->record, &last);
     /* seq_cst: see write_record() */
-    bool first_is_last = atomic_load(&file->noted->noted_ns[0]) == last.deadline_ns;
-    atomic_store(&file->noted->noted_ns[first_is_last], deadline_ns);
+    bool first_is_last = atomic_load(&noted_ns[0]) == last.deadline_ns;
+    atomic_store(&noted_ns[first_is_last], deadline_ns);
 }
 
 void lease_file_write(struct lease_file *file, const struct lease_record *record)
@@ -196,9 +243,24 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
         atomic_store(&file->shared->noted_ns, record->deadline_ns); /* seq_cst: as above */
     }
     if (file->noted != NULL) {
-        stamp_delays(file, record->deadline_ns);
+        stamp(file, file->noted->noted_ns, record->deadline_ns);
+    }
+    if (file->notes != NULL) {
+        stamp(file, file->notes->noted_ns, record->deadline_ns);
     }
     write_record(&file->shared->record, record);
+}
+
+uint64_t lease_file_commit(const struct lease_file *file)
+{
+    return file->notes != NULL ? atomic_load(&file->notes->commit) : 0; /* seq_cst: as below */
+}
+
+void lease_file_note_commit(struct lease_file *file, uint64_t commit)
+{
+    if (file->notes != NULL) {
+        atomic_store(&file->notes->commit, commit); /* seq_cst: see write_record() */
+    }
 }
 
 void lease_file_close(struct lease_file *file)

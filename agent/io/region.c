@@ -80,12 +80,6 @@ bool region_file_is_rubbish(const struct region_file *file)
     return file->watched >= 0 && atomic_load(&watched[file->watched].rubbish);
 }
 
-bool region_file_has_its_size(const struct region_file *file)
-{
-    struct stat status;
-    return fstat(file->fd, &status) == 0 && (uint64_t)status.st_size == file->region.size;
-}
-
 /* ---- objects ---- */
 
 void region_file_init(struct region_file *file)
@@ -110,7 +104,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void region_file_close(struct region_file *file)
+void region_file_leave(struct region_file *file)
 {
     if (file->watched >= 0) {
         atomic_store(&watched[file->watched].begin, 0);
@@ -121,6 +115,11 @@ void region_file_close(struct region_file *file)
         file->memory = NULL;
     }
     close_fd(&file->fd);
+}
+
+void region_file_close(struct region_file *file)
+{
+    region_file_leave(file);
     close_fd(&file->bell_fd);
     close_fd(&file->bell_client_fd);
 }
@@ -270,10 +269,22 @@ static bool open_bell(struct region_file *file, int bells, bool fresh, char *err
     return true;
 }
 
-bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
-                        const struct hfi_region_identity *identity, char *error)
+/* What is in the header of such a region and never changes; and how much memory it has now. */
+static void note_made(struct region_file *file, const struct hfi_region_sizes *sizes,
+                      const struct hfi_region_identity *identity)
 {
-    region_file_init(file);
+    struct hfi_header header = {0};
+    struct stat status;
+    hfi_region_format(&header, sizes, identity);
+    memcpy(file->made, &header, sizeof(file->made));
+    file->blocks = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_blocks : 0;
+}
+
+bool region_file_create_again(struct region_file *file, int bells,
+                              const struct hfi_region_sizes *sizes,
+                              const struct hfi_region_identity *identity, char *error)
+{
+    region_file_leave(file);
     region_file_name(identity, file->shm_name);
     snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
     uint64_t size = hfi_region_size(sizes);
@@ -308,15 +319,27 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
                  wrong != NULL ? wrong : "its memory is gone");
         goto failed;
     }
-    if (!open_bell(file, bells, true, error)) {
+    if (file->bell_fd < 0 && !open_bell(file, bells, true, error)) {
+        close_fd(&file->bell_fd);
+        close_fd(&file->bell_client_fd);
         goto failed;
     }
+    note_made(file, sizes, identity);
     return true;
 failed:
     shm_unlink(file->shm_name);
-    bell_remove(file->shm_name);
-    region_file_close(file);
+    if (file->bell_fd < 0) {
+        bell_remove(file->shm_name);
+    }
+    region_file_leave(file);
     return false;
+}
+
+bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+                        const struct hfi_region_identity *identity, char *error)
+{
+    region_file_init(file);
+    return region_file_create_again(file, bells, sizes, identity, error);
 }
 
 /* The owner, mode and size of what was left. */
@@ -402,10 +425,37 @@ bool region_file_adopt(struct region_file *file, int bells, const struct hfi_reg
     if (!open_bell(file, bells, false, error)) {
         goto failed;
     }
+    struct hfi_region_identity made = *identity;
+    if (made.incarnation == 0) {
+        made.incarnation = file->region.header->incarnation;
+    }
+    note_made(file, sizes, &made);
+    region_file_mend(file); /* who came first may have written another incarnation */
     return true;
 failed:
     region_file_close(file);
     return false;
+}
+
+enum region_fault region_file_fault(const struct region_file *file)
+{
+    struct stat status;
+    bool rubbish = region_file_is_rubbish(file);
+    if (fstat(file->fd, &status) != 0 || (uint64_t)status.st_size != file->region.size) {
+        return REGION_CUT;
+    }
+    if (rubbish) {
+        return REGION_ROOMLESS;
+    }
+    if ((uint64_t)status.st_blocks < file->blocks) {
+        return REGION_PUNCHED;
+    }
+    return memcmp(file->memory, file->made, sizeof(file->made)) != 0 ? REGION_HEADER : REGION_SOUND;
+}
+
+void region_file_mend(struct region_file *file)
+{
+    memcpy(file->memory, file->made, sizeof(file->made));
 }
 
 void region_file_slim(const struct region_file *file)
@@ -420,6 +470,25 @@ void region_file_slim(const struct region_file *file)
                              SLIM_PIECE);
         }
     }
+}
+
+/* Those who map it are told. Its parts need not be where they were any more, the header is. */
+static void tell_abandoned(int fd, const char *shm_name)
+{
+    struct region_file file;
+    region_file_init(&file);
+    file.fd = fd;
+    snprintf(file.shm_name, sizeof(file.shm_name), "%s", shm_name);
+    char error[REGION_ERROR_MAX];
+    if (map(&file, HFI_HEADER_SIZE, error)) {
+        struct hfi_header *header = file.memory;
+        /* seq_cst, both: a waiter that sees the new count sees that it is abandoned */
+        atomic_store(&header->abandoned, 1);
+        atomic_fetch_add(&header->lease_wake, 1);
+        syscall(SYS_futex, &header->lease_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+    file.fd = -1; /* the caller's */
+    region_file_close(&file);
 }
 
 uint32_t region_file_layout(const char *shm_name)
@@ -451,22 +520,26 @@ void region_file_abandon(const char *shm_name)
      * their session by their own timers. */
     if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
         status.st_size >= HFI_HEADER_SIZE && region_file_layout(shm_name) == HFI_REGION_VERSION) {
-        struct region_file file;
-        region_file_init(&file);
-        file.fd = fd;
-        snprintf(file.shm_name, sizeof(file.shm_name), "%s", shm_name);
-        char error[REGION_ERROR_MAX];
-        if (map(&file, HFI_HEADER_SIZE, error)) {
-            struct hfi_header *header = file.memory;
-            /* seq_cst, both: a waiter that sees the new count sees that it is abandoned */
-            atomic_store(&header->abandoned, 1);
-            atomic_fetch_add(&header->lease_wake, 1);
-            syscall(SYS_futex, &header->lease_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-        }
-        region_file_close(&file);
-    } else {
-        close(fd);
+        tell_abandoned(fd, shm_name);
     }
+    close(fd);
+    shm_unlink(shm_name);
+}
+
+void region_file_give_up(const char *shm_name, uint64_t size)
+{
+    struct stat status;
+    int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0) {
+        return;
+    }
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid()) {
+        /* As long as it was: who maps it is to read zeros, rather than to die of what is gone. */
+        if ((uint64_t)status.st_size >= size || ftruncate(fd, (off_t)size) == 0) {
+            tell_abandoned(fd, shm_name);
+        }
+    }
+    close(fd);
     shm_unlink(shm_name);
 }
 

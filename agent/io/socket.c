@@ -615,13 +615,3 @@ void connection_greeted(struct connection *connection)
         connection->share->greeting--;
     }
 }
-
-void socket_each(struct socket_server *server,
-                 void (*visit)(void *arg, struct connection *connection), void *arg)
-{
-    struct connection *next;
-    for (struct connection *each = server->connections; each != NULL; each = next) {
-        next = each->next;
-        visit(arg, each);
-    }
-}

@@ -634,11 +634,16 @@ bool store_put_region(struct store *store, const char *space, const char *shm_na
     return store_change(store, PUT_REGION);
 }
 
-bool store_del_region(struct store *store, const char *space)
+bool store_del_slots(struct store *store, const char *space)
 {
     store->deleted = true;
     store_bind_text(store->statements[DEL_REGION_SLOTS], 1, space, strlen(space));
-    if (!store_change(store, DEL_REGION_SLOTS)) {
+    return store_change(store, DEL_REGION_SLOTS);
+}
+
+bool store_del_region(struct store *store, const char *space)
+{
+    if (!store_del_slots(store, space)) {
         return false;
     }
     store_bind_text(store->statements[DEL_REGION], 1, space, strlen(space));

@@ -61,7 +61,7 @@ enum hf_error {
     HF_ENOMEM = -16,       /* no memory, or no file descriptor */
     HF_ESTALE = -17,       /* a sequencer that is not held now */
     HF_EUNKNOWN = -18,     /* cannot be known now */
-    HF_EUNSERVED = -19,    /* the agent gave up this namespace until it is started again */
+    HF_EUNSERVED = -19,    /* the agent gave up this namespace, until it begins it anew */
 };
 
 enum hf_mode {

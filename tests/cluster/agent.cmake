@@ -1,9 +1,10 @@
 # The agent's edges: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
-    foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt account life)
+    foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account life)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
+    target_link_libraries(test_cluster_begun_anew PRIVATE hf_proto)
     target_link_libraries(test_cluster_flood PRIVATE hf_proto)
     target_link_libraries(test_cluster_spoilt PRIVATE hf_proto)
     target_link_libraries(test_cluster_account PRIVATE hf_proto)

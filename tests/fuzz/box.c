@@ -454,7 +454,7 @@ static bool make_host(bool adopted)
         const struct quorum_register *reg = &box->disk.registers[i];
         host_load_grant(box->host, &reg->name, &reg->value);
     }
-    if (adopted && host_check_regions(box->host) != NULL) {
+    if (adopted && host_check_region(box->host, 0) != NULL) {
         return false;
     }
     for (uint32_t i = 0; i < BOX_PROCESSES && adopted; i++) {

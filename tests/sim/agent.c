@@ -295,7 +295,24 @@ static void begin_epoch(struct sim_agent *agent)
     }
     disk->commit++;
     starting(agent);
+    agent->note = (struct host_region_note){0};
+    agent->spoilt = false;
     region_make(agent);
+    disk->commit++;
+    starting(agent);
+    if (agent->quorum != NULL) {
+        quorum_set_commit(agent->quorum, disk->commit);
+    }
+}
+
+/* The rows of a region that is not adopted. */
+static void leave_rows(struct sim_agent *agent)
+{
+    struct disk *disk = &agent->disk;
+    memset(disk->slots, 0, sizeof(disk->slots));
+    if (agent->quorum != NULL) {
+        (void)!quorum_keep_opened(agent->quorum, &disk->seen[agent->index]);
+    }
     disk->commit++;
     starting(agent);
     if (agent->quorum != NULL) {
@@ -323,6 +340,9 @@ static void agent_begin(struct sim_agent *agent)
              adopted ? "adopted" : "new");
     renewal_make(agent, &rules, &header);
     host_make(agent, adopted);
+    if (host_region_is_given_up(agent->host, 0)) {
+        leave_rows(agent);
+    }
     gossip_make(agent);
     host_load(agent);
     driver_make(agent, &rules);
@@ -391,6 +411,9 @@ static bool turn(struct sim_agent *agent)
         return true;
     }
     agent->stalled_ns = 0;
+    if (region_see(agent)) {
+        return true;
+    }
     if (agent->bell && sim_draw(2) == 0) {
         agent->bell = false;
         struct host_event event = {.kind = HOST_BELL};
@@ -436,6 +459,13 @@ static int64_t next_ns(const struct sim_agent *agent)
     int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
     int64_t due_ns = net_due_ns(agent->index);
     at_ns = due_ns < at_ns ? due_ns : at_ns;
+    if (agent->spoilt && agent->noticed_ns > sim_now()) {
+        at_ns = agent->noticed_ns < at_ns ? agent->noticed_ns : at_ns;
+    }
+    if (host_region_is_given_up(agent->host, 0)) {
+        int64_t anew_ns = clock_true(agent, agent->anew_ns);
+        at_ns = anew_ns > sim_now() && anew_ns < at_ns ? anew_ns : at_ns;
+    }
     at_ns = agent->stops_ns != 0 && agent->stops_ns < at_ns ? agent->stops_ns : at_ns;
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
@@ -567,6 +597,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     if (agent->region_count > 0) { /* nobody maps it any more */
         struct region_memory *last = &agent->regions[agent->region_count - 1];
         free(last->memory);
+        free(last->zeros);
         *last = (struct region_memory){0};
     }
     if (world.agent_count > 1) {
@@ -675,6 +706,7 @@ void agent_free(struct sim_agent *agent)
 {
     for (uint32_t i = 0; i < agent->region_count; i++) {
         free(agent->regions[i].memory);
+        free(agent->regions[i].zeros);
     }
     driver_destroy(agent->driver);
     free(agent->taken);

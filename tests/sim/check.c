@@ -260,7 +260,9 @@ static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region
         const struct sim_process *process = &world.processes[i];
         for (uint32_t k = 0; process->agent == agent && process->alive && k < HANDLES; k++) {
             const struct sim_handle *handle = &process->handles[k];
-            if (handle->open && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
+            /* One of a region that was given up names nobody here. */
+            bool here = handle->open && handle->region == (int32_t)agent->region_count - 1;
+            if (here && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
                 handle->holder == hfi_word_holder(word) && sleeps_on(region, handle->seat)) {
                 return true;
             }

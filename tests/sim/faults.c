@@ -35,7 +35,7 @@ static const struct fault table[] = {
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
-    FLAG(orderly),   CHANCE(mistake),
+    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -161,6 +161,7 @@ void faults_draw(void)
         .slow_disk = sim_draw(4) == 0,
     };
     draw_between_hosts(faults);
+    faults->spoil = faults_draw_beside(AGENTS, 5, 6) == 0 ? 1500 : 0;
     for (uint32_t i = 0; i < FAULTS; i++) {
         if (((world.run.off | world.run.often) >> i & 1) != 0) {
             overrule(faults, &table[i], (world.run.off >> i & 1) == 0);
@@ -261,6 +262,9 @@ static void inject_agents(const struct faults *faults)
     }
     if (sim_chance(faults->drift)) {
         clock_drift(agent);
+    }
+    if (sim_chance(faults->spoil)) {
+        region_spoil(agent);
     }
 }
 

@@ -212,6 +212,66 @@ void region_make(struct sim_agent *agent)
     region->region.trust = &region->trust;
 }
 
+static void abandon(struct sim_agent *agent)
+{
+    struct hfi_header *header = agent->regions[agent->region_count - 1].region.header;
+    header->abandoned = 1;
+    fiber_futex_wake(world.fibers, world.fiber_count, &header->lease_wake, INT32_MAX);
+}
+
+bool region_is_barred(const struct sim_agent *agent)
+{
+    return agent->spoilt || agent->note.given_up != 0;
+}
+
+static bool region_is_sound(void *arg, uint32_t space)
+{
+    struct sim_agent *agent = arg;
+    (void)space;
+    if (agent->spoilt && broken != BREAK_SOUND) {
+        agent->noticed_ns = sim_now();
+    }
+    return !agent->spoilt || broken == BREAK_SOUND;
+}
+
+static void give_up(struct sim_agent *agent)
+{
+    int64_t deadline_ns = agent->lease_file.valid ? agent->lease_file.deadline_ns : 0;
+    agent->anew_ns = host_give_up_region(agent->host, 0, deadline_ns);
+    if (broken == BREAK_BARRED) {
+        agent->anew_ns = 0;
+    }
+    if (broken == BREAK_ANEW) {
+        agent->note.anew_epoch = 0;
+    }
+    sim_tell("host %u gives its region up, for %lld us", agent->index,
+             (long long)(agent->anew_ns - clock_now(agent)) / 1000);
+    abandon(agent);
+}
+
+bool region_see(struct sim_agent *agent)
+{
+    if (!host_region_is_given_up(agent->host, 0)) {
+        bool noticed = agent->spoilt && agent->noticed_ns <= sim_now();
+        if (noticed) {
+            give_up(agent);
+        }
+        return noticed;
+    }
+    if (!host_region_is_left(agent->host, 0) || clock_now(agent) < agent->anew_ns) {
+        return false;
+    }
+    region_make(agent);
+    sim_point();
+    agent->spoilt = false;
+    agent->note.given_up = 0;
+    agent->mapped = agent->regions[agent->region_count - 1].region;
+    const char *error = host_add_region(agent->host, 0, &agent->mapped, false);
+    HF_CHECK(error == NULL);
+    sim_tell("host %u has another region", agent->index);
+    return true;
+}
+
 static void *keep(void **memory, size_t *kept, size_t size)
 {
     if (*memory == NULL || *kept != size) {
@@ -261,6 +321,12 @@ void host_make(struct sim_agent *agent, bool adopted)
     }
     host_set_kept(agent->host, agent->kept, KEPT);
     host_set_delays(agent->host, agent->delays_ms, DELAYS);
+    host_set_region_note(agent->host, 0, &agent->note);
+    host_set_sound(agent->host, region_is_sound, agent);
+    if (adopted && region_is_barred(agent)) {
+        give_up(agent);
+        return;
+    }
     agent->mapped = agent->regions[agent->region_count - 1].region;
     agent->mapped.trust = NULL;
     const char *error = host_add_region(agent->host, 0, &agent->mapped, adopted);
@@ -298,7 +364,7 @@ void host_load(struct sim_agent *agent)
             host_load_grant(agent->host, &row->reg.name, &row->reg.value);
         }
     }
-    const char *error = host_check_regions(agent->host);
+    const char *error = host_check_region(agent->host, 0);
     if (error != NULL) {
         sim_fail("the region cannot be adopted: %s", error);
     }

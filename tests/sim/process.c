@@ -133,6 +133,9 @@ static bool handle_open_at(struct sim_process *process, struct sim_handle *handl
     }
     if (answer.kind != HFI_FRAME_OPENED) {
         sim_tell("process %u: open refused: %d", process->index, answer.error);
+        if (answer.error == HF_EUNSERVED) { /* for a while */
+            fiber_sleep_ns(20 * SIM_MS);
+        }
         return false;
     }
     bool same = resume && process->region_came == handle->region &&

@@ -8,6 +8,7 @@
  *   disk.c     what an agent's store keeps: exactly what was committed
  *   agent.c    an agent: the real driver and cores, their operations, crashes
  *   host.c     what outlives an agent on its host: regions, records of clients, the lease file
+ *   spoil.c    a region that becomes rubbish under the agent
  *   process.c  a process: runs the real lock word code, speaks frames, dies, stops, hangs up
  *   check.c    what must be true of holds, told from outside
  *   watch.c    what must be true of messages and disks, told from outside
@@ -62,6 +63,7 @@ struct faults {
     uint32_t crash_all, suspend;                   /* of all agents at once; of a whole host */
     uint32_t cut, reset, drift;                    /* of links; of clocks */
     uint32_t restore, lose, mistake;               /* of disks */
+    uint32_t spoil;                                /* of regions */
     uint32_t fail;                                 /* one commit in so many fails */
     uint32_t loss, repeat, late;                   /* one packet in so many */
     bool reorder, slow_disk;
@@ -180,6 +182,7 @@ struct net_packet;
 
 struct region_memory {
     void *memory;
+    void *zeros;              /* what the agent reads since it was spoilt; NULL: the same */
     struct hfi_region region; /* as processes see it */
     struct hfi_trust trust;   /* theirs */
     uint64_t store;           /* of the agent that made it: part of the region's name */
@@ -216,6 +219,10 @@ struct sim_agent {
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];
+    struct host_region_note note; /* of the region in use */
+    bool spoilt;                  /* that one is rubbish, whether the agent knows it or not */
+    int64_t noticed_ns;           /* when it knows at the latest */
+    int64_t anew_ns;              /* when the next one may be made */
     struct client_record records[RECORDS];
     struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
     uint32_t region_count;
@@ -412,6 +419,13 @@ uint32_t agent_of_name(const struct message_agent *name);
 /* The kernel for whoever acts on that agent's host. */
 void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent);
 void region_make(struct sim_agent *agent);
+/* A process spoils the region in use: the agent reads zeros from now on, others what they wrote. */
+void region_spoil(struct sim_agent *agent);
+/* The agent gives up what is spoilt, and makes another one in its time (agent/regions.c). false:
+ * there is nothing to do now. */
+bool region_see(struct sim_agent *agent);
+/* The region is not to be adopted; that of another namespace, which nobody uses here, is. */
+bool region_is_barred(const struct sim_agent *agent);
 void host_make(struct sim_agent *agent, bool adopted);
 void host_load(struct sim_agent *agent);
 /* Carries out what the host core wants done. */
@@ -561,6 +575,9 @@ enum breaking {
     BREAK_SUCCESSOR,   /* a coordinator does not tell the next one who waits */
     BREAK_DOWNGRADE,   /* a shared grant has the last token of the range before it */
     BREAK_LATE_SHARE,  /* a grant is made shared by a message of before */
+    BREAK_BARRED,      /* a spoilt namespace is begun anew at once */
+    BREAK_ANEW,        /* and what is granted there under grants of before is taken */
+    BREAK_SOUND,       /* what is read in a region that is spoilt is believed until it is known */
 };
 extern enum breaking broken;
 

@@ -461,7 +461,7 @@ START_TEST(a_region_that_is_given_up_opens_nothing)
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
     uint32_t stranger = rig_connect(rig, 0);
     (void)rig_open_granted(rig, user, "a", 0);
-    host_give_up_region(rig->host, 0);
+    (void)host_give_up_region(rig->host, 0, 0);
     ck_assert_int_eq(rig_open(rig, user, "a", 0)->frame.error, HF_EUNSERVED);
     ck_assert_int_eq(rig_open(rig, user, "b", 0)->frame.error, HF_EUNSERVED);
     ck_assert_int_eq(rig_text(rig, user, HFI_FRAME_MAP, "a")->frame.error, HF_EUNSERVED);

@@ -26,7 +26,7 @@ static void restart(bool client_lives, bool other_lives)
     struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
     rig_restart(rig, 1);
     ck_assert(host_load_slot(rig->host, 0, opened.slot, name, 1));
-    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
     ck_assert(!client_lives || host_load_survivor(rig->host, client, client, 4242, &peer));
     ck_assert(!other_lives || host_load_survivor(rig->host, other, other, 4242, &peer));
     rig_begin(rig);
@@ -197,7 +197,7 @@ START_TEST(another_session_has_nothing_of_it)
     ck_assert_uint_ne(rig->delays_ms[hfi_name_hash("a", 1) % RIG_DELAYS], 0);
     rig_restart(rig, 0);
     ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
-    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
     rig_begin(rig);
     for (uint32_t i = 0; i < RIG_DELAYS; i++) {
         ck_assert_uint_eq(rig->delays_ms[i], 0);

@@ -727,7 +727,7 @@ static void load(uint64_t first, uint64_t last)
                                   .mode = MESSAGE_MODE_EXCLUSIVE};
     ck_assert(host_load_slot(rig->host, 0, opened.slot, name, 1));
     host_load_grant(rig->host, &full, &value);
-    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
 }
 
 static void survive(uint32_t id)

@@ -18,7 +18,7 @@ static void restart_until(const struct hfi_opened *opened, bool waits)
     struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
     rig_restart(rig, 1);
     ck_assert(host_load_slot(rig->host, 0, opened->slot, name, 1));
-    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
     ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
     if (waits) {
         struct host_event event = {.kind = HOST_START, .as.lease.epoch = 1};

@@ -258,7 +258,7 @@ static void restart(const struct hfi_opened *opened, uint32_t lives)
     struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
     rig_restart(rig, 1);
     ck_assert(host_load_slot(rig->host, 0, opened->slot, name, 1));
-    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
     if (lives != 0) {
         ck_assert(host_load_survivor(rig->host, lives, lives, 4242, &peer));
     }
@@ -465,7 +465,7 @@ START_TEST(a_voters_own_register_puts_nothing_in_force)
     rig_restart(rig, 1);
     ck_assert(host_load_slot(rig->host, 0, opened.slot, name, 1));
     host_load_grant(rig->host, &full, &value);
-    ck_assert_ptr_null(host_check_regions(rig->host));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
     rig_begin(rig);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
 }

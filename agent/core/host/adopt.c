@@ -8,14 +8,16 @@
  * way are finished, then the grant is put in force and the queue is served.
  *
  * In a cell of one host, which grants this host has is in its own store. In a larger one only a
- * majority knows: the locks are ADOPTED (grants.c), and the quorum is asked for those in use.
+ * majority knows: the locks are ADOPTED (grants.c), and the quorum is asked for those in use. So it
+ * is with a namespace that was begun anew in this session (regions.c).
  */
 #include "state.h"
 
 const char *host_add_region(struct host *host, uint32_t index, const struct hfi_region *base,
                             bool adopted)
 {
-    if (index >= host->config.namespace_count || host->spaces[index].used) {
+    if (index >= host->config.namespace_count || host->spaces[index].used ||
+        host->spaces[index].leaving) {
         return "no such namespace, or it has a region already";
     }
     if (base->slot_count != host->config.limits.locks ||
@@ -24,6 +26,8 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     }
     struct space *space = &host->spaces[index];
     space->used = true;
+    space->given_up = false;
+    space->birth++;
     space->adopted = adopted;
     space->region = *base;
     space->region.own_slot_blocks = space->slot_blocks;
@@ -32,6 +36,10 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     space->incarnation = base->header->incarnation;
     space->actor = (struct hfi_actor){
         .region = &space->region, .kernel = &host->kernel, .holder = HFI_HOLDER_AGENT};
+    if (host->started && !host->lease.lost && host->lease.deadline_ns > 0) {
+        hfi_publish(&space->actor, host->lease.deadline_ns, host->lease.epoch);
+        space->lease = hfi_lease(host->lease.deadline_ns, host->lease.epoch);
+    }
     return NULL;
 }
 
@@ -88,11 +96,9 @@ void host_load_grant(struct host *host, const struct message_name *name,
 {
     struct place at = {0};
     struct message_order version;
-    if (host->config.voter_count > 1 || host->config.self == HOST_OBSERVER) {
-        return; /* what the own acceptor has need not be what was chosen */
-    }
-    if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at)) {
-        return;
+    if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at) ||
+        !grants_are_known(host, at.space)) {
+        return; /* in a larger cell: what the own acceptor has need not be what was chosen */
     }
     uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
     if (top != 0 && top >> HFI_TOKEN_LOW_BITS != value->token_last >> HFI_TOKEN_LOW_BITS) {
@@ -115,12 +121,11 @@ void host_load_grant(struct host *host, const struct message_name *name,
     token_raise(host, at, value->token_first + next);
 }
 
-const char *host_check_regions(struct host *host)
+const char *host_check_region(struct host *host, uint32_t index)
 {
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used && host->spaces[i].adopted && !blocks_adopt(host, i)) {
-            return "a region's seats do not lie where its slots say";
-        }
+    const struct space *space = &host->spaces[index];
+    if (space->used && space->adopted && !blocks_adopt(host, index)) {
+        return "its seats do not lie where its slots say";
     }
     return NULL;
 }
@@ -208,8 +213,7 @@ static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
-    bool known = host->config.voter_count == 1 && host->config.self != HOST_OBSERVER;
-    if (!known && host->config.continued_epoch != 0) {
+    if (!grants_are_known(host, at.space) && host->config.continued_epoch != 0) {
         adopt_unknown(host, at, ghost, actions);
     } else {
         repair_adopt(host, at, lock_is_granted(lock) ? lock->lock_delay_ms : 0);

@@ -26,7 +26,7 @@ void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t co
 
 bool handle_may_take(const struct host *host, const struct handle *who)
 {
-    return (who->flags & HANDLE_USED) && !(who->flags & HANDLE_FOUND) &&
+    return (who->flags & HANDLE_USED) && !(who->flags & (HANDLE_FOUND | HANDLE_LEFT)) &&
            (!(who->flags & HANDLE_ZOMBIE) || client_may_use_closed(host, who->client));
 }
 
@@ -45,6 +45,18 @@ uint32_t delay_noted_ms(const struct host *host, struct place at)
     uint32_t noted_ms = atomic_load(&host->delays_ms[note_of(host, at)]);
     noted_ms = noted_ms < MESSAGE_LOCK_DELAY_MAX_MS ? noted_ms : MESSAGE_LOCK_DELAY_MAX_MS;
     return noted_ms > LOCK_DELAY_UNKNOWN_MS ? noted_ms : LOCK_DELAY_UNKNOWN_MS;
+}
+
+uint32_t delays_longest_ms(const struct host *host)
+{
+    uint32_t longest_ms = LOCK_DELAY_UNKNOWN_MS;
+    for (uint32_t i = 0; i < host->delay_count; i++) {
+        uint32_t noted_ms = atomic_load(&host->delays_ms[i]); /* seq_cst: as above */
+        longest_ms = noted_ms > longest_ms ? noted_ms : longest_ms;
+    }
+    return host->delay_count > 0 && longest_ms < MESSAGE_LOCK_DELAY_MAX_MS
+               ? longest_ms
+               : MESSAGE_LOCK_DELAY_MAX_MS;
 }
 
 uint32_t handle_delay_ms(const struct host *host, const struct handle *who)

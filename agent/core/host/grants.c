@@ -23,7 +23,8 @@
  * is still on its way: told it again, this process would put it in force, and lose it to another
  * host when that message arrives. So the first grant of a lock that was not in force when this
  * process came is taken only if it is fresh, made for this process's own request, or for one that
- * it goes on with (kept.c); any other goes back, and the lock is asked for anew.
+ * it goes on with (kept.c); any other goes back, and the lock is asked for anew. The same holds for
+ * the locks of a namespace that was begun anew in this session (regions.c).
  *
  * A shared grant lets local readers in. Who waits to write makes the host give it back and ask for
  * an exclusive one. An exclusive grant that is recalled while readers are inside becomes a shared
@@ -78,14 +79,16 @@ static struct message_order lock_version(const struct lock *lock)
     return (struct message_order){lock->ballot, lock->sequence};
 }
 
-/* Whether a grant that is not fresh may have been returned by the agent before this one: nothing is
- * known here of any grant of that lock. */
-static bool lock_is_doubtful(const struct host *host, const struct lock *lock)
+/* Whether a grant that is not fresh may have been returned by the agent before this one, or put in
+ * force in a region that was given up: nothing is known here of any grant of that lock. */
+static bool lock_is_doubtful(const struct host *host, struct place at)
 {
-    bool quorum_of_one = host->config.voter_count == 1 && host->config.self != HOST_OBSERVER;
+    const struct lock *lock = lock_at(host, at);
+    bool continued = host->lease.epoch == host->config.continued_epoch ||
+                     space_is_anew(host, at.space);
     bool in_force = lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE;
-    return !quorum_of_one && host->lease.epoch == host->config.continued_epoch && !in_force &&
-           lock->ballot == 0 && lock->sequence == 0;
+    return !grants_are_known(host, at.space) && continued && !in_force && lock->ballot == 0 &&
+           lock->sequence == 0;
 }
 
 void lock_was_in_force(struct lock *lock)
@@ -162,7 +165,7 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
         request->mode = lock->mode == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
                                                        : MESSAGE_MODE_EXCLUSIVE;
     } else {
-        kept_note(host, request, !lock_is_doubtful(host, lock));
+        kept_note(host, request, !lock_is_doubtful(host, at));
     }
     request->lock_delay_ms = longest_delay(host, at, lock_delay_ms);
     lock->state = adopted ? LOCK_ADOPTED : LOCK_ASKING;
@@ -188,7 +191,8 @@ static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, ui
                   enum naming naming, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_GRANTED || !lease_is_safe(host)) {
+    if (lock->state != LOCK_GRANTED || !lease_is_safe(host) ||
+        (mode == MESSAGE_MODE_SHARED && !region_is_sound(host, at.space))) {
         return;
     }
     struct request *request = request_start(host, at, MESSAGE_AMEND);
@@ -221,6 +225,11 @@ static void give_back(struct host *host, struct place at, struct message_order v
                       uint64_t token_used, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
+    if (!region_is_sound(host, at.space)) {
+        lock->state = LOCK_IDLE; /* until the region is given up, when this step is done */
+        lock->recalled = 0;
+        return;
+    }
     struct request *request = request_start(host, at, MESSAGE_GIVE_BACK);
     HF_CHECK(request != NULL);
     request->version = version;
@@ -545,7 +554,7 @@ static void granted(struct host *host, const struct message_grant *grant,
     }
     histogram_add(&host->counts.acquire, host->now_ns - request->since_ns);
     request_end(host, request);
-    if (!grant->fresh && lock_is_doubtful(host, lock)) {
+    if (!grant->fresh && lock_is_doubtful(host, at)) {
         closing_hasten(host, at, grant);
         give_back(host, at, grant->version, TOKENS_ALL, actions);
         return;
@@ -705,7 +714,9 @@ static bool answers(struct host *host, const struct message *message,
     if (ours && message->kind != MESSAGE_REFUSED) {
         (void)route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
-    return ours;
+    /* What is said of a give-back is heard: it was sent before the namespace was given up. */
+    bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
+    return ours && (settled || !name_is_barred(host, name));
 }
 
 void lock_message(struct host *host, const struct message *message, struct host_actions *actions)

@@ -92,12 +92,25 @@ static void handle_limit(struct host *host, uint32_t handle)
     limit_due(host, handle, host->now_ns + LIMIT_IDLE_CHECK_MS * MS);
 }
 
+static void lock_unlink(struct host *host, struct place at, uint32_t handle)
+{
+    uint32_t *link = &lock_at(host, at)->handles;
+    for (uint32_t i = 0; *link != handle && i <= host->config.limits.handles; i++) {
+        link = &host->handles[*link].lock_next;
+        host->walked++;
+    }
+    *link = host->handles[handle].lock_next;
+}
+
 static void handle_free(struct host *host, uint32_t handle)
 {
     struct handle *who = &host->handles[handle];
     struct place at = {who->space, who->slot};
     struct client *client = &host->clients[who->client];
-    seat_take_back(host, who);
+    bool left = who->flags & HANDLE_LEFT;
+    if (!left) {
+        seat_take_back(host, who);
+    }
     if (client->bury_next == handle) {
         client->bury_next = who->client_next;
     }
@@ -109,12 +122,9 @@ static void handle_free(struct host *host, uint32_t handle)
     if (who->client_next != NONE) {
         host->handles[who->client_next].client_previous = who->client_previous;
     }
-    uint32_t *link = &lock_at(host, at)->handles;
-    for (uint32_t i = 0; *link != handle && i <= host->config.limits.handles; i++) {
-        link = &host->handles[*link].lock_next;
-        host->walked++;
+    if (!left) {
+        lock_unlink(host, at, handle);
     }
-    *link = who->lock_next;
     client->handle_count--;
     host->handle_count--;
     delay_gone(host, who->lock_delay_ms);
@@ -132,7 +142,9 @@ static void handle_free(struct host *host, uint32_t handle)
     }
     *who = (struct handle){.slot = host->free_handle};
     host->free_handle = handle;
-    lock_unused(host, at);
+    if (!left) {
+        lock_unused(host, at);
+    }
 }
 
 /* Bits by id, of one namespace. */
@@ -213,6 +225,7 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
     if (actions->count > count) {
         actions->items[count].as.reply.fds = HOST_FD_REGION;
         actions->items[count].as.reply.region = index;
+        actions->items[count].as.reply.birth = host->spaces[index].birth;
     }
 }
 
@@ -228,7 +241,13 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
                                        .seat = who->seat};
     host->clients[who->client].region_request = request;
     send_region(host, who->client, who->space, actions);
+    uint32_t count = actions->count;
     reply_frame(host, who->client, &frame, actions);
+    if (actions->count > count) {
+        actions->items[count].as.reply.region = who->space;
+        actions->items[count].as.reply.birth = host->spaces[who->space].birth;
+        actions->items[count].as.reply.request = request;
+    }
 }
 
 /* To be answered later, when the grant is here or patience ends. false: too many are. */
@@ -408,13 +427,8 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
 static int32_t space_error(const struct host *host, uint32_t index)
 {
     const struct space *space = &host->spaces[index];
-    return space->given_up ? HF_EUNSERVED : space->used ? 0 : HF_EFULL;
-}
-
-void host_give_up_region(struct host *host, uint32_t space)
-{
-    HF_CHECK(space < HOST_NAMESPACES_MAX);
-    host->spaces[space].given_up = true;
+    bool served = !space->given_up && (!space->used || region_is_sound(host, index));
+    return !served ? HF_EUNSERVED : space->used ? 0 : HF_EFULL;
 }
 
 void handle_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
@@ -526,6 +540,10 @@ void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *fra
         return;
     }
     struct handle *who = &host->handles[handle];
+    if (who->flags & HANDLE_LEFT) {
+        reply_done(host, client, frame->request, HF_EUNSERVED, actions);
+        return;
+    }
     if (who->seat == HFI_SEAT_NONE && seat_give(host, handle) == HFI_SEAT_NONE) {
         reply_done(host, client, frame->request, HF_EFULL, actions);
         return;
@@ -582,6 +600,10 @@ void handle_bury(struct host *host, uint32_t handle, struct host_actions *action
     struct place at = {who->space, who->slot};
     const struct hfi_actor *actor = lock_actor(host, at);
     uint32_t holder = who->holder;
+    if (who->flags & HANDLE_LEFT) {
+        handle_free(host, handle);
+        return;
+    }
     if (who->seat != HFI_SEAT_NONE) {
         hfi_bury_waiter(actor, who->seat);
         hfi_pass_on(actor, at.slot, holder, who->seat); /* named, but never told so */
@@ -623,6 +645,10 @@ void handle_close(struct host *host, uint32_t client, uint32_t number, struct ho
     }
     struct handle *who = &host->handles[handle];
     struct place at = {who->space, who->slot};
+    if (who->flags & HANDLE_LEFT) {
+        handle_free(host, handle);
+        return;
+    }
     uint64_t word = atomic_load(lock_word(host, at));
     bool holds = hfi_word_holder(word) == who->holder ||
                  (who->seat != HFI_SEAT_NONE &&
@@ -681,31 +707,73 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
     }
     for (uint32_t handle = 0; handle < host->handles_used; handle++) {
         struct handle *who = &host->handles[handle];
+        bool left = who->flags & HANDLE_LEFT;
         if (!(who->flags & HANDLE_ZOMBIE)) {
             continue;
         }
-        if (!(collected >> who->space & 1)) {
+        if (!left && !(collected >> who->space & 1)) {
             collected |= UINT64_C(1) << who->space;
             collect_named_ids(host, who->space);
         }
-        if (id_is_named(ids_of(host, who->space), who->holder)) {
+        if (!left && id_is_named(ids_of(host, who->space), who->holder)) {
             continue;
         }
         uint32_t client = who->client;
-        if (client_may_use_closed(host, client) || (host->clients[client].flags & CLIENT_BURYING)) {
+        if (!left && (client_may_use_closed(host, client) ||
+                      (host->clients[client].flags & CLIENT_BURYING))) {
             continue;
         }
         if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->walked >= WORK_WALK_MAX) {
             full = true; /* the rest at once, in the next step */
             break;
         }
-        if (!zombie_is_named(host, handle, actions)) {
+        if (left || !zombie_is_named(host, handle, actions)) {
             handle_free(host, handle);
             client_forget_if_done(host, client, actions);
         }
     }
     if (host->zombie_count > 0) {
         host->sweep_due_ns = full ? host->now_ns : host->now_ns + ZOMBIE_SWEEP_MS * MS;
+    }
+}
+
+/* No process can name it any more: the region is gone. One that its client does not know goes with
+ * the next sweep. */
+static void handle_leave(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    if (who->flags & HANDLE_LIMITED) {
+        host->limited[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
+        host->limited_count--;
+    }
+    if ((who->flags & HANDLE_FOUND) && !(who->flags & HANDLE_ZOMBIE)) {
+        who->flags |= HANDLE_ZOMBIE;
+        host->zombie_count++;
+    }
+    who->flags &= (uint8_t) ~(HANDLE_LIMITED | HANDLE_FOUND);
+    who->flags |= HANDLE_LEFT;
+    who->slot = NONE;
+    who->seat = HFI_SEAT_NONE;
+    who->lock_next = NONE;
+    if (who->flags & HANDLE_ZOMBIE) {
+        host->sweep_due_ns = host->now_ns;
+    }
+}
+
+void handles_leave(struct host *host, uint32_t space)
+{
+    for (uint32_t handle = 0; handle < host->handles_used; handle++) {
+        const struct handle *who = &host->handles[handle];
+        if ((who->flags & HANDLE_USED) && !(who->flags & HANDLE_LEFT) && who->space == space) {
+            handle_leave(host, handle);
+        }
+    }
+    for (uint32_t i = 0; i < host->pending_end; i++) {
+        struct pending *pending = &host->pending[i];
+        if (pending->used && (host->handles[pending->handle].flags & HANDLE_LEFT)) {
+            pending->ready = true;
+            pending->error = HF_EUNSERVED;
+        }
     }
 }
 

@@ -118,6 +118,9 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     host->limits_due_ns = INT64_MAX;
     host->sweep_due_ns = INT64_MAX;
     host->voters_up = UINT32_MAX;
+    for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
+        host->spaces[i].note = &host->spaces[i].own_note;
+    }
     routes_init(host);
     listing_init(host);
     return host;
@@ -246,6 +249,20 @@ void openings_forget(struct host *host)
         lock_at(host, at)->opening = 0;
         if (atomic_load(lock_word(host, at)) & HFI_W_CLOSED) {
             opening_add(host, at, opening.due_ns);
+        }
+    }
+}
+
+void openings_leave(struct host *host, uint32_t space)
+{
+    uint32_t count = host->opening_count;
+    host->opening_count = 0;
+    for (uint32_t i = 0; i < count; i++) { /* as above */
+        struct opening opening = host->openings[i];
+        if (opening.space == space) {
+            lock_at(host, (struct place){opening.space, opening.slot})->opening = 0;
+        } else {
+            opening_put(host, host->opening_count++, opening);
         }
     }
 }
@@ -383,6 +400,7 @@ static void work(struct host *host, struct host_actions *actions)
             attend_dirty(host, index, actions);
         }
     }
+    regions_work(host, actions);
     host->space_hand++; /* one that always has work leaves others the room of a step, too */
     pending_work(host, actions);
     notify_work(host, actions);
@@ -391,7 +409,7 @@ static void work(struct host *host, struct host_actions *actions)
 
 static bool work_is_left(const struct host *host)
 {
-    if (host->clients_busy > 0 || host->rang || notify_is_left(host)) {
+    if (host->clients_busy > 0 || host->rang || notify_is_left(host) || regions_leaving(host)) {
         return true;
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {

@@ -10,12 +10,17 @@ static void check_handle(const struct host *host, uint32_t index)
     const struct handle *handle = &host->handles[index];
     const struct space *space = &host->spaces[handle->space];
     HF_CHECK(handle->flags & HANDLE_USED);
-    HF_CHECK(handle->space < host->config.namespace_count && space->used);
-    HF_CHECK(handle->slot < space->slots_used);
-    HF_CHECK(space->locks[handle->slot].state != LOCK_FREE);
     HF_CHECK(handle->client < host->client_capacity);
     HF_CHECK(host->clients[handle->client].flags & CLIENT_USED);
     HF_CHECK(client_has_id(host, handle->client, handle->holder));
+    if (handle->flags & HANDLE_LEFT) {
+        HF_CHECK(handle->slot == NONE && handle->seat == HFI_SEAT_NONE);
+        HF_CHECK(!(handle->flags & (HANDLE_FOUND | HANDLE_LIMITED)));
+        return;
+    }
+    HF_CHECK(handle->space < host->config.namespace_count && space->used);
+    HF_CHECK(handle->slot < space->slots_used);
+    HF_CHECK(space->locks[handle->slot].state != LOCK_FREE);
     if (handle->seat != HFI_SEAT_NONE) {
         HF_CHECK(handle->seat / HFI_BLOCK_SEATS < space->blocks_used);
         HF_CHECK(space->block_slot[handle->seat / HFI_BLOCK_SEATS] == handle->slot + 1);
@@ -263,7 +268,8 @@ static void check_listing(const struct host *host)
     struct message_name last = {0};
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         const struct space *space = &host->spaces[i];
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+        uint32_t first = space->leaving ? space->leave_slot : 0;
+        for (uint32_t slot = first; slot < space->slots_used; slot++) {
             named += lock_is_named(&space->locks[slot]);
         }
     }
@@ -283,12 +289,13 @@ void host_check_invariants(const struct host *host)
     uint32_t used = 0;
     uint32_t zombies = 0;
     uint32_t limited = 0;
-    uint32_t of_locks = 0;
+    uint32_t of_locks = 0; /* or of none, its region being given up */
     for (uint32_t i = 0; i < host->handles_used; i++) {
         const struct handle *handle = &host->handles[i];
         if (handle->flags & HANDLE_USED) {
             check_handle(host, i);
             used++;
+            of_locks += (handle->flags & HANDLE_LEFT) != 0;
             zombies += (handle->flags & HANDLE_ZOMBIE) != 0;
             limited += (handle->flags & HANDLE_LIMITED) != 0;
         }

@@ -50,7 +50,7 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
     }
     *at = (struct place){(packed - 1) >> SPACE_SHIFT,
                          (packed - 1) & ((UINT32_C(1) << SPACE_SHIFT) - 1)};
-    return true;
+    return host->spaces[at->space].used; /* else it is being left: regions.c */
 }
 
 /*
@@ -270,9 +270,10 @@ void lock_close_told(struct host *host, struct place at, int64_t until_ns)
     closing_tell(host, at);
 }
 
-/* Until when a lock is to be closed behind a hold that ends now: 0: it is not. */
+/* Until when a lock is to be closed behind a hold that ends now: 0: it is not. Noted, too. */
 static int64_t closing_end(const struct host *host, struct place at, uint32_t delay_ms)
 {
+    region_note_closing(host, at, delay_ms);
     int64_t until_ns = host->now_ns + (int64_t)delay_ms * MS;
     int64_t before_ns = lock_closed_until_ns(host, at);
     until_ns = (int64_t)(closed_units(until_ns) << CLOSED_SHIFT);

@@ -140,6 +140,9 @@ void questions_tick(struct host *host, struct host_actions *actions)
 static int32_t held_now(const struct host *host, const struct message_check *check)
 {
     struct place at = {0};
+    if (name_is_barred(host, &check->name)) {
+        return HF_EUNKNOWN;
+    }
     if (!lock_find(host, check->name.bytes, check->name.length, &at)) {
         return HF_ESTALE;
     }
@@ -271,6 +274,9 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     if (error != 0 || name->size == 0 || name->size > MESSAGE_NAME_MAX) {
         return error != 0 ? error : HF_EINVAL;
     }
+    if (host->spaces[index].given_up) {
+        return HF_EUNSERVED;
+    }
     if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
         repair_lock(host, at, actions); /* what seems to be in the way may be nothing of a hold */
         if (lock_is_granted(lock_at(host, at)) && lock_at(host, at)->mode == HFI_GRANT_EXCLUSIVE) {
@@ -305,6 +311,9 @@ static void break_asked(struct host *host, const struct message *message,
 {
     const struct message_break *breaking = &message->as.break_lock;
     struct broken *broken = NULL;
+    if (name_is_barred(host, &breaking->name)) {
+        return; /* it is asked again */
+    }
     for (uint32_t i = 0; broken == NULL && i < BROKEN_MAX; i++) {
         if (host->broken[i].id == breaking->request_id &&
             memcmp(&host->broken[i].agent, &breaking->agent, sizeof(breaking->agent)) == 0) {

@@ -3,6 +3,7 @@
  *
  *   host.c     making it, steps, timers, the work that is left over for later steps
  *   adopt.c    regions, what the agent before left in them
+ *   regions.c  regions that are given up, namespaces that are begun anew
  *   clients.c  who is connected, alive, dead; holder ids
  *   handles.c  opening, closing, burying
  *   seats.c    places to wait and read, in blocks chained to slots
@@ -124,10 +125,11 @@ enum {
     HANDLE_BARGING = 8,
     HANDLE_STALLS = 32, /* LIMITED, and the limit is a max_stall */
     HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */
+    HANDLE_LEFT = 64,   /* its region was given up: it has no slot, no seat, and is no lock's */
 };
 
 struct handle {
-    uint32_t slot; /* free handle: the next free one */
+    uint32_t slot; /* free handle: the next free one; HANDLE_LEFT: NONE */
     uint32_t seat; /* HFI_SEAT_NONE */
     uint32_t client_next;
     uint32_t client_previous;
@@ -260,7 +262,12 @@ struct opening {
 struct space {
     bool used;
     bool adopted;
-    bool given_up; /* nothing of it is opened any more */
+    bool given_up; /* barred: see regions.c */
+    bool leaving;  /* and what is known of its locks goes, bit by bit: from leave_slot on */
+    uint32_t leave_slot;
+    uint32_t birth;                   /* how many regions it has had with this agent */
+    struct host_region_note *note;    /* outside of this block, or: */
+    struct host_region_note own_note; /* of whom no note outlives */
     struct hfi_region region;
     struct hfi_actor actor;
     uint64_t incarnation;
@@ -299,8 +306,10 @@ struct host {
     struct names *names;
     const struct hfi_kernel *outer; /* the driver's */
     struct hfi_kernel kernel;       /* on top of it: our own bell only sets `rang` */
-    struct gossip *gossip;          /* NULL: none */
-    struct order order;             /* of the locks that have a name */
+    host_sound_fn *sound;           /* NULL: every region is */
+    void *sound_arg;
+    struct gossip *gossip; /* NULL: none */
+    struct order order;    /* of the locks that have a name */
     int64_t publish_due_ns;
     int64_t publish_began_ns; /* the pass over all words that is under way */
     uint32_t publish_space;   /* where it goes on */
@@ -449,6 +458,8 @@ void emit_lock_log(struct host *host, struct host_actions *actions, const char *
 void opening_add(struct host *host, struct place at, int64_t due_ns);
 /* No lock is waited for any more that is not closed. */
 void openings_forget(struct host *host);
+/* Nor one of that namespace. */
+void openings_leave(struct host *host, uint32_t space);
 void busy_set(struct host *host, struct client *client, uint32_t flag);
 void busy_clear(struct host *host, struct client *client, uint32_t flag);
 
@@ -499,6 +510,8 @@ void handle_bury(struct host *host, uint32_t handle, struct host_actions *action
 /* The same for a seat of a client whose handles are not known. */
 void handle_bury_seat(struct host *host, uint32_t client, struct place at, uint32_t seat,
                       struct host_actions *actions);
+/* Its region is given up: those of that namespace are no lock's any more. */
+void handles_leave(struct host *host, uint32_t space);
 /* Frees it if nothing can name it any more, else leaves it a zombie. */
 void handle_retire(struct host *host, uint32_t handle);
 void zombies_sweep(struct host *host, struct host_actions *actions);
@@ -677,12 +690,30 @@ void kept_forget(struct host *host, uint32_t index);
 /* Goes on with what the agent before waited for. */
 void kept_adopt(struct host *host);
 
+/* ---- regions.c ---- */
+
+/* Whether what was read in that region was there: see host_set_sound(). */
+bool region_is_sound(const struct host *host, uint32_t space);
+/* The namespace was given up in this session: nothing is known of what was granted before. */
+bool space_is_anew(const struct host *host, uint32_t space);
+/* Whether this agent's own store tells which grants of that namespace it has. */
+bool grants_are_known(const struct host *host, uint32_t space);
+/* The name is of a namespace that is given up: what is said of it is not answered. */
+bool name_is_barred(const struct host *host, const struct message_name *name);
+/* Before a lock is closed for so long. */
+void region_note_closing(const struct host *host, struct place at, uint32_t delay_ms);
+/* Leaves what was given up, bit by bit. */
+bool regions_leaving(const struct host *host);
+void regions_work(struct host *host, struct host_actions *actions);
+
 /* ---- delays.c ---- */
 
 /* Whether its process may take the lock by this handle: it is not closed, nor its client dead. */
 bool handle_may_take(const struct host *host, const struct handle *who);
 /* The longest lock-delay of the lock's handles that the agent before this one may have told of. */
 uint32_t delay_noted_ms(const struct host *host, struct place at);
+/* The longest of any handle. */
+uint32_t delays_longest_ms(const struct host *host);
 /* What that handle asks for. One of a client that hung up may be one that was only found, with the
  * longest lock-delay that there is: it is known from the notes. */
 uint32_t handle_delay_ms(const struct host *host, const struct handle *who);

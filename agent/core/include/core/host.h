@@ -170,9 +170,11 @@ struct host_action {
             struct message_name name;
         } slot;
         struct {
-            uint32_t fds;    /* HOST_FD_... */
-            uint32_t region; /* with HOST_FD_REGION: the region and its bell, in this order */
-            uint32_t offset; /* of the frame in host_actions.output */
+            uint32_t fds;     /* HOST_FD_... */
+            uint32_t region;  /* with HOST_FD_REGION: the region and its bell, in this order */
+            uint32_t birth;   /* not 0: the answer is about that region, see host_reply_is_late() */
+            uint64_t request; /* and answers this one; 0: another frame of the same answer does */
+            uint32_t offset;  /* of the frame in host_actions.output */
             uint32_t size;
             bool unasked; /* may be dropped if the client does not read (see HOST_DRAINED) */
         } reply;
@@ -247,11 +249,33 @@ void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
  * that are not known count as with the API's default. */
 void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t count);
 
+/* What is noted of a namespace's region, in memory that outlives the agent and that no client maps;
+ * all zeros at first. */
+struct host_region_note {
+    _Atomic uint64_t name_hash;   /* the driver's: of which namespace; 0: of none */
+    _Atomic uint64_t incarnation; /* the driver's; 0: not known */
+    _Atomic int64_t closed_ns;    /* until then a lock may be closed, or whoever waits for the end
+                                     of what was held in a region that was given up has to wait */
+    _Atomic uint32_t anew_epoch;  /* the namespace was given up in that session; 0: in none */
+    _Atomic uint32_t given_up;    /* its region was, and no other one is there yet */
+};
+
+/* Before START: the notes of a namespace, as the agent before left them (host/regions.c). Borrowed.
+ * Without them, what is noted ends with this process. */
+void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
+
+/* Before START: says whether that region is still what it was: not truncated, no hole in it, its
+ * header as it was made. Asked before anything is sent that rests on what was read there and lets
+ * another host have a lock, and before a process is given a lock of it. Once false for a region, always false, and the driver gives the region
+ * up when the step is done. Without it every region is. */
+typedef bool host_sound_fn(void *arg, uint32_t space);
+void host_set_sound(struct host *host, host_sound_fn *sound, void *arg);
+
 /*
- * Before START, for each namespace that is in use. base is the mapped region (borrowed for ever;
- * own_... are filled in by the host). adopted: it is the region of the agent before this one, else
- * it is fresh. NULL, or what is wrong with it: then it is not used, and the driver makes a fresh
- * one under a new epoch.
+ * Before START, for each namespace that is in use and was not given up. base is the mapped region
+ * (borrowed until it is given up; own_... are filled in by the host). adopted: it is the region of
+ * the agent before this one, else it is fresh. After START, between steps: a fresh one, for a
+ * namespace whose host_region_is_left(). NULL, or what is wrong with it: then it is not used.
  */
 const char *host_add_region(struct host *host, uint32_t space, const struct hfi_region *base,
                             bool adopted) __attribute__((warn_unused_result));
@@ -265,17 +289,31 @@ bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value);
 
-/* Before START, when regions were adopted and all rows loaded: NULL, or why they cannot be adopted;
- * then the driver makes the host anew, with fresh regions, under a new epoch. */
-const char *host_check_regions(struct host *host) __attribute__((warn_unused_result));
+/* Before START, when regions were adopted and all rows loaded: NULL, or why that one cannot be
+ * adopted; then the driver makes the host anew, without it. */
+const char *host_check_region(struct host *host, uint32_t space)
+    __attribute__((warn_unused_result));
 
 /* Before START: a client of the agent before this one whose process still lives, with one of its
  * holder ids (first: its own). The driver tells HOST_DIED with it when it dies. false: full. */
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer) __attribute__((warn_unused_result));
 
-/* From now on nothing of that region is opened: HF_EUNSERVED. Between steps. */
-void host_give_up_region(struct host *host, uint32_t space);
+/*
+ * The namespace's region is given up, or was not adopted: see host/regions.c. Between steps, or
+ * before START. From now on nothing of it is opened: HF_EUNSERVED. deadline_ns: the last that may
+ * have been published there; a later one that this host core published counts. Returns when another
+ * region may be made in its place.
+ */
+int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_ns);
+/* Whether a reply that waited for something durable is about a region that was given up meanwhile.
+ * It must not be sent: the client would take another region for that one. What it answers is
+ * answered HF_EUNSERVED. */
+bool host_reply_is_late(const struct host *host, const struct host_action *reply);
+/* Nothing of the region that was given up is known here any more: it may be unmapped. */
+bool host_region_is_left(const struct host *host, uint32_t space);
+/* HF_EUNSERVED is what is heard of it. */
+bool host_region_is_given_up(const struct host *host, uint32_t space);
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 

@@ -9,9 +9,17 @@
  * once more at an orderly end, for an agent of an older release, which knows no page. A write that
  * a kill tore apart reads as "no session".
  *
- * Behind the page lies what is kept of this host's requests (core/host/kept.c) and the lock-delays
- * that are noted (core/host/delays.c). They count if the agent that wrote the last deadline wrote
- * them too: one of an older release, in between, leaves them as they were.
+ * Behind the page lies what is kept of this host's requests (core/host/kept.c), the lock-delays
+ * that are noted (core/host/delays.c), and what is noted of each region (core/host/regions.c). They
+ * count if the agent that wrote the last deadline wrote them too: one of an older release, in
+ * between, leaves them as they were.
+ *
+ * Last comes the number of the store's last commit: a store that is behind it is an old copy, which
+ * need not know which slot is which lock now, so no session goes on with it. An older release wrote
+ * that into the regions' headers, where every client may write.
+ *
+ * No client maps the page. Each part is behind those of releases before, so that every release
+ * finds its own.
  */
 #ifndef IO_LEASE_FILE_H
 #define IO_LEASE_FILE_H
@@ -24,11 +32,13 @@
 struct lease_file_content;
 struct lease_file_shared;
 struct lease_file_delays;
+struct lease_file_notes;
 
 /* What there is to be room for behind the deadline. */
 struct lease_file_room {
     uint32_t kept;
     uint32_t delays;
+    uint32_t regions;
 };
 
 struct lease_file {
@@ -37,6 +47,10 @@ struct lease_file {
     struct host_kept *kept;           /* in it; NULL: none were asked for */
     struct lease_file_delays *noted;  /* in it; NULL: none were asked for */
     _Atomic uint16_t *delays_ms;      /* in that */
+    struct lease_file_notes *notes;   /* in it; NULL: none were asked for */
+    struct host_region_note *regions; /* in that; room.regions of them */
+    bool counts;        /* what *found has is of the page: the last deadline is known */
+    bool regions_count; /* what was noted of the regions is of whoever wrote that deadline */
     struct lease_file_room room;
 };
 
@@ -59,6 +73,11 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
 bool lease_file_share(struct lease_file *file, const char *shm_name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
+/* The last commit that was noted; 0: none was. */
+uint64_t lease_file_commit(const struct lease_file *file);
+/* Before anything that the commit lets happen in a region. */
+void lease_file_note_commit(struct lease_file *file, uint64_t commit);
+
 /* Nothing is promised any more. Leaves the last deadline in the file. */
 void lease_file_close(struct lease_file *file);
 

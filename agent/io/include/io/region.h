@@ -16,7 +16,8 @@
  *
  * Who has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS; the
  * handler here maps zero pages over the whole mapping and notes that the region is rubbish
- * (region_file_is_rubbish). An access that cannot be explained that way ends the process as it
+ * (region_file_fault). A hole that somebody punched and nobody refilled yet is found by the memory
+ * that the object has. An access that cannot be explained that way ends the process as it
  * would have without the handler. Since a signal handler has no argument, the list of mappings is
  * this file's one global.
  *
@@ -31,7 +32,16 @@
 
 #include "proto/region.h"
 
-enum { REGION_ERROR_MAX = 512, REGION_NAME_MAX = 200, REGION_FILES_MAX = 64 };
+enum { REGION_ERROR_MAX = 512, REGION_NAME_MAX = 200, REGION_FILES_MAX = 66 };
+
+/* What is wrong with a region. */
+enum region_fault {
+    REGION_SOUND = 0,
+    REGION_HEADER,   /* what never changes in its header was changed: region_file_mend() */
+    REGION_CUT,      /* it has another size */
+    REGION_PUNCHED,  /* memory that it had is gone */
+    REGION_ROOMLESS, /* a page that had no memory was touched, and could not be had */
+};
 
 struct region_file {
     struct hfi_region region;
@@ -40,6 +50,8 @@ struct region_file {
     int bell_fd;        /* the agent's end */
     int bell_client_fd; /* for clients */
     int watched;        /* its place in the handler's list */
+    uint64_t blocks;    /* of 512 bytes: its memory when it was made or adopted */
+    unsigned char made[offsetof(struct hfi_header, lease)]; /* what never changes in its header */
     char shm_name[REGION_NAME_MAX];
     char bell_name[HFI_LABEL_MAX + 1];
 };
@@ -59,14 +71,21 @@ bool region_file_create(struct region_file *file, int bells, const struct hfi_re
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
+/* The same for one that was left: its bell stays. What is open of it already goes. */
+bool region_file_create_again(struct region_file *file, int bells,
+                              const struct hfi_region_sizes *sizes,
+                              const struct hfi_region_identity *identity, char *error)
+    __attribute__((warn_unused_result));
+
 /* Which layout (HFI_REGION_VERSION) an object of this user's has, as its first bytes say; 0: it is
  * not there, or no region. */
 uint32_t region_file_layout(const char *shm_name);
 
 /*
  * Opens the region that was left under that identity's name, if it is the one that belongs to it:
- * owner, mode, size, and everything in identity but the incarnation. false: error says why not. It
- * may have holes afterwards still: region_file_missing().
+ * owner, mode, size, and everything in identity but the incarnation, which is what it is to be; 0:
+ * whatever the header says. false: error says why not. It may have holes afterwards still:
+ * region_file_missing().
  */
 bool region_file_adopt(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity, char *error)
@@ -74,12 +93,17 @@ bool region_file_adopt(struct region_file *file, int bells, const struct hfi_reg
 
 /* Unmaps and closes; the object stays for the next agent. */
 void region_file_close(struct region_file *file);
+/* The same, but for the bell. */
+void region_file_leave(struct region_file *file);
 
 /*
  * Gives up the object of that name: tells those who still map it that it is no longer served, and
  * removes its name. Their holds in it count until its last deadline.
  */
 void region_file_abandon(const char *shm_name);
+
+/* The same of one that is this agent's and rubbish, whatever its header says. size: as it was. */
+void region_file_give_up(const char *shm_name, uint64_t size);
 
 /* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
  * map it: what is written meanwhile is lost. */
@@ -91,9 +115,11 @@ uint64_t region_file_missing(const struct region_file *file);
 /* Whether a page of it was gone when it was touched. */
 bool region_file_is_rubbish(const struct region_file *file);
 
-/* Of one that is rubbish. true: it was not truncated (or is as long as before again), but /dev/shm
- * had no room for a page of it that had no memory. */
-bool region_file_has_its_size(const struct region_file *file);
+/* What is wrong with it, at the cost of one system call. What was read before can be zeros of the
+ * handler's only if this says so. */
+enum region_fault region_file_fault(const struct region_file *file);
+/* Writes what never changes into its header again. */
+void region_file_mend(struct region_file *file);
 
 /* Empties the bell. */
 void region_file_hush(const struct region_file *file);

@@ -131,7 +131,6 @@ void connection_greeted(struct connection *connection);
 /* Whatever the user of this part wants to know of a connection; 0 and NULL at first. */
 struct connection_note {
     uint32_t client;
-    uint64_t regions;
     bool refused;
     bool asked;
     uint64_t process; /* who connected, as two numbers */
@@ -156,9 +155,5 @@ const char *connection_unsent(const struct connection *connection);
 
 /* Closes it, without the callback. What was sent is still read by the peer. */
 void socket_close(struct connection *connection);
-
-/* Calls visit for each open connection; it may close that one. */
-void socket_each(struct socket_server *server,
-                 void (*visit)(void *arg, struct connection *connection), void *arg);
 
 #endif

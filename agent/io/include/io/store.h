@@ -148,6 +148,8 @@ bool store_put_rules(struct store *store, const struct message_rules *rules)
 /* The regions of this agent, and which slot of a region a lock has. Putting replaces. */
 bool store_put_region(struct store *store, const char *space, const char *shm_name)
     __attribute__((warn_unused_result));
+/* All slots of a namespace. */
+bool store_del_slots(struct store *store, const char *space) __attribute__((warn_unused_result));
 /* Its slots go with it. */
 bool store_del_region(struct store *store, const char *space) __attribute__((warn_unused_result));
 bool store_put_slot(struct store *store, const struct store_slot *slot)

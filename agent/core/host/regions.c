@@ -1,0 +1,267 @@
+/*
+ * Regions that are given up, and namespaces that are begun anew.
+ *
+ * A region is one namespace's affair. One that became rubbish (truncated, punched, its header
+ * rewritten), or that could not be adopted, is given up alone: the session goes on, and with it
+ * every other namespace. What follows is why that takes no lock away too early.
+ *
+ * A process that maps the old region may count a hold there until the last deadline D that was
+ * published in it, and its work may go on for its lock-delay. So the namespace is *barred* until T,
+ * which is D and the longest lock-delay that a holder there may have, counted long:
+ *
+ *   its region's lease is not extended: the space is not in use from then on;
+ *   nothing is asked for or given back for a name of that namespace, and no word about one is
+ *   answered that lets the quorum, or this host, pass it on: recalls and late grants are ignored
+ *   (the quorum repeats what it wants), whether this host knows the name or not, since it may have
+ *   known it in the old region; a break is not answered, a check is answered with "not known";
+ *   nothing of the namespace is opened.
+ *
+ * What this host was granted stays its own with the quorum meanwhile, under a session that goes on.
+ * If that session ends, its end alone frees it: that is after the session's last deadline, which is
+ * D or later, and waits out the grant's lock-delay.
+ *
+ * D is this agent's own number, or that of the lease page, which no client maps: never the
+ * region's. The lock-delay is the longest that is noted (delays.c). A lock that was closed behind a
+ * holder that died is in no handle any more, so the end of each closing is noted as well, before
+ * the word is closed (region_note_closing): T is no earlier.
+ *
+ * That a namespace was given up is noted before anything else is done, in memory that outlives the
+ * agent. The next one does not look at such a region, whatever it says by then, and bars the
+ * namespace from its own, later D: longer, never shorter, for T is noted as well.
+ *
+ * Behind T a fresh region is made, with nothing in it, and nothing is known here of what was
+ * granted under the old one: its tokens may have been used, a request for it or its give-back may
+ * be on its way. That is what an agent meets that adopted a region of a larger cell and has no word
+ * in force, and the same rule answers it (grants.c, "doubtful"): a grant that is not fresh goes back
+ * with all its tokens used, and the lock is asked for anew. It holds for the rest of that session,
+ * also if this very agent began it, and in a cell of one voter, whose store knows the grant and not
+ * what became of it. Case by case, for what was under way when the region was given up:
+ *
+ *   ACQUIRE    its grant comes for nobody: it is ignored while the namespace is barred, and goes
+ *              back when it is repeated or recalled afterwards. The next request for that name has
+ *              another id, so the coordinator answers it with that grant and says that it is not
+ *              fresh
+ *   AMEND      changes a grant that goes back as above. A later one (of a changed mode) has a version
+ *              of its own, in which nothing was handed out
+ *   GIVE_BACK  was sent when the region was sound, with the word out of use: it may arrive. It names
+ *              its version, so it frees nothing that is granted later. If the next request overtakes
+ *              it, that is answered with the same version, which goes back again: the rule "a host
+ *              asks again only after its give-back was acknowledged" is kept by the second one
+ *
+ * An answer that tells a client of its place in the old region may wait for a row of the store
+ * meanwhile, until another region is there. It is not sent then (host_reply_is_late).
+ *
+ * What is read in a region while it becomes rubbish must not let a lock go either: the SIGBUS
+ * handler shows zeros where a holder's own mapping may still show its hold. So before a give-back,
+ * or an amendment that lets other hosts in, is sent, the driver is asked whether the region is
+ * sound. It looks after the word was read, so zeros that were read are found out.
+ */
+#include "state.h"
+
+void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note)
+{
+    HF_CHECK(!host->started && space < HOST_NAMESPACES_MAX);
+    host->spaces[space].note = note;
+}
+
+void host_set_sound(struct host *host, host_sound_fn *sound, void *arg)
+{
+    HF_CHECK(!host->started);
+    host->sound = sound;
+    host->sound_arg = arg;
+}
+
+bool region_is_sound(const struct host *host, uint32_t space)
+{
+    return host->sound == NULL || host->sound(host->sound_arg, space);
+}
+
+/* The session of the grants: before START the one that goes on. */
+static uint32_t session_of(const struct host *host)
+{
+    return host->started ? host->lease.epoch : host->config.continued_epoch;
+}
+
+bool space_is_anew(const struct host *host, uint32_t space)
+{
+    /* seq_cst: written by this thread, or by the agent before */
+    uint32_t epoch = atomic_load(&host->spaces[space].note->anew_epoch);
+    return epoch != 0 && epoch == session_of(host);
+}
+
+bool grants_are_known(const struct host *host, uint32_t space)
+{
+    return host->config.voter_count == 1 && host->config.self != HOST_OBSERVER &&
+           !space_is_anew(host, space);
+}
+
+bool name_is_barred(const struct host *host, const struct message_name *name)
+{
+    uint32_t space = host_namespace(&host->config, (const char *)name->bytes, name->length);
+    return host->spaces[space].given_up;
+}
+
+static int64_t counted_long(const struct host *host, uint32_t delay_ms)
+{
+    return (int64_t)delay_ms * MS / 100 * host->config.max_drift_percent;
+}
+
+void region_note_closing(const struct host *host, struct place at, uint32_t delay_ms)
+{
+    struct host_region_note *note = host->spaces[at.space].note;
+    if (host->delay_count > 0 && delay_noted_ms(host, at) < delay_ms) {
+        delay_ms = delay_noted_ms(host,
+                                  at); /* the lock's grant covers more than any handle asked */
+    }
+    int64_t latest_ns = host->now_ns + (int64_t)delay_ms * MS + counted_long(host, delay_ms);
+    /* seq_cst: nobody else reads it while this process lives; what counts is that it is there
+     * before the word is closed. */
+    if (delay_ms > 0 && atomic_load(&note->closed_ns) < latest_ns) {
+        atomic_store(&note->closed_ns, latest_ns);
+    }
+}
+
+/* ---- giving up ---- */
+
+static void end_requests(struct host *host, uint32_t space)
+{
+    for (uint32_t i = 0; i < host->requests_used; i++) {
+        struct request *request = &host->requests[i];
+        if (request->id != 0 && request->slot != NONE && request->space == space) {
+            request_end(host, request);
+        }
+    }
+}
+
+/* When nobody can have anything there any more. */
+static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline_ns)
+{
+    int64_t closed_ns = atomic_load(&host->spaces[space].note->closed_ns); /* seq_cst: as above */
+    uint32_t delay_ms = delays_longest_ms(host);
+    if (host->lease.deadline_ns > deadline_ns) {
+        deadline_ns = host->lease.deadline_ns;
+    }
+    int64_t until_ns = deadline_ns + (int64_t)delay_ms * MS + counted_long(host, delay_ms);
+    return until_ns > closed_ns ? until_ns : closed_ns;
+}
+
+int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_ns)
+{
+    HF_CHECK(index < host->config.namespace_count);
+    struct space *space = &host->spaces[index];
+    int64_t until_ns = over_ns(host, index, deadline_ns);
+    /* seq_cst: the last one says that the others are there, for whoever comes after a kill */
+    atomic_store(&space->note->closed_ns, until_ns);
+    atomic_store(&space->note->anew_epoch, session_of(host));
+    atomic_store(&space->note->given_up, 1);
+    space->given_up = true;
+    if (!space->used) {
+        return until_ns;
+    }
+    space->used = false;
+    space->leaving = true;
+    space->leave_slot = 0;
+    end_requests(host, index);
+    openings_leave(host, index);
+    handles_leave(host, index);
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        host->clients[i].regions_sent &= ~(UINT64_C(1) << index);
+        if (host->clients[i].flags & CLIENT_USED) {
+            poke(host, i);
+        }
+    }
+    return until_ns;
+}
+
+bool host_reply_is_late(const struct host *host, const struct host_action *reply)
+{
+    if (reply->kind != HOST_REPLY || reply->as.reply.birth == 0) {
+        return false;
+    }
+    const struct space *space = &host->spaces[reply->as.reply.region];
+    return space->given_up || space->birth != reply->as.reply.birth;
+}
+
+bool host_region_is_given_up(const struct host *host, uint32_t space)
+{
+    return host->spaces[space].given_up;
+}
+
+bool host_region_is_left(const struct host *host, uint32_t space)
+{
+    return host->spaces[space].given_up && !host->spaces[space].leaving;
+}
+
+/* ---- leaving it: what is known here of its locks goes, bit by bit ---- */
+
+static void leave_lock(struct host *host, struct place at, struct host_actions *actions)
+{
+    struct space *space = &host->spaces[at.space];
+    struct lock *lock = lock_at(host, at);
+    if (lock_is_named(lock)) {
+        struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
+        action->as.slot.region = at.space;
+        action->as.slot.slot = at.slot;
+        lock_leaves_untold(host, at);
+        listing_remove(host, at);
+        names_set_lock(host->names, lock->name, NAMES_NONE);
+        names_drop(host->names, lock->name);
+    }
+    *lock = (struct lock){.state = LOCK_FREE};
+    *lock_guard(host, at) = (struct guard){0};
+    space->published[at.slot] = 0;
+    space->told[at.slot / 64] &= ~(UINT64_C(1) << (at.slot % 64));
+    space->changed[at.slot / 64] &= ~(UINT64_C(1) << (at.slot % 64));
+    space->idle[at.slot] = 0;
+    space->slot_blocks[at.slot] = 0;
+}
+
+/* As it was before there was a region. */
+static void leave_space(struct space *space)
+{
+    uint32_t seats = space->blocks_used * HFI_BLOCK_SEATS;
+    memset(space->block_next, 0, space->blocks_used * sizeof(*space->block_next));
+    memset(space->block_slot, 0, space->blocks_used * sizeof(*space->block_slot));
+    memset(space->seat_holder, 0, seats * sizeof(*space->seat_holder));
+    memset(space->seat_handle, 0, seats * sizeof(*space->seat_handle));
+    space->slots_used = 0;
+    space->free_slot = 0;
+    space->free_slots = 0;
+    space->blocks_used = 0;
+    space->free_block = 0;
+    space->reclaim_hand = 0;
+    space->attend_slot = 0;
+    space->changed_slot = 0;
+    space->changed_watch = 0;
+    space->dirty = false;
+    space->telling = false;
+    space->lease = 0;
+    space->leaving = false;
+}
+
+bool regions_leaving(const struct host *host)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].leaving) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void regions_work(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        struct space *space = &host->spaces[i];
+        while (space->leaving) {
+            if (space->leave_slot == space->slots_used) {
+                leave_space(space);
+                break;
+            }
+            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+                return;
+            }
+            leave_lock(host, (struct place){i, space->leave_slot++}, actions);
+        }
+    }
+}

@@ -1,0 +1,485 @@
+/*
+ * The regions of the namespaces: adopting what the agent before left, giving up what is rubbish,
+ * making anew.
+ *
+ * Each is one namespace's affair. A region that cannot be adopted, or that becomes rubbish while
+ * the agent runs, is given up alone, and the session goes on with the others. Its namespace is not
+ * served until nobody can hold anything in the old region any more (core/host/regions.c says when,
+ * and why that is safe), then it is begun anew with a fresh one. What is known of this stands in
+ * the notes beside the lease page (io/lease_file.h), which no client maps: that the region was given
+ * up, until when, and which incarnation the one in use has. From the region itself nothing is read
+ * that decides about the store, the session, or another namespace.
+ *
+ * Only if no region at all can be adopted does a new session begin: then nobody is left who would
+ * lose by it.
+ *
+ *   found                      by                                                then
+ *   truncated                  SIGBUS at the first touch; a look, each ttl/4     given up
+ *   a hole was punched         the memory that the object has, each ttl/4        given up
+ *   a hole, and no room        SIGBUS at the first touch                         given up
+ *   header rewritten           a comparison, each ttl/4                          written again
+ *   not there, not ours, of another size or identity, its chains make no
+ *   sense                      adopting it                                       given up
+ *
+ * Before a lock is given back to the quorum, and before a process is given a lock of it, all of this
+ * is looked at as well: so nothing is given back for what was read in a region that is rubbish
+ * already, and nobody maps one.
+ */
+#include "agent.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/clock.h"
+#include "proto/check.h"
+
+__attribute__((format(printf, 2, 3))) static void set_error(struct agent *agent, const char *format,
+                                                            ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
+    va_end(arguments);
+}
+
+/* ---- what a region is to be ---- */
+
+static void identify(const struct agent *agent, uint32_t space, uint64_t incarnation,
+                     struct hfi_region_identity *identity)
+{
+    *identity = (struct hfi_region_identity){.grace_ns = (uint64_t)agent->config.grace_ns,
+                                             .incarnation = incarnation};
+    memcpy(identity->store_id, agent->meta.store_id, sizeof(identity->store_id));
+    memcpy(identity->boot_id, agent->boot_id, sizeof(identity->boot_id));
+    snprintf(identity->cell, sizeof(identity->cell), "%s", agent->config.cell);
+    snprintf(identity->agent, sizeof(identity->agent), "%s", agent->config.agent);
+    snprintf(identity->namespace_name, sizeof(identity->namespace_name), "%s",
+             agent->spaces[space]);
+}
+
+static struct hfi_region_sizes sizes_of(const struct agent *agent)
+{
+    return (struct hfi_region_sizes){.slot_count = agent->config.limits.locks,
+                                     .holder_count = HFI_HOLDER_AGENT,
+                                     .block_count = agent->config.limits.blocks};
+}
+
+static bool make_one(struct agent *agent, uint32_t space, bool again, char *error)
+{
+    const struct hfi_region_sizes sizes = sizes_of(agent);
+    struct region_file *file = &agent->regions[space];
+    struct hfi_region_identity identity;
+    uint64_t incarnation = clock_random() | 1; /* 0 is none */
+    identify(agent, space, incarnation, &identity);
+    if (!(again ? region_file_create_again(file, agent->bells_fd, &sizes, &identity, error)
+                : region_file_create(file, agent->bells_fd, &sizes, &identity, error))) {
+        return false;
+    }
+    atomic_store(&agent->notes[space]->incarnation, incarnation);
+    return true;
+}
+
+/* ---- notes ---- */
+
+void regions_forget_notes(struct agent *agent)
+{
+    const struct lease_file *file = &agent->lease_file;
+    memset((void *)file->regions, 0, file->room.regions * sizeof(*file->regions));
+}
+
+void regions_take_notes(struct agent *agent)
+{
+    const struct lease_file *file = &agent->lease_file;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        uint64_t hash = hfi_name_hash(agent->spaces[i], strlen(agent->spaces[i]));
+        struct host_region_note *note = NULL;
+        for (uint32_t k = 0; k < file->room.regions; k++) {
+            uint64_t seen = atomic_load(&file->regions[k].name_hash);
+            if (seen == hash || (note == NULL && seen == 0)) {
+                note = &file->regions[k];
+            }
+        }
+        HF_CHECK(note != NULL); /* as many as there may be namespaces, and no others' */
+        atomic_store(&note->name_hash, hash);
+        agent->notes[i] = note;
+        host_set_region_note(agent->host, i, note);
+    }
+}
+
+/* A release before noted no closings: any lock may be closed for as long as there is. */
+static void note_unknown_closings(struct agent *agent)
+{
+    int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);
+    longest_ns += longest_ns / 100 * agent->config.max_drift_percent;
+    for (uint32_t i = 0; !agent->lease_file.regions_count && i < agent->config.namespace_count;
+         i++) {
+        atomic_store(&agent->notes[i]->closed_ns, clock_boottime_ns() + longest_ns);
+    }
+}
+
+/* ---- adopting ---- */
+
+/* The namespace is given up: this start, or one before, cannot go on with its region. */
+static void bar(struct agent *agent, uint32_t space, const char *why)
+{
+    struct log_line line;
+    agent->rubbish |= UINT64_C(1) << space;
+    log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
+    log_text(&line, "namespace", agent->spaces[space]);
+    log_text(&line, "text", why);
+    log_end(&line);
+}
+
+static bool is_barred(const struct agent *agent, uint32_t space)
+{
+    return agent->rubbish >> space & 1;
+}
+
+static bool open_one(struct agent *agent, uint32_t space, char *error)
+{
+    const struct hfi_region_sizes sizes = sizes_of(agent);
+    struct region_file *file = &agent->regions[space];
+    struct hfi_region_identity identity;
+    identify(agent, space, atomic_load(&agent->notes[space]->incarnation), &identity);
+    if (!region_file_adopt(file, agent->bells_fd, &sizes, &identity, error)) {
+        return false;
+    }
+    const char *wrong = host_add_region(agent->host, space, &file->region, true);
+    if (wrong != NULL) {
+        snprintf(error, REGION_ERROR_MAX, "%s: %s", file->shm_name, wrong);
+    }
+    return wrong == NULL;
+}
+
+static bool load_slot(void *arg, const struct store_slot *slot)
+{
+    struct agent *agent = arg;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (strcmp(agent->spaces[i], slot->space) == 0) {
+            return is_barred(agent, i) ||
+                   host_load_slot(agent->host, i, slot->slot, slot->name, slot->length);
+        }
+    }
+    return false;
+}
+
+static void load_grants(struct agent *agent)
+{
+    for (uint32_t name = names_next(agent->names, NAMES_NONE);
+         agent->quorum != NULL && name != NAMES_NONE; name = names_next(agent->names, name)) {
+        struct quorum_register reg;
+        if (quorum_look(agent->quorum, name, &reg)) {
+            host_load_grant(agent->host, &reg.name, &reg.value);
+        }
+    }
+}
+
+/* Why what was opened and loaded makes no sense; NULL: it does. */
+static const char *contradiction(struct agent *agent, uint32_t space)
+{
+    const char *wrong = host_check_region(agent->host, space);
+    switch (region_file_fault(&agent->regions[space])) {
+    case REGION_CUT:
+        return "it was truncated";
+    case REGION_PUNCHED:
+        return "a process punched a hole into it";
+    case REGION_ROOMLESS:
+        return "/dev/shm has no room for a page of it";
+    case REGION_SOUND:
+    case REGION_HEADER:
+        break;
+    }
+    return wrong;
+}
+
+/* Bars those that cannot be gone on with. true: there are none. */
+static bool check_all(struct agent *agent)
+{
+    uint64_t before = agent->rubbish;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        const char *wrong = is_barred(agent, i) ? NULL : contradiction(agent, i);
+        if (wrong != NULL) {
+            char why[REGION_ERROR_MAX + REGION_NAME_MAX];
+            snprintf(why, sizeof(why), "%s: %s", agent->regions[i].shm_name, wrong);
+            bar(agent, i, why);
+        }
+    }
+    return agent->rubbish == before;
+}
+
+static bool open_all(struct agent *agent)
+{
+    uint64_t before = agent->rubbish;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        char error[REGION_ERROR_MAX];
+        if (is_barred(agent, i)) {
+            continue;
+        }
+        if (atomic_load(&agent->notes[i]->given_up) != 0) {
+            bar(agent, i, "an agent before this one gave its region up, and has made no other one");
+        } else if (!open_one(agent, i, error)) {
+            bar(agent, i, error);
+        }
+    }
+    return agent->rubbish == before;
+}
+
+static bool all_barred(const struct agent *agent)
+{
+    return (uint32_t)__builtin_popcountll(agent->rubbish) == agent->config.namespace_count;
+}
+
+/* The rows of what is given up go, for they name slots of regions that nobody reads any more. */
+static bool leave_rows(struct agent *agent)
+{
+    struct store *store = agent->store;
+    uint64_t commit;
+    if (!store_begin(store) || !agent_keep_opened(agent)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (is_barred(agent, i) && !store_del_slots(store, agent->spaces[i])) {
+            return false;
+        }
+    }
+    if (!store_commit(store, &commit)) {
+        return false;
+    }
+    agent_committed(agent, commit);
+    return true;
+}
+
+/* Their processes are told, now that the notes say that they are given up. */
+static bool leave_barred(struct agent *agent)
+{
+    const struct hfi_region_sizes sizes = sizes_of(agent);
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        struct hfi_region_identity identity;
+        char name[REGION_NAME_MAX];
+        if (!is_barred(agent, i)) {
+            continue;
+        }
+        agent->anew_ns[i] = host_give_up_region(agent->host, i, agent->left.deadline_ns);
+        identify(agent, i, 0, &identity);
+        region_file_name(&identity, name);
+        region_file_give_up(name, hfi_region_size(&sizes));
+        agent->given_up++;
+    }
+    return agent->rubbish == 0 || leave_rows(agent);
+}
+
+enum regions_result regions_adopt(struct agent *agent)
+{
+    struct store_reader slots = {.arg = agent, .slot = load_slot};
+    uint64_t seen = lease_file_commit(&agent->lease_file);
+    if (seen > agent->meta.commit) {
+        /* It need not know which slot is which lock now. */
+        set_error(agent,
+                  "%s/holdfast.db is an old copy: commit %" PRIu64 ", expected %" PRIu64
+                  " at least",
+                  agent->config.state_dir, agent->meta.commit, seen);
+        return REGIONS_OVER;
+    }
+    regions_take_notes(agent);
+    note_unknown_closings(agent);
+    bool opened = open_all(agent);
+    if (all_barred(agent)) {
+        set_error(agent, "the region of no namespace can be gone on with");
+        return REGIONS_OVER;
+    }
+    if (!opened) {
+        return REGIONS_AGAIN;
+    }
+    if (!store_load(agent->store, &slots)) {
+        set_error(agent, "%s", store_error(agent->store));
+        return REGIONS_OVER;
+    }
+    load_grants(agent);
+    if (!check_all(agent)) {
+        return REGIONS_AGAIN;
+    }
+    if (!leave_barred(agent)) {
+        set_error(agent, "%s", store_error(agent->store));
+        return REGIONS_FAILED;
+    }
+    return REGIONS_ADOPTED;
+}
+
+/* What was adopted without room for all of it serves as before, as long as there is room when a
+ * page is touched. */
+void regions_tell_of_holes(const struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        uint64_t missing = is_barred(agent, i) ? 0 : region_file_missing(&agent->regions[i]);
+        if (missing > 0) {
+            struct log_line line;
+            log_begin(&line, LOG_LEVEL_WARN, "region_has_holes");
+            log_text(&line, "namespace", agent->spaces[i]);
+            log_unsigned(&line, "number", missing);
+            log_text(&line, "text",
+                     "so many bytes of its region have no memory, and /dev/shm has no room for "
+                     "them: if it is full when one is wanted, the namespace is begun anew");
+            log_end(&line);
+        }
+    }
+}
+
+/* ---- a new session's ---- */
+
+/* Those made before one that cannot be made are removed: they would take up room for nobody. */
+bool regions_make(struct agent *agent)
+{
+    uint32_t count = agent->config.namespace_count;
+    agent->rubbish = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        char error[REGION_ERROR_MAX];
+        if (!make_one(agent, i, false, error)) {
+            for (uint32_t made = 0; made < i; made++) {
+                region_file_abandon(agent->regions[made].shm_name);
+            }
+            if (count == 1) {
+                set_error(agent, "%s", error);
+            } else {
+                set_error(agent, "%s (region %u of %u, all of one size)", error, i + 1, count);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- while the agent runs ---- */
+
+bool regions_are_sound(void *arg, uint32_t space)
+{
+    struct agent *agent = arg;
+    uint64_t bit = UINT64_C(1) << space;
+    enum region_fault fault = (agent->unsound & bit) != 0
+                                  ? REGION_SOUND
+                                  : region_file_fault(&agent->regions[space]);
+    if (fault == REGION_HEADER) {
+        region_file_mend(&agent->regions[space]);
+        agent->mended |= bit;
+    } else if (fault != REGION_SOUND) {
+        agent->unsound |= bit;
+    }
+    return (agent->unsound & bit) == 0;
+}
+
+static const char *text_of(enum region_fault fault)
+{
+    switch (fault) {
+    case REGION_CUT:
+        return "a process of this namespace truncated its region";
+    case REGION_ROOMLESS:
+        return "a page of its region could not be had: /dev/shm is full, and the region had a hole "
+               "there, of a release before or made by a process of this namespace";
+    default:
+        return "a process of this namespace punched a hole into its region";
+    }
+}
+
+static void give_up(struct agent *agent, uint32_t space, enum region_fault fault)
+{
+    const struct region_file *file = &agent->regions[space];
+    struct log_line line;
+    uint64_t bit = UINT64_C(1) << space;
+    int64_t now_ns = clock_boottime_ns();
+    agent->rubbish |= bit;
+    agent->roomless = fault == REGION_ROOMLESS ? agent->roomless | bit : agent->roomless & ~bit;
+    agent->given_up++;
+    uv_poll_stop(&agent->bells[space]);
+    agent->anew_ns[space] = host_give_up_region(agent->host, space, agent->promised_ns);
+    region_file_give_up(file->shm_name, file->region.size);
+    log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
+    log_text(&line, "namespace", agent->spaces[space]);
+    log_seconds(&line, "anew_in", agent->anew_ns[space] - now_ns);
+    log_text(&line, "text", text_of(fault));
+    log_end(&line);
+}
+
+static bool watch_bell(struct agent *agent, uint32_t space)
+{
+    uv_poll_t *bell = &agent->bells[space];
+    return bell->data != NULL
+               ? uv_poll_start(bell, UV_READABLE, agent_on_bell) == 0
+               : agent_poll(agent, bell, agent->regions[space].bell_fd, agent_on_bell);
+}
+
+/* Nobody can hold anything in the old region any more. */
+static void begin_anew(struct agent *agent, uint32_t space)
+{
+    struct log_line line;
+    char error[REGION_ERROR_MAX] = "its bell cannot be watched";
+    uint64_t bit = UINT64_C(1) << space;
+    int64_t now_ns = clock_boottime_ns();
+    if (!make_one(agent, space, true, error) || !watch_bell(agent, space)) {
+        agent->anew_ns[space] = now_ns + agent->config.session_ttl_ns / 4;
+        log_begin_limited(&line, LOG_LEVEL_ERROR, "region_not_made", &agent->region_limit, now_ns);
+        log_text(&line, "namespace", agent->spaces[space]);
+        log_text(&line, "text", error);
+        log_end(&line);
+        return;
+    }
+    /* Whole, and what was in its place is forgotten: the next agent may adopt it. */
+    atomic_store(&agent->notes[space]->given_up, 0);
+    const char *wrong = host_add_region(agent->host, space, &agent->regions[space].region, false);
+    HF_CHECK(wrong == NULL);
+    agent->rubbish &= ~bit;
+    agent->roomless &= ~bit;
+    agent->unsound &= ~bit;
+    agent->anew++;
+    log_begin(&line, LOG_LEVEL_INFO, "region_begun_anew");
+    log_text(&line, "namespace", agent->spaces[space]);
+    log_end(&line);
+}
+
+static void tell_of_mended(struct agent *agent)
+{
+    for (uint32_t i = 0; agent->mended != 0 && i < agent->config.namespace_count; i++) {
+        struct log_line line;
+        if ((agent->mended >> i & 1) != 0) {
+            log_begin_limited(&line, LOG_LEVEL_WARN, "region_mended", &agent->region_limit,
+                              clock_boottime_ns());
+            log_text(&line, "namespace", agent->spaces[i]);
+            log_end(&line);
+        }
+    }
+    agent->mended = 0;
+}
+
+void regions_see(struct agent *agent)
+{
+    tell_of_mended(agent);
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (is_barred(agent, i)) {
+            if (host_region_is_left(agent->host, i) && agent->anew_ns[i] <= clock_boottime_ns()) {
+                begin_anew(agent, i);
+            }
+        } else if (region_file_is_rubbish(&agent->regions[i]) || (agent->unsound >> i & 1) != 0) {
+            give_up(agent, i, region_file_fault(&agent->regions[i]));
+        }
+    }
+}
+
+void regions_look(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (!is_barred(agent, i)) {
+            (void)regions_are_sound(agent, i); /* else it is given up when this turn ends */
+        }
+    }
+}
+
+int64_t regions_next_ns(const struct agent *agent)
+{
+    int64_t due_ns = INT64_MAX;
+    for (uint32_t i = 0; agent->rubbish != 0 && i < agent->config.namespace_count; i++) {
+        if (is_barred(agent, i) && agent->anew_ns[i] < due_ns) {
+            due_ns = agent->anew_ns[i];
+        }
+    }
+    return due_ns;
+}

@@ -1,0 +1,346 @@
+/*
+ * A client that is long gone has spoilt its namespace's region: a chain of seats that makes no
+ * sense, memory that was given away, the header rewritten, the object cut. Over a restart of the
+ * agent, and while it runs.
+ *
+ * In the namespace beside it nobody notices: the session goes on, a holder holds, a waiter waits
+ * and is served in its turn. In the spoilt one nobody gets a lock before the last deadline that its
+ * holder had, and the lock-delay, is over. Then it is served again, by itself, under higher tokens,
+ * and the next agent goes on with it.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "actor.h"
+#include "proto/region.h"
+#include "require.h"
+
+enum { TTL_MS = 2000, DELAY_MS = 700 };
+
+enum fault { CHAIN, PUNCHED, COMMIT, HEADER, CUT, CUT_IN_HALF, FAULTS };
+
+static struct agent_process agent;
+static char region_path[300]; /* of bad */
+static struct actor holder;   /* of good/a */
+static struct actor waiter;   /* for it */
+static struct actor victim;   /* holds bad/a */
+static struct hf_hold good_hold;
+static struct hf_hold bad_hold;
+
+/* ---- what is done to the region ---- */
+
+static void write_at(int fd, size_t offset, const void *bytes, size_t size)
+{
+    ck_assert_int_eq(pwrite(fd, bytes, size, (off_t)offset), (ssize_t)size);
+}
+
+static void spoil(enum fault fault)
+{
+    static const uint32_t chain = 77;
+    static const uint64_t commit = UINT64_C(1) << 40;
+    static const char other[] = "other";
+    struct hfi_header header;
+    struct stat status;
+    int fd = open(region_path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_int_eq(pread(fd, &header, sizeof(header), 0), (ssize_t)sizeof(header));
+    switch (fault) {
+    case CHAIN:
+        for (unsigned slot = 0; slot < 4; slot++) { /* one of them is bad/a */
+            write_at(fd,
+                     header.slots_offset + slot * sizeof(struct hfi_slot) +
+                         offsetof(struct hfi_slot, blocks),
+                     &chain, sizeof(chain));
+        }
+        break;
+    case PUNCHED:
+        ck_assert_int_eq(
+            fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size), 0);
+        break;
+    case COMMIT:
+        write_at(fd, offsetof(struct hfi_header, commit), &commit, sizeof(commit));
+        break;
+    case HEADER:
+        write_at(fd, 0, "\xff\xff\xff", 3);
+        write_at(fd, offsetof(struct hfi_header, cell), other, sizeof(other));
+        break;
+    default:
+        ck_assert_int_eq(ftruncate(fd, fault == CUT ? 0 : status.st_size / 2), 0);
+    }
+    close(fd);
+}
+
+/* ---- who has what ---- */
+
+static bool was_told(struct actor *actor, enum hf_event_kind kind)
+{
+    const struct actor_request request = {.kind = ACTOR_EVENT};
+    for (;;) {
+        struct actor_reply reply = actor_do(actor, &request);
+        if (reply.result <= 0) {
+            return false;
+        }
+        if (reply.event.kind == kind) {
+            return true;
+        }
+    }
+}
+
+static void neighbours_are_well(void)
+{
+    struct actor_reply reply;
+    ck_assert_int_gt(actor_remaining(&holder, 0), 0);
+    ck_assert(!was_told(&holder, HF_EVENT_LOST) && !was_told(&holder, HF_EVENT_JEOPARDY));
+    ck_assert(!actor_receive(&waiter, &reply, 0));
+}
+
+/* bad/a by somebody who comes now, as soon as it can be had. When that was. */
+static int64_t take_anew(struct actor *actor, struct hf_hold *hold)
+{
+    int error = HF_EUNSERVED;
+    int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
+    actor_ready(actor, agent.socket);
+    while (error == HF_EUNSERVED) {
+        ck_assert_msg(boottime_now() < late_ns, "the namespace is not served again");
+        neighbours_are_well();
+        error = actor_open(actor, 0, "bad/a", DELAY_MS);
+        sleep_ms(20);
+    }
+    ck_assert_msg(error == 0, "open: %s", hf_strerror(error));
+    error = actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, hold);
+    ck_assert_msg(error == 0, "acquire: %s", hf_strerror(error));
+    return boottime_now();
+}
+
+static void neighbours_go_on(void)
+{
+    struct actor_reply reply;
+    neighbours_are_well();
+    ck_assert_int_eq(actor_release(&holder, 0), 0);
+    REQUIRE(actor_receive(&waiter, &reply, GUARD_MS), "the waiter is not served");
+    ck_assert_int_eq(reply.result, 0);
+    ck_assert(reply.hold.token > good_hold.token);
+    ck_assert_int_eq(actor_release(&waiter, 0), 0);
+}
+
+/* The next agent adopts what this one made. */
+static void next_agent_goes_on(struct actor *actor)
+{
+    unsigned given_up = agent_logged(&agent, "event=region_rubbish");
+    agent_kill(&agent);
+    agent_start(&agent);
+    ck_assert_int_gt(actor_remaining(actor, 0), 0);
+    ck_assert(!agent_logged(&agent, "event=session_new why=") ||
+              agent_logged(&agent, "event=session_new") == 1);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_rubbish"), given_up);
+    ck_assert_int_eq(actor_release(actor, 0), 0);
+    ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+}
+
+/* Nothing was lost that anybody could have. */
+static void victim_goes_on(void)
+{
+    struct actor late;
+    neighbours_are_well();
+    ck_assert_int_gt(actor_remaining(&victim, 0), 0);
+    actor_ready(&late, agent.socket);
+    int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
+    while (actor_open(&late, 0, "bad/b", DELAY_MS) != 0) { /* the header may not be mended yet */
+        ck_assert(boottime_now() < late_ns);
+        sleep_ms(20);
+    }
+    ck_assert_int_eq(actor_acquire(&late, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(actor_release(&victim, 0), 0);
+    ck_assert_int_eq(actor_acquire(&victim, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_rubbish"), 0);
+    neighbours_go_on();
+    actor_end(&late);
+}
+
+/* until_ns: nobody may have bad/a before that. */
+static void namespace_is_begun_anew(int64_t until_ns)
+{
+    struct actor late;
+    struct hf_hold hold;
+    int64_t taken_ns = take_anew(&late, &hold);
+    ck_assert_msg(taken_ns >= until_ns, "taken %lld ms too early",
+                  (long long)((until_ns - taken_ns) / MS));
+    ck_assert(hold.token > bad_hold.token);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_rubbish namespace=bad"), 1);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew namespace=bad"), 1);
+    neighbours_go_on();
+    next_agent_goes_on(&late);
+    actor_end(&late);
+}
+
+/* When the victim's hold ends at the earliest, and its lock-delay. */
+static int64_t end_of_hold(void)
+{
+    int64_t remaining_ns = actor_remaining(&victim, 0);
+    ck_assert_int_gt(remaining_ns, 0);
+    return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS; /* it took time to ask */
+}
+
+START_TEST(over_a_restart)
+{
+    agent_kill(&agent);
+    int64_t until_ns = end_of_hold();
+    spoil((enum fault)_i);
+    agent_start(&agent);
+    ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), 1);
+    if (_i == COMMIT) {
+        victim_goes_on();
+    } else {
+        namespace_is_begun_anew(until_ns);
+    }
+}
+END_TEST
+
+START_TEST(while_the_agent_runs)
+{
+    int64_t until_ns = end_of_hold();
+    spoil((enum fault)_i);
+    if (_i == COMMIT || _i == CHAIN || _i == HEADER) { /* the agent's own copies are as they were */
+        sleep_ms(TTL_MS / 4 + 500);
+        victim_goes_on();
+        ck_assert_uint_eq(agent_logged(&agent, "event=region_mended"), _i == HEADER);
+    } else {
+        namespace_is_begun_anew(until_ns);
+    }
+}
+END_TEST
+
+/* Killed again while the namespace waits for the end of what was held: that makes it longer. */
+START_TEST(over_two_restarts)
+{
+    agent_kill(&agent);
+    spoil(CHAIN);
+    agent_start(&agent);
+    sleep_ms(TTL_MS / 3 + 200); /* a later deadline than the region has */
+    agent_kill(&agent);
+    int64_t until_ns = boottime_now() + actor_remaining(&holder, 0) + DELAY_MS * MS - 20 * MS;
+    agent_start(&agent);
+    ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), 2);
+    struct actor late;
+    struct hf_hold hold;
+    ck_assert(take_anew(&late, &hold) >= until_ns);
+    ck_assert(hold.token > bad_hold.token);
+    neighbours_go_on();
+    actor_end(&late);
+}
+END_TEST
+
+/* One that died as a holder has its lock closed for its lock-delay, which nobody has open any
+ * more. */
+START_TEST(a_lock_that_was_closed)
+{
+    struct actor dead;
+    actor_ready(&dead, agent.socket);
+    ck_assert_int_eq(actor_open(&dead, 0, "bad/closed", 3 * TTL_MS), 0);
+    ck_assert_int_eq(actor_acquire(&dead, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    actor_kill(&dead);
+    int64_t until_ns = boottime_now() + 3 * TTL_MS * MS;
+    for (unsigned ms = 0; ms < GUARD_MS && !agent_logged(&agent, "event=lock_closed"); ms += 10) {
+        sleep_ms(10);
+    }
+    ck_assert(agent_logged(&agent, "event=lock_closed"));
+    spoil(PUNCHED);
+    struct actor late;
+    struct hf_hold hold;
+    int64_t taken_ns = take_anew(&late, &hold);
+    ck_assert(taken_ns >= until_ns);
+    neighbours_go_on();
+    actor_end(&late);
+    actor_end(&dead);
+}
+END_TEST
+
+/* Who waits in the spoilt namespace goes on waiting, and is served when it is there again. */
+START_TEST(a_waiter_waits_on)
+{
+    struct actor patient;
+    struct actor_reply reply;
+    actor_ready(&patient, agent.socket);
+    ck_assert_int_eq(actor_open(&patient, 0, "bad/a", DELAY_MS), 0);
+    actor_wait(&patient, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&holder, "bad/a", 1);
+    int64_t until_ns = end_of_hold();
+    spoil(_i == 0 ? PUNCHED : CHAIN);
+    if (_i == 1) {
+        agent_kill(&agent);
+        agent_start(&agent);
+    }
+    for (unsigned ms = 0; ms < GUARD_MS && !agent_logged(&agent, "region_rubbish"); ms += 10) {
+        sleep_ms(10);
+    }
+    pid_t command_pid = fork_tied();
+    if (command_pid == 0) { /* and one that comes now, with a wait */
+        execl(binary_path("holdfast"), "holdfast", "-s", agent.socket, "lock", "--wait", "20s",
+              "bad/c", "--", "true", NULL);
+        _exit(127);
+    }
+    REQUIRE(actor_receive(&patient, &reply, GUARD_MS), "it is not served");
+    ck_assert_msg(reply.result == 0, "%s", hf_strerror(reply.result));
+    ck_assert(reply.time_ns >= until_ns);
+    ck_assert(reply.hold.token > bad_hold.token);
+    int status = wait_for(command_pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    neighbours_go_on();
+    ck_assert_int_eq(actor_release(&victim, 0), HF_ELOST);
+    actor_end(&patient);
+}
+END_TEST
+
+static void start(void)
+{
+    char config[600];
+    snprintf(config, sizeof(config),
+             "[agent]\nname = host-a\ncell = anew\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n[cell]\nsession_ttl = %dms\n"
+             "[voters]\nhost-a = tcp://127.0.0.1:7411\n[namespace.good]\n[namespace.bad]\n",
+             TTL_MS);
+    agent_create(&agent, config);
+    agent_start(&agent);
+    actor_ready(&holder, agent.socket);
+    actor_ready(&waiter, agent.socket);
+    actor_ready(&victim, agent.socket);
+    ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
+    ck_assert_int_eq(actor_open(&holder, 0, "good/a", DELAY_MS), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &good_hold), 0);
+    ck_assert_int_eq(actor_open(&waiter, 0, "good/a", DELAY_MS), 0);
+    actor_wait(&waiter, 0, HF_EXCLUSIVE);
+    actor_await_waiters(&holder, "good/a", 1);
+    agent_region_path(&agent, "bad", region_path, sizeof(region_path));
+    ck_assert_int_eq(actor_open(&victim, 0, "bad/a", DELAY_MS), 0);
+    ck_assert_int_eq(actor_acquire(&victim, 0, HF_EXCLUSIVE, GUARD_MS, &bad_hold), 0);
+}
+
+static void stop(void)
+{
+    actor_end(&holder);
+    actor_end(&waiter);
+    actor_end(&victim);
+    agent_destroy(&agent);
+}
+
+int main(void)
+{
+    TCase *tests = tcase_create("begun anew");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, over_a_restart, 0, FAULTS);
+    tcase_add_loop_test(tests, while_the_agent_runs, 0, FAULTS);
+    tcase_add_test(tests, over_two_restarts);
+    tcase_add_test(tests, a_lock_that_was_closed);
+    tcase_add_loop_test(tests, a_waiter_waits_on, 0, 2);
+    return suite_main("begun anew", tests);
+}

@@ -1,0 +1,36 @@
+/*
+ * A region that becomes rubbish under the agent, as one that is cut: from some instant on, between
+ * any two of its atomic steps, the agent reads zeros where processes still read what they wrote
+ * (agent/io/region.c maps them). It knows of it when it asks (host_set_sound()), or at its next look.
+ */
+#include <stdlib.h>
+
+#include "host/state.h"
+#include "proto/check.h"
+#include "sim.h"
+
+void region_spoil(struct sim_agent *agent)
+{
+    struct region_memory *last = &agent->regions[agent->region_count - 1];
+    if (agent->region_count == 0 || last->memory == NULL || agent->spoilt) {
+        return;
+    }
+    sim_tell("host %u: its region is spoilt", agent->index);
+    agent->spoilt = true;
+    agent->noticed_ns = sim_now() + sim_draw(2) * sim_draw(300) * SIM_MS;
+    if (agent->up && agent->host != NULL && agent->host->spaces[0].used) {
+        struct hfi_region *seen = &agent->host->spaces[0].region;
+        last->zeros = calloc(1, last->region.size);
+        HF_CHECK(last->zeros != NULL);
+        unsigned char *zeros = last->zeros;
+        const unsigned char *base = last->memory;
+        seen->header = (void *)zeros;
+        seen->words = (void *)(zeros + ((unsigned char *)seen->words - base));
+        seen->slots = (void *)(zeros + ((unsigned char *)seen->slots - base));
+        seen->index = (void *)(zeros + ((unsigned char *)seen->index - base));
+        seen->dirty = (void *)(zeros + ((unsigned char *)seen->dirty - base));
+        seen->holders = (void *)(zeros + ((unsigned char *)seen->holders - base));
+        seen->blocks = (void *)(zeros + ((unsigned char *)seen->blocks - base));
+    }
+    fiber_tell(&agent->fiber);
+}
