@@ -191,8 +191,7 @@ static void look_at_region(struct doctor *doctor)
         struct finding *finding = doctor_find(
             doctor, FINDING_ERROR, "memory", NULL,
             "the region of namespace %s %s: no lock of it is served until it is begun anew",
-            doctor->facts[i].text,
-            roomless ? "had a hole when /dev/shm was full" : "was spoilt");
+            doctor->facts[i].text, roomless ? "had a hole when /dev/shm was full" : "was spoilt");
         if (roomless) {
             doctor_advise(finding, "regions with all their memory, or room in /dev/shm",
                           "see what fills /dev/shm, and make room");

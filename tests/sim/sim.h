@@ -221,6 +221,7 @@ struct sim_agent {
     _Atomic uint16_t delays_ms[DELAYS];
     struct host_region_note note; /* of the region in use */
     bool spoilt;                  /* that one is rubbish, whether the agent knows it or not */
+    uint64_t repairs;             /* while it was: what the agent put right there */
     int64_t noticed_ns;           /* when it knows at the latest */
     int64_t anew_ns;              /* when the next one may be made */
     struct client_record records[RECORDS];

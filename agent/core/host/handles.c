@@ -234,6 +234,10 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
 {
     const struct handle *who = &host->handles[handle];
     struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
+    if (!region_is_sound(host, who->space)) { /* what was written for it may not be there */
+        reply_done(host, who->client, request, HF_EUNSERVED, actions);
+        return;
+    }
     frame.opened = (struct hfi_opened){.handle = handle,
                                        .region = who->space,
                                        .slot = who->slot,
@@ -553,6 +557,10 @@ void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *fra
         lock_guard(host, at)->cells = 1;
         /* seq_cst: before the answer; from now on writers look for readers */
         atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
+    }
+    if (!region_is_sound(host, who->space)) { /* writers need not look for this reader */
+        reply_done(host, client, frame->request, HF_EUNSERVED, actions);
+        return;
     }
     struct hfi_frame answer = {
         .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = who->seat};

@@ -54,7 +54,9 @@
  * What is read in a region while it becomes rubbish must not let a lock go either: the SIGBUS
  * handler shows zeros where a holder's own mapping may still show its hold. So before a give-back,
  * or an amendment that lets other hosts in, is sent, the driver is asked whether the region is
- * sound. It looks after the word was read, so zeros that were read are found out.
+ * sound. It looks after the word was read, so zeros that were read are found out. The same holds for
+ * what is written there for a process before it is told (a seat, the bit that has writers look for
+ * readers): it may have gone into the handler's pages.
  */
 #include "state.h"
 
