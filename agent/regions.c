@@ -6,9 +6,9 @@
  * the agent runs, is given up alone, and the session goes on with the others. Its namespace is not
  * served until nobody can hold anything in the old region any more (core/host/regions.c says when,
  * and why that is safe), then it is begun anew with a fresh one. What is known of this stands in
- * the notes beside the lease page (io/lease_file.h), which no client maps: that the region was given
- * up, until when, and which incarnation the one in use has. From the region itself nothing is read
- * that decides about the store, the session, or another namespace.
+ * the notes beside the lease page (io/lease_file.h), which no client maps: that the region was
+ * given up, until when, and which incarnation the one in use has. From the region itself nothing is
+ * read that decides about the store, the session, or another namespace.
  *
  * Only if no region at all can be adopted does a new session begin: then nobody is left who would
  * lose by it.
@@ -21,8 +21,8 @@
  *   not there, not ours, of another size or identity, its chains make no
  *   sense                      adopting it                                       given up
  *
- * Before a lock is given back to the quorum, and before a process is given a lock of it, all of this
- * is looked at as well: so nothing is given back for what was read in a region that is rubbish
+ * Before a lock is given back to the quorum, and before a process is given a lock of it, all of
+ * this is looked at as well: so nothing is given back for what was read in a region that is rubbish
  * already, and nobody maps one.
  */
 #include "agent.h"

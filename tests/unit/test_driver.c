@@ -9,6 +9,7 @@
 
 #include "../suite_main.h"
 #include "driver.h"
+#include "driver_host.h"
 
 /* ---- the disk, and what happened ---- */
 
@@ -163,13 +164,6 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         snprintf(word, sizeof(word), "forgotten%u", event->client);
         note(word);
     }
-}
-
-bool host_reply_is_late(const struct host *host, const struct host_action *reply)
-{
-    (void)host;
-    (void)reply;
-    return false;
 }
 
 int64_t host_next_tick_ns(const struct host *host)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "driver.h"
+#include "driver_host.h"
 
 static struct driver *driver;
 static struct renewal renewal;
@@ -222,13 +222,6 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         send->relay = *at == 'r' ? 2 : HOST_NO_RELAY;
         send->message.kind = *at == 'g' ? MESSAGE_GIVE_BACK : MESSAGE_ACQUIRE;
     }
-}
-
-bool host_reply_is_late(const struct host *host, const struct host_action *reply)
-{
-    (void)host;
-    (void)reply;
-    return false;
 }
 
 int64_t host_next_tick_ns(const struct host *host)

@@ -745,46 +745,6 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
     }
 }
 
-/* No process can name it any more: the region is gone. One that its client does not know goes with
- * the next sweep. */
-static void handle_leave(struct host *host, uint32_t handle)
-{
-    struct handle *who = &host->handles[handle];
-    if (who->flags & HANDLE_LIMITED) {
-        host->limited[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
-        host->limited_count--;
-    }
-    if ((who->flags & HANDLE_FOUND) && !(who->flags & HANDLE_ZOMBIE)) {
-        who->flags |= HANDLE_ZOMBIE;
-        host->zombie_count++;
-    }
-    who->flags &= (uint8_t) ~(HANDLE_LIMITED | HANDLE_FOUND);
-    who->flags |= HANDLE_LEFT;
-    who->slot = NONE;
-    who->seat = HFI_SEAT_NONE;
-    who->lock_next = NONE;
-    if (who->flags & HANDLE_ZOMBIE) {
-        host->sweep_due_ns = host->now_ns;
-    }
-}
-
-void handles_leave(struct host *host, uint32_t space)
-{
-    for (uint32_t handle = 0; handle < host->handles_used; handle++) {
-        const struct handle *who = &host->handles[handle];
-        if ((who->flags & HANDLE_USED) && !(who->flags & HANDLE_LEFT) && who->space == space) {
-            handle_leave(host, handle);
-        }
-    }
-    for (uint32_t i = 0; i < host->pending_end; i++) {
-        struct pending *pending = &host->pending[i];
-        if (pending->used && (host->handles[pending->handle].flags & HANDLE_LEFT)) {
-            pending->ready = true;
-            pending->error = HF_EUNSERVED;
-        }
-    }
-}
-
 /* ---- holds with a limit ---- */
 
 static void limit_find(struct host *host, struct place at, uint32_t seat)

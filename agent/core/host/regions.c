@@ -31,22 +31,24 @@
  *
  * Behind T a fresh region is made, with nothing in it, and nothing is known here of what was
  * granted under the old one: its tokens may have been used, a request for it or its give-back may
- * be on its way. That is what an agent meets that adopted a region of a larger cell and has no word
- * in force, and the same rule answers it (grants.c, "doubtful"): a grant that is not fresh goes back
- * with all its tokens used, and the lock is asked for anew. It holds for the rest of that session,
- * also if this very agent began it, and in a cell of one voter, whose store knows the grant and not
- * what became of it. Case by case, for what was under way when the region was given up:
+ * be on its way. That is what an agent meets that adopted a region of a larger cell and has no
+ * word in force, and the same rule answers it (grants.c, "doubtful"): a grant that is not fresh
+ * goes back with all its tokens used, and the lock is asked for anew. It holds for the rest of
+ * that session, also if this very agent began it, and in a cell of one voter, whose store knows
+ * the grant and not what became of it. Case by case, for what was under way when the region was
+ * given up:
  *
  *   ACQUIRE    its grant comes for nobody: it is ignored while the namespace is barred, and goes
  *              back when it is repeated or recalled afterwards. The next request for that name has
  *              another id, so the coordinator answers it with that grant and says that it is not
  *              fresh
- *   AMEND      changes a grant that goes back as above. A later one (of a changed mode) has a version
- *              of its own, in which nothing was handed out
- *   GIVE_BACK  was sent when the region was sound, with the word out of use: it may arrive. It names
- *              its version, so it frees nothing that is granted later. If the next request overtakes
- *              it, that is answered with the same version, which goes back again: the rule "a host
- *              asks again only after its give-back was acknowledged" is kept by the second one
+ *   AMEND      changes a grant that goes back as above. A later one (of a changed mode) has a
+ *              version of its own, in which nothing was handed out
+ *   GIVE_BACK  was sent when the region was sound, with the word out of use: it may arrive. It
+ *              names its version, so it frees nothing that is granted later. If the next request
+ *              overtakes it, that is answered with the same version, which goes back again: the
+ *              rule "a host asks again only after its give-back was acknowledged" is kept by the
+ *              second one
  *
  * An answer that tells a client of its place in the old region may wait for a row of the store
  * meanwhile, until another region is there. It is not sent then (host_reply_is_late).
@@ -54,9 +56,9 @@
  * What is read in a region while it becomes rubbish must not let a lock go either: the SIGBUS
  * handler shows zeros where a holder's own mapping may still show its hold. So before a give-back,
  * or an amendment that lets other hosts in, is sent, the driver is asked whether the region is
- * sound. It looks after the word was read, so zeros that were read are found out. The same holds for
- * what is written there for a process before it is told (a seat, the bit that has writers look for
- * readers): it may have gone into the handler's pages.
+ * sound. It looks after the word was read, so zeros that were read are found out. The same holds
+ * for what is written there for a process before it is told (a seat, the bit that has writers look
+ * for readers): it may have gone into the handler's pages.
  */
 #include "state.h"
 
@@ -145,6 +147,46 @@ static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline
     }
     int64_t until_ns = deadline_ns + (int64_t)delay_ms * MS + counted_long(host, delay_ms);
     return until_ns > closed_ns ? until_ns : closed_ns;
+}
+
+/* No process can name it any more: the region is gone. One that its client does not know goes with
+ * the next sweep. */
+static void handle_leave(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    if (who->flags & HANDLE_LIMITED) {
+        host->limited[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
+        host->limited_count--;
+    }
+    if ((who->flags & HANDLE_FOUND) && !(who->flags & HANDLE_ZOMBIE)) {
+        who->flags |= HANDLE_ZOMBIE;
+        host->zombie_count++;
+    }
+    who->flags &= (uint8_t) ~(HANDLE_LIMITED | HANDLE_FOUND);
+    who->flags |= HANDLE_LEFT;
+    who->slot = NONE;
+    who->seat = HFI_SEAT_NONE;
+    who->lock_next = NONE;
+    if (who->flags & HANDLE_ZOMBIE) {
+        host->sweep_due_ns = host->now_ns;
+    }
+}
+
+static void handles_leave(struct host *host, uint32_t space)
+{
+    for (uint32_t handle = 0; handle < host->handles_used; handle++) {
+        const struct handle *who = &host->handles[handle];
+        if ((who->flags & HANDLE_USED) && !(who->flags & HANDLE_LEFT) && who->space == space) {
+            handle_leave(host, handle);
+        }
+    }
+    for (uint32_t i = 0; i < host->pending_end; i++) {
+        struct pending *pending = &host->pending[i];
+        if (pending->used && (host->handles[pending->handle].flags & HANDLE_LEFT)) {
+            pending->ready = true;
+            pending->error = HF_EUNSERVED;
+        }
+    }
 }
 
 int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_ns)

@@ -510,8 +510,6 @@ void handle_bury(struct host *host, uint32_t handle, struct host_actions *action
 /* The same for a seat of a client whose handles are not known. */
 void handle_bury_seat(struct host *host, uint32_t client, struct place at, uint32_t seat,
                       struct host_actions *actions);
-/* Its region is given up: those of that namespace are no lock's any more. */
-void handles_leave(struct host *host, uint32_t space);
 /* Frees it if nothing can name it any more, else leaves it a zombie. */
 void handle_retire(struct host *host, uint32_t handle);
 void zombies_sweep(struct host *host, struct host_actions *actions);

@@ -264,10 +264,13 @@ struct host_region_note {
  * Without them, what is noted ends with this process. */
 void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
 
-/* Before START: says whether that region is still what it was: not truncated, no hole in it, its
+/*
+ * Before START: says whether that region is still what it was: not truncated, no hole in it, its
  * header as it was made. Asked before anything is sent that rests on what was read there and lets
- * another host have a lock, and before a process is given a lock of it. Once false for a region, always false, and the driver gives the region
- * up when the step is done. Without it every region is. */
+ * another host have a lock, and before a process is given a lock of it. Once false for a region,
+ * always false, and the driver gives the region up when the step is done. Without it every region
+ * is sound.
+ */
 typedef bool host_sound_fn(void *arg, uint32_t space);
 void host_set_sound(struct host *host, host_sound_fn *sound, void *arg);
 
