@@ -218,8 +218,6 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->seen_commits = commits;
 }
 
-static void on_bell(uv_poll_t *poll, int status, int events);
-
 static void tell_bell(struct agent *agent, uint32_t space, int64_t now_ns)
 {
     struct bell *bell = &agent->bell_accounts[space];
@@ -253,7 +251,7 @@ static void bells_resume(struct agent *agent, int64_t now_ns)
         }
         if (bell->resume_ns <= now_ns) {
             bell->resume_ns = 0;
-            HF_CHECK(uv_poll_start(&agent->bells[i], UV_READABLE, on_bell) == 0);
+            HF_CHECK(uv_poll_start(&agent->bells[i], UV_READABLE, agent_on_bell) == 0);
         } else {
             agent->bells_ns = earlier(agent->bells_ns, bell->resume_ns);
         }

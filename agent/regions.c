@@ -427,6 +427,7 @@ static void begin_anew(struct agent *agent, uint32_t space)
     atomic_store(&agent->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions[space].region, false);
     HF_CHECK(wrong == NULL);
+    bell_init(&agent->bell_accounts[space]);
     agent->rubbish &= ~bit;
     agent->roomless &= ~bit;
     agent->unsound &= ~bit;

@@ -504,7 +504,7 @@ uint32_t region_file_layout(const char *shm_name)
     }
     bool read_whole = fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
                       pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen);
-    close(fd);
+    late_close(fd, (uid_t)-1);
     return read_whole && seen.magic == HFI_REGION_MAGIC ? seen.version : 0;
 }
 
@@ -522,7 +522,7 @@ void region_file_abandon(const char *shm_name)
         status.st_size >= HFI_HEADER_SIZE && region_file_layout(shm_name) == HFI_REGION_VERSION) {
         tell_abandoned(fd, shm_name);
     }
-    close(fd);
+    late_close(fd, (uid_t)-1);
     shm_unlink(shm_name);
 }
 
@@ -539,7 +539,7 @@ void region_file_give_up(const char *shm_name, uint64_t size)
             tell_abandoned(fd, shm_name);
         }
     }
-    close(fd);
+    late_close(fd, (uid_t)-1);
     shm_unlink(shm_name);
 }
 

@@ -15,7 +15,8 @@ const char *const break_names[] = {
     "told-first", "own-vote",   "promise", "ballot",       "majority",  "read",       "adopt",
     "old-store",  "lapse",      "mark",    "ack",          "lease",     "version",    "death-delay",
     "floor",      "order",      "waited",  "queue",        "fresh",     "opened",     "place",
-    "hand-overs", "notes",      "resign",  "successor",    "downgrade", "late-share", "barred", "anew", "sound", NULL};
+    "hand-overs", "notes",      "resign",  "successor",    "downgrade", "late-share", "barred",
+    "anew",       "sound",      NULL};
 
 bool breaks_choose(const char *name)
 {
