@@ -185,6 +185,20 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 
 /* ---- how they become known ---- */
 
+/* Of the processes without a client the oldest goes, if there are too many. Here alone: elsewhere
+ * somebody may be about to use one. */
+static void make_room(struct processes *all)
+{
+    struct process *oldest = all->idle_count >= PROCESSES_IDLE_MAX ? all->idle_last : NULL;
+    struct process *next = oldest != NULL ? oldest->newer : NULL;
+    if (oldest != NULL) {
+        process_destroy(oldest);
+    }
+    if (next != NULL && all->idle_count >= PROCESSES_IDLE_MAX) {
+        process_destroy(next); /* many lost their last client at once */
+    }
+}
+
 /* Takes pidfd. NULL: no memory. */
 static struct process *process_create(struct processes *all, pid_t pid, uid_t uid,
                                       const struct peer_process *is, int pidfd)
@@ -192,6 +206,7 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ui
     struct process *process = calloc(1, sizeof(*process));
     uv_poll_t *poll = calloc(1, sizeof(*poll));
     uint32_t round = 0;
+    make_room(all);
     struct socket_share *share = socket_share_join(&all->agent->shares, uid, &round);
     if (process == NULL || poll == NULL || share == NULL ||
         uv_poll_init(&all->agent->loop, poll, pidfd) != 0) { /* which is its epoll set's memory */
@@ -217,9 +232,6 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ui
     idle_add(process);
     poll->data = process;
     HF_CHECK(uv_poll_start(poll, UV_READABLE, on_pidfd) == 0);
-    for (unsigned i = 0; i < 2 && all->idle_count > PROCESSES_IDLE_MAX; i++) {
-        process_destroy(all->idle_last); /* here alone: who has an idle one elsewhere keeps it */
-    }
     return process;
 }
 

@@ -81,10 +81,11 @@ enum process_life {
 
 /*
  * Whether the process of a record lives. *out: it; if it is UNPROVEN, one that may be it, or NULL.
- * A pidfd is opened by the record's number and stays with one process whatever becomes of the number;
- * what that process is is compared with what the record says. Not told from others is one of which
- * the record has neither inode nor start, or whose start cannot be read now (hidepid, before Linux
- * 6.9): as long as some process has its number it counts as that, and it has ended when that has.
+ * A pidfd is opened by the record's number and stays with one process whatever becomes of the
+ * number; what that process is is compared with what the record says. Not told from others is one
+ * of which the record has neither inode nor start, or whose start cannot be read now (hidepid,
+ * before Linux 6.9): as long as some process has its number it counts as that, and it has ended
+ * when that has.
  */
 enum process_life process_of_record(struct processes *all, const struct client_record *record,
                                     struct process **out) __attribute__((warn_unused_result));

@@ -474,7 +474,8 @@ START_TEST(the_record_says_whose_number_it_was)
     agent_start(&agent);
     ck_assert_uint_eq(agent_logged(&agent, "event=survivors_unproven number=1"), change == OLDER);
     if (lives) {
-        ck_assert_int_eq(actor_acquire(&waiter, 0, HF_EXCLUSIVE, 2 * DELAY_MS, NULL), HF_ETIMEDOUT);
+        ck_assert_int_eq(actor_acquire(&waiter, 0, HF_EXCLUSIVE, (int64_t)2 * DELAY_MS, NULL),
+                         HF_ETIMEDOUT);
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
         actor_kill(&holder); /* it is watched */
     }

@@ -4,8 +4,8 @@
  * Nothing is believed of a region but that live clients' words and cells say what those clients
  * hold. Which slot is which lock, which grants this host has, and which processes live come from
  * elsewhere (the store, the records of clients). The order for each lock: the dead leave the queue,
- * then dead readers and a dead holder go (the lock closes behind them), then hand-overs that were under
- * way are finished, then the grant is put in force and the queue is served.
+ * then dead readers and a dead holder go (the lock closes behind them), then hand-overs that were
+ * under way are finished, then the grant is put in force and the queue is served.
  *
  * In a cell of one host, which grants this host has is in its own store. In a larger one only a
  * majority knows: the locks are ADOPTED (grants.c), and the quorum is asked for those in use. So it
