@@ -30,6 +30,9 @@ static void describe(const struct cell *cell, unsigned host, char *text, size_t 
         used += snprintf(text + used, size - (size_t)used, "host-%c = %s://%s:%d\n", 'a' + (int)i,
                          scheme, network_address(i), PORT);
     }
+    if (cell_options.sections != NULL) {
+        used += snprintf(text + used, size - (size_t)used, "%s", cell_options.sections);
+    }
     if (tls) {
         snprintf(text + used, size - (size_t)used,
                  "[tls]\nca = %s/ca.pem\ncert = %s/%c.pem\nkey = %s/%c.key\n", tls, tls,

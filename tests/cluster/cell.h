@@ -17,7 +17,8 @@ enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
 struct cell_options {
     unsigned ttl_ms;
     unsigned grace_ms;
-    const char *tls; /* the folder of cell_certify(); NULL: without TLS */
+    const char *sections; /* of the configuration, more; NULL: none */
+    const char *tls;      /* the folder of cell_certify(); NULL: without TLS */
 };
 extern struct cell_options cell_options;
 

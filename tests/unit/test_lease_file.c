@@ -13,7 +13,7 @@
 
 #include "../suite_main.h"
 
-enum { KEPT = 3, DELAYS = 5, DEADLINE_OFFSET = 32 };
+enum { KEPT = 3, DELAYS = 5, REGIONS = 2, DEADLINE_OFFSET = 32 };
 
 static char folder[48];
 static char page[64];
@@ -41,7 +41,7 @@ static void teardown(void)
 
 static void begin(void)
 {
-    const struct lease_file_room room = {.kept = KEPT, .delays = DELAYS};
+    const struct lease_file_room room = {.kept = KEPT, .delays = DELAYS, .regions = REGIONS};
     ck_assert(lease_file_open(&file, folder_fd, &found));
     ck_assert(lease_file_share(&file, page, &room, &found));
     ck_assert_uint_eq(file.room.kept, KEPT);
@@ -91,6 +91,45 @@ START_TEST(what_was_kept_is_found_by_the_next_one)
     ck_assert_int_eq(file.kept[0].since_ns, 0);
     ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 7000);
     ck_assert_uint_eq(file.delays_ms[0], 0);
+    lease_file_close(&file);
+}
+END_TEST
+
+/* What is noted of regions counts if whoever wrote the last deadline wrote it; the commit is the
+ * store's, and counts always. */
+START_TEST(what_is_noted_of_regions)
+{
+    begin();
+    promise(3, 1000);
+    lease_file_note_commit(&file, 77);
+    atomic_store(&file.regions[1].given_up, 1);
+    kill_it();
+    begin();
+    ck_assert(file.counts && file.regions_count);
+    ck_assert_uint_eq(file.regions[1].given_up, 1);
+    promise(3, 2000);
+    kill_it();
+    begin(); /* it was not lost by the second deadline */
+    ck_assert(file.regions_count);
+    ck_assert_uint_eq(file.regions[1].given_up, 1);
+    kill_it();
+    /* A release that knows no notes was there in between. */
+    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), 3000);
+    begin();
+    ck_assert(file.counts && !file.regions_count);
+    ck_assert_uint_eq(file.regions[1].given_up, 0);
+    ck_assert_uint_eq(lease_file_commit(&file), 77);
+    lease_file_close(&file);
+}
+END_TEST
+
+START_TEST(a_page_that_is_gone_does_not_count)
+{
+    live();
+    ck_assert_int_eq(shm_unlink(page), 0);
+    begin();
+    ck_assert_uint_eq(found.epoch, 3); /* as the file has it */
+    ck_assert(!file.counts && !file.regions_count);
     lease_file_close(&file);
 }
 END_TEST
@@ -213,6 +252,8 @@ int main(void)
     TCase *tests = tcase_create("lease file");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, what_was_kept_is_found_by_the_next_one);
+    tcase_add_test(tests, what_is_noted_of_regions);
+    tcase_add_test(tests, a_page_that_is_gone_does_not_count);
     tcase_add_test(tests, an_orderly_end_writes_the_last_deadline);
     tcase_add_test(tests, what_was_kept_before_one_that_knows_no_page_is_forgotten);
     tcase_add_test(tests, what_was_kept_before_one_that_keeps_nothing_is_forgotten);
