@@ -67,9 +67,8 @@ static void spoil(enum fault fault)
     ck_assert_int_eq(fstat(fd, &status), 0);
     ck_assert_int_eq(pread(fd, &header, sizeof(header), 0), (ssize_t)sizeof(header));
     if (fault == PUNCHED) {
-        ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                                   status.st_size),
-                         0);
+        ck_assert_int_eq(
+            fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size), 0);
     } else if (fault == CUT_IN_HALF) {
         ck_assert_int_eq(ftruncate(fd, status.st_size / 2), 0);
     } else {

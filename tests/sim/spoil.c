@@ -12,8 +12,9 @@
 
 void region_spoil(struct sim_agent *agent)
 {
-    struct region_memory *last = &agent->regions[agent->region_count - 1];
-    if (agent->region_count == 0 || last->memory == NULL || agent->spoilt) {
+    struct region_memory *last = agent->region_count > 0 ? &agent->regions[agent->region_count - 1]
+                                                         : NULL;
+    if (last == NULL || last->memory == NULL || agent->spoilt) {
         return;
     }
     sim_tell("host %u: its region is spoilt", agent->index);

@@ -130,8 +130,7 @@ START_TEST(a_closed_lock_is_waited_for)
     rig_lease(rig, 1, rig->now_ns + RIG_MS, false);
     rig_pass(rig, 2 * RIG_MS);
     int64_t until_ns = host_give_up_region(rig->host, 0, 0);
-    ck_assert_int_ge(until_ns,
-                     died_ns - RIG_MS + DELAY_MS * RIG_MS / 100 * (100 + DRIFT_PERCENT));
+    ck_assert_int_ge(until_ns, died_ns - RIG_MS + DELAY_MS * RIG_MS / 100 * (100 + DRIFT_PERCENT));
 }
 END_TEST
 
