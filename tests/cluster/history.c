@@ -139,12 +139,17 @@ struct hold {
     uint32_t pid;
     enum history_mode mode;
     uint64_t token;
-    int64_t begin_ns;  /* when ACQUIRED was logged */
+    int64_t attempt_ns; /* when ATTEMPT was */
+    int64_t begin_ns;   /* when ACQUIRED was logged */
     int64_t end_ns;    /* it certainly lasted until then */
     int64_t closed_ns; /* nobody else may hold before; end_ns, or later behind one that vanished */
     bool ordered;      /* it certainly held at begin_ns */
     uint8_t host;
+    size_t top; /* in the order of beginnings: of its lock's ordered holds, itself included, the one
+                   with the highest token; NO_HOLD: there is none */
 };
+
+static const size_t NO_HOLD = SIZE_MAX;
 
 enum stage { STAGE_NONE, STAGE_WAITING, STAGE_HOLDING, STAGE_RELEASED };
 
@@ -254,6 +259,7 @@ static void on_acquired(struct check *check, struct relation *relation,
         .host = event->host,
         .mode = event->mode,
         .token = event->token,
+        .attempt_ns = relation->attempt_ns,
         .begin_ns = event->time_ns,
     };
 }
@@ -476,7 +482,7 @@ static void sweep_hold(struct check *check, struct sweep *sweep, const struct ho
     if (sweep->last_shared != NULL && hold->mode == HISTORY_EXCLUSIVE) {
         report_overlap(check, sweep->last_shared, hold);
     }
-    /* a shared hold has the token of the last exclusive one before it; an exclusive one has a
+    /* a shared hold has at least the token of every exclusive one before it; an exclusive one has a
      * higher one than all before it */
     if (below != NULL && (hold->mode == HISTORY_EXCLUSIVE ? hold->token <= below->token
                                                           : hold->token < below->token)) {
@@ -514,6 +520,35 @@ static void check_order(struct check *check)
     }
 }
 
+/*
+ * No hold has a lower token than one whose acquire had returned before its own was called. Of
+ * exclusive holds more than that was looked at. The holds are in the order of their beginnings.
+ */
+static void check_calls(struct check *check)
+{
+    size_t first = 0; /* of the lock */
+    for (size_t i = 0; i < check->hold_count; i++) {
+        struct hold *hold = &check->holds[i];
+        first = i > 0 && hold->lock == hold[-1].lock ? first : i;
+        size_t top = i > first ? hold[-1].top : NO_HOLD;
+        bool higher = top == NO_HOLD || hold->token > check->holds[top].token;
+        hold->top = hold->ordered && higher ? i : top;
+        size_t low = first; /* the first hold that began after the call */
+        for (size_t high = i; low < high;) {
+            size_t middle = low + (high - low) / 2;
+            bool before = check->holds[middle].begin_ns < hold->attempt_ns;
+            low = before ? middle + 1 : low;
+            high = before ? high : middle;
+        }
+        top = low > first ? check->holds[low - 1].top : NO_HOLD;
+        if (hold->ordered && hold->mode == HISTORY_SHARED && top != NO_HOLD &&
+            hold->token < check->holds[top].token &&
+            check->holds[top].mode == HISTORY_SHARED) { /* else check_order has told it */
+            report_token(check, &check->holds[top], hold);
+        }
+    }
+}
+
 /* No order is needed for this one: it sees what check_order must leave out. */
 static void check_given_twice(struct check *check)
 {
@@ -527,6 +562,26 @@ static void check_given_twice(struct check *check)
             report_token(check, first, second);
         }
     }
+}
+
+/* The holds are in the order of their tokens: those of a lock, exclusive ones first. */
+static size_t count_apart(const struct check *check)
+{
+    size_t apart = 0;
+    size_t next = 0; /* the exclusive hold that is compared with */
+    size_t last = 0; /* behind the lock's exclusive holds */
+    for (size_t i = 0; i < check->hold_count; i++) {
+        const struct hold *hold = &check->holds[i];
+        next = i == 0 || hold->lock != hold[-1].lock ? i : next;
+        last = hold->mode == HISTORY_EXCLUSIVE ? i + 1 : next > last ? next : last;
+        if (hold->mode == HISTORY_SHARED) {
+            while (next < last && check->holds[next].token < hold->token) {
+                next++;
+            }
+            apart += next == last || check->holds[next].token != hold->token;
+        }
+    }
+    return apart;
 }
 
 /* Copies what was published; returns how many. */
@@ -568,8 +623,10 @@ int history_check(const struct history *history, struct history_report *report)
         qsort(steps, count, sizeof(*steps), compare_steps);
         walk(&check, steps, count);
         check_order(&check);
+        check_calls(&check);
         check_given_twice(&check);
         report->holds = check.hold_count;
+        report->apart = count_apart(&check);
         for (size_t i = 0; i < check.hold_count; i++) {
             report->exclusive_holds += check.holds[i].mode == HISTORY_EXCLUSIVE ? 1 : 0;
         }

@@ -66,13 +66,14 @@ struct history_event {
 /* What the check found. A violation is a defect of what was tested. */
 struct history_report {
     size_t overlaps;     /* holds that certainly overlapped and are not both shared */
-    size_t token_faults; /* tokens not rising from one exclusive hold to the next, or given twice */
+    size_t token_faults; /* tokens that are not as holdfast.h says, or given twice */
     size_t delay_faults; /* holds within the lock-delay behind a holder that vanished */
     size_t unserved;     /* attempts that neither ended nor died */
     size_t malformed;    /* events that cannot follow each other: a defect of the test */
     size_t dropped;      /* events that found the log full: the check is worth nothing */
     size_t holds;        /* seen in all */
     size_t exclusive_holds;
+    size_t apart; /* shared holds whose token no exclusive hold had: no fault */
     int64_t longest_wait_ns; /* from ATTEMPT to ACQUIRED */
     char first[256];         /* the first thing that was found, for people; "" is nothing */
 };

@@ -132,6 +132,35 @@ START_TEST(holds_of_two_locks_may_overlap)
 }
 END_TEST
 
+/* On whatever host: a reader that called after another's acquire had returned. */
+START_TEST(a_readers_token_goes_back)
+{
+    log_hold(50, 90, 9, HISTORY_EXCLUSIVE, 4);
+    log_hold(100, 300, 1, HISTORY_SHARED, 7);
+    log_hold(110, 120, 2, HISTORY_SHARED, 5);
+    log_hold(130, 140, 3, HISTORY_SHARED, 6);
+    log_hold(150, 250, 4, HISTORY_SHARED, 7);
+    expect(0, 2, 0, 0);
+    ck_assert_uint_eq(report.apart, 4);
+}
+END_TEST
+
+START_TEST(readers_whose_calls_overlap_may_return_in_any_order)
+{
+    log_hold(50, 90, 9, HISTORY_EXCLUSIVE, 4);
+    log_event(95, HISTORY_ATTEMPT, 2);
+    log_hold(100, 300, 1, HISTORY_SHARED, 7);
+    history_add(history, (struct history_event){.time_ns = 110,
+                                                .kind = HISTORY_ACQUIRED,
+                                                .pid = 2,
+                                                .lock = LOCK,
+                                                .mode = HISTORY_SHARED,
+                                                .token = 5});
+    log_event(120, HISTORY_RELEASED, 2);
+    expect_clean();
+}
+END_TEST
+
 START_TEST(readers_together_are_clean)
 {
     log_hold(50, 90, 9, HISTORY_EXCLUSIVE, 4);
@@ -548,6 +577,8 @@ static TCase *case_of_holds(void)
     tcase_add_test(tests, two_exclusive_holds_at_once);
     tcase_add_test(tests, a_hold_within_a_long_one);
     tcase_add_test(tests, holds_of_two_locks_may_overlap);
+    tcase_add_test(tests, a_readers_token_goes_back);
+    tcase_add_test(tests, readers_whose_calls_overlap_may_return_in_any_order);
     tcase_add_test(tests, readers_together_are_clean);
     tcase_add_test(tests, a_writer_among_readers);
     tcase_add_test(tests, a_reader_during_a_writer);
