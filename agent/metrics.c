@@ -182,6 +182,8 @@ static void tell_host(struct text *text, const struct metrics *metrics)
             host->handoffs);
     counter(text, "holdfast_give_backs_total", "Grants given back, and that acknowledged",
             host->give_backs);
+    counter(text, "holdfast_token_ranges_total", "Ranges of tokens leased to this host",
+            host->ranges);
     counter(text, "holdfast_sessions_lost_total", "Sessions of this agent that ended",
             host->sessions_lost);
     counter(text, "holdfast_region_repairs_total",

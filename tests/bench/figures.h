@@ -29,6 +29,7 @@ figure_fn figure_cell_alternate; /* cell_hands.c */
 figure_fn figure_cell_waiting;
 figure_fn figure_cell_killed; /* cell_death.c */
 figure_fn figure_cell_vanished;
+figure_fn figure_cell_tokens;   /* cell_tokens.c */
 figure_fn figure_cell_renewals; /* cell_size.c */
 figure_fn figure_cell_million;
 figure_fn figure_cell_observers; /* cell_observers.c */

@@ -394,12 +394,13 @@ void crowd_finish(struct crowd *crowd, const char *what)
                                           .lost = atomic_load(&crowd->shared->lost),
                                           .gave_up = atomic_load(&crowd->shared->gave_up),
                                           .longest_wait_ns = report.longest_wait_ns};
-    printf("%s: %zu holds, %llu lost, %llu attempts given up, longest wait %lld ms; %zu shared, %zu "
-           "of them under tokens that no exclusive hold had\n",
-           what, report.holds, (unsigned long long)atomic_load(&crowd->shared->lost),
-           (unsigned long long)atomic_load(&crowd->shared->gave_up),
-           (long long)(report.longest_wait_ns / MS), report.holds - report.exclusive_holds,
-           report.apart);
+    printf(
+        "%s: %zu holds, %llu lost, %llu attempts given up, longest wait %lld ms; %zu shared, %zu "
+        "of them under tokens that no exclusive hold had\n",
+        what, report.holds, (unsigned long long)atomic_load(&crowd->shared->lost),
+        (unsigned long long)atomic_load(&crowd->shared->gave_up),
+        (long long)(report.longest_wait_ns / MS), report.holds - report.exclusive_holds,
+        report.apart);
     REQUIRE(checked == 0,
             "%s: %zu overlaps, %zu token faults, %zu lock-delays cut short, %zu unserved, %zu "
             "malformed, %zu dropped; first: %s",

@@ -141,9 +141,9 @@ struct hold {
     uint64_t token;
     int64_t attempt_ns; /* when ATTEMPT was */
     int64_t begin_ns;   /* when ACQUIRED was logged */
-    int64_t end_ns;    /* it certainly lasted until then */
-    int64_t closed_ns; /* nobody else may hold before; end_ns, or later behind one that vanished */
-    bool ordered;      /* it certainly held at begin_ns */
+    int64_t end_ns;     /* it certainly lasted until then */
+    int64_t closed_ns;  /* nobody else may hold before; end_ns, or later behind one that vanished */
+    bool ordered;       /* it certainly held at begin_ns */
     uint8_t host;
     size_t top; /* in the order of beginnings: of its lock's ordered holds, itself included, the one
                    with the highest token; NO_HOLD: there is none */

@@ -73,7 +73,7 @@ struct history_report {
     size_t dropped;      /* events that found the log full: the check is worth nothing */
     size_t holds;        /* seen in all */
     size_t exclusive_holds;
-    size_t apart; /* shared holds whose token no exclusive hold had: no fault */
+    size_t apart;            /* shared holds whose token no exclusive hold had: no fault */
     int64_t longest_wait_ns; /* from ATTEMPT to ACQUIRED */
     char first[256];         /* the first thing that was found, for people; "" is nothing */
 };

@@ -460,6 +460,7 @@ static void grant_apply(struct host *host, struct place at, const struct message
     set_version(lock, grant->version);
     lock->lock_delay_ms = grant->lock_delay_ms;
     lock->mode = shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
+    host->counts.ranges += !shared && lock->token_last != grant->token_last;
     lock->token_last = grant->token_last;
     host->spaces[at.space].token_first[at.slot] = grant->token_first;
     lock->state = LOCK_GRANTED;

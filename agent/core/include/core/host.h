@@ -352,6 +352,7 @@ struct host_counts {
     uint64_t recalls;       /* of grants that were here, once each */
     uint64_t handoffs;      /* grants that went back since another host waits for the lock */
     uint64_t give_backs;    /* that the quorum acknowledged, whyever they were made */
+    uint64_t ranges;        /* of tokens that were leased to this host */
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
     uint64_t repairs; /* of what a region said against what this agent knows */
