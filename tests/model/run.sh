@@ -35,6 +35,8 @@ session    |      | cell/session.pml
 session-deep|deep | cell/session.pml -DRENEWALS=3
 grants     |      | cell/grants.pml -DROUNDS=2 -DSEQUENCES=2 -DDEATHS=1 -DRESTARTS=0
 take-over  |      | cell/grants.pml -DROUNDS=3 -DSEQUENCES=1 -DDEATHS=0 -DRESTARTS=1
+shared-tokens |  | cell/tokens.pml
+shared-tokens-deep|deep | cell/tokens.pml -DTOKENS=10 -DRESTARTS=2
 grants-deep|deep  | cell/grants.pml -DROUNDS=2 -DSEQUENCES=3 -DDEATHS=0 -DRESTARTS=0
 take-over-deep|deep | cell/grants.pml -DROUNDS=3 -DSEQUENCES=2 -DDEATHS=0 -DRESTARTS=1
 LIST
