@@ -1,6 +1,6 @@
 /*
- * What a hand-over to another host costs in tokens: those that were leased and are never handed out.
- * docs/TIMEOUTS.md, "How long tokens last", has the budget.
+ * What a hand-over to another host costs in tokens: those that were leased and are never handed
+ * out. docs/TIMEOUTS.md, "How long tokens last", has the budget.
  */
 #include <stdio.h>
 
