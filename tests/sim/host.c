@@ -365,6 +365,11 @@ void host_load(struct sim_agent *agent)
         }
     }
     const char *error = host_check_region(agent->host, 0);
+    if (error != NULL &&
+        agent->spoilt) { /* it is not gone on with: the next start's cores have none */
+        agent_crash(agent, 0);
+        fiber_exit();
+    }
     if (error != NULL) {
         sim_fail("the region cannot be adopted: %s", error);
     }
