@@ -37,6 +37,13 @@
  * process. So a word that was made shared is made exclusive again only with tokens above that one:
  * a grant that the quorum still takes for exclusive is made shared once more (stays_shared()), and
  * one whose word was shared when an agent came, and is not in force any more, goes back.
+ *
+ * In a cell that is being upgraded, a coordinator of the release before, or who passed the message
+ * on, may not know what it says, and leaves the grant exclusive. Then the host asks for the range
+ * above, and for a while it makes grants shared in the older way: the word's token becomes the last
+ * of its range, and that is what the AMEND says. A range is never named in both ways: one that was
+ * made shared under a token within it may be followed by one that has the same last token, and a
+ * late message would make that shared while this host writes.
  */
 #include "state.h"
 
@@ -284,6 +291,8 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
     if (lock->state != LOCK_GRANTED) {
         return;
     }
+    bool whole = host->whole_until_ns > host->now_ns;
+    uint64_t first = whole ? lock->token_last : host->spaces[at.space].token_first[at.slot];
     if (return_due_ns(host, at) > host->now_ns) {
         opening_add(host, at, return_due_ns(host, at));
     } else if (!request_room(host)) {
@@ -292,12 +301,12 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
         host->counts.handoffs += lock->recalled;
         give_back(host, at, lock_version(lock), lock_token_used(host, at), actions);
     } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && lease_is_safe(host) &&
-               hfi_share(actor, at.slot, host->spaces[at.space].token_first[at.slot])) {
+               hfi_share(actor, at.slot, first)) {
         /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
          * write, the next recall finds a shared grant, and lets no reader in any more. */
         lock->mode = HFI_GRANT_SHARED;
         lock->recalled = 0;
-        amend(host, at, 0, MESSAGE_MODE_SHARED, NAMES_USED, actions);
+        amend(host, at, 0, MESSAGE_MODE_SHARED, whole ? NAMES_LAST : NAMES_USED, actions);
     }
 }
 
@@ -443,8 +452,8 @@ static bool stays_shared(const struct host *host, struct place at,
            token >= (grant->token_first & HFI_W_TOKEN);
 }
 
-/* Puts a grant, or a range of it, in force; if it stays shared, asks for that by what `naming`
- * says. No request is under way. */
+/* Puts a grant, or a range of it, in force. If it stays shared it asks for that (NAMES_USED), or
+ * for the range above, with which it does not (NAMES_LAST). No request is under way. */
 static void grant_apply(struct host *host, struct place at, const struct message_grant *grant,
                         enum naming naming, struct host_actions *actions)
 {
@@ -465,7 +474,8 @@ static void grant_apply(struct host *host, struct place at, const struct message
     host->spaces[at.space].token_first[at.slot] = grant->token_first;
     lock->state = LOCK_GRANTED;
     if (stays && naming != NAMES_NO_TOKEN) {
-        amend(host, at, 0, MESSAGE_MODE_SHARED, naming, actions);
+        amend(host, at, 0, naming == NAMES_LAST ? MESSAGE_MODE_NONE : MESSAGE_MODE_SHARED, naming,
+              actions);
     }
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
         /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
@@ -582,6 +592,9 @@ static void amended(struct host *host, const struct message_grant *grant,
         enum naming naming = request->mode != MESSAGE_MODE_SHARED ? NAMES_USED
                              : request->says_used                 ? NAMES_LAST
                                                                   : NAMES_NO_TOKEN;
+        if (naming == NAMES_LAST && grant->mode == MESSAGE_MODE_EXCLUSIVE) {
+            host->whole_until_ns = host->now_ns + WHOLE_MS * MS;
+        }
         request_end(host, request);
         grant_apply(host, at, grant, naming, actions);
     }

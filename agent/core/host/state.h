@@ -64,7 +64,8 @@ enum {
     LIMITS_LOOK_MAX = 1 << 14, /* handles that a step looks at for that */
     PENDING_MAX = 1024,
     UPGRADE_PAUSE_MS = 20,
-    QUESTIONS_MAX = 128, /* one user other than root may have half of them */
+    WHOLE_MS = 60 * 1000, /* see whole_until_ns */
+    QUESTIONS_MAX = 128,  /* one user other than root may have half of them */
     BROKEN_MAX = 64,
     ASKS_MAX = 8192, /* of one namespace, if there are others: a third of what one host may ask */
     ANSWERED_LATER = 1, /* instead of an error: the client's request is not answered yet */
@@ -338,7 +339,8 @@ struct host {
     uint32_t orphans;      /* index + 1 of the first */
     int64_t aged_ns;       /* up to when grants were counted as idle */
     int64_t upgrade_due_ns;
-    uint32_t voters_up; /* bit by voter */
+    int64_t whole_until_ns; /* grants are made shared with all tokens of their range: grants.c */
+    uint32_t voters_up;     /* bit by voter */
     uint32_t voters_refused;
     uint32_t voters_heard; /* what people are told of as up */
     uint32_t client_capacity;
