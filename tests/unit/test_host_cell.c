@@ -746,6 +746,28 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 }
 END_TEST
 
+/* The range above would be of another slot, which nobody can move to who is inside. */
+START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
+{
+    const uint64_t last = (UINT64_C(1) << HFI_TOKEN_LOW_BITS) - 1;
+    struct hfi_held held;
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), last - 99, last);
+    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
+    rig_recall(rig, "a", 1);
+    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, last - 99, last);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
+    rig_recall(rig, "a", 1);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    cell_release(&opened, &held);
+    rig_ring(rig);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
 /* Refused, and another change of the grant is answered meanwhile: it is shared all the same. */
 START_TEST(a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed)
 {
@@ -873,6 +895,7 @@ static Suite *make_suite(void)
     tcase_add_test(shared, an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled);
     tcase_add_test(shared, readers_show_one_token_before_and_after_a_downgrade_is_known);
     tcase_add_test(shared, a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way);
+    tcase_add_test(shared, a_downgrade_that_is_not_understood_asks_for_no_other_slot);
     tcase_add_test(shared, a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed);
     tcase_add_test(shared, a_writer_keeps_its_exclusive_grant_from_a_recall);
     tcase_add_test(shared, a_reader_that_upgrades_changes_the_grant);

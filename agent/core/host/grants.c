@@ -40,8 +40,9 @@
  *
  * In a cell that is being upgraded, a coordinator of the release before, or who passed the message
  * on, may not know what it says, and leaves the grant exclusive. Then the host asks for the range
- * above, and for a while it makes grants shared in the older way: the word's token becomes the last
- * of its range, and that is what the AMEND says. A range is never named in both ways: one that was
+ * above (if that is of another slot, the grant goes back when its readers have left), and for a
+ * while it makes grants shared in the older way: the word's token becomes the last of its range,
+ * and that is what the AMEND says. A range is never named in both ways: one that was
  * made shared under a token within it may be followed by one that has the same last token, and a
  * late message would make that shared while this host writes.
  */
@@ -473,9 +474,11 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock->token_last = grant->token_last;
     host->spaces[at.space].token_first[at.slot] = grant->token_first;
     lock->state = LOCK_GRANTED;
-    if (stays && naming != NAMES_NO_TOKEN) {
-        amend(host, at, 0, naming == NAMES_LAST ? MESSAGE_MODE_NONE : MESSAGE_MODE_SHARED, naming,
-              actions);
+    if (stays && naming == NAMES_USED) {
+        amend(host, at, 0, MESSAGE_MODE_SHARED, NAMES_USED, actions);
+    } else if (stays && naming == NAMES_LAST &&
+               (lock->token_last & HFI_W_TOKEN) != HFI_W_TOKEN) { /* else it needs another slot */
+        amend(host, at, 0, MESSAGE_MODE_NONE, NAMES_LAST, actions);
     }
     if (longest_delay(host, at, 0) > lock->lock_delay_ms) {
         /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
