@@ -33,7 +33,7 @@ bool real_hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holde
                     int64_t closed_until_ns);
 void real_hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                     uint64_t token_first, uint64_t token_last);
-void real_hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
+enum hfi_outcome real_hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
 bool real_hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
@@ -49,9 +49,14 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     real_hfi_grant(agent, slot, mode, broken == BREAK_TOKENS ? 1 : token_first, token_last);
 }
 
-void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers)
+/* HAND_OVERS: no release counts. (A higher number in the region is put right by the agent.) */
+enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
 {
-    real_hfi_recall(agent, slot, broken == BREAK_HAND_OVERS ? UINT32_MAX : handovers);
+    _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;
+    if (broken == BREAK_HAND_OVERS && atomic_load(left) > 0) {
+        atomic_fetch_add(left, 1);
+    }
+    return real_hfi_release(actor, slot, token);
 }
 
 /* Votes are told, or counted, before they are durable. */

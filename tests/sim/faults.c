@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "shim_plan.h"
 #include "sim.h"
 
 /* A fault by its name: a chance, or a kind of behaviour that is there or not. */
@@ -35,7 +36,7 @@ static const struct fault table[] = {
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
-    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),
+    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -58,6 +59,13 @@ static void overrule(struct faults *faults, const struct fault *fault, bool on)
 }
 
 /* ---- drawing ---- */
+
+const uint64_t *sim_range_first(void)
+{
+    static const uint64_t narrow = 4;
+    static const uint64_t wide = 1 << 12;
+    return world.faults.wide ? &wide : &narrow;
+}
 
 void faults_draw_cell(void)
 {
@@ -122,6 +130,7 @@ static void draw_between_hosts(struct faults *faults)
     faults->starved = faults_draw_beside(AGENTS, 2, 8) == 0;
     faults->orderly = faults_draw_beside(AGENTS, 3, 2) == 0;
     faults->mistake = faults_draw_beside(AGENTS, 4, 6) == 0 ? 1500 : 0;
+    faults->wide = faults_draw_beside(AGENTS, 6, 4) == 0;
     if (world.run.rolling) {
         faults->rolling = true;
         faults->orderly = world.run.rolling_orderly;

@@ -69,6 +69,7 @@ struct faults {
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
+    bool wide;       /* ranges of tokens as they are outside; else they are used up soon */
     bool starved;    /* some agents run for some milliseconds now and then, until all heals */
     bool older;      /* some agents' processes speak only the older version of the messages */
     bool rest;       /* processes close what they opened, and rest: names are deleted */

@@ -37,15 +37,15 @@
 
 enum { UNHEARD_MS = PLAN_UNHEARD_MS }; /* hosts repeat what waits each second */
 
-/* And it has ranges used up. */
+/* And it has ranges used up, in most cells: there it is a variable. */
 #ifndef PLAN_RANGE_FIRST
 #define PLAN_RANGE_FIRST (UINT64_C(1) << 12)
 #endif
 
 /* Of a grant's first range; up to which the next one has twice as many, and from then on a quarter
  * more; and at most. */
-static const uint64_t RANGE_FIRST = PLAN_RANGE_FIRST;
-static const uint64_t RANGE_DOUBLES = 4 * PLAN_RANGE_FIRST;
+#define RANGE_FIRST PLAN_RANGE_FIRST
+#define RANGE_DOUBLES (4 * RANGE_FIRST)
 static const uint64_t RANGE_MAX = UINT64_C(1) << 24;
 
 static uint64_t token_last(const struct plan *plan)
