@@ -2,9 +2,11 @@
 #include "io/late_close.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -15,6 +17,7 @@ enum {
 struct waiting {
     int fd;
     uid_t uid;
+    off_t keep; /* what is behind these bytes gives its memory back first; 0: nothing does */
 };
 
 static struct {
@@ -26,6 +29,16 @@ static struct {
     struct waiting items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
+static void close_one(const struct waiting *one)
+{
+    struct stat status;
+    if (one->keep > 0 && fstat(one->fd, &status) == 0 && status.st_size > one->keep) {
+        (void)!fallocate(one->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, one->keep,
+                         status.st_size - one->keep);
+    }
+    close(one->fd);
+}
+
 static void *run(void *arg)
 {
     (void)arg;
@@ -34,9 +47,9 @@ static void *run(void *arg)
         while (own.count == 0) {
             pthread_cond_wait(&own.given, &own.mutex);
         }
-        int fd = own.items[own.first].fd;
+        struct waiting one = own.items[own.first];
         pthread_mutex_unlock(&own.mutex);
-        close(fd);
+        close_one(&one);
         pthread_mutex_lock(&own.mutex);
         own.first = (own.first + 1) % WAITING_MAX;
         own.count--;
@@ -66,22 +79,32 @@ bool late_close_start(void)
     return own.started;
 }
 
-void late_close(int fd, uid_t uid)
+static void give(const struct waiting *one)
 {
     bool waits = false;
-    if (fd < 0) {
+    if (one->fd < 0) {
         return;
     }
     pthread_mutex_lock(&own.mutex);
     if (own.started && own.count < WAITING_MAX) {
-        own.items[(own.first + own.count++) % WAITING_MAX] = (struct waiting){fd, uid};
+        own.items[(own.first + own.count++) % WAITING_MAX] = *one;
         pthread_cond_signal(&own.given);
         waits = true;
     }
     pthread_mutex_unlock(&own.mutex);
     if (!waits) {
-        close(fd);
+        close_one(one);
     }
+}
+
+void late_close(int fd, uid_t uid)
+{
+    give(&(struct waiting){.fd = fd, .uid = uid});
+}
+
+void late_close_emptied(int fd, off_t keep)
+{
+    give(&(struct waiting){.fd = fd, .uid = (uid_t)-1, .keep = keep});
 }
 
 bool late_close_is_busy(uid_t uid)

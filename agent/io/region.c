@@ -533,13 +533,16 @@ void region_file_give_up(const char *shm_name, uint64_t size)
     if (fd < 0) {
         return;
     }
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid()) {
-        /* As long as it was: who maps it is to read zeros, rather than to die of what is gone. */
-        if ((uint64_t)status.st_size >= size || ftruncate(fd, (off_t)size) == 0) {
-            tell_abandoned(fd, shm_name);
-        }
+    bool own = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+    /* As long as it was: who maps it is to read zeros, rather than to die of what is gone. */
+    if (own && ((uint64_t)status.st_size >= size || ftruncate(fd, (off_t)size) == 0)) {
+        tell_abandoned(fd, shm_name);
     }
-    late_close(fd, (uid_t)-1);
+    if (own) { /* nobody holds anything there any more, and a client may have it open for ever */
+        late_close_emptied(fd, HFI_HEADER_SIZE);
+    } else {
+        late_close(fd, (uid_t)-1);
+    }
     shm_unlink(shm_name);
 }
 

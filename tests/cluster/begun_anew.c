@@ -29,6 +29,7 @@ enum fault { CHAIN, PUNCHED, COMMIT, HEADER, CUT, CUT_IN_HALF, FAULTS };
 
 static struct agent_process agent;
 static char region_path[300]; /* of bad */
+static int kept_fd = -1;      /* a descriptor of that region, which a process keeps */
 static struct actor holder;   /* of good/a */
 static struct actor waiter;   /* for it */
 static struct actor victim;   /* holds bad/a */
@@ -166,6 +167,19 @@ static void victim_goes_on(void)
     actor_end(&late);
 }
 
+/* Somebody who keeps a region that was given up keeps no memory with it, or that would add up. */
+static void old_region_is_empty(void)
+{
+    struct stat status;
+    ck_assert_int_eq(fstat(kept_fd, &status), 0);
+    for (unsigned ms = 0; ms < GUARD_MS && status.st_blocks * 512 > HFI_HEADER_SIZE; ms += 10) {
+        sleep_ms(10);
+        ck_assert_int_eq(fstat(kept_fd, &status), 0);
+    }
+    ck_assert_int_eq(status.st_nlink, 0);
+    ck_assert_int_le(status.st_blocks * 512, HFI_HEADER_SIZE);
+}
+
 /* until_ns: nobody may have bad/a before that. */
 static void namespace_is_begun_anew(int64_t until_ns)
 {
@@ -177,6 +191,7 @@ static void namespace_is_begun_anew(int64_t until_ns)
     ck_assert(hold.token > bad_hold.token);
     ck_assert_uint_eq(agent_logged(&agent, "event=region_rubbish namespace=bad"), 1);
     ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew namespace=bad"), 1);
+    old_region_is_empty();
     neighbours_go_on();
     next_agent_goes_on(&late);
     actor_end(&late);
@@ -320,6 +335,8 @@ static void start(void)
     actor_wait(&waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(&holder, "good/a", 1);
     agent_region_path(&agent, "bad", region_path, sizeof(region_path));
+    kept_fd = open(region_path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(kept_fd, 0);
     ck_assert_int_eq(actor_open(&victim, 0, "bad/a", DELAY_MS), 0);
     ck_assert_int_eq(actor_acquire(&victim, 0, HF_EXCLUSIVE, GUARD_MS, &bad_hold), 0);
 }
