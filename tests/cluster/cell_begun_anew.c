@@ -1,7 +1,7 @@
 /*
  * A process spoils its namespace's region on one host of a cell, while the agent runs and between
- * two agents. On that host somebody holds a lock of the namespace; on another one somebody waits for
- * it, and has it no sooner than the last deadline of the first one and its lock-delay are over:
+ * two agents. On that host somebody holds a lock of the namespace; on another one somebody waits
+ * for it, and has it no sooner than the last deadline of the first one and its lock-delay are over:
  * under a session that goes on, so it is the host of the spoilt region that gives it back. In the
  * namespace beside it nobody notices.
  */
