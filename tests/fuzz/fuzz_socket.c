@@ -622,7 +622,13 @@ static void socket_entry(const uint8_t *bytes, size_t size)
         .for_all = true,
         .connections_max = CONNECTIONS,
         .closer = closer,
-        .handler = {on_packet, on_closed, on_drained, on_refused, on_stuck, on_alone, &world},
+        .handler = {.packet = on_packet,
+                    .closed = on_closed,
+                    .drained = on_drained,
+                    .refused = on_refused,
+                    .stuck = on_stuck,
+                    .alone = on_alone,
+                    .arg = &world},
         .refusal = {0xff, 0xff, 0xff, 0xff},
         .refusal_size = 4};
     memset(&world, 0, offsetof(__typeof__(world), clients));
