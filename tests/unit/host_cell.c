@@ -44,6 +44,13 @@ enum hfi_outcome cell_try(const struct hfi_opened *opened, struct hfi_held *held
     return hfi_try_exclusive(&actor, &request, held);
 }
 
+enum hfi_outcome cell_read(const struct hfi_opened *opened, struct hfi_held *held)
+{
+    struct hfi_actor actor = rig_actor(rig, opened->holder);
+    struct hfi_request request = {.slot = opened->slot, .seat = opened->seat};
+    return hfi_try_shared(&actor, &request, held);
+}
+
 void cell_release(const struct hfi_opened *opened, const struct hfi_held *held)
 {
     struct hfi_actor actor = rig_actor(rig, opened->holder);

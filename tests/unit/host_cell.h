@@ -26,6 +26,7 @@ void cell_teardown(void);
 TCase *cell_case(Suite *suite, const char *name);
 
 enum hfi_outcome cell_try(const struct hfi_opened *opened, struct hfi_held *held);
+enum hfi_outcome cell_read(const struct hfi_opened *opened, struct hfi_held *held);
 void cell_release(const struct hfi_opened *opened, const struct hfi_held *held);
 /* The answer to this client's latest OPEN. */
 struct hfi_opened cell_opened_by(uint32_t who);

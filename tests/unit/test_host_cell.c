@@ -11,13 +11,6 @@
 
 /* ---- what clients do ---- */
 
-static enum hfi_outcome read_try(const struct hfi_opened *opened, struct hfi_held *held)
-{
-    struct hfi_actor actor = rig_actor(rig, opened->holder);
-    struct hfi_request request = {.slot = opened->slot, .seat = opened->seat};
-    return hfi_try_shared(&actor, &request, held);
-}
-
 /* A waiting reader looks again: enters, and leaves the queue. */
 static struct hfi_held enter(struct hfi_opened *opened)
 {
@@ -591,7 +584,7 @@ START_TEST(a_waiting_reader_asks_to_read)
     struct hfi_opened second = *&rig_open(rig, other, "a", 0)->frame.opened;
     second.seat = rig_seat(rig, other, second.handle, true);
     struct hfi_held also;
-    enum hfi_outcome outcome = read_try(&second, &also);
+    enum hfi_outcome outcome = cell_read(&second, &also);
     if (outcome != HFI_HELD) { /* the waiters bit still stands: through the queue */
         cell_wait_in_queue(&second, other, true);
         also = enter(&second);
@@ -616,11 +609,11 @@ START_TEST(a_shared_grant_forgets_that_somebody_waited)
     struct hfi_held held;
     rig_ring(rig);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_WAITERS); /* somebody does wait */
-    ck_assert_int_eq(read_try(&second, &held), HFI_OCCUPIED);
+    ck_assert_int_eq(cell_read(&second, &held), HFI_OCCUPIED);
     (void)enter(&opened);
     rig_ring(rig);
     ck_assert(!(rig_word(rig, opened.slot) & (HFI_W_WAITERS | HFI_W_RECALL)));
-    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
+    ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
 }
 END_TEST
 
@@ -633,7 +626,7 @@ START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
     struct hfi_opened writer = cell_open_granted(other);
     struct hfi_held held;
     opened.seat = rig_seat(rig, client, opened.handle, true);
-    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
+    ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
     cell_wait_in_queue(&writer, other, false);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
@@ -654,7 +647,7 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     struct hfi_held held;
     struct hfi_opened opened = cell_open_granted(client);
     opened.seat = rig_seat(rig, client, opened.handle, true);
-    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
+    ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
     rig_recall(rig, "a", 1);
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
@@ -680,114 +673,6 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
 }
 END_TEST
 
-/* A grant with 1..100, of which 1 and 2 were used; one reads, and another host wants to. */
-static struct hfi_opened make_shared(struct hfi_opened *second)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = cell_open_granted(client);
-    *second = cell_open_granted(other);
-    opened.seat = rig_seat(rig, client, opened.handle, true);
-    second->seat = rig_seat(rig, other, second->handle, true);
-    for (uint32_t i = 0; i < 2; i++) {
-        ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-        cell_release(&opened, &held);
-    }
-    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
-    rig_recall(rig, "a", 1);
-    return opened;
-}
-
-/* Trap: a reader's token is lower than an earlier reader's on another host (after a downgrade). */
-START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
-{
-    struct hfi_held held;
-    struct hfi_opened second;
-    (void)make_shared(&second);
-    const struct message amend = *rig_sent(rig, MESSAGE_AMEND);
-    ck_assert_uint_eq(amend.as.amend.token_used, 2); /* so do other hosts' from its choice on */
-    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
-    ck_assert_uint_eq(held.token, 2);
-    cell_release(&second, &held);
-    rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 2, 2);
-    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
-    ck_assert_uint_eq(held.token, 2);
-    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100); /* a late one of nobody's */
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
-}
-END_TEST
-
-/* A coordinator of a release before does not know what token_used says, and changes nothing. Trap:
- * asked in the older way for the range that was named, the message comes late, behind the first
- * one, when the range has begun anew above the token of that one and has the same last token. */
-START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
-{
-    struct hfi_held held;
-    struct hfi_opened second;
-    (void)make_shared(&second);
-    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    ck_assert_int_eq(cell_try(&second, &held), HFI_UNGRANTED);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_NONE);
-    ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.token_last, 100);
-    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 101, 200);
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_EXCLUSIVE);
-    rig_recall(rig, "a", 1);
-    const struct message amend = *rig_sent(rig, MESSAGE_AMEND);
-    ck_assert_int_eq(amend.as.amend.mode, MESSAGE_MODE_SHARED);
-    ck_assert_uint_eq(amend.as.amend.token_used, 0);
-    ck_assert_uint_eq(amend.as.amend.token_last, 200);
-    ck_assert_int_eq(read_try(&second, &held), HFI_HELD); /* before the quorum knows, too */
-    ck_assert_uint_eq(held.token, 200);
-    cell_release(&second, &held);
-    rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 200, 200);
-    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
-    ck_assert_uint_eq(held.token, 200);
-}
-END_TEST
-
-/* The range above would be of another slot, which nobody can move to who is inside. */
-START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
-{
-    const uint64_t last = (UINT64_C(1) << HFI_TOKEN_LOW_BITS) - 1;
-    struct hfi_held held;
-    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
-    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), last - 99, last);
-    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
-    opened.seat = rig_seat(rig, client, opened.handle, true);
-    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
-    rig_recall(rig, "a", 1);
-    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, last - 99, last);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
-    rig_recall(rig, "a", 1);
-    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-    cell_release(&opened, &held);
-    rig_ring(rig);
-    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
-}
-END_TEST
-
-/* Refused, and another change of the grant is answered meanwhile: it is shared all the same. */
-START_TEST(a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed)
-{
-    struct hfi_held held;
-    struct hfi_opened second;
-    (void)make_shared(&second);
-    rig_refuse(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_REFUSED_FULL);
-    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS)); /* a longer lock-delay */
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_NONE);
-    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_SHARED);
-    ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.token_used, 2);
-    rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 101, 200);
-    ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_EXCLUSIVE);
-    ck_assert_int_eq(read_try(&second, &held), HFI_HELD);
-    ck_assert_uint_eq(held.token, 100);
-}
-END_TEST
-
 START_TEST(a_writer_keeps_its_exclusive_grant_from_a_recall)
 {
     struct hfi_held held;
@@ -807,7 +692,7 @@ START_TEST(a_reader_that_upgrades_changes_the_grant)
     struct hfi_opened opened = cell_opened_by(client);
     struct hfi_held held;
     opened.seat = rig_seat(rig, client, opened.handle, true);
-    ck_assert_int_eq(read_try(&opened, &held), HFI_HELD);
+    ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
     struct hfi_actor actor = rig_actor(rig, opened.holder);
     struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
     struct hfi_patience none = {.deadline_ns = rig->now_ns};
@@ -893,10 +778,6 @@ static Suite *make_suite(void)
     tcase_add_test(shared, a_shared_grant_forgets_that_somebody_waited);
     tcase_add_test(shared, a_writer_gets_in_behind_the_readers_of_a_shared_grant);
     tcase_add_test(shared, an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled);
-    tcase_add_test(shared, readers_show_one_token_before_and_after_a_downgrade_is_known);
-    tcase_add_test(shared, a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way);
-    tcase_add_test(shared, a_downgrade_that_is_not_understood_asks_for_no_other_slot);
-    tcase_add_test(shared, a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed);
     tcase_add_test(shared, a_writer_keeps_its_exclusive_grant_from_a_recall);
     tcase_add_test(shared, a_reader_that_upgrades_changes_the_grant);
     tcase_add_test(shared, a_grant_that_nobody_has_open_goes_back_after_a_while);
