@@ -596,6 +596,7 @@ void peers_log_traffic(struct agent *agent)
     log_unsigned(&line, "packets_received", counts.packets_received);
     log_unsigned(&line, "bytes_sent", counts.bytes_sent);
     log_unsigned(&line, "bytes_received", counts.bytes_received);
+    log_unsigned(&line, "token_ranges", host_counts(agent->host)->ranges);
     log_end(&line);
 }
 

@@ -213,6 +213,7 @@ static bool read_report(const char *path, long from, struct cell_traffic *out)
         } else if (strstr(line, "event=traffic ") != NULL && strchr(line, '\n') != NULL) {
             out->packets = field(line, "packets_sent");
             out->bytes = field(line, "bytes_sent");
+            out->token_ranges = field(line, "token_ranges");
             whole = true;
         }
     }
@@ -258,6 +259,7 @@ int cell_traffic_sum(const struct cell *cell, struct cell_traffic *out)
         out->background += one.background;
         out->for_locks += one.for_locks;
         out->commits += one.commits;
+        out->token_ranges += one.token_ranges;
         out->wakeups += one.wakeups;
         out->cpu_ns += one.cpu_ns;
     }

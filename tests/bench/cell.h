@@ -47,8 +47,9 @@ struct cell_traffic {
     uint64_t background; /* beats, gossip, pulls, hellos: what goes on without any lock */
     uint64_t for_locks;  /* all else */
     uint64_t commits;
-    uint64_t wakeups; /* of its threads */
-    int64_t cpu_ns;   /* its processor time */
+    uint64_t token_ranges; /* that it was leased */
+    uint64_t wakeups;      /* of its threads */
+    int64_t cpu_ns;        /* its processor time */
 };
 
 /* Of one agent, and of all together. */

@@ -1,6 +1,6 @@
 /*
  * What a hand-over to another host costs in tokens: those that were leased and are never handed
- * out. docs/TIMEOUTS.md, "How long tokens last", has the budget.
+ * out; and how many ranges were leased for the holds before it. docs/TIMEOUTS.md, "How long tokens last", has the budget.
  */
 #include <stdio.h>
 
@@ -29,11 +29,32 @@ static int hold_often(hf_lock *lock, uint32_t holds, uint64_t *first, uint64_t *
     return 0;
 }
 
+/* The same, and how many ranges the host was leased for them. */
+static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds, uint64_t *last,
+                          double *ranges)
+{
+    struct cell_traffic before;
+    struct cell_traffic after;
+    uint64_t first = 0;
+    /* The lock was opened with its first grant. */
+    int result = cell_read_traffic(cell, 0, &before);
+    result = result == 0 ? hold_often(lock, holds, &first, last) : result;
+    result = result == 0 ? cell_read_traffic(cell, 0, &after) : result;
+    *ranges = result == 0 ? 1 + (double)(after.token_ranges - before.token_ranges) : 0;
+    return result;
+}
+
+/* What a hand-over cost. */
+struct cost {
+    double lost;
+    double ranges;
+};
+
 /* One host holds so often, then the other gets the lock: what is between their tokens. */
-static int pass_once(struct cell *cell, hf_client *next, uint32_t holds, bool unclean, double *lost)
+static int pass_once(struct cell *cell, hf_client *next, uint32_t holds, bool unclean,
+                     struct cost *cost)
 {
     char name[CELL_NAME_SIZE];
-    uint64_t first = 0;
     uint64_t last = 0;
     uint64_t after = 0;
     hf_lock *lock = NULL;
@@ -45,12 +66,12 @@ static int pass_once(struct cell *cell, hf_client *next, uint32_t holds, bool un
         (hf_open(holder, name, NULL, &lock) != 0 || hf_open(next, name, NULL, &wanted) != 0)) {
         result = complain("tokens: %s cannot be opened", name);
     }
-    result = result == 0 ? hold_often(lock, holds, &first, &last) : result;
+    result = result == 0 ? hold_and_count(cell, lock, holds, &last, &cost->ranges) : result;
     if (result == 0 && unclean) {
         agent_kill(&cell->agents[0]);
     }
     result = result == 0 ? hold_often(wanted, 1, &after, &after) : result;
-    *lost = (double)(after - last - 1);
+    cost->lost = (double)(after - last - 1);
     hf_close(wanted);
     hf_close(lock);
     hf_disconnect(holder);
@@ -79,14 +100,16 @@ int figure_cell_tokens(const struct bench *bench, struct figure *figure)
     double worst = 0;
     result = next == NULL ? -1 : result;
     for (uint32_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
-        struct side *side = figure_side(figure, kinds[kind].label, "tokens", 0);
+        struct side *lost = figure_side(figure, kinds[kind].label, "tokens", 0);
+        struct side *ranges = figure_side(figure, "  ranges leased for that", "", 0);
         for (uint32_t i = 0; result == 0 && i < turns; i++) {
-            double lost = 0;
+            struct cost cost = {0};
             result = interrupted()
                          ? -1
-                         : pass_once(&cell, next, kinds[kind].holds, kinds[kind].unclean, &lost);
-            series_add(&side->series, lost);
-            worst = lost > worst ? lost : worst;
+                         : pass_once(&cell, next, kinds[kind].holds, kinds[kind].unclean, &cost);
+            series_add(&lost->series, cost.lost);
+            series_add(&ranges->series, cost.ranges);
+            worst = cost.lost > worst ? cost.lost : worst;
         }
     }
     hf_disconnect(next);
@@ -94,6 +117,6 @@ int figure_cell_tokens(const struct bench *bench, struct figure *figure)
     figure_verdict(figure, "most tokens lost / a quarter of those used, and 13,312",
                    worst / lost_max, BOUND_AT_MOST, 1);
     snprintf(figure->note, sizeof(figure->note),
-             "%u hand-overs of each kind; ranges: holdfast_token_ranges_total", turns);
+             "%u hand-overs of each kind; lost: leased and never handed out", turns);
     return result;
 }

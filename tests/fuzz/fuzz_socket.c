@@ -617,20 +617,19 @@ static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
 static void socket_entry(const uint8_t *bytes, size_t size)
 {
     char error[SOCKET_ERROR_MAX] = "";
-    const struct socket_config config = {
-        .path = "/run/fuzz.sock",
-        .for_all = true,
-        .connections_max = CONNECTIONS,
-        .closer = closer,
-        .handler = {.packet = on_packet,
-                    .closed = on_closed,
-                    .drained = on_drained,
-                    .refused = on_refused,
-                    .stuck = on_stuck,
-                    .alone = on_alone,
-                    .arg = &world},
-        .refusal = {0xff, 0xff, 0xff, 0xff},
-        .refusal_size = 4};
+    const struct socket_config config = {.path = "/run/fuzz.sock",
+                                         .for_all = true,
+                                         .connections_max = CONNECTIONS,
+                                         .closer = closer,
+                                         .handler = {.packet = on_packet,
+                                                     .closed = on_closed,
+                                                     .drained = on_drained,
+                                                     .refused = on_refused,
+                                                     .stuck = on_stuck,
+                                                     .alone = on_alone,
+                                                     .arg = &world},
+                                         .refusal = {0xff, 0xff, 0xff, 0xff},
+                                         .refusal_size = 4};
     memset(&world, 0, offsetof(__typeof__(world), clients));
     kernel = (struct kernel){.draw = {bytes, size}, .now_ns = 1000000 * MS};
     for (uint32_t i = 0; i < CLIENTS; i++) {
