@@ -284,6 +284,7 @@ enum regions_result regions_adopt(struct agent *agent)
     }
     regions_take_notes(agent);
     note_unknown_closings(agent);
+    lease_file_count_notes(&agent->lease_file);
     bool opened = open_all(agent);
     if (all_barred(agent)) {
         set_error(agent, "the region of no namespace can be gone on with");

@@ -168,10 +168,21 @@ static void find_notes(struct lease_file *file, int64_t deadline_ns)
     file->regions_count = notes->count == file->room.regions &&
                           is_stamped(notes->noted_ns, deadline_ns);
     if (!file->regions_count) {
+        /* They do not count before it is noted that nothing is known: lease_file_count_notes(). */
+        atomic_store(&notes->noted_ns[0], 0); /* seq_cst, both: see write_record() */
+        atomic_store(&notes->noted_ns[1], 0);
         memset((void *)notes->regions, 0, file->room.regions * sizeof(struct host_region_note));
         notes->count = file->room.regions;
-        atomic_store(&notes->noted_ns[1], 0);
-        atomic_store(&notes->noted_ns[0], deadline_ns); /* as in find_delays() */
+    }
+}
+
+void lease_file_count_notes(struct lease_file *file)
+{
+    struct lease_record last;
+    read_record(&file->shared->record, &last);
+    /* seq_cst: as in find_delays() */
+    if (file->counts && !file->regions_count) {
+        atomic_store(&file->notes->noted_ns[0], last.deadline_ns);
     }
 }
 

@@ -119,6 +119,13 @@ START_TEST(what_is_noted_of_regions)
     ck_assert(file.counts && !file.regions_count);
     ck_assert_uint_eq(file.regions[1].given_up, 0);
     ck_assert_uint_eq(lease_file_commit(&file), 77);
+    kill_it();
+    begin(); /* the one before had not noted yet that nothing is known */
+    ck_assert(file.counts && !file.regions_count);
+    lease_file_count_notes(&file);
+    kill_it();
+    begin();
+    ck_assert(file.counts && file.regions_count);
     lease_file_close(&file);
 }
 END_TEST

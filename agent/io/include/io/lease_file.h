@@ -73,6 +73,9 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
 bool lease_file_share(struct lease_file *file, const char *shm_name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
+/* What is noted of the regions counts from now on, if it did not, even if a kill comes before the
+ * next deadline: when it says all that the agent before may have left. */
+void lease_file_count_notes(struct lease_file *file);
 /* The last commit that was noted; 0: none was. */
 uint64_t lease_file_commit(const struct lease_file *file);
 /* Before anything that the commit lets happen in a region. */
