@@ -199,7 +199,9 @@ static bool make_socket_folder(struct agent *agent)
     if (folder == NULL) {
         return true;
     }
-    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0755 : 0700;
+    /* Not to be listed: who does can keep the kernel's lock on it for as long as he likes (by a
+     * buffer whose pages never come), and no agent removes and makes its socket meanwhile. */
+    mode_t mode = config_admits_others(&agent->config, agent->own) ? 0711 : 0700;
     if (mkdir(folder, mode) == 0) {
         (void)chmod(folder, mode); /* whatever the umask is */
     } else if (errno != EEXIST) {

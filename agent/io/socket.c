@@ -179,10 +179,7 @@ void socket_close(struct connection *connection)
         return;
     }
     connection->closed = true;
-    if (connection->greet_by_ns != 0) {
-        server->greeting_count--;
-        connection->share->greeting--;
-    }
+    socket_is_not_silent(connection);
     if (connection->next != NULL) {
         connection->next->previous = connection->previous;
     }
@@ -609,9 +606,5 @@ struct connection_note *connection_note(struct connection *connection)
 
 void connection_greeted(struct connection *connection)
 {
-    if (connection->greet_by_ns != 0 && !connection->closed) {
-        connection->greet_by_ns = 0;
-        connection->server->greeting_count--;
-        connection->share->greeting--;
-    }
+    socket_is_not_silent(connection);
 }

@@ -26,19 +26,59 @@ static const int64_t minute_ns = 60000000000;
 
 static void on_listener(uv_poll_t *poll, int status, int events);
 
-static const char *why_refused(const struct socket_server *server, uid_t uid)
+static void silent_add(struct connection *connection)
+{
+    struct socket_server *server = connection->server;
+    connection->greet_by_ns = clock_boottime_ns() + SOCKET_GREETING_MS * millisecond_ns;
+    connection->silent_older = server->silent_newest;
+    *(server->silent_newest != NULL ? &server->silent_newest->silent_newer
+                                    : &server->silent_oldest) = connection;
+    server->silent_newest = connection;
+    server->greeting_count++;
+    connection->share->greeting++;
+}
+
+void socket_is_not_silent(struct connection *connection)
+{
+    struct socket_server *server = connection->server;
+    if (connection->greet_by_ns == 0) {
+        return;
+    }
+    *(connection->silent_older != NULL ? &connection->silent_older->silent_newer
+                                       : &server->silent_oldest) = connection->silent_newer;
+    *(connection->silent_newer != NULL ? &connection->silent_newer->silent_older
+                                       : &server->silent_newest) = connection->silent_older;
+    connection->greet_by_ns = 0;
+    server->greeting_count--;
+    connection->share->greeting--;
+}
+
+/*
+ * Who may choose his number (a user has 65,536 by /etc/subuid) is many users here, and fills all
+ * places: so of those that have said nothing the oldest makes room for the next. An honest client
+ * says HELLO at once.
+ */
+static bool make_room(struct socket_server *server)
+{
+    const int64_t sure_ns = (SOCKET_GREETING_MS - SOCKET_GREETING_SURE_MS) * millisecond_ns;
+    struct connection *oldest = server->silent_oldest;
+    if (server->greeting_count >= SOCKET_GREETING_MAX &&
+        oldest->greet_by_ns <= clock_boottime_ns() + sure_ns) {
+        socket_close_because(oldest, "found no HELLO, and others want its place");
+    }
+    return server->greeting_count < SOCKET_GREETING_MAX;
+}
+
+static const char *why_refused(struct socket_server *server, uid_t uid)
 {
     const struct socket_share *share = socket_share_find(server->shares, uid);
     if (server->free_count == 0) {
         return "too many connections";
     }
-    if (server->greeting_count >= SOCKET_GREETING_MAX) {
-        return "too many connections that have said nothing yet";
-    }
     if (share != NULL && share->greeting >= SOCKET_GREETING_MAX_PER_USER) {
         return "too many connections of this user that have said nothing yet";
     }
-    return NULL;
+    return make_room(server) ? NULL : "too many connections that have said nothing yet";
 }
 
 static struct connection *connection_create(struct socket_server *server, int fd,
@@ -70,11 +110,7 @@ static struct connection *connection_create(struct socket_server *server, int fd
         connection->next->previous = connection;
     }
     server->connections = connection;
-    connection->greet_by_ns = clock_boottime_ns() + SOCKET_GREETING_MS * millisecond_ns;
-    connection->share->greeting++;
-    if (server->greeting_count++ == 0 || connection->greet_by_ns < server->greet_by_ns) {
-        server->greet_by_ns = connection->greet_by_ns;
-    }
+    silent_add(connection);
     return connection;
 }
 
@@ -202,7 +238,7 @@ void socket_accept_start(struct socket_server *server)
 
 int64_t socket_next_tick_ns(const struct socket_server *server)
 {
-    int64_t due_ns = server->greeting_count > 0 ? server->greet_by_ns : INT64_MAX;
+    int64_t due_ns = server->silent_oldest != NULL ? server->silent_oldest->greet_by_ns : INT64_MAX;
     return server->resume_ns != 0 && server->resume_ns < due_ns ? server->resume_ns : due_ns;
 }
 
@@ -214,23 +250,9 @@ void socket_tick(struct socket_server *server, int64_t now_ns)
         server->resume_ns = 0;
         socket_accept_start(server);
     }
-    if (server->greeting_count == 0 || now_ns < server->greet_by_ns) {
-        return;
+    for (uint32_t i = 0; i < SILENT_PER_TICK && server->silent_oldest != NULL &&
+                         server->silent_oldest->greet_by_ns <= now_ns;
+         i++) {
+        socket_close_because(server->silent_oldest, "found no HELLO within 5 s");
     }
-    int64_t next_ns = INT64_MAX;
-    uint32_t closed = 0;
-    struct connection *next;
-    for (struct connection *each = server->connections; each != NULL; each = next) {
-        next = each->next; /* closing one leaves the others */
-        if (each->greet_by_ns == 0) {
-            continue;
-        }
-        if (each->greet_by_ns <= now_ns && closed < SILENT_PER_TICK) {
-            closed++;
-            socket_close_because(each, "found no HELLO within 5 s");
-        } else if (each->greet_by_ns < next_ns) {
-            next_ns = each->greet_by_ns;
-        }
-    }
-    server->greet_by_ns = next_ns;
 }

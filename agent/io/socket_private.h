@@ -34,7 +34,9 @@ struct connection {
     int fd;
     int unsent;          /* why connection_send() failed last, an errno; EAGAIN: it does not read */
     int64_t greet_by_ns; /* 0: it has greeted */
-    bool dropped;        /* unasked packets; the handler is told when it reads again */
+    struct connection *silent_older; /* of those that have not */
+    struct connection *silent_newer;
+    bool dropped; /* unasked packets; the handler is told when it reads again */
     bool closed;
     struct peer peer;
     struct connection_note note;
@@ -56,9 +58,10 @@ struct socket_server {
     uint32_t *free_slots;
     uint32_t free_count;
     uint32_t greeting_count; /* all users; each has his own count, too */
-    int64_t greet_by_ns;     /* no later than the earliest of all */
-    int64_t resume_ns;       /* accepts again then; 0: it does not pause */
-    uint32_t handles;        /* poll handles that libuv still has */
+    struct connection *silent_oldest;
+    struct connection *silent_newest;
+    int64_t resume_ns; /* accepts again then; 0: it does not pause */
+    uint32_t handles;  /* poll handles that libuv still has */
     bool shut;
     struct socket_shares *shares;    /* the account of all that users have of a turn */
     struct socket_shares own_shares; /* where the configuration has none */
@@ -92,6 +95,9 @@ void socket_send_refusal(const struct socket_server *server, int fd);
 
 /* Begins to accept. */
 void socket_accept_start(struct socket_server *server);
+
+/* It has greeted, or is about to be closed. */
+void socket_is_not_silent(struct connection *connection);
 
 /* Who waits goes on waiting; polling on would only burn time. */
 void socket_pause_accepting(struct socket_server *server);

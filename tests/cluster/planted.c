@@ -205,6 +205,22 @@ START_TEST(nothing_is_planted)
 }
 END_TEST
 
+/* Who may connect need not list the folder: see SECURITY.md, "Locks of the kernel". */
+START_TEST(the_folder_of_the_socket_is_not_listed)
+{
+    char text[512];
+    struct stat status;
+    snprintf(text, sizeof(text),
+             "[agent]\nname = host-a\ncell = %s\nstate_dir = %%D/own/state\n"
+             "socket = %%D/own/made/agent.sock\nusers = %d\n",
+             cell, (int)OTHER_USER);
+    agent_configure(&place, text);
+    ck_assert_int_eq(run_agent(), 0);
+    ck_assert_int_eq(stat(path_of("own/made"), &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0711);
+}
+END_TEST
+
 START_TEST(a_link_for_the_state)
 {
     make_folder("elsewhere", AGENT_USER, 0700);
@@ -503,6 +519,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, nothing_is_planted);
+    tcase_add_test(tests, the_folder_of_the_socket_is_not_listed);
     tcase_add_test(tests, a_link_for_the_state);
     tcase_add_test(tests, a_folder_for_the_state);
     tcase_add_test(tests, links_in_the_state);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -48,6 +49,7 @@ static bool other_served;
 static bool all_users;      /* are one for these counts */
 static uint32_t of_patient; /* packets */
 static bool answers;        /* what nobody reads */
+static bool mute;           /* what is said is no greeting */
 static uint32_t closed;
 static bool dear; /* that one hangs up costs as much as a packet; in_turn counts those, too */
 static uint32_t refused_in_turn;
@@ -67,6 +69,9 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     (void)arg;
     (void)size;
     (void)sender;
+    if (mute) {
+        return;
+    }
     connection_greeted(connection);
     if (!serving) {
         if (answers) {
@@ -135,7 +140,7 @@ static int dial(void)
     return fd;
 }
 
-static void set_up(void)
+static void open_server(uint32_t places)
 {
     char error[SOCKET_ERROR_MAX];
     ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* another user is to get there */
@@ -143,13 +148,18 @@ static void set_up(void)
     const struct socket_config config = {
         .path = path,
         .for_all = true,
-        .connections_max = CONNECTIONS + 1,
+        .connections_max = places,
         .handler = {.packet = on_packet, .closed = on_closed, .refused = on_refused}};
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(uv_check_init(&loop, &check), 0);
     ck_assert_int_eq(uv_check_start(&check, on_check), 0);
     server = socket_open(&loop, &config, error);
     ck_assert_msg(server != NULL, "%s", error);
+}
+
+static void set_up(void)
+{
+    open_server(CONNECTIONS + 1);
 }
 
 static void tear_down(void)
@@ -280,6 +290,49 @@ START_TEST(turning_away_has_its_time)
     ck_assert_uint_gt(most_refused, 0);
     ck_assert_uint_le(most_refused, SOCKET_ACCEPTS_MS / COST_MS);
     for (uint32_t i = 0; i < 2 * CONNECTIONS + 1; i++) {
+        close(fds[i]);
+    }
+}
+END_TEST
+
+/* Users without number fill all places of those who say nothing: the oldest of them make room. */
+START_TEST(silence_of_many_users_keeps_nobody_out)
+{
+    enum { SILENT = SOCKET_GREETING_MAX, EACH = SOCKET_GREETING_MAX_PER_USER };
+    static int fds[SILENT];
+    struct rlimit limit;
+    char byte = 0;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (geteuid() != 0 || limit.rlim_max < 3 * SILENT) {
+        return;
+    }
+    tear_down();
+    open_server(2 * SILENT);
+    mute = true;
+    for (uint32_t i = 0; i < SILENT; i++) {
+        ck_assert_int_eq(seteuid(OTHER + i / EACH), 0);
+        fds[i] = dial();
+        ck_assert_int_eq(seteuid(0), 0);
+        if (i % 16 == 15) {
+            uv_run(&loop, UV_RUN_NOWAIT);
+        }
+    }
+    accept_all();
+    ck_assert_uint_eq(closed, 0);
+    ck_assert_int_eq(usleep((SOCKET_GREETING_SURE_MS + 20) * 1000), 0);
+    mute = false;
+    answers = true;
+    int fd = dial();
+    for (uint32_t i = 0; i < ROUNDS_MAX && recv(fd, &byte, 1, MSG_DONTWAIT) < 0; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_int_eq(byte, 'x'); /* not that there is no room */
+    ck_assert_uint_eq(closed, 1);
+    ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0); /* the oldest */
+    close(fd);
+    for (uint32_t i = 0; i < SILENT; i++) {
         close(fds[i]);
     }
 }
@@ -437,5 +490,6 @@ int main(void)
     tcase_add_test(tests, who_goes_with_an_answer_unread_does_so_in_turn);
     tcase_add_test(tests, turning_away_has_its_time);
     tcase_add_test(tests, another_user_is_not_behind);
+    tcase_add_test(tests, silence_of_many_users_keeps_nobody_out);
     return suite_main("socket_turns", tests);
 }

@@ -48,6 +48,7 @@ enum {
     SOCKET_GREETING_MS = 5000,
     SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
     SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */
+    SOCKET_GREETING_SURE_MS = 100, /* without which no other connection takes the place of one */
     SOCKET_CONNECTIONS_MAX = 32768,
     SOCKET_CLOSER_ROOM = SOCKET_CONNECTIONS_MAX + 2, /* all, one that is refused, the listener */
     SOCKET_ERROR_MAX = 256,
