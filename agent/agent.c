@@ -65,6 +65,7 @@ void agent_turn(struct agent *agent, enum turn_part part)
     }
     agent->in_turn = true;
     agent->turn_ns = agent->turns.began_ns;
+    socket_shares_begin(&agent->shares, agent->turns.began_ns, agent->turns.cpu_ns);
     int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : agent->turn_ns - agent->armed_ns;
     if (continued || late_ns > agent->config.session_ttl_ns / 3) {
         note_stall(agent, "late", late_ns > 0 ? late_ns : 0);
@@ -237,6 +238,53 @@ static void tell_bell(struct agent *agent, uint32_t space, int64_t now_ns)
     bell_told(bell, now_ns);
 }
 
+/* Reads the FIFO, unless that cost too much a short while ago. */
+static void hush_bell(struct agent *agent, uint32_t space)
+{
+    struct bell *bell = &agent->bell_accounts[space];
+    int64_t now_ns = clock_boottime_ns();
+    if (now_ns < bell->read_ns) {
+        return;
+    }
+    region_file_hush(&agent->regions[space]);
+    int64_t lasted_ns = clock_boottime_ns() - now_ns;
+    if (lasted_ns > BELL_READ_MS * INT64_C(1000000)) {
+        /* Of the turn's processor time what cannot have been before the read. */
+        int64_t cost_ns = clock_thread_ns() - agent->turns.cpu_ns -
+                          (now_ns - agent->turns.began_ns);
+        bell_read(bell, now_ns + lasted_ns, cost_ns < lasted_ns ? cost_ns : lasted_ns);
+    }
+}
+
+static void answer_bell(struct agent *agent, uint32_t space)
+{
+    struct bell *bell = &agent->bell_accounts[space];
+    agent_turn(agent, TURN_BELLS);
+    int64_t began_ns = agent->turns.since_ns;
+    hush_bell(agent, space);
+    if ((agent->rubbish >> space & 1) == 0) {
+        struct host_event event = {.kind = HOST_BELL, .as.region = space};
+        driver_event(agent->driver, &event);
+    }
+    int64_t now_ns = clock_boottime_ns();
+    turns_bell(&agent->turns, space, now_ns - began_ns);
+    int64_t resume_ns = bell_answered(bell, now_ns, now_ns - began_ns,
+                                      host_bell_causes(agent->host, space));
+    if (resume_ns != 0) {
+        uv_poll_stop(&agent->bells[space]);
+        agent->bells_ns = earlier(agent->bells_ns, resume_ns);
+        tell_bell(agent, space, now_ns);
+    }
+}
+
+void agent_on_bell(uv_poll_t *poll, int status, int events)
+{
+    struct agent *agent = poll->data;
+    (void)status;
+    (void)events;
+    answer_bell(agent, (uint32_t)(poll - agent->bells));
+}
+
 /* Listens again to those that have waited long enough for what they cost. */
 static void bells_resume(struct agent *agent, int64_t now_ns)
 {
@@ -248,6 +296,9 @@ static void bells_resume(struct agent *agent, int64_t now_ns)
         struct bell *bell = &agent->bell_accounts[i];
         if (bell->resume_ns == 0 || (agent->rubbish >> i & 1) != 0) {
             continue;
+        }
+        if (bell->resume_ns <= now_ns && bell->read_ns > now_ns) {
+            answer_bell(agent, i); /* without a ring */
         }
         if (bell->resume_ns <= now_ns) {
             bell->resume_ns = 0;
@@ -299,31 +350,6 @@ static void on_check(uv_check_t *check)
         agent_turn_end(agent);
     }
     socket_shares_turned(&agent->shares); /* before there is a server, too */
-}
-
-void agent_on_bell(uv_poll_t *poll, int status, int events)
-{
-    struct agent *agent = poll->data;
-    uint32_t space = (uint32_t)(poll - agent->bells);
-    struct bell *bell = &agent->bell_accounts[space];
-    (void)status;
-    (void)events;
-    agent_turn(agent, TURN_BELLS);
-    int64_t began_ns = agent->turns.since_ns;
-    region_file_hush(&agent->regions[space]);
-    if ((agent->rubbish >> space & 1) == 0) {
-        struct host_event event = {.kind = HOST_BELL, .as.region = space};
-        driver_event(agent->driver, &event);
-    }
-    int64_t now_ns = clock_boottime_ns();
-    turns_bell(&agent->turns, space, now_ns - began_ns);
-    int64_t resume_ns = bell_answered(bell, now_ns, now_ns - began_ns,
-                                      host_bell_causes(agent->host, space));
-    if (resume_ns != 0) {
-        uv_poll_stop(&agent->bells[space]);
-        agent->bells_ns = earlier(agent->bells_ns, resume_ns);
-        tell_bell(agent, space, now_ns);
-    }
 }
 
 /* The second signal ends it at once. Who does not serve yet, or is the only voter, has nothing to
@@ -635,6 +661,7 @@ void agent_close_loop(struct agent *agent)
     agent->processes = NULL;
     uv_walk(&agent->loop, on_walk, NULL);
     uv_run(&agent->loop, UV_RUN_DEFAULT); /* nothing but close callbacks is left */
+    socket_shares_forget(&agent->shares);
     HF_CHECK(uv_loop_close(&agent->loop) == 0);
     web_close(agent);
 }

@@ -179,6 +179,7 @@ struct agent {
     bool told_to_end;
     int exit_code;
     /* The clients. */
+    uint64_t costly;             /* connections that were set aside */
     struct socket_shares shares; /* the account of what users make this agent do */
     struct socket_server *server;
     struct client **by_id; /* AGENT_CLIENT_IDS of them */

@@ -27,6 +27,11 @@ int64_t bell_answered(struct bell *bell, int64_t now_ns, int64_t took_ns, uint64
     bell->debt_ns = bell->debt_ns > paid_ns ? bell->debt_ns - paid_ns : 0;
     bell->as_of_ns = now_ns;
     bell->debt_ns += (took_ns + BELL_TURN_US * INT64_C(1000)) * 100 / percent;
+    if (bell->read_ns > now_ns) { /* it may be readable all the time */
+        bell->pauses++;
+        bell->resume_ns = now_ns + BELL_LOOK_MS * MS;
+        return bell->resume_ns;
+    }
     if (bell->debt_ns <= BELL_BURST_MS * MS) {
         return 0;
     }
@@ -36,6 +41,13 @@ int64_t bell_answered(struct bell *bell, int64_t now_ns, int64_t took_ns, uint64
     bell->pauses++;
     bell->resume_ns = now_ns + bell->debt_ns - BELL_BURST_MS * MS / 2;
     return bell->resume_ns;
+}
+
+void bell_read(struct bell *bell, int64_t now_ns, int64_t cost_ns)
+{
+    if (cost_ns > BELL_READ_MS * MS) {
+        bell->read_ns = now_ns + BELL_READ_TIMES * cost_ns;
+    }
 }
 
 bool bell_is_to_be_told(const struct bell *bell, int64_t now_ns)

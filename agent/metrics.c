@@ -124,6 +124,9 @@ static void tell_agent(struct text *text, const struct metrics *metrics)
     counter(text, "holdfast_slow_turns_total",
             "Turns of the loop that took more than a twentieth of session_ttl",
             metrics->slow_turns);
+    counter(text, "holdfast_costly_connections_total",
+            "Connections of clients that were set aside because packets cost the agent much",
+            metrics->costly);
     family(text, "holdfast_log_lines_missing_total", "counter", "Lines of log not written");
     add(text,
         "holdfast_log_lines_missing_total{reason=\"limit\"} %" PRIu64

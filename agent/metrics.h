@@ -55,6 +55,7 @@ struct metrics {
     uint64_t interruptions;
     uint64_t stalls;
     uint64_t slow_turns;
+    uint64_t costly;
     uint32_t regions_given_up;
     uint64_t given_up; /* regions, since this agent began; and those that were made instead */
     uint64_t begun_anew;

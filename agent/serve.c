@@ -325,6 +325,18 @@ static void on_refused(void *arg, const struct peer *peer, const char *why)
     complain(arg, peer, LOG_LEVEL_WARN, "connection_refused", why);
 }
 
+static void on_costly(void *arg, struct connection *connection, int64_t cost_ns)
+{
+    struct agent *agent = arg;
+    char why[160];
+    agent->costly++;
+    snprintf(why, sizeof(why),
+             "a packet cost %u ms of this agent's processor time: its socket has very many epoll "
+             "entries, or receivers of its signals",
+             (unsigned)(cost_ns / 1000000));
+    log_rules(agent, connection, "client_costly", why);
+}
+
 static void on_stuck(void *arg, uid_t uid, uint32_t count)
 {
     struct log_line line;
@@ -357,6 +369,7 @@ struct socket_handler serve_handler(struct agent *agent)
                                    .refused = on_refused,
                                    .stuck = on_stuck,
                                    .alone = on_alone,
+                                   .costly = on_costly,
                                    .arg = agent};
 }
 

@@ -85,6 +85,7 @@ static void collect(struct agent *agent)
         .interruptions = agent->interruptions,
         .stalls = agent->stalls,
         .slow_turns = agent->turns.slow,
+        .costly = agent->costly,
         .regions_given_up = (uint32_t)__builtin_popcountll(agent->rubbish),
         .given_up = agent->given_up,
         .begun_anew = agent->anew,

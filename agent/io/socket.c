@@ -35,6 +35,7 @@
 
 static void server_free(struct socket_server *server)
 {
+    socket_shares_forget(&server->own_shares);
     free(server->slots);
     free(server->generations);
     free(server->free_slots);
@@ -129,9 +130,7 @@ static bool drain(const struct socket_server *server, int fd)
     return !server->takes_rights; /* who sends so much is reset */
 }
 
-/* Leaves it to the closer, a connection's or the listener. Without one it is closed here, and that
- * may wait. */
-static void leave(struct socket_server *server, int fd, const struct peer *peer)
+void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
 {
     struct closer *closer = server->config.closer;
     if (closer == NULL) {
@@ -155,11 +154,21 @@ static void leave(struct socket_server *server, int fd, const struct peer *peer)
 
 void socket_dispose(struct socket_server *server, int fd, const struct peer *peer)
 {
+    struct socket_share *share = socket_share_find(server->shares, peer->uid);
+    int64_t now_ns = clock_boottime_ns();
+    if (share != NULL && socket_share_owes(share, now_ns) != 0) {
+        socket_close_elsewhere(server, fd, peer);
+        return;
+    }
     (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
-    if (drain(server, fd)) {
+    if (!socket_called_once(server, share, now_ns)) {
+        socket_close_elsewhere(server, fd, peer);
+    } else if (drain(server, fd)) {
+        now_ns = clock_boottime_ns();
         close(fd);
+        (void)socket_called_once(server, share, now_ns);
     } else {
-        leave(server, fd, peer);
+        socket_leave(server, fd, peer);
     }
 }
 
@@ -172,14 +181,11 @@ static void drop_first(struct connection *connection)
     free(packet);
 }
 
-void socket_close(struct connection *connection)
+void socket_release(struct connection *connection)
 {
     struct socket_server *server = connection->server;
-    if (connection->closed) {
-        return;
-    }
-    connection->closed = true;
     socket_is_not_silent(connection);
+    connection->share->greeting -= connection->aside_silent;
     if (connection->next != NULL) {
         connection->next->previous = connection->previous;
     }
@@ -191,13 +197,35 @@ void socket_close(struct connection *connection)
     uint32_t slot = connection->number & ((1U << NUMBER_SLOT_BITS) - 1);
     server->slots[slot] = NULL;
     server->free_slots[server->free_count++] = slot;
+    uv_poll_stop(&connection->poll);
+    uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
+    connection->fd = -1;
+}
+
+void socket_close(struct connection *connection)
+{
+    struct socket_server *server = connection->server;
+    int fd = connection->fd;
+    if (connection->closed) {
+        return;
+    }
+    connection->closed = true;
+    server->parked_count -= connection->parked;
+    connection->parked = false;
     while (connection->first != NULL) {
         drop_first(connection);
     }
-    uv_poll_stop(&connection->poll);
-    uv_close((uv_handle_t *)&connection->poll, on_connection_gone);
-    socket_dispose(server, connection->fd, &connection->peer);
-    connection->fd = -1;
+    if (connection->costly && !server->shut) {
+        socket_set_aside(connection);
+        return;
+    }
+    bool costly = connection->costly;
+    socket_release(connection);
+    if (costly) {
+        socket_close_elsewhere(server, fd, &connection->peer);
+    } else {
+        socket_dispose(server, fd, &connection->peer);
+    }
 }
 
 void socket_close_because(struct connection *connection, const char *why)
@@ -278,14 +306,25 @@ bool connection_send(struct connection *connection, const struct connection_outp
 {
     HF_CHECK(!connection->closed && output->size > 0);
     int sent = 0;
-    if (connection->first == NULL) {
-        sent = send_packet(connection->fd, output->bytes, output->size, output->fds);
+    int64_t now_ns = clock_boottime_ns();
+    if (connection->costly) {
+        connection->unsent = EPIPE;
+        return false;
     }
-    connection->unsent = errno;
+    if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
+        sent = send_packet(connection->fd, output->bytes, output->size, output->fds);
+        connection->unsent = errno;
+        if (!socket_called(connection, now_ns, sent == 1)) {
+            connection->unsent = EPIPE;
+            return false;
+        }
+    }
     if (sent == 0) {
         connection->unsent = queue_packet(connection, output);
         if (connection->unsent == 0) {
-            socket_update_poll(connection);
+            if (!connection->parked) {
+                socket_update_poll(connection);
+            }
             return true;
         }
         if (output->unasked) {
@@ -314,8 +353,12 @@ static void on_writable(struct connection *connection)
 {
     while (connection->first != NULL) { /* the queue is bounded */
         struct packet *packet = connection->first;
+        int64_t now_ns = clock_boottime_ns();
+        if (socket_share_owes(connection->share, now_ns) != 0) {
+            return;
+        }
         int sent = send_packet(connection->fd, packet->bytes, packet->size, packet->fds);
-        if (sent < 0) {
+        if (!socket_called(connection, now_ns, sent == 1) || sent < 0) {
             socket_close_because(connection, NULL);
             return;
         }
@@ -342,8 +385,15 @@ static bool receive_packet(struct connection *connection)
 {
     struct socket_server *server = connection->server;
     struct socket_handler *handler = &server->config.handler;
+    int64_t began_ns = clock_boottime_ns();
     struct received received = receive(server, connection->fd, server->buffer,
                                        sizeof(server->buffer));
+    int why = errno;
+    if (!socket_called(connection, began_ns, false)) {
+        socket_close_because(connection, NULL);
+        return false;
+    }
+    errno = why;
     if (received.size < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
     }
@@ -361,32 +411,49 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
+/* What it took since then is its user's, but for calls on others' sockets: those are the others'.
+ * false: it has nothing left. */
+static bool spend(struct connection *connection, int64_t *since_ns)
+{
+    struct socket_server *server = connection->server;
+    int64_t now_ns = clock_boottime_ns();
+    int64_t took_ns = now_ns - *since_ns - server->elsewhere_ns;
+    *since_ns = now_ns;
+    server->elsewhere_ns = 0;
+    return socket_share_spend(connection->share, took_ns) &&
+           socket_share_owes(connection->share, now_ns) == 0;
+}
+
 /* status < 0: an error of its own; it hung up with something unread. */
 static void serve(struct connection *connection, int status, int events)
 {
-    socket_begins(connection->server);
-    int64_t now_ns = clock_boottime_ns();
+    struct socket_server *server = connection->server;
+    int64_t since_ns = clock_boottime_ns();
     bool left = true;
+    server->served = connection->share;
+    server->elsewhere_ns = 0;
     if (status < 0) {
         socket_close_because(connection, NULL);
     } else if (events & UV_WRITABLE) {
         on_writable(connection);
     }
-    if (connection->closed) {
-        (void)socket_share_spend(connection->share, clock_boottime_ns() - now_ns);
-        return;
+    if (connection->closed || (events & UV_WRITABLE) != 0) {
+        left = spend(connection, &since_ns);
     }
     for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed && left; i++) {
         bool more = receive_packet(connection);
-        int64_t before_ns = now_ns;
-        now_ns = clock_boottime_ns();
-        left = socket_share_spend(connection->share, now_ns - before_ns) && more;
+        left = spend(connection, &since_ns) && more;
     }
+    server->served = NULL;
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
+    socket_begins(connection->server);
+    if (socket_park(connection)) {
+        return;
+    }
     if (socket_share_turn(connection->share, &connection->round)) {
         serve(connection, status, events);
     } else if (status < 0) { /* told once: libuv does not watch it any more */
@@ -563,10 +630,17 @@ void socket_shut(struct socket_server *server)
         close(server->spare); /* before the listener itself, whose last it is not then */
     }
     while (server->connections != NULL) { /* each leaves the list */
-        socket_close(server->connections);
+        struct connection *connection = server->connections;
+        int fd = connection->fd;
+        if (connection->aside) {
+            socket_release(connection);
+            socket_close_elsewhere(server, fd, &connection->peer);
+        } else {
+            socket_close(connection);
+        }
     }
     if (server->takes_rights) { /* connections that were not accepted may have sent something */
-        leave(server, server->fd, NULL);
+        socket_leave(server, server->fd, NULL);
     } else {
         close(server->fd);
     }
@@ -581,7 +655,8 @@ struct connection *socket_find(struct socket_server *server, uint32_t number)
         return NULL;
     }
     struct connection *connection = server->slots[slot];
-    return connection != NULL && connection->number == number ? connection : NULL;
+    return connection != NULL && connection->number == number && !connection->closed ? connection
+                                                                                     : NULL;
 }
 
 uint32_t connection_number(const struct connection *connection)

@@ -162,9 +162,18 @@ static bool closer_has_room(struct socket_server *server, int64_t now_ns)
 static void turn_away(struct socket_server *server, int fd, const struct peer *peer,
                       const char *why)
 {
+    uint32_t round;
+    struct socket_share *share = socket_share_join(server->shares, peer->uid, &round);
+    int64_t now_ns = clock_boottime_ns();
+    server->served = share;
     server->config.handler.refused(server->config.handler.arg, peer, why);
-    socket_send_refusal(server, fd);
+    if (share == NULL || socket_share_owes(share, now_ns) == 0) {
+        socket_send_refusal(server, fd);
+        (void)socket_called_once(server, share, now_ns);
+    }
     socket_dispose(server, fd, peer);
+    server->served = NULL;
+    socket_share_leave(share); /* its debt stays */
     spare_make(server);
 }
 
@@ -239,6 +248,7 @@ void socket_accept_start(struct socket_server *server)
 int64_t socket_next_tick_ns(const struct socket_server *server)
 {
     int64_t due_ns = server->silent_oldest != NULL ? server->silent_oldest->greet_by_ns : INT64_MAX;
+    due_ns = server->parked_count > 0 && server->unpark_ns < due_ns ? server->unpark_ns : due_ns;
     return server->resume_ns != 0 && server->resume_ns < due_ns ? server->resume_ns : due_ns;
 }
 
@@ -250,9 +260,16 @@ void socket_tick(struct socket_server *server, int64_t now_ns)
         server->resume_ns = 0;
         socket_accept_start(server);
     }
+    socket_unpark(server, now_ns);
     for (uint32_t i = 0; i < SILENT_PER_TICK && server->silent_oldest != NULL &&
                          server->silent_oldest->greet_by_ns <= now_ns;
          i++) {
-        socket_close_because(server->silent_oldest, "found no HELLO within 5 s");
+        struct connection *oldest = server->silent_oldest;
+        if (socket_share_owes(oldest->share, now_ns) != 0) { /* what it said is not received yet */
+            socket_is_not_silent(oldest);
+            silent_add(oldest);
+        } else {
+            socket_close_because(oldest, "found no HELLO within 5 s");
+        }
     }
 }

@@ -1,6 +1,6 @@
 /*
  * What the files of the Unix socket share: socket.c carries packets, socket_accept.c lets
- * connections in. See io/socket.h.
+ * connections in, socket_costly.c sees to those whose packets cost much. See io/socket.h.
  */
 #ifndef IO_SOCKET_PRIVATE_H
 #define IO_SOCKET_PRIVATE_H
@@ -38,6 +38,11 @@ struct connection {
     struct connection *silent_newer;
     bool dropped; /* unasked packets; the handler is told when it reads again */
     bool closed;
+    bool parked;       /* not watched until its user's debt is over */
+    bool costly;       /* nothing is received or sent any more, nor closed on the loop */
+    bool aside;        /* closed and costly: its peer is waited for */
+    bool aside_silent; /* and it had not greeted: it counts among those still */
+    uint32_t strikes;  /* calls that cost much since one that did not */
     struct peer peer;
     struct connection_note note;
 };
@@ -63,6 +68,10 @@ struct socket_server {
     int64_t resume_ns; /* accepts again then; 0: it does not pause */
     uint32_t handles;  /* poll handles that libuv still has */
     bool shut;
+    uint32_t parked_count;
+    int64_t unpark_ns;               /* no later than the earliest end of a debt of those */
+    struct socket_share *served;     /* whose turn it is; NULL: nobody's */
+    int64_t elsewhere_ns;            /* of that, what calls on others' sockets took */
     struct socket_shares *shares;    /* the account of all that users have of a turn */
     struct socket_shares own_shares; /* where the configuration has none */
     unsigned char buffer[HFI_FRAME_MAX];
@@ -90,6 +99,34 @@ void socket_dispose(struct socket_server *server, int fd, const struct peer *pee
 
 /* Says that there is no room for it. Who has not said anything yet may miss it, and asks again. */
 void socket_send_refusal(const struct socket_server *server, int fd);
+
+/* Frees what a connection has, when its descriptor is somebody else's to close. */
+void socket_release(struct connection *connection);
+
+/* Leaves it to the closer, a connection's or the listener. Without one it is closed here, and that
+ * may wait. */
+void socket_leave(struct socket_server *server, int fd, const struct peer *peer);
+
+/* ---- socket_costly.c ---- */
+
+/* A call on this connection ends, which began at began_ns. worked: it was a packet that was sent.
+ * false: it is costly from now on. */
+bool socket_called(struct connection *connection, int64_t began_ns, bool worked);
+
+/* As socket_called(), of a socket that is no connection's. false: it cost much. */
+bool socket_called_once(struct socket_server *server, struct socket_share *share, int64_t began_ns);
+
+/* Closes it without any call on the loop's thread. */
+void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer);
+
+/* Whether its user owes; then it is not watched until that is over. */
+bool socket_park(struct connection *connection);
+
+/* It is closed and stays, until its peer has gone. */
+void socket_set_aside(struct connection *connection);
+
+/* Watches those again whose users owe nothing any more. */
+void socket_unpark(struct socket_server *server, int64_t now_ns);
 
 /* ---- socket_accept.c ---- */
 

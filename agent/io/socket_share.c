@@ -3,10 +3,28 @@
 
 #include <stdlib.h>
 
+#include "io/clock.h"
 #include "io/socket.h"
 
 static const int64_t turn_ns = SOCKET_TURN_MS * INT64_C(1000000);
 static const int64_t all_ns = SOCKET_TURN_ALL_MS * INT64_C(1000000);
+static const int64_t call_free_ns = SOCKET_CALL_FREE_US * INT64_C(1000);
+static const int64_t call_ns = SOCKET_CALL_MS * INT64_C(1000000);
+static const int64_t debt_max_ns = SOCKET_DEBT_MAX_MS * INT64_C(1000000);
+
+/* Frees those that were kept for a debt that is over. */
+static void forget_paid(struct socket_share **link, int64_t now_ns)
+{
+    while (*link != NULL) {
+        struct socket_share *share = *link;
+        if (share->members == 0 && socket_share_owes(share, now_ns) == 0) {
+            *link = share->next;
+            free(share);
+        } else {
+            link = &share->next;
+        }
+    }
+}
 
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid)
 {
@@ -22,6 +40,7 @@ struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, 
     struct socket_share **head = &shares->heads[uid % SOCKET_SHARE_HEADS];
     struct socket_share *share = socket_share_find(shares, uid);
     if (share == NULL) {
+        forget_paid(head, clock_boottime_ns());
         share = malloc(sizeof(*share));
         if (share == NULL) {
             return NULL;
@@ -41,7 +60,8 @@ struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, 
 
 void socket_share_leave(struct socket_share *share)
 {
-    if (share == NULL || --share->members > 0) {
+    if (share == NULL || --share->members > 0 ||
+        (share->owes_ns != 0 && socket_share_owes(share, clock_boottime_ns()) != 0)) {
         return;
     }
     struct socket_share **link = &share->shares->heads[share->uid % SOCKET_SHARE_HEADS];
@@ -95,6 +115,65 @@ bool socket_share_spend(struct socket_share *share, int64_t took_ns)
     share->spent_ns += took_ns;
     shares->spent_ns += took_ns;
     return share->spent_ns < turn_ns && shares->spent_ns < all_ns;
+}
+
+/* ---- debts ---- */
+
+void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns)
+{
+    shares->sample_ns = now_ns;
+    shares->sample_cpu_ns = cpu_ns;
+}
+
+void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t now_ns)
+{
+    if (share->called_turn != share->shares->turn) {
+        share->called_turn = share->shares->turn;
+        share->called_ns = 0;
+    }
+    int64_t had_ns = share->called_ns > turn_ns ? share->called_ns : turn_ns;
+    share->called_ns += cost_ns;
+    int64_t beyond_ns = cost_ns > call_ns           ? cost_ns
+                        : share->called_ns > had_ns ? share->called_ns - had_ns
+                                                    : 0;
+    if (beyond_ns > 0) {
+        int64_t from_ns = share->owes_ns > now_ns ? share->owes_ns : now_ns;
+        int64_t until_ns = from_ns + SOCKET_DEBT_TIMES * beyond_ns;
+        share->owes_ns = until_ns < now_ns + debt_max_ns ? until_ns : now_ns + debt_max_ns;
+    }
+}
+
+/* To read the processor's clock takes longer than an honest call. So it is read where a turn
+ * begins, and after a call that lasted; what this thread had in between it cannot have had for
+ * longer than that was. */
+int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns)
+{
+    struct socket_shares *shares = share->shares;
+    int64_t lasted_ns = ended_ns - began_ns;
+    if (lasted_ns <= call_free_ns || shares->sample_ns == 0) {
+        return 0;
+    }
+    int64_t cpu_ns = clock_thread_ns();
+    int64_t cost_ns = cpu_ns - shares->sample_cpu_ns - (began_ns - shares->sample_ns);
+    socket_shares_begin(shares, ended_ns, cpu_ns);
+    cost_ns = cost_ns < lasted_ns ? cost_ns : lasted_ns;
+    if (cost_ns <= call_free_ns) {
+        return 0;
+    }
+    socket_share_charge(share, cost_ns - call_free_ns, ended_ns);
+    return cost_ns;
+}
+
+int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns)
+{
+    return share->owes_ns > now_ns ? share->owes_ns : 0;
+}
+
+void socket_shares_forget(struct socket_shares *shares)
+{
+    for (uint32_t i = 0; i < SOCKET_SHARE_HEADS; i++) {
+        forget_paid(&shares->heads[i], INT64_MAX);
+    }
 }
 
 void socket_shares_turned(struct socket_shares *shares)

@@ -1,6 +1,7 @@
 # The agent's edges: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
-    foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account life)
+    foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
+                 life costly)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
@@ -9,6 +10,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_spoilt PRIVATE hf_proto)
     target_link_libraries(test_cluster_account PRIVATE hf_proto)
     target_link_libraries(test_cluster_life PRIVATE hf_proto)
+    target_link_libraries(test_cluster_costly PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
     target_link_libraries(test_cluster_closer PRIVATE hf_agent_io)

@@ -49,6 +49,7 @@ bool fuzz_peer_of(int fd, struct peer *out);
 #define uv_poll_stop fuzz_uv_poll_stop
 #define uv_close fuzz_uv_close
 #define clock_boottime_ns fuzz_clock
+#define clock_thread_ns fuzz_clock
 #define malloc fuzz_malloc
 #define calloc fuzz_calloc
 #define free fuzz_free

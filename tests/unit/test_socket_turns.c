@@ -1,7 +1,8 @@
 /*
  * What one user's connections have of a turn of the loop: SOCKET_TURN_MS, however many they are and
  * whatever they ask for; each has its turn, whoever else comes meanwhile; another user's are not
- * behind them; and all users have SOCKET_TURN_ALL_MS.
+ * behind them; and all users have SOCKET_TURN_ALL_MS. What calls on a user's sockets cost beyond
+ * that is paid back before it is served again.
  */
 #include <check.h>
 #include <grp.h>
@@ -38,6 +39,7 @@ static char path[96];
 static uv_loop_t loop;
 static uv_check_t check;
 static struct socket_server *server;
+static struct socket_shares own_shares;
 static bool serving;
 static uint32_t in_turn; /* packets of this user served in the turn */
 static uint32_t most_in_turn;
@@ -149,6 +151,7 @@ static void open_server(uint32_t places)
         .path = path,
         .for_all = true,
         .connections_max = places,
+        .shares = &own_shares,
         .handler = {.packet = on_packet, .closed = on_closed, .refused = on_refused}};
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(uv_check_init(&loop, &check), 0);
@@ -476,6 +479,64 @@ START_TEST(users_who_come_are_not_before_who_waits)
 }
 END_TEST
 
+/* What is beyond a share of a turn, or one call that cost much, is paid back in time. */
+START_TEST(calls_that_cost_much_are_a_debt)
+{
+    static struct socket_shares shares;
+    const int64_t ms = 1000000;
+    const int64_t now_ns = clock_boottime_ns();
+    uint32_t served;
+    struct socket_share *share = socket_share_join(&shares, 7, &served);
+    for (uint32_t i = 0; i < SOCKET_TURN_MS; i++) {
+        socket_share_charge(share, ms, now_ns);
+    }
+    ck_assert_int_eq(socket_share_owes(share, now_ns), 0);
+    socket_share_charge(share, ms, now_ns);
+    ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * ms);
+    ck_assert_int_eq(socket_share_owes(share, now_ns + SOCKET_DEBT_TIMES * ms), 0);
+    socket_shares_turned(&shares);
+    socket_share_charge(share, ms, now_ns);
+    ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * ms);
+    socket_share_charge(share, 50 * ms, now_ns);
+    ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * 51 * ms);
+    socket_share_leave(share); /* and the debt stays */
+    ck_assert_ptr_eq(socket_share_join(&shares, 7, &served), share);
+    socket_share_charge(share, 5000 * ms, now_ns);
+    ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_MAX_MS * ms);
+    socket_share_leave(share);
+    ck_assert_ptr_nonnull(socket_share_find(&shares, 7));
+    socket_shares_forget(&shares);
+    ck_assert_ptr_null(socket_share_find(&shares, 7));
+}
+END_TEST
+
+START_TEST(who_owes_is_served_when_it_is_paid)
+{
+    const int64_t cost_ns = 15 * INT64_C(1000000);
+    int fd = dial();
+    accept_all();
+    struct socket_share *share = socket_share_find(&own_shares, geteuid());
+    ck_assert_ptr_nonnull(share);
+    int64_t now_ns = clock_boottime_ns();
+    socket_share_charge(share, cost_ns, now_ns);
+    ask_much(&fd, 1);
+    int coming = dial(); /* is let in, and waits as well */
+    while (clock_boottime_ns() < now_ns + SOCKET_DEBT_TIMES * cost_ns) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        socket_tick(server, now_ns);
+        ck_assert_uint_eq(all, 0);
+    }
+    ck_assert_int_le(socket_next_tick_ns(server), clock_boottime_ns());
+    for (uint32_t i = 0; i < ROUNDS_MAX && all < PACKETS + 1; i++) {
+        socket_tick(server, clock_boottime_ns());
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_eq(all, PACKETS + 1);
+    close(fd);
+    close(coming);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("turns");
@@ -491,5 +552,7 @@ int main(void)
     tcase_add_test(tests, turning_away_has_its_time);
     tcase_add_test(tests, another_user_is_not_behind);
     tcase_add_test(tests, silence_of_many_users_keeps_nobody_out);
+    tcase_add_test(tests, calls_that_cost_much_are_a_debt);
+    tcase_add_test(tests, who_owes_is_served_when_it_is_paid);
     return suite_main("socket_turns", tests);
 }

@@ -17,6 +17,9 @@
  *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
  *                                    dropped (drained() tells when it reads again), an answer that
  *                                    does not fit ends the connection
+ *   making each packet costly by     a call that cost much is paid back before the user is served
+ *   watching its own end with very   again; a connection with two of them is set aside: not
+ *   many epoll entries               touched until its peer has gone (socket_costly.c)
  *   connecting and saying nothing    SOCKET_GREETING_MS, and a bounded number for each user
  *   connecting without end           socket_accept.c: what is beyond that number is turned away,
  *                                    SOCKET_ACCEPTS_MS of a turn at most
@@ -81,6 +84,9 @@ struct socket_handler {
     /* A callback of the loop begins in which most of the others may be called, and time is spent
      * for users. NULL: nobody wants to know. */
     void (*begins)(void *arg);
+    /* Calls on its socket cost the agent that much processor time: it is set aside, and closed()
+     * or a connection_send() that fails follows. NULL: nobody wants to know. */
+    void (*costly)(void *arg, struct connection *connection, int64_t cost_ns);
 };
 
 struct socket_config {

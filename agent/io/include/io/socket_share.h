@@ -11,6 +11,13 @@
  * lap. A round is mostly one turn, and so is a lap; each ends, since who comes while it is under
  * way joins as one who had his turn.
  *
+ * **Debts.** One system call on a socket can take a second, since the kernel calls, in the agent,
+ * all epoll entries by which the peer watches its own end (docs/SECURITY.md). It cannot be cut
+ * short. So what calls on a user's sockets cost beyond its share of a turn, and each call above
+ * SOCKET_CALL_MS, is a debt of SOCKET_DEBT_TIMES that time: until it is over nothing is received
+ * from, sent to or closed of this user's connections on the loop. What counts is processor time,
+ * so a busy machine blames nobody. A debt outlives the connections that made it.
+ *
  * Users are told apart by their whole number. On the loop's thread.
  */
 #ifndef IO_SOCKET_SHARE_H
@@ -20,11 +27,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { SOCKET_SHARE_HEADS = 256 };
+enum {
+    SOCKET_SHARE_HEADS = 256,
+    SOCKET_CALL_FREE_US = 20, /* what a call may take without a look at what it cost */
+    SOCKET_CALL_MS = 2,       /* an honest one takes some microseconds */
+    SOCKET_DEBT_TIMES = 20,   /* so a user's costly calls have a twentieth of the loop */
+    SOCKET_DEBT_MAX_MS = 60000,
+};
 
 struct socket_shares;
 
-/* One user's, for as long as he has a connection. */
+/* One user's, for as long as it has a connection, a process, or a debt. */
 struct socket_share {
     struct socket_shares *shares;
     struct socket_share *next; /* of those with the same low bits */
@@ -38,6 +51,9 @@ struct socket_share {
     int64_t spent_ns;
     uint32_t spent_turn; /* the turn of spent_in_turn_ns */
     int64_t spent_in_turn_ns;
+    uint32_t called_turn; /* the turn of called_ns */
+    int64_t called_ns;    /* what calls on its sockets cost in that turn */
+    int64_t owes_ns;      /* until then, by the boot's clock */
 };
 
 struct socket_shares {
@@ -49,6 +65,9 @@ struct socket_shares {
     uint32_t lap;
     bool cut; /* the time of all was over before every user had his */
     int64_t spent_ns;
+    /* The thread's processor time at a moment of the boot's clock; 0: not known yet. */
+    int64_t sample_ns;
+    int64_t sample_cpu_ns;
 };
 
 /* A connection of that user. *served: see socket_share_turn(). NULL: no memory. */
@@ -66,6 +85,22 @@ bool socket_share_turn(struct socket_share *share, uint32_t *served);
 
 /* So much was spent. Whether anything is left. */
 bool socket_share_spend(struct socket_share *share, int64_t took_ns);
+
+/* A turn begins: the processor time that this thread has had at now_ns. */
+void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns);
+
+/* A call on one of this user's sockets lasted so long. The processor time that it cost at least;
+ * its share of the turn is another account, socket_share_spend(). */
+int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns);
+
+/* It cost so much; for socket_share_call(), and for tests. */
+void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t now_ns);
+
+/* Until when it owes; 0: it does not. */
+int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns);
+
+/* Frees what is kept for debts alone, at the end. */
+void socket_shares_forget(struct socket_shares *shares);
 
 /* The turn is over. */
 void socket_shares_turned(struct socket_shares *shares);

@@ -1,0 +1,126 @@
+/*
+ * Connections whose packets cost the agent much: see io/socket.h.
+ *
+ * Whoever sends to a Unix socket, receives from it, shuts it down or closes it calls all epoll
+ * entries by which the peer watches its own end: the kernel does, in this process, 0.15 to 0.35 us
+ * each. A client can have millions (fs.epoll.max_user_watches), and nothing here can refuse them or
+ * cut such a call short. What it costs is a debt of its user (io/socket_share.h). A connection with
+ * two such calls, and no cheap packet between, is set aside: nothing is received, sent or closed
+ * any more. One would not do: where another machine takes a processor away for a moment the time
+ * is counted as this thread's.
+ *
+ * One that is set aside keeps its place in the tables, which its user has fewer of. When its peer
+ * has gone, or says so (shutdown), it is closed on another thread: the kernel takes the entries of
+ * a socket away with the last descriptor of it, but who only says so has them still.
+ */
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "io/late_close.h"
+#include "proto/check.h"
+#include "socket_private.h"
+
+enum { STRIKES = 2 };
+
+static const int64_t dear_ns = SOCKET_CALL_MS * INT64_C(1000000);
+static const int64_t cheap_ns = SOCKET_CALL_MS * INT64_C(1000000) / 8;
+
+/* What it cost. Of its share of the turn it is, too; what its user is served for counts already. */
+static int64_t account(struct socket_server *server, struct socket_share *share, int64_t began_ns)
+{
+    int64_t now_ns = clock_boottime_ns();
+    if (share != server->served) {
+        (void)socket_share_spend(share, now_ns - began_ns);
+        server->elsewhere_ns += now_ns - began_ns;
+    }
+    return socket_share_call(share, began_ns, now_ns);
+}
+
+bool socket_called(struct connection *connection, int64_t began_ns, bool worked)
+{
+    struct socket_server *server = connection->server;
+    struct socket_handler *handler = &server->config.handler;
+    int64_t cost_ns = account(server, connection->share, began_ns);
+    if (cost_ns > dear_ns) {
+        connection->strikes++;
+    } else if (worked && cost_ns < cheap_ns) {
+        connection->strikes = 0; /* a packet that is sent calls all entries there are */
+    }
+    if (connection->strikes < STRIKES) {
+        return true;
+    }
+    connection->costly = true;
+    if (handler->costly != NULL) {
+        handler->costly(handler->arg, connection, cost_ns);
+    }
+    return false;
+}
+
+bool socket_called_once(struct socket_server *server, struct socket_share *share, int64_t began_ns)
+{
+    return share == NULL || account(server, share, began_ns) <= dear_ns;
+}
+
+void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer)
+{
+    if (server->takes_rights) { /* a close may wait: io/closer.h */
+        socket_leave(server, fd, peer);
+    } else {
+        late_close(fd, peer->uid);
+    }
+}
+
+bool socket_park(struct connection *connection)
+{
+    struct socket_server *server = connection->server;
+    int64_t until_ns = socket_share_owes(connection->share, clock_boottime_ns());
+    if (until_ns == 0) {
+        return false;
+    }
+    uv_poll_stop(&connection->poll);
+    connection->parked = true;
+    if (server->parked_count++ == 0 || until_ns < server->unpark_ns) {
+        server->unpark_ns = until_ns;
+    }
+    return true;
+}
+
+void socket_unpark(struct socket_server *server, int64_t now_ns)
+{
+    if (server->parked_count == 0 || now_ns < server->unpark_ns) {
+        return;
+    }
+    int64_t next_ns = INT64_MAX;
+    for (struct connection *each = server->connections; each != NULL; each = each->next) {
+        int64_t until_ns = each->parked ? socket_share_owes(each->share, now_ns) : 0;
+        if (until_ns != 0) {
+            next_ns = until_ns < next_ns ? until_ns : next_ns;
+        } else if (each->parked) {
+            each->parked = false;
+            server->parked_count--;
+            socket_update_poll(each);
+        }
+    }
+    server->unpark_ns = next_ns;
+}
+
+static void on_aside(uv_poll_t *poll, int status, int events)
+{
+    struct connection *connection = poll->data;
+    struct socket_server *server = connection->server;
+    int fd = connection->fd;
+    (void)status;
+    (void)events;
+    socket_begins(server);
+    socket_release(connection);
+    socket_close_elsewhere(server, fd, &connection->peer);
+}
+
+void socket_set_aside(struct connection *connection)
+{
+    connection->aside = true;
+    connection->aside_silent = connection->greet_by_ns != 0;
+    socket_is_not_silent(connection);
+    connection->share->greeting += connection->aside_silent;
+    HF_CHECK(uv_poll_start(&connection->poll, UV_DISCONNECT, on_aside) == 0);
+}

@@ -1,0 +1,337 @@
+/*
+ * One user makes each packet of its connection dear: the kernel walks, in the agent, all epoll
+ * entries by which the peer watches its own end, here 200,000 of them. The agent pays for that
+ * twice a connection that was prepared so, and at most a twentieth of its time; another user's new
+ * locks do not wait beyond that. The same with the bell, whose namespace pays. Needs root, for two
+ * users.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "proto/frame.h"
+#include "require.h"
+
+enum {
+    NOBODY = 65534,
+    COPIES = 1000, /* of a descriptor: an epoll set takes each once */
+    ENTRIES = 200000,
+    ALONE_MS = 3000,
+    BESIDE_MS = 4000,
+    PREPARED_AT_LEAST = 1,
+    COST_MAX_MS = 50,
+    STALLS = 2, /* of a connection that was prepared */
+    SAMPLES = 100000,
+};
+
+static struct agent_process agent;
+static atomic_uint *prepared; /* shared with the attackers */
+
+/* ---- the attacker ---- */
+
+static void hear(int fd, struct hfi_frame *frame, int fds[2])
+{
+    static unsigned char bytes[HFI_FRAME_MAX];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof(control.space)};
+    struct hfi_listed_cursor cursor;
+    struct hfi_frame_error error;
+    ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
+        memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+    }
+    REQUIRE(got > 0 && hfi_frame_decode(bytes, (size_t)got, frame, &cursor, &error) == 0,
+            "no answer");
+}
+
+static bool say(int fd, struct hfi_frame *frame, int flags)
+{
+    unsigned char bytes[256];
+    size_t size = hfi_frame_encode(frame, bytes, sizeof(bytes));
+    return send(fd, bytes, size, MSG_NOSIGNAL | flags) == (ssize_t)size;
+}
+
+static int enter(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
+                              .request = 1,
+                              .hello = {.version = HFI_PROTOCOL_VERSION,
+                                        .pid = getpid(),
+                                        .library = {.bytes = "1", .size = 1}}};
+    int fds[2];
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent.socket);
+    REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && say(fd, &frame, 0),
+            "cannot connect");
+    hear(fd, &frame, fds);
+    REQUIRE(frame.kind == HFI_FRAME_WELCOME, "not welcomed");
+    return fd;
+}
+
+static void watch_often(int fd, uint32_t events)
+{
+    int copies[COPIES];
+    for (unsigned i = 0; i < COPIES; i++) {
+        copies[i] = dup(fd);
+        REQUIRE(copies[i] >= 0, "no descriptors");
+    }
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        static int set;
+        struct epoll_event event = {.events = events | EPOLLET};
+        if (i % COPIES == 0) {
+            set = epoll_create1(EPOLL_CLOEXEC);
+        }
+        REQUIRE(epoll_ctl(set, EPOLL_CTL_ADD, copies[i % COPIES], &event) == 0, "epoll_ctl");
+    }
+    atomic_fetch_add(prepared, 1);
+}
+
+/* Asks without end, and never reads an answer. */
+static void ask_dearly(void)
+{
+    int fd = enter();
+    watch_often(fd, EPOLLIN | EPOLLOUT);
+    for (;;) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 2};
+        if (!say(fd, &frame, MSG_DONTWAIT)) {
+            usleep(1000);
+        }
+    }
+}
+
+/* One connection after the other. Each is given as long as it takes to be set aside. */
+static void ask_dearly_again(void)
+{
+    for (;;) {
+        pid_t pid = fork();
+        REQUIRE(pid >= 0, "fork");
+        if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ask_dearly();
+        }
+        usleep(2500000);
+        kill(pid, SIGKILL);
+        REQUIRE(waitpid(pid, NULL, 0) == pid, "waitpid");
+    }
+}
+
+/* Says that it is gone, and is not: the agent hangs up. */
+static void leave_dearly(void)
+{
+    for (;;) {
+        pid_t pid = fork();
+        REQUIRE(pid >= 0, "fork");
+        if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            int fd = enter();
+            watch_often(fd, EPOLLIN | EPOLLOUT);
+            (void)shutdown(fd, SHUT_RDWR);
+            pause();
+        }
+        usleep(1500000);
+        kill(pid, SIGKILL);
+        REQUIRE(waitpid(pid, NULL, 0) == pid, "waitpid");
+    }
+}
+
+static void ring_dearly(void)
+{
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_OPEN, .request = 2, .open = {.name = {.bytes = "open/a", .size = 6}}};
+    int fds[2] = {-1, -1};
+    int fd = enter();
+    (void)say(fd, &frame, 0);
+    hear(fd, &frame, fds);
+    REQUIRE(fds[1] >= 0, "no bell");
+    watch_often(fds[1], EPOLLOUT);
+    static const char page[4096];
+    REQUIRE(fcntl(fds[1], F_SETPIPE_SZ, sizeof(page)) > 0, "cannot resize the bell");
+    for (;;) { /* a read of a FIFO that was full is what calls them */
+        if (write(fds[1], page, sizeof(page)) < 0) {
+            usleep(100);
+        }
+    }
+}
+
+static pid_t attack(void (*run)(void))
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct rlimit limit = {8192, 8192};
+        REQUIRE(setpgid(0, 0) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+                    setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
+                    setresuid(NOBODY, NOBODY, NOBODY) == 0 &&
+                    prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != 1,
+                "cannot become nobody");
+        run();
+    }
+    (void)setpgid(pid, pid);
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* all went as it should */
+    kill(-pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- what it costs ---- */
+
+static int64_t agent_cpu_ns(void)
+{
+    clockid_t clock;
+    struct timespec spent = {0};
+    ck_assert_int_eq(clock_getcpuclockid(agent.pid, &clock), 0);
+    ck_assert_int_eq(clock_gettime(clock, &spent), 0);
+    return spent.tv_sec * 1000 * MS + spent.tv_nsec;
+}
+
+static void await_prepared(unsigned count)
+{
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS; atomic_load(prepared) < count;) {
+        ck_assert_int_lt(boottime_now(), end_ns);
+        usleep(1000);
+    }
+}
+
+static void expect_percent(const char *what, int64_t began_ns, int64_t cpu_ns, int64_t most)
+{
+    int64_t took_ns = boottime_now() - began_ns;
+    int64_t percent = (agent_cpu_ns() - cpu_ns) * 100 / took_ns;
+    printf("%-24s %lld %% of a processor\n", what, (long long)percent);
+    fflush(stdout);
+    ck_assert_int_lt(percent, most);
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t first = *(const int64_t *)a;
+    int64_t second = *(const int64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* Opens and takes locks that nobody had before, for so long. Apart from a few, none of that costs
+ * the agent more than COST_MAX_MS. */
+static void expect_served(const char *what, int64_t lasts_ms)
+{
+    static int64_t costs_ns[SAMPLES];
+    static unsigned locks;
+    unsigned count = 0;
+    unsigned stalls = STALLS * (1 + atomic_load(prepared));
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    hf_client *honest;
+    ck_assert_int_eq(hf_connect(&options, &honest), 0);
+    for (int64_t end_ns = boottime_now() + lasts_ms * MS; boottime_now() < end_ns;) {
+        char name[32];
+        hf_lock *lock;
+        snprintf(name, sizeof(name), "honest/%u", locks++);
+        int64_t cpu_ns = agent_cpu_ns();
+        ck_assert_int_eq(hf_open(honest, name, NULL, &lock), 0);
+        ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 60000 * MS, NULL), 0);
+        if (count < SAMPLES) {
+            costs_ns[count++] = agent_cpu_ns() - cpu_ns;
+        }
+        ck_assert_int_eq(hf_release(lock), 0);
+        hf_close(lock);
+        usleep(2000);
+    }
+    hf_disconnect(honest);
+    stalls += STALLS * atomic_load(prepared);
+    ck_assert_uint_gt(count, stalls * 2);
+    qsort(costs_ns, count, sizeof(int64_t), compare);
+    unsigned most = (count - stalls) * 99 / 100;
+    printf("%-24s %u new locks: agent's time p50 %.2f p99 %.2f, at most %.2f ms\n", what, count,
+           (double)costs_ns[count / 2] / 1e6, (double)costs_ns[most] / 1e6,
+           (double)costs_ns[count - 1] / 1e6);
+    fflush(stdout);
+    ck_assert_int_le(costs_ns[most], COST_MAX_MS * MS);
+}
+
+static void start(void)
+{
+    agent_create(&agent, "[agent]\nname = host-a\ncell = costly\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\n[voters]\nhost-a = tcp://127.0.0.1:7411\n"
+                         "[namespace.open]\nusers = nobody\n[namespace.honest]\nusers = root\n");
+    agent_admit_all(&agent);
+    agent_start(&agent);
+    prepared = mmap(NULL, sizeof(*prepared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                    0);
+    ck_assert_ptr_ne(prepared, MAP_FAILED);
+}
+
+static void run(const char *what, void (*attacker)(void), int64_t percent, bool told)
+{
+    start();
+    pid_t pid = attack(attacker);
+    await_prepared(PREPARED_AT_LEAST);
+    int64_t began_ns = boottime_now();
+    int64_t cpu_ns = agent_cpu_ns();
+    usleep(ALONE_MS * 1000);
+    expect_percent(what, began_ns, cpu_ns, percent);
+    expect_served(what, BESIDE_MS);
+    ck_assert_uint_eq(agent_logged(&agent, "state=jeopardy"), 0);
+    ck_assert_int_eq(agent_logged(&agent, "client_costly") > 0, told);
+    end(pid);
+    agent_destroy(&agent);
+}
+
+START_TEST(who_makes_packets_dear_has_few)
+{
+    if (geteuid() == 0) {
+        run("packets", ask_dearly_again, 25, true);
+    }
+}
+END_TEST
+
+START_TEST(who_leaves_dearly_does_so_seldom)
+{
+    if (geteuid() == 0) {
+        run("hang-ups", leave_dearly, 25, false);
+    }
+}
+END_TEST
+
+START_TEST(who_makes_the_bell_dear_is_read_seldom)
+{
+    if (geteuid() == 0) {
+        run("the bell", ring_dearly, 12, false);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("costly");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, who_makes_packets_dear_has_few);
+    tcase_add_test(tests, who_leaves_dearly_does_so_seldom);
+    tcase_add_test(tests, who_makes_the_bell_dear_is_read_seldom);
+    return suite_main("costly", tests);
+}
