@@ -191,7 +191,12 @@ bool lease_file_share(struct lease_file *file, const char *shm_name,
 {
     struct lease_record shared;
     leave_page(file);
-    int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    /* Without O_CREAT first: before Linux 6.10 that takes the folder's lock also for what is there,
+     * and any user can keep that (docs/SECURITY.md). */
+    int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    }
     file->shared = fd < 0 ? NULL : map_record(fd, shared_size(room));
     if (file->shared == NULL) {
         return false;
