@@ -1,6 +1,7 @@
 /*
  * What a hand-over to another host costs in tokens: those that were leased and are never handed
- * out; and how many ranges were leased for the holds before it. docs/TIMEOUTS.md, "How long tokens last", has the budget.
+ * out; and how many ranges were leased for the holds before it. docs/TIMEOUTS.md, "How long tokens
+ * last", has the budget.
  */
 #include <stdio.h>
 
