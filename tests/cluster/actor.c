@@ -372,6 +372,21 @@ void actor_await_waiters(struct actor *looker, const char *name, size_t waiters)
     }
 }
 
+void actor_await_waiter(struct actor *looker, const char *name, const struct actor *waiter)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (;;) {
+        struct actor_show show = actor_show(looker, name);
+        for (size_t i = 0; i < show.waiters && i < 64; i++) {
+            if (show.waiter_pids[i] == waiter->pid) {
+                return;
+            }
+        }
+        REQUIRE(boottime_now() < end_ns, "pid %d is no waiter of %s", (int)waiter->pid, name);
+        sleep_ms(1);
+    }
+}
+
 void actor_signal(const struct actor *actor, int signal_number)
 {
     siginfo_t stopped;

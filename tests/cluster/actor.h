@@ -120,6 +120,9 @@ uint32_t actor_wait(struct actor *actor, uint32_t lock, enum hf_mode mode);
 /* Waits (by looking) until the lock has this many waiters. */
 void actor_await_waiters(struct actor *looker, const char *name, size_t waiters);
 
+/* Waits (by looking) until that one is among its waiters. */
+void actor_await_waiter(struct actor *looker, const char *name, const struct actor *waiter);
+
 void actor_signal(const struct actor *actor, int signal_number);
 void actor_kill(struct actor *actor);
 

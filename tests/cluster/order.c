@@ -3,8 +3,10 @@
  *
  * Precisely: waiter B begins its call after hf_show told that A is in the queue (its cell says
  * WAITING). Then B's hold comes after A's: it has the higher token. The same for a process that
- * only ever tries, which must not get the lock while anybody waits. Waiters join one by one, each
- * after the one before was seen in the queue; others try all the time.
+ * only ever tries, which must not get the lock before anybody who was seen in the queue when its try
+ * began. (A try that finds a range of tokens used up waits for the next one, in the queue: it may
+ * stand there before them.) Waiters join one by one, each after the one before was seen in the
+ * queue; others try all the time.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -22,6 +24,7 @@ struct taken {
     _Atomic uint32_t count;
     _Atomic uint64_t tries;
     _Atomic uint64_t tokens[TAKEN];
+    _Atomic int64_t began_ns[TAKEN]; /* when that try did */
 };
 
 static struct agent_process agent;
@@ -40,9 +43,11 @@ static void trier_run(void)
     REQUIRE(hf_open(client, "order", NULL, &lock) == 0, "open");
     while (!atomic_load(&taken->stop)) {
         struct hf_hold hold;
+        int64_t began_ns = boottime_now();
         atomic_fetch_add(&taken->tries, 1);
         if (hf_acquire(lock, HF_EXCLUSIVE, 0, &hold) == 0) {
             uint32_t at = atomic_fetch_add(&taken->count, 1);
+            atomic_store(&taken->began_ns[at % TAKEN], began_ns);
             atomic_store(&taken->tokens[at % TAKEN], hold.token);
             REQUIRE(hf_release(lock) == 0, "release");
         }
@@ -80,17 +85,21 @@ static void stop(void)
 }
 
 /* The holder has it, or reads; then everybody joins in turn; *first is the holder's token. Beside a
- * reader the word names who tries, for a moment: he is not to be shown as waiting for that. */
-static void join_all(unsigned round, struct hf_hold *first)
+ * reader the word names who tries, for a moment: he is not to be shown as waiting for that. When
+ * the first of them was seen in the queue. */
+static int64_t join_all(unsigned round, struct hf_hold *first)
 {
+    int64_t seen_ns = 0;
     enum hf_mode held = round % 3 == 1 ? HF_SHARED : HF_EXCLUSIVE;
     ck_assert_int_eq(actor_acquire(&holder, 0, held, GUARD_MS, first), 0);
     for (unsigned i = 0; i < WAITERS; i++) {
         /* every third round readers are among them; they may share, but not pass a writer */
         enum hf_mode mode = round % 3 == 2 && i % 3 != 0 ? HF_SHARED : HF_EXCLUSIVE;
         actor_wait(&waiters[i], 0, mode);
-        actor_await_waiters(&holder, "order", i + 1);
+        actor_await_waiter(&holder, "order", &waiters[i]);
+        seen_ns = i == 0 ? boottime_now() : seen_ns;
     }
+    return seen_ns;
 }
 
 START_TEST(nobody_is_overtaken)
@@ -98,14 +107,16 @@ START_TEST(nobody_is_overtaken)
     unsigned rounds = test_is_deep() ? ROUNDS_DEEP : ROUNDS;
     for (unsigned round = 0; round < rounds; round++) {
         struct hf_hold first;
-        join_all(round, &first);
+        int64_t seen_ns = join_all(round, &first);
         ck_assert_int_eq(actor_release(&holder, 0), 0);
         uint64_t last = first.token;
         for (unsigned i = 0; i < WAITERS; i++) {
             struct actor_reply reply;
             bool reader = round % 3 == 2 && i % 3 != 0;
-            REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS) && reply.result == 0,
-                    "round %u: waiter %u is stuck", round, i);
+            REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS), "round %u: waiter %u is stuck",
+                    round, i);
+            REQUIRE(reply.result == 0, "round %u: waiter %u: %s", round, i,
+                    hf_strerror(reply.result));
             REQUIRE(reader ? reply.hold.token >= last : reply.hold.token > last,
                     "round %u: waiter %u has token %llu after %llu", round, i,
                     (unsigned long long)reply.hold.token, (unsigned long long)last);
@@ -115,7 +126,8 @@ START_TEST(nobody_is_overtaken)
         uint32_t count = atomic_load(&taken->count);
         for (uint32_t i = 0; i < count && i < TAKEN; i++) {
             uint64_t token = atomic_load(&taken->tokens[i]);
-            REQUIRE(token == 0 || token <= first.token || token > last,
+            REQUIRE(token == 0 || token <= first.token || token > last ||
+                        atomic_load(&taken->began_ns[i]) < seen_ns,
                     "round %u: a try got token %llu in between %llu and %llu", round,
                     (unsigned long long)token, (unsigned long long)first.token,
                     (unsigned long long)last);
