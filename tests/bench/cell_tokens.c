@@ -11,7 +11,7 @@
 enum { TURNS = 8, TURNS_QUICK = 2, MANY = 10000 };
 
 /* The most that an unclean end may cost after so many holds. */
-static const double lost_max = MANY / 4 + 13312;
+static const double lost_max = MANY / 4.0 + 13312;
 static const int64_t timeout_ns = INT64_C(20000000000);
 
 /* So many holds; the tokens of the first and the last one. */

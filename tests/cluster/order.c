@@ -3,9 +3,9 @@
  *
  * Precisely: waiter B begins its call after hf_show told that A is in the queue (its cell says
  * WAITING). Then B's hold comes after A's: it has the higher token. The same for a process that
- * only ever tries, which must not get the lock before anybody who was seen in the queue when its try
- * began. (A try that finds a range of tokens used up waits for the next one, in the queue: it may
- * stand there before them.) Waiters join one by one, each after the one before was seen in the
+ * only ever tries, which must not get the lock before anybody who was seen in the queue when its
+ * try began. (A try that finds a range of tokens used up waits for the next one, in the queue: it
+ * may stand there before them.) Waiters join one by one, each after the one before was seen in the
  * queue; others try all the time.
  */
 #include "../suite_main.h"
