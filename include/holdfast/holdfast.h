@@ -20,7 +20,7 @@
  *  - After fork() the child owns nothing: every call on an object of its parent is HF_EFORKED
  *    (hf_close and hf_disconnect then only free the child's memory). The child connects anew.
  *    After execve() the new program owns nothing either: what was held ends as if the process had
- *    died.
+ *    died. (If no agent runs at that moment, it ends when the new program does.)
  *  - A signal handler that runs during a call does not end it: waits go on after EINTR until their
  *    own timeout. To end a wait from a handler, let it wake a thread that calls hf_cancel. None of
  *    these functions is async-signal-safe except hf_remaining_ns.
