@@ -23,7 +23,7 @@ enum {
     DESCRIPTORS_PER_CLIENT = 3,
     COMMITS_UNTIL_CHECKPOINT = 4096, /* with no quiet moment before */
     START_ROUNDS_MAX = 1000,
-    TURN_SLOW_PART = 20, /* of session_ttl: a turn that takes longer is told */
+    TURN_SLOW_PART = 20, /* of session_ttl: the log tells of a longer turn */
     RESIGN_MS = 1000,    /* so long an orderly end waits for others to coordinate, at most */
 };
 

@@ -82,7 +82,7 @@ struct client {
     pid_t pid;           /* 0: no number that this agent sees */
     uid_t uid;
     bool unproven; /* of before this agent, and whether its process lives cannot be told */
-    bool dead;     /* and the host core was told so */
+    bool dead;     /* and the host core has had HOST_DIED */
 };
 
 /* What was told of a user's processes lately. */
@@ -258,7 +258,7 @@ enum regions_result {
 /* Opens what the agent before left and loads what is known of it, into new cores. */
 enum regions_result regions_adopt(struct agent *agent) __attribute__((warn_unused_result));
 void regions_tell_of_holes(const struct agent *agent);
-/* What is noted of them is the session's before: forgotten. Then bound to this agent's. */
+/* Forgets the notes, which are of the session before. The other binds them to this session. */
 void regions_forget_notes(struct agent *agent);
 void regions_take_notes(struct agent *agent);
 /* Fresh ones for all. false: agent->error. */

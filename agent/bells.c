@@ -1,4 +1,4 @@
-/* What bells may cost: see bells.h. */
+/* The bound on what bells cost: see bells.h. */
 #include "bells.h"
 
 #define MS INT64_C(1000000)

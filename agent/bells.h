@@ -1,5 +1,5 @@
 /*
- * What a namespace's bell may cost.
+ * A bound on what a namespace's bell costs the agent.
  *
  * A bell is a FIFO that every process of its namespace may write to, and it does not say who did.
  * So the namespace is charged: each answer is a debt that time pays off, and a namespace whose debt

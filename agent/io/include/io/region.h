@@ -102,7 +102,8 @@ void region_file_leave(struct region_file *file);
  */
 void region_file_abandon(const char *shm_name);
 
-/* The same of one that is this agent's and rubbish, whatever its header says. size: as it was. */
+/* The same of one that is this agent's and rubbish, whatever its header says; its memory behind the
+ * header is given back as well, so holds in it end when their clients look. size: as it was. */
 void region_file_give_up(const char *shm_name, uint64_t size);
 
 /* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
