@@ -1,25 +1,13 @@
 /*
- * The running agent: what the files of this folder share.
+ * The running agent: what the folders beside this file share.
  *
- *   main.c     the command line
- *   config.c   the configuration
- *   log.c      the log
- *   folders.c  folders, and the locks that keep a second agent out
- *   start.c    store, cores; whether the session of before goes on
- *   regions.c  the namespaces' regions: adopted, given up, made anew
- *   driver.c   events to the cores, their actions in the right order
- *   batch.c    what the driver keeps until it is durable
- *   disk.c     the driver's batches into the store
- *   peers.c    the other agents: packets to them and from them
- *   processes.c the processes behind clients: their pidfds
- *   clients.c  the clients: which process each is, and its record for the next agent
- *   bells.c    what the bells of a namespace may cost
- *   turns.c    the watchdog of the loop's turns
- *   serve.c    packets to events, and the host core's actions to packets
- *   facts.c    what `holdfast doctor` wants to know
- *   web.c      /metrics, /healthz, /: by HTTP, if [http] says so
- *   metrics.c  the figures that are told there, as text
- *   agent.c    the event loop: timer, bells, signals; the end
+ *   main.c      the command line
+ *   run/        start (folders, files, store, cores), the event loop, the end
+ *   config/     the configuration, rights, addresses
+ *   driver/     events to the cores, their actions in the right order, batches into the store
+ *   peers/      the other agents: packets to them and from them
+ *   serve/      the clients: packets, processes, records, regions, and what they may cost
+ *   observe/    log, metrics, facts for `holdfast doctor`, HTTP, the watchdog of turns
  *
  * One libuv loop on one thread; the committer's thread and NNG's wake it by descriptors. (If a
  * write of the loop's own gets stuck, the committer's thread goes on with it: io/commit.h.) A turn
@@ -33,23 +21,23 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "bells.h"
-#include "config.h"
+#include "config/config.h"
 #include "core/gossip.h"
 #include "core/host.h"
 #include "core/pace.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
-#include "driver.h"
+#include "driver/driver.h"
 #include "io/commit.h"
 #include "io/lease_file.h"
 #include "io/region.h"
 #include "io/socket.h"
 #include "io/store.h"
-#include "log.h"
-#include "peers.h"
-#include "processes.h"
-#include "turns.h"
+#include "observe/log.h"
+#include "observe/turns.h"
+#include "peers/peers.h"
+#include "serve/bells.h"
+#include "serve/processes.h"
 
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,

@@ -16,7 +16,7 @@
 #include "agent.h"
 #include "io/late_close.h"
 #include "io/sandbox.h"
-#include "peers.h"
+#include "peers/peers.h"
 #include "proto/check.h"
 
 static const char help[] =

@@ -528,7 +528,7 @@ static void drop_cores(void)
     box->host_memory = box->names_memory = box->quorum_memory = box->gossip_memory = NULL;
 }
 
-/* A new session, as agent/start.c begins one: its epoch durable, the old region given up. */
+/* A new session, as agent/run/start.c begins one: its epoch durable, the old region given up. */
 static void begin_epoch(void)
 {
     memset(box->disk.slots, 0, sizeof(box->disk.slots));

@@ -12,7 +12,7 @@
 #define TESTS_FUZZ_BOX_H
 
 #include "draw.h"
-#include "driver.h"
+#include "driver/driver.h"
 #include "proto/check.h"
 
 enum {

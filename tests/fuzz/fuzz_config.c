@@ -1,7 +1,7 @@
 /*
  * Any file as the configuration: it is refused in one line, or everything in it is within bounds.
  */
-#include "config.h"
+#include "config/config.h"
 #include "fuzz.h"
 
 #include <stdio.h>

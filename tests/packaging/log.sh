@@ -64,7 +64,7 @@ exempt_files=(
     cli/help.c        # --help
     cli/text.c        # what show, ls and watch print of a lock
     'cli/doctor*.c'   # each finding prints what was expected and what to do
-    agent/metrics.c   # what /metrics says of each figure
+    agent/observe/metrics.c   # what /metrics says of each figure
 )
 exempt=$(
     sed 's/^ *//; s/ *#.*//' <<'LIST'
@@ -72,8 +72,8 @@ exempt=$(
     ^agent/io/store_rows\.c\t[a-z_]+(, [a-z_]+)+$                   # columns
     ^agent/io/store_rows\.c\t([a-z_]+=[^ ]* ?)+$                    # the rules as they are kept
     ^agent/io/client_record\.c\t(pid \.\.\. uid |holder \.\.\.$)    # what a record holds
-    ^agent/facts\.c\t\.+ \(pid \.\.\., uid \.\.\.\)$                   # who a client is, for doctor
-    ^agent/(io/http|web)\.c\t(HTTP/1\.1 |Allow: |text/)             # headers
+    ^agent/observe/facts\.c\t\.+ \(pid \.\.\., uid \.\.\.\)$                   # who a client is, for doctor
+    ^agent/(io/http|observe/web)\.c\t(HTTP/1\.1 |Allow: |text/)             # headers
     ^agent/main\.c\tholdfastd: the lock agent of this host             # --help
     ^agent/main\.c\tholdfastd \.\.\.$                                  # --version
     ^cli/run\.c\tholdfast \.\.\.$                                       # --version

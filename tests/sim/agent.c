@@ -284,7 +284,7 @@ static void starting(struct sim_agent *agent)
     sim_point();
 }
 
-/* As agent/start.c does, with two commits. */
+/* As agent/run/start.c does, with two commits. */
 static void begin_epoch(struct sim_agent *agent)
 {
     struct disk *disk = &agent->disk;
@@ -475,7 +475,7 @@ static int64_t next_ns(const struct sim_agent *agent)
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
 
-/* As agent/agent.c does when it gets SIGTERM. */
+/* As agent/run/agent.c does when it gets SIGTERM. */
 static void see_to_end(struct sim_agent *agent)
 {
     if (agent->stops_ns == 0) {

@@ -3,8 +3,9 @@
  * late, out of order; directions of links stop to carry anything for a while (what is sent then is
  * lost, or arrives when it is over); connections break.
  *
- * What arrives is what the decoder of proto/ makes of what its encoder wrote, as in agent/peers.c;
- * it has to be what was sent, in every field. A packet is one message, or one of gossip.
+ * What arrives is what the decoder of proto/ makes of what its encoder wrote, as in
+ * agent/peers/peers.c; it has to be what was sent, in every field. A packet is one message, or one
+ * of gossip.
  *
  * Each agent dials each agent that it sends to. It is told when its connection is there and when
  * it is broken. The end of a process breaks its connections at once, the end of a whole host is

@@ -31,7 +31,7 @@
 #include "core/host.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
-#include "driver.h"
+#include "driver/driver.h"
 #include "fiber.h"
 
 enum {
@@ -423,8 +423,8 @@ void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent);
 void region_make(struct sim_agent *agent);
 /* A process spoils the region in use: the agent reads zeros from now on, others what they wrote. */
 void region_spoil(struct sim_agent *agent);
-/* The agent gives up what is spoilt, and makes another one in its time (agent/regions.c). false:
- * there is nothing to do now. */
+/* The agent gives up what is spoilt, and makes another one in its time (agent/serve/regions.c).
+ * false: there is nothing to do now. */
 bool region_see(struct sim_agent *agent);
 /* The region is not to be adopted; that of another namespace, which nobody uses here, is. */
 bool region_is_barred(const struct sim_agent *agent);

@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_DRIVER_HOST_H
 #define TESTS_UNIT_DRIVER_HOST_H
 
-#include "driver.h"
+#include "driver/driver.h"
 
 bool host_reply_is_late(const struct host *host, const struct host_action *reply)
 {

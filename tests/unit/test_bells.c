@@ -1,6 +1,6 @@
 /*
- * What a bell may cost (agent/bells.h), and what the log says of a turn that took long
- * (agent/turns.h).
+ * What a bell may cost (agent/serve/bells.h), and what the log says of a turn that took long
+ * (agent/observe/turns.h).
  */
 #include <check.h>
 #include <fcntl.h>
@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "bells.h"
 #include "io/clock.h"
-#include "log.h"
-#include "turns.h"
+#include "observe/log.h"
+#include "observe/turns.h"
+#include "serve/bells.h"
 
 #define MS INT64_C(1000000)
 #define S (1000 * MS)

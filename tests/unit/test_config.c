@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "config.h"
+#include "config/config.h"
 
 static char folder[48];
 static char file[64];

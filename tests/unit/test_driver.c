@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "driver.h"
+#include "driver/driver.h"
 #include "driver_host.h"
 
 /* ---- the disk, and what happened ---- */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "log.h"
+#include "observe/log.h"
 
 static int ends[2];
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "metrics.h"
+#include "observe/metrics.h"
 
 enum { NAMES_MAX = 256, PAGE_MAX = 65536 };
 

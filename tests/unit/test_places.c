@@ -1,13 +1,13 @@
 /*
- * Where an agent listens (agent/places.h), with links that this file makes come up and break: what
- * is there stays, whatever is said; lies are forgotten, and cost a bounded number of links.
+ * Where an agent listens (agent/peers/places.h), with links that this file makes come up and break:
+ * what is there stays, whatever is said; lies are forgotten, and cost a bounded number of links.
  */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../suite_main.h"
-#include "places.h"
+#include "peers/places.h"
 
 enum { LINKS = 4096, LIAR = 1, HONEST = 2, OTHER = 3 };
 

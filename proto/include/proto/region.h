@@ -20,7 +20,7 @@
  *
  * The layout is versioned; a change of anything asserted below is a new HFI_REGION_VERSION. Magic
  * and version are the first bytes of every layout. An agent serves one layout, and does not start
- * while processes may hold locks in regions of another (agent/start_store.c).
+ * while processes may hold locks in regions of another (agent/run/start_store.c).
  */
 #ifndef PROTO_REGION_H
 #define PROTO_REGION_H

@@ -1,7 +1,7 @@
 /*
  * The account of what users make the agent do: what each has of a turn of the loop, SOCKET_TURN_MS,
  * and all users together, SOCKET_TURN_ALL_MS. Members are a user's connections, and its processes
- * that are known (agent/clients.c): what they ask for, that they come, hang up, or die.
+ * that are known (agent/serve/clients.c): what they ask for, that they come, hang up, or die.
  *
  * A turn in which everybody who has sent something is served may be a long one, if there are many
  * of them and what they ask for costs much; and meanwhile no lease is renewed. So time is counted,

@@ -1,5 +1,5 @@
 /* Queues and batches of the driver: see batch.h. */
-#include "batch.h"
+#include "driver/batch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What an address of the configuration is, by its text: see config.h. */
-#include "config.h"
+#include "config/config.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The processes behind clients: see processes.h. */
-#include "processes.h"
+#include "serve/processes.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 
 #include "core/pace.h"
 #include "io/transport.h"
-#include "log.h"
-#include "peers.h"
-#include "places.h"
+#include "observe/log.h"
+#include "peers/peers.h"
+#include "peers/places.h"
 #include "proto/wire.h"
 
 enum {

@@ -5,7 +5,7 @@
  * long lines and long names and merges sections that come twice, so lines are measured as they are
  * read (read_line), and each key is remembered with its line.
  */
-#include "config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <grp.h>

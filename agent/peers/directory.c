@@ -7,7 +7,7 @@
 
 #include "agent.h"
 #include "io/clock.h"
-#include "peers_private.h"
+#include "peers/private.h"
 #include "proto/region.h"
 
 static const int64_t second_ns = 1000000000;

@@ -1,5 +1,5 @@
 /* Where an agent listens that is no voter of the configuration: see places.h. */
-#include "places.h"
+#include "peers/places.h"
 
 #include <stdio.h>
 

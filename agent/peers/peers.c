@@ -1,5 +1,5 @@
 /* The other agents: see peers.h. */
-#include "peers.h"
+#include "peers/peers.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #include "agent.h"
 #include "io/clock.h"
-#include "peers_private.h"
+#include "peers/private.h"
 #include "proto/check.h"
 #include "proto/region.h"
 

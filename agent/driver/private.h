@@ -2,10 +2,10 @@
  * What the files of the driver share: its state, and how one calls another.
  *
  *   driver.c          messages, batches, events from outside
- *   driver_session.c  the session, and which voters are there
- *   driver_gossip.c   what gossip is told, and what it wants
- *   driver_says.c     who may say what, and what is passed on
- *   driver_counts.c   counts and figures for people
+ *   session.c  the session, and which voters are there
+ *   gossip.c   what gossip is told, and what it wants
+ *   admission.c     who may say what, and what is passed on
+ *   counts.c   counts and figures for people
  *
  * All of it is on the driver's thread. Once driver_failed() says something, nothing more is done.
  */
@@ -16,9 +16,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "batch.h"
 #include "core/complaints.h"
-#include "driver.h"
+#include "driver/batch.h"
+#include "driver/driver.h"
 
 enum { FAILED_MAX = 1024 };
 
@@ -114,19 +114,19 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
     return voter;
 }
 
-/* ---- driver_says.c ---- */
+/* ---- admission.c ---- */
 
 /* Whether its sender may say that; if not, that is told. A request is made in one's own name. Only
  * a voter may have it from another agent, and then not for a third one: what is passed on is this
  * agent's word, and if it is a voter it is believed who asks. */
 bool driver_may_say(struct driver *driver, const struct message *message);
 
-/* ---- driver_counts.c ---- */
+/* ---- counts.c ---- */
 
 /* The quorum core wants this done. */
 void driver_count_action(struct driver *driver, const struct action *action);
 
-/* ---- driver_session.c ---- */
+/* ---- session.c ---- */
 
 /* Tells the host core what changed of the session, and begins a new one after a loss. */
 void driver_see_session(struct driver *driver);
@@ -142,7 +142,7 @@ void driver_see_standing(struct driver *driver, uint32_t voter);
 /* RENEW_ACK or HELLO_ACK; ignored if it is no voter's. */
 void driver_take_answer(struct driver *driver, const struct message *message);
 
-/* ---- driver_gossip.c: nothing is done if there is no gossip ---- */
+/* ---- gossip.c: nothing is done if there is no gossip ---- */
 
 /* An event for gossip; now_ns and random are filled in. */
 void driver_gossip_step(struct driver *driver, struct gossip_event *event);

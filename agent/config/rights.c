@@ -2,7 +2,7 @@
  * Who may do what, as the configuration says: see config.h. Root and admins may do everything;
  * users and groups of a namespace replace those of [agent].
  */
-#include "config.h"
+#include "config/config.h"
 
 static bool has_user(const struct config_ids *ids, uint32_t id)
 {

@@ -16,9 +16,9 @@
 #include "core/host.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
-#include "driver.h"
-#include "log.h"
-#include "peers.h"
+#include "driver/driver.h"
+#include "observe/log.h"
+#include "peers/peers.h"
 
 enum { METRICS_TEXT_MAX = 128 * 1024 };
 

@@ -1,10 +1,10 @@
 /* The watchdog of the loop's turns: see turns.h. */
-#include "turns.h"
+#include "observe/turns.h"
 
 #include <string.h>
 
 #include "io/clock.h"
-#include "log.h"
+#include "observe/log.h"
 
 static const int64_t gap_ns = 1000000000; /* between two lines */
 

@@ -2,7 +2,7 @@
  * Whether a batch is all that goes on: see driver.h. Somebody who is alone in the cell asks for one
  * name; each agent that it concerns has that name's rows in its batch, and nothing else under way.
  */
-#include "driver_private.h"
+#include "driver/private.h"
 
 /* The name that a record is about; NULL: none. *about_one: false if it is no lock's row. */
 static const struct message_name *name_of(const struct driver_record *record, bool *about_one)

@@ -1,5 +1,5 @@
 /* The bound on what bells cost: see bells.h. */
-#include "bells.h"
+#include "serve/bells.h"
 
 #define MS INT64_C(1000000)
 #define TELL_PAUSES_MIN 100 /* some hundred milliseconds: a burst of work is nothing to tell */

@@ -1,5 +1,5 @@
 /* The agent's log: see log.h. */
-#include "log.h"
+#include "observe/log.h"
 
 #include <inttypes.h>
 #include <poll.h>

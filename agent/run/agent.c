@@ -14,9 +14,9 @@
 
 #include "io/clock.h"
 #include "io/notify.h"
+#include "observe/web.h"
 #include "proto/check.h"
 #include "proto/probe.h"
-#include "web.h"
 
 enum {
     DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* that are no client's */

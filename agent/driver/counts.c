@@ -1,5 +1,5 @@
 /* What the driver counts for people: see driver.h. Decides nothing. */
-#include "driver_private.h"
+#include "driver/private.h"
 
 void driver_count_action(struct driver *driver, const struct action *action)
 {

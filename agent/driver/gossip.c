@@ -1,5 +1,5 @@
-/* What the driver tells gossip of the cell, and what it does for it: see driver_private.h. */
-#include "driver_private.h"
+/* What the driver tells gossip of the cell, and what it does for it: see private.h. */
+#include "driver/private.h"
 
 /* Nothing of gossip waits for anything, and no core waits for it. */
 void driver_gossip_step(struct driver *driver, struct gossip_event *event)

@@ -1,7 +1,7 @@
-/* Who may say what to whom: see driver_private.h. */
+/* Who may say what to whom: see private.h. */
 #include <stdio.h>
 
-#include "driver_private.h"
+#include "driver/private.h"
 
 /* Those that any agent of the cell may send; all others are a voter's. */
 static bool is_anyones(enum message_kind kind)

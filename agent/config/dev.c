@@ -2,7 +2,7 @@
  * The configuration of --dev: see config.h. A cell of this host alone, in one folder; there is no
  * file.
  */
-#include "config.h"
+#include "config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "driver.h"
+#include "driver/driver.h"
 
 /* ---- queues ---- */
 

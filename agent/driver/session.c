@@ -1,8 +1,8 @@
 /*
- * The session as the driver keeps it, and which voters are there: see driver_private.h. The renewal
+ * The session as the driver keeps it, and which voters are there: see private.h. The renewal
  * (core/renewal.h) says how the session stands; here the host core is told of it.
  */
-#include "driver_private.h"
+#include "driver/private.h"
 
 /* ---- the session ---- */
 

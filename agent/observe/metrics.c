@@ -1,5 +1,5 @@
 /* Figures as text: see metrics.h. */
-#include "metrics.h"
+#include "observe/metrics.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

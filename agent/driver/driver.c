@@ -1,13 +1,13 @@
 /*
  * The driver: see driver.h. Here is what every event goes through: messages, what waits for which
- * batch, and the batches. The session is in driver_session.c, what gossip is told in
- * driver_gossip.c.
+ * batch, and the batches. The session is in session.c, what gossip is told in
+ * gossip.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver_private.h"
+#include "driver/private.h"
 #include "holdfast/holdfast.h"
 #include "proto/check.h"
 #include "proto/probe.h"

@@ -1,5 +1,5 @@
 /* What the agent answers by HTTP: see web.h. */
-#include "web.h"
+#include "observe/web.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "agent.h"
 #include "io/clock.h"
 #include "io/http.h"
-#include "metrics.h"
+#include "observe/metrics.h"
 
 /* Whoever asks more often sees the same: looking at every lock has its price. */
 static const int64_t survey_every_ns = 1000000000;
