@@ -162,7 +162,7 @@ static const char *const fatal[] = {"execve",
 
 static const char *const refused[] = {"fork", "vfork", "kill", "tkill"};
 
-/* What io/closer.c needs, and fork() and a signal handler. */
+/* What io/socket/closer.c needs, and fork() and a signal handler. */
 static const char *const closes[] = {"clone",
                                      "clone3",
                                      "fork",

@@ -1,9 +1,9 @@
 /*
- * The HTTP server between hostile clients and a hostile kernel: agent/io/http.c with sockets of
- * this file's, and a clock, memory and a libuv of server_kernel.c's. Each answer has to be the one
- * that a second, simpler reading of the request gives, however it was cut and however little of the
- * answer the kernel took at a time; nobody outstays his time, no more are connected than may be,
- * nothing is left open.
+ * The HTTP server between hostile clients and a hostile kernel: agent/io/http/http.c with sockets
+ * of this file's, and a clock, memory and a libuv of server_kernel.c's. Each answer has to be the
+ * one that a second, simpler reading of the request gives, however it was cut and however little of
+ * the answer the kernel took at a time; nobody outstays his time, no more are connected than may
+ * be, nothing is left open.
  *
  * An input is a row of events: somebody connects, says something, goes, reads nothing, time passes.
  */

@@ -1,11 +1,12 @@
 /*
- * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket.c with
- * sockets and descriptors of this file's, and a clock, memory and a libuv of server_kernel.c's. Who
- * is connected sends packets of any size with any number of descriptors (unless the kernel can be
- * told to refuse them), does not read, goes; the handler answers, closes this or another
- * connection. No descriptor is kept or closed twice, packets arrive in order, what waits is
- * bounded, nobody stays who says nothing, a number that is over is nobody's. No packet with
- * descriptors is received, nor is a socket closed that has one, nor is there ever a copy of one.
+ * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket/socket.c
+ * with sockets and descriptors of this file's, and a clock, memory and a libuv of
+ * server_kernel.c's. Who is connected sends packets of any size with any number of descriptors
+ * (unless the kernel can be told to refuse them), does not read, goes; the handler answers, closes
+ * this or another connection. No descriptor is kept or closed twice, packets arrive in order, what
+ * waits is bounded, nobody stays who says nothing, a number that is over is nobody's. No packet
+ * with descriptors is received, nor is a socket closed that has one, nor is there ever a copy of
+ * one.
  *
  * An input is a row of events; what the handler does is drawn from it when it is asked.
  */

@@ -1,6 +1,6 @@
 /*
  * Any bytes given to a connection between agents, in pieces of any size: the greeting and frames of
- * agent/io/transport_link.c, which is compiled in here, on a stream of this file's instead of
+ * agent/io/transport/link.c, which is compiled in here, on a stream of this file's instead of
  * NNG's. What comes out has to be what a second, simpler reading of the same bytes says, however
  * they were cut.
  *
@@ -9,9 +9,9 @@
 #include "fuzz.h"
 
 #include "proto/check.h"
-#include "transport_link.h"
-#include "transport_setup.h"
-#include "transport_tls.h"
+#include "io/transport/link.h"
+#include "io/transport/setup.h"
+#include "io/transport/tls.h"
 
 #include <string.h>
 #include <sys/epoll.h>

@@ -1,6 +1,6 @@
 /*
- * Put in front of agent/io/http.c and agent/io/socket.c when they are built for their fuzzers: the
- * kernel, libuv and memory are those of server_kernel.c and of the fuzzer.
+ * Put in front of agent/io/http/http.c and agent/io/socket/socket.c when they are built for their
+ * fuzzers: the kernel, libuv and memory are those of server_kernel.c and of the fuzzer.
  */
 #ifndef TESTS_FUZZ_SERVER_CALLS_H
 #define TESTS_FUZZ_SERVER_CALLS_H

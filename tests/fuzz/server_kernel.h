@@ -1,7 +1,8 @@
 /*
  * The kernel, libuv and memory of a server between hostile clients, for the fuzzers of
- * agent/io/http.c and agent/io/socket.c: one listener, connections that are accepted and polled,
- * memory that is counted and may fail. What is said over a connection is the fuzzer's own.
+ * agent/io/http/http.c and agent/io/socket/socket.c: one listener, connections that are accepted
+ * and polled, memory that is counted and may fail. What is said over a connection is the fuzzer's
+ * own.
  */
 #ifndef TESTS_FUZZ_SERVER_KERNEL_H
 #define TESTS_FUZZ_SERVER_KERNEL_H

@@ -631,7 +631,7 @@ void agent_lose_disk(struct sim_agent *agent)
     wrong_store(agent);
 }
 
-/* What taking back a start over commits (agent/io/store_replace.c). */
+/* What taking back a start over commits (agent/io/store/replace.c). */
 static void put_back(struct sim_agent *agent)
 {
     struct quorum_seen *own = &agent->disk.seen[agent->index];

@@ -8,7 +8,7 @@ foreach(part bells commit config log metrics driver driver_order places)
 endforeach()
 target_compile_definitions(test_metrics
     PRIVATE HF_METRICS_PAGE="${PROJECT_SOURCE_DIR}/docs/METRICS.md")
-# The socket's turns: agent/io/socket.c with a loop of the test's.
+# The socket's turns: agent/io/socket/socket.c with a loop of the test's.
 add_executable(test_socket_turns ${agent_tests}/test_socket_turns.c)
 target_link_libraries(test_socket_turns PRIVATE hf_agent_io hf_flags PkgConfig::CHECK PkgConfig::UV)
 add_test(NAME socket_turns COMMAND test_socket_turns)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "transport_private.h"
+#include "io/transport/private.h"
 
 enum {
     LINKS = 20,

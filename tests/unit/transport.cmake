@@ -14,4 +14,4 @@ foreach(part transport transport_tls transport_turns transport_versions)
 endforeach()
 
 # It looks at the rounds of turns.
-target_include_directories(test_transport_turns PRIVATE ${PROJECT_SOURCE_DIR}/agent/io)
+target_include_directories(test_transport_turns PRIVATE ${PROJECT_SOURCE_DIR}/agent)

@@ -5,7 +5,7 @@
  * each one of a file of a FUSE file system for its server, the last one of a file that is polled (a
  * pidfd, say) for the mutex of each epoll set that has it, for as long as these like, and the last
  * two not even for SIGKILL. Whoever may connect to a Unix socket can send descriptors of such
- * files, unless the kernel refuses them (io/socket.c): only where it does not is there this
+ * files, unless the kernel refuses them (io/socket/socket.c): only where it does not is there this
  * process. It is forked before there are threads, and before anything of the agent's is open, so
  * nobody waits for it: not the agent that ends, nor the next one.
  *

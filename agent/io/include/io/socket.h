@@ -19,9 +19,9 @@
  *                                    does not fit ends the connection
  *   making each packet costly by     a call that cost much is paid back before the user is served
  *   watching its own end with very   again; a connection with two of them is set aside: not
- *   many epoll entries               touched until its peer has gone (socket_costly.c)
+ *   many epoll entries               touched until its peer has gone (costly.c)
  *   connecting and saying nothing    SOCKET_GREETING_MS, and a bounded number for each user
- *   connecting without end           socket_accept.c: what is beyond that number is turned away,
+ *   connecting without end           accept.c: what is beyond that number is turned away,
  *                                    SOCKET_ACCEPTS_MS of a turn at most
  *   more than we have descriptors    one is kept free, by which the next is accepted, told so, and
  *                                    hung up on

@@ -17,7 +17,7 @@
  * there are not too many of them.
  * A link is there when both have greeted. Of 4,096 connections that others make nobody keeps a
  * place for nothing: who greets and then sends no packet that makes sense is closed after 60 s, and
- * before, if there is no room for a newcomer (transport_inbox.h).
+ * before, if there is no room for a newcomer (inbox.h).
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: whoever has no certificate of the cell's
  * CA is refused by the handshake. Who is dialled must show the certificate of the agent that it is

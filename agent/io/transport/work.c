@@ -1,5 +1,5 @@
-/* What NNG does for the transport: see transport_work.h. */
-#include "transport_work.h"
+/* What NNG does for the transport: see work.h. */
+#include "work.h"
 
 #include <stdint.h>
 #include <sys/eventfd.h>

@@ -3,8 +3,8 @@
  *
  * Everything here runs on the loop's thread. One epoll descriptor tells when there is something to
  * do: a connection has something to be received, something that NNG did on its threads is done
- * (transport_work.h), or it is time for something (a timer). transport_dispatch() does all that is
- * there. What a connection is, is in transport_link.c; here it is decided which there are.
+ * (work.h), or it is time for something (a timer). transport_dispatch() does all that is
+ * there. What a connection is, is in link.c; here it is decided which there are.
  *
  * A peer's link is dialled until it is there; when it breaks, what was queued for it is lost (a
  * packet that arrives when the world has moved on helps nobody), and it is dialled again after a
@@ -34,8 +34,8 @@
 #include <unistd.h>
 
 #include "proto/check.h"
-#include "transport_private.h"
-#include "transport_threads.h"
+#include "private.h"
+#include "threads.h"
 
 enum {
     EVENTS_MAX = 64, /* taken from epoll at once */

@@ -1,11 +1,11 @@
 /*
- * The store's log as a file of SQLite's: see store_log.h.
+ * The store's log as a file of SQLite's: see log.h.
  *
  * What waits in the buffer is one run of bytes. Whatever does not continue it, or needs the file as
  * it is, has it written first. An error of that late write is told by the call that caused it, at
  * the latest by the flush, so no commit passes for durable that is not.
  */
-#include "store_log.h"
+#include "log.h"
 
 #include <pthread.h>
 #include <sqlite3.h>

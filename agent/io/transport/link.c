@@ -1,13 +1,13 @@
-/* One connection between two agents: see transport_link.h. */
-#include "transport_link.h"
+/* One connection between two agents: see link.h. */
+#include "link.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "proto/check.h"
-#include "transport_setup.h"
-#include "transport_tls.h"
+#include "setup.h"
+#include "tls.h"
 
 enum {
     HEAD_SIZE = 4, /* of a frame: the packet's size */

@@ -2,11 +2,11 @@
  * What the files of the store share: the connection, its statements, and how failures are told.
  *
  *   store.c          opening, meta, batches
- *   store_rows.c     the rows: reading them back, putting and deleting them
- *   store_replace.c  starting over
- *   store_migrate.c  formats, and how a store of an older one is brought up to date
- *   store_log.c      how SQLite's log is written
- *   store_renew.c    what is done with the log of an agent that ended
+ *   rows.c     the rows: reading them back, putting and deleting them
+ *   replace.c  starting over
+ *   migrate.c  formats, and how a store of an older one is brought up to date
+ *   log.c      how SQLite's log is written
+ *   renew.c    what is done with the log of an agent that ended
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H

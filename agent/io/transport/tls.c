@@ -1,5 +1,5 @@
-/* The files of [tls]: see transport_tls.h. */
-#include "transport_tls.h"
+/* The files of [tls]: see tls.h. */
+#include "tls.h"
 
 #include <errno.h>
 #include <fcntl.h>

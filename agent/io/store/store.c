@@ -3,7 +3,7 @@
  *
  * One connection with locking_mode=EXCLUSIVE: it owns the database until it is closed, keeps the
  * index of the log in its own memory, and no commit takes a file lock. A commit is some changed
- * pages, written to the end of the log in one piece (store_log.h), and one fdatasync. A page of
+ * pages, written to the end of the log in one piece (log.h), and one fdatasync. A page of
  * 2 KiB: with smaller ones a start takes longer, with larger ones a commit.
  * The log is checkpointed by store_idle(), or once it has grown very long; it is never truncated,
  * so that after the first checkpoint commits write over space that the file already has.
@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 #include "proto/check.h"
-#include "store_log.h"
-#include "store_private.h"
+#include "log.h"
+#include "private.h"
 
 enum {
     APPLICATION_ID = 0x48466c64, /* "HFld": what `file` and sqlite3 see */

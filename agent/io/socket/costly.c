@@ -18,7 +18,7 @@
 #include "io/clock.h"
 #include "io/late_close.h"
 #include "proto/check.h"
-#include "socket_private.h"
+#include "private.h"
 
 enum { STRIKES = 2 };
 

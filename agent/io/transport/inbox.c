@@ -1,5 +1,5 @@
-/* Who may have a place in the inbox: see transport_inbox.h. */
-#include "transport_inbox.h"
+/* Who may have a place in the inbox: see inbox.h. */
+#include "inbox.h"
 
 #include <string.h>
 

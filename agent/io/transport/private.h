@@ -1,5 +1,5 @@
 /*
- * What the transport's files share: who is dialled (transport_peers.c), and all else
+ * What the transport's files share: who is dialled (peers.c), and all else
  * (transport.c). All on the loop's thread.
  */
 #ifndef IO_TRANSPORT_PRIVATE_H
@@ -11,11 +11,11 @@
 
 #include "io/clock.h"
 #include "io/transport.h"
-#include "transport_inbox.h"
-#include "transport_link.h"
-#include "transport_setup.h"
-#include "transport_tls.h"
-#include "transport_work.h"
+#include "inbox.h"
+#include "link.h"
+#include "setup.h"
+#include "tls.h"
+#include "work.h"
 
 enum { TRANSPORT_REDIAL_MIN_NS = 20000000 }; /* the first pause between two dials */
 

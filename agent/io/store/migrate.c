@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store_private.h"
+#include "private.h"
 
 enum { BACKUP_PAGES = 1024 }; /* copied in one step */
 

@@ -25,7 +25,7 @@
 #include "io/clock.h"
 #include "proto/check.h"
 #include "proto/frame.h"
-#include "socket_private.h"
+#include "private.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */

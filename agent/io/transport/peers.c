@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport_private.h"
-#include "transport_threads.h"
+#include "private.h"
+#include "threads.h"
 
 enum { DIAL_MS = 3000 };
 

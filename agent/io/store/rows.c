@@ -13,7 +13,7 @@
 
 #include "proto/check.h"
 #include "proto/frame.h"
-#include "store_private.h"
+#include "private.h"
 
 /* A share: an agent, three numbers, and what stands between. */
 enum { SHARES_TEXT_MAX = MESSAGE_SHARES_MAX * (MESSAGE_AGENT_MAX + 48) };

@@ -9,7 +9,7 @@
  * own descriptor, and then has NNG receive into a buffer, which is done in place because something
  * is there. NNG does not tell the descriptor; it is found by its two addresses, once who dialled
  * has greeted. Before that, and with TLS, one receive of NNG's is always under way, and its end is
- * queued (transport_work.h).
+ * queued (work.h).
  *
  * A send is tried in place. What the kernel does not take at once is copied, goes on as a work, and
  * whatever comes meanwhile is collected behind it, within a bound, and then goes as one.
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "io/transport.h"
-#include "transport_work.h"
+#include "work.h"
 
 enum {
     TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that wait behind a send */

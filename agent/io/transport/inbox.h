@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport_link.h"
+#include "link.h"
 
 enum {
     TRANSPORT_INBOUND_MAX = 2 * TRANSPORT_PEERS_MAX,

@@ -1,5 +1,5 @@
 /*
- * One worker of NNG's is enough: see transport_threads.h.
+ * One worker of NNG's is enough: see threads.h.
  *
  * NNG starts two workers for each processor and hands each step of a packet (its length came, its
  * bytes came, the receiver is to be called) to whichever sleeps. A packet then wakes four threads
@@ -11,7 +11,7 @@
  * next one is seen to run: it cannot be the last. The one after which none comes returns, and is
  * the worker. A worker that is slow to come is missed: then two are left, which does no harm.
  */
-#include "transport_threads.h"
+#include "threads.h"
 
 #include <nng/nng.h>
 #include <pthread.h>

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store_private.h"
+#include "private.h"
 
 enum {
     LOG_HEADER = 32,

@@ -1,5 +1,5 @@
 /*
- * Who is let in at the agent's Unix socket: see io/socket.h and socket_private.h.
+ * Who is let in at the agent's Unix socket: see io/socket.h and private.h.
  *
  * Whose a connection is can be known only when it has been accepted. So a turn accepts until
  * SOCKET_ACCEPTS_PER_TURN are kept or SOCKET_ACCEPTS_MS are over: whoever connects without end has
@@ -14,7 +14,7 @@
 
 #include "io/clock.h"
 #include "proto/check.h"
-#include "socket_private.h"
+#include "private.h"
 
 enum {
     ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */

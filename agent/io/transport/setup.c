@@ -1,5 +1,5 @@
-/* Addresses and descriptors for the transport: see transport_setup.h. */
-#include "transport_setup.h"
+/* Addresses and descriptors for the transport: see setup.h. */
+#include "setup.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

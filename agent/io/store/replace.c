@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store_private.h"
+#include "private.h"
 
 enum { REPLACED_MAX = 10000 };
 

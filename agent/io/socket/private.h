@@ -1,6 +1,6 @@
 /*
- * What the files of the Unix socket share: socket.c carries packets, socket_accept.c lets
- * connections in, socket_costly.c sees to those whose packets cost much. See io/socket.h.
+ * What the files of the Unix socket share: socket.c carries packets, accept.c lets
+ * connections in, costly.c sees to those whose packets cost much. See io/socket.h.
  */
 #ifndef IO_SOCKET_PRIVATE_H
 #define IO_SOCKET_PRIVATE_H
@@ -107,7 +107,7 @@ void socket_release(struct connection *connection);
  * may wait. */
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer);
 
-/* ---- socket_costly.c ---- */
+/* ---- costly.c ---- */
 
 /* A call on this connection ends, which began at began_ns. worked: it was a packet that was sent.
  * false: it is costly from now on. */
@@ -128,7 +128,7 @@ void socket_set_aside(struct connection *connection);
 /* Watches those again whose users owe nothing any more. */
 void socket_unpark(struct socket_server *server, int64_t now_ns);
 
-/* ---- socket_accept.c ---- */
+/* ---- accept.c ---- */
 
 /* Begins to accept. */
 void socket_accept_start(struct socket_server *server);
