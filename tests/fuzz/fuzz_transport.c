@@ -8,10 +8,10 @@
  */
 #include "fuzz.h"
 
-#include "proto/check.h"
 #include "io/transport/link.h"
 #include "io/transport/setup.h"
 #include "io/transport/tls.h"
+#include "proto/check.h"
 
 #include <string.h>
 #include <sys/epoll.h>

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "io/clock.h"
-#include "proto/check.h"
 #include "private.h"
+#include "proto/check.h"
 
 enum {
     ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */

@@ -17,8 +17,8 @@
 
 #include "io/clock.h"
 #include "io/late_close.h"
-#include "proto/check.h"
 #include "private.h"
+#include "proto/check.h"
 
 enum { STRIKES = 2 };
 

@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "private.h"
 #include "proto/check.h"
 #include "proto/frame.h"
-#include "private.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */

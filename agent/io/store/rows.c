@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "private.h"
 #include "proto/check.h"
 #include "proto/frame.h"
-#include "private.h"
 
 /* A share: an agent, three numbers, and what stands between. */
 enum { SHARES_TEXT_MAX = MESSAGE_SHARES_MAX * (MESSAGE_AGENT_MAX + 48) };

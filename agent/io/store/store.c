@@ -29,9 +29,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/check.h"
 #include "log.h"
 #include "private.h"
+#include "proto/check.h"
 
 enum {
     APPLICATION_ID = 0x48466c64, /* "HFld": what `file` and sqlite3 see */

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "inbox.h"
 #include "io/clock.h"
 #include "io/transport.h"
-#include "inbox.h"
 #include "link.h"
 #include "setup.h"
 #include "tls.h"

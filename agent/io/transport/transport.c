@@ -33,8 +33,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/check.h"
 #include "private.h"
+#include "proto/check.h"
 #include "threads.h"
 
 enum {
