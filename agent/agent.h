@@ -24,20 +24,15 @@
 #include "config/config.h"
 #include "core/gossip.h"
 #include "core/host.h"
-#include "core/pace.h"
 #include "core/quorum.h"
 #include "core/renewal.h"
-#include "driver/driver.h"
-#include "io/commit.h"
 #include "io/lease_file.h"
 #include "io/region.h"
 #include "io/socket.h"
 #include "io/store.h"
 #include "observe/log.h"
 #include "observe/turns.h"
-#include "peers/peers.h"
 #include "serve/bells.h"
-#include "serve/processes.h"
 
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
@@ -57,6 +52,14 @@ enum {
 };
 
 struct agent;
+struct driver;
+struct driver_batch;
+struct peers;
+struct process;
+struct processes;
+struct closer;
+struct committer;
+struct web;
 
 /* A client that is known to the host core: connected, or hung up, or from before this agent. */
 struct client {
@@ -205,154 +208,5 @@ struct agent {
     struct log_limit stall_limit;
     struct log_limit region_limit;
 };
-
-/* ---- start.c ---- */
-
-/* As many descriptors as the process may have. Before the filter of system calls. */
-void agent_raise_limits(void);
-/* Everything up to a loaded and adopted state, not yet started. AGENT_EXIT_OK, or the exit code,
- * and agent->error is one line. */
-int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
-/* If nobody has heard of the epoch that this start began, the next one begins it anew: a start that
- * fails each time uses up none. The store is not the committer's any more, nor is it used after. */
-void agent_give_epoch_back(struct agent *agent);
-/* Within a batch before the first one of this process's own: this voter's store tells others no
- * newer commit than it was opened with until it votes again. */
-bool agent_keep_opened(struct agent *agent) __attribute__((warn_unused_result));
-/* A commit of the start is durable. */
-void agent_committed(struct agent *agent, uint64_t commit);
-/* Replaces this voter's store by an empty one that starts over (store_start_over()); kept (of
- * STORE_KEPT_MAX bytes) is where the old one is now. Instead of agent_prepare(). */
-int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
-/* Takes that back (store_undo_start_over()). */
-int agent_undo_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
-/* Whose store it is, by the configuration and the lease file. */
-void agent_store_identity(const struct agent *agent, struct store_identity *identity);
-/* Opens the store, the lease file first; fills in meta, left and boot_id. An AGENT_EXIT code:
- * CONFIG also if regions of another layout are in use. */
-int agent_open_store(struct agent *agent) __attribute__((warn_unused_result));
-/* Closes and frees what agent_prepare() made; what is durable and the regions stay. */
-void agent_release(struct agent *agent);
-
-/* ---- regions.c ---- */
-
-enum regions_result {
-    REGIONS_ADOPTED,
-    REGIONS_AGAIN,  /* some cannot be: with new cores, again without them */
-    REGIONS_OVER,   /* the session cannot go on: agent->error */
-    REGIONS_FAILED, /* the store: agent->error */
-};
-
-/* Opens what the agent before left and loads what is known of it, into new cores. */
-enum regions_result regions_adopt(struct agent *agent) __attribute__((warn_unused_result));
-void regions_tell_of_holes(const struct agent *agent);
-/* Forgets the notes, which are of the session before. The other binds them to this session. */
-void regions_forget_notes(struct agent *agent);
-void regions_take_notes(struct agent *agent);
-/* Fresh ones for all. false: agent->error. */
-bool regions_make(struct agent *agent) __attribute__((warn_unused_result));
-/* host_sound_fn: arg is the agent. */
-bool regions_are_sound(void *arg, uint32_t space);
-/* At the end of a turn: gives up what is rubbish, begins anew what is due. */
-void regions_see(struct agent *agent);
-/* Each quarter of the ttl: looks whether they are what they were, at a constant cost. */
-void regions_look(struct agent *agent);
-/* When regions_see() has something to do; INT64_MAX: no time is known. */
-int64_t regions_next_ns(const struct agent *agent);
-
-/* ---- folders.c ---- */
-
-/* Opens and locks them. AGENT_EXIT_OK, or the exit code, and agent->error is one line. */
-int folders_open(struct agent *agent) __attribute__((warn_unused_result));
-
-/* For --check-config: looks at those that are there already, changes nothing. false: a start would
- * refuse one, by whichever user; agent->error is one line. Uses agent->config alone. */
-bool folders_check(struct agent *agent) __attribute__((warn_unused_result));
-
-/* ---- clients.c ---- */
-
-/* Announces to the host core whoever is left of the agent before; what may stay in folder clients
- * if the session does not go on is removed. false: agent->error. */
-bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
-/* Removes the records of the dead, after the start. */
-void clients_sweep(struct agent *agent);
-/* Whether that process is the client that its HELLO says it was. */
-bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
-                     const struct peer *peer, const struct process *process);
-/* The host core let it in (HOST_WELCOMED). NULL: it could not be noted, errno says why. */
-struct client *clients_welcome(struct agent *agent, const struct host_action *action,
-                               const struct peer *peer, struct process *process);
-void clients_forget(struct agent *agent, uint32_t id);
-/* Its process has ended. Not within an action. */
-void clients_died(struct client *client, const char *how);
-void clients_close(struct agent *agent);
-
-/* ---- serve.c ---- */
-
-struct socket_handler serve_handler(struct agent *agent);
-/* The frame for who is refused before anything is read of him. Its size. */
-size_t serve_refusal(unsigned char *bytes, size_t size);
-void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
-
-/* ---- facts.c ---- */
-
-/* Writes a TOLD that answers request. The size; 0: none. buffer: HFI_FRAME_MAX bytes. */
-size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer);
-
-/* ---- disk.c ---- */
-
-/* From now on the store is the committer's, if there is one. */
-bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
-/* Waits for the batch that is on its way. The store is the caller's again. */
-void disk_close(struct agent *agent);
-/* driver_operations.commit: arg is the agent. */
-void disk_commit(void *arg, const struct driver_batch *batch);
-/* Writes what is to be written behind the turn. false: another thread has the loop now, nothing of
- * the agent may be touched any more. */
-bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
-/* Tells the driver of the batch, if it is done. */
-void disk_done(struct agent *agent);
-/* A checkpoint of the store. */
-void disk_idle(struct agent *agent);
-/* At the end: flushes what can be flushed. */
-void disk_settle(struct agent *agent);
-
-/* ---- files.c ---- */
-
-enum { FILES_TEXT_MAX = 300 };
-
-/* Notes which file the store is, and which the socket, once there is one. */
-void files_open(struct agent *agent);
-void files_open_socket(struct agent *agent);
-/* Whether somebody else than root and the agent's user may write to the configuration. */
-bool files_config_is_loose(const struct agent *agent);
-/* How many of the folder, the store, the regions and the socket are not where they were any more;
- * which: text, of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk
- * may have to be read. */
-uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
-/* Now and then: tells of them in the log. */
-void files_look(struct agent *agent);
-
-/* ---- agent.c ---- */
-
-/* Runs until it is told to end, or must. The exit code. */
-int agent_run(struct agent *agent) __attribute__((warn_unused_result));
-/* Goes on with the loop, on either thread (io/commit.h): true when it has ended. arg: the agent. */
-bool agent_loop(void *arg) __attribute__((warn_unused_result));
-/* The first thing of each callback. */
-void agent_turn(struct agent *agent, enum turn_part part);
-/* The last thing of a turn; libuv calls it for those that it began. */
-void agent_turn_end(struct agent *agent);
-/* Closes what libuv knows of this agent, and lets it call back. */
-void agent_close_loop(struct agent *agent);
-/* Watches a descriptor. */
-bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
-    __attribute__((warn_unused_result));
-/* How many descriptors this agent may need, by its configuration. */
-int64_t agent_descriptors_wanted(const struct agent *agent);
-/* uv_poll_cb of the bells. */
-void agent_on_bell(uv_poll_t *poll, int status, int events);
-/* Ends the loop. */
-void agent_end(struct agent *agent, int exit_code);
 
 #endif

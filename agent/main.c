@@ -18,6 +18,9 @@
 #include "io/sandbox.h"
 #include "peers/peers.h"
 #include "proto/check.h"
+#include "run/folders.h"
+#include "run/loop.h"
+#include "run/start.h"
 
 static const char help[] =
     "holdfastd: the lock agent of this host\n"

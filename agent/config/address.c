@@ -1,10 +1,10 @@
 /* What an address of the configuration is, by its text: see config.h. */
-#include "config/config.h"
-
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "config/config.h"
 
 static const char *host_of(const char *address)
 {

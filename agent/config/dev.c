@@ -2,12 +2,12 @@
  * The configuration of --dev: see config.h. A cell of this host alone, in one folder; there is no
  * file.
  */
-#include "config/config.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "config/config.h"
 
 /* --state-dir, made absolute: who may exchange it is looked at on all of its way. The length of the
  * whole; 0: it is empty, or there is no current folder. */

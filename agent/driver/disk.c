@@ -7,13 +7,18 @@
  * than it brings then. In a cell of one a batch is written within the turn: so it is durable before
  * the turn goes on.
  */
-#include "agent.h"
+#include "driver/disk.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "agent.h"
+#include "driver/driver.h"
 #include "io/clock.h"
+#include "io/commit.h"
+#include "peers/peers.h"
 #include "proto/check.h"
+#include "turn.h"
 
 enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each answers what waited, and may make one */
 
@@ -184,4 +189,20 @@ void disk_close(struct agent *agent)
 {
     committer_close(agent->committer);
     agent->committer = NULL;
+}
+
+bool disk_keep_opened(struct agent *agent)
+{
+    struct action action = {.kind = ACTION_PERSIST_SEEN};
+    return agent->quorum == NULL || !quorum_keep_opened(agent->quorum, &action.as.seen) ||
+           store_put_action(agent->store, &action);
+}
+
+void disk_committed(struct agent *agent, uint64_t commit)
+{
+    agent->meta.commit = commit;
+    lease_file_note_commit(&agent->lease_file, commit);
+    if (agent->quorum != NULL) {
+        quorum_set_commit(agent->quorum, commit);
+    }
 }

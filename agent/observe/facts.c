@@ -5,7 +5,7 @@
  *
  * All of it is at hand, or asked of the kernel without waiting for a disk or another agent.
  */
-#include "agent.h"
+#include "observe/facts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "agent.h"
+#include "driver/driver.h"
 #include "io/clock.h"
+#include "observe/files.h"
+#include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/wire.h"
+#include "turn.h"
 
 static struct hfi_text text_of(const char *text)
 {

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "agent.h"
+#include "driver/driver.h"
 #include "io/clock.h"
 #include "io/http.h"
 #include "observe/metrics.h"
+#include "peers/peers.h"
+#include "turn.h"
 
 /* Whoever asks more often sees the same: looking at every lock has its price. */
 static const int64_t survey_every_ns = 1000000000;

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "agent.h"
+#include "driver/driver.h"
 #include "io/clock.h"
+#include "peers/peers.h"
 #include "peers/private.h"
 #include "proto/region.h"
 

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "driver/driver.h"
 #include "io/clock.h"
 #include "peers/private.h"
 #include "proto/check.h"
 #include "proto/region.h"
+#include "turn.h"
 
 enum {
     BUFFER_SIZE = 64 * 1024,

@@ -9,6 +9,8 @@
  * socket: what others put there is found by its owner and refused. Whose folder it is may exchange
  * everything in it, sticky or not. docs/SECURITY.md has the table.
  */
+#include "run/folders.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

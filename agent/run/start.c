@@ -11,7 +11,7 @@
  * region that counts was of it, nobody has heard of it. So a start that fails again and again, for
  * want of memory say, uses up none; there are 2^24 of them, and voters believe no jump by 2^20.
  */
-#include "agent.h"
+#include "run/start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent.h"
+#include "driver/disk.h"
+#include "driver/driver.h"
 #include "io/clock.h"
+#include "peers/peers.h"
 #include "proto/check.h"
+#include "run/folders.h"
+#include "run/loop.h"
+#include "serve/clients.h"
+#include "serve/processes.h"
+#include "serve/regions.h"
 
 enum {
     REGISTERS_MAX = 1 << 22, /* lock names that the acceptor can know */
@@ -462,13 +471,6 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
 
 /* This voter's store tells others no newer commit than it was opened with until it votes again: a
  * start that is killed must not make an old copy look newer. */
-bool agent_keep_opened(struct agent *agent)
-{
-    struct action action = {.kind = ACTION_PERSIST_SEEN};
-    return agent->quorum == NULL || !quorum_keep_opened(agent->quorum, &action.as.seen) ||
-           store_put_action(agent->store, &action);
-}
-
 /* What the session before had is no longer known, and goes. */
 static bool leave_session(struct agent *agent)
 {
@@ -476,7 +478,7 @@ static bool leave_session(struct agent *agent)
     struct store_reader reader = {.arg = &old, .region = collect_old};
     struct store *store = agent->store;
     uint64_t commit;
-    if (!store_load(store, &reader) || !store_begin(store) || !agent_keep_opened(agent)) {
+    if (!store_load(store, &reader) || !store_begin(store) || !disk_keep_opened(agent)) {
         return false;
     }
     for (uint32_t i = 0; i < old.count; i++) {
@@ -491,15 +493,6 @@ static bool leave_session(struct agent *agent)
         region_file_abandon(old.rows[i].shm_name);
     }
     return true;
-}
-
-void agent_committed(struct agent *agent, uint64_t commit)
-{
-    agent->meta.commit = commit;
-    lease_file_note_commit(&agent->lease_file, commit);
-    if (agent->quorum != NULL) {
-        quorum_set_commit(agent->quorum, commit);
-    }
 }
 
 /* The new session is durable. */
@@ -519,7 +512,7 @@ static bool keep_session(struct agent *agent)
         return false;
     }
     agent->unheard = true;
-    agent_committed(agent, commit);
+    disk_committed(agent, commit);
     return true;
 }
 

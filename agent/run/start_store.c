@@ -18,6 +18,9 @@
 #include "io/client_record.h"
 #include "io/clock.h"
 #include "io/region.h"
+#include "observe/files.h"
+#include "run/start.h"
+#include "serve/processes.h"
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
                                                       const char *format, ...)

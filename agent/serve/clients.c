@@ -11,16 +11,19 @@
  * broken (holdfast break), or until the session ends. How many there are the log says, and doctor
  * says which.
  */
-#include "agent.h"
+#include "serve/clients.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent.h"
+#include "driver/driver.h"
 #include "io/client_record.h"
 #include "io/clock.h"
 #include "proto/check.h"
+#include "serve/processes.h"
 
 static void prove(struct client *client)
 {

@@ -9,6 +9,8 @@
 #include "io/clock.h"
 #include "io/late_close.h"
 #include "proto/check.h"
+#include "serve/clients.h"
+#include "turn.h"
 
 enum { HASH_SIZE = 4096 };
 

@@ -25,15 +25,19 @@
  * this is looked at as well: so nothing is given back for what was read in a region that is rubbish
  * already, and nobody maps one.
  */
-#include "agent.h"
+#include "serve/regions.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent.h"
+#include "driver/disk.h"
 #include "io/clock.h"
 #include "proto/check.h"
+#include "run/loop.h"
+#include "turn.h"
 
 __attribute__((format(printf, 2, 3))) static void set_error(struct agent *agent, const char *format,
                                                             ...)
@@ -236,7 +240,7 @@ static bool leave_rows(struct agent *agent)
 {
     struct store *store = agent->store;
     uint64_t commit;
-    if (!store_begin(store) || !agent_keep_opened(agent)) {
+    if (!store_begin(store) || !disk_keep_opened(agent)) {
         return false;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -247,7 +251,7 @@ static bool leave_rows(struct agent *agent)
     if (!store_commit(store, &commit)) {
         return false;
     }
-    agent_committed(agent, commit);
+    disk_committed(agent, commit);
     return true;
 }
 

@@ -5,17 +5,23 @@
  * kernel. Whatever comes after a rule was broken is not looked at: the connection is closed, and if
  * there is room the client is told DONE with the error first.
  */
-#include "agent.h"
+#include "serve/serve.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent.h"
+#include "driver/driver.h"
 #include "holdfast/holdfast.h"
 #include "io/clock.h"
 #include "io/peer.h"
+#include "observe/facts.h"
 #include "proto/check.h"
+#include "serve/clients.h"
+#include "serve/processes.h"
+#include "turn.h"
 
 static const int64_t minute_ns = 60000000000;
 

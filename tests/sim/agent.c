@@ -475,7 +475,7 @@ static int64_t next_ns(const struct sim_agent *agent)
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
 
-/* As agent/run/agent.c does when it gets SIGTERM. */
+/* As agent/run/loop.c does when it gets SIGTERM. */
 static void see_to_end(struct sim_agent *agent)
 {
     if (agent->stops_ns == 0) {

@@ -7,12 +7,14 @@
  * Each turn of upkeep looks at open descriptors only: a name may have to be read from a disk that
  * stands still.
  */
-#include "agent.h"
+#include "observe/files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "agent.h"
 
 struct list {
     char *text;

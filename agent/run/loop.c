@@ -4,7 +4,7 @@
  * There is no wake-up without a reason: the timer stands at the earliest of what the cores, the
  * socket and systemd's watchdog want.
  */
-#include "agent.h"
+#include "run/loop.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,11 +12,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent.h"
+#include "driver/disk.h"
+#include "driver/driver.h"
 #include "io/clock.h"
+#include "io/commit.h"
 #include "io/notify.h"
+#include "observe/files.h"
 #include "observe/web.h"
+#include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/probe.h"
+#include "run/start.h"
+#include "serve/clients.h"
+#include "serve/processes.h"
+#include "serve/regions.h"
+#include "serve/serve.h"
+#include "turn.h"
 
 enum {
     DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* that are no client's */

@@ -1,0 +1,14 @@
+/* The event loop: timer, bells, signals; the end. */
+#ifndef AGENT_RUN_LOOP_H
+#define AGENT_RUN_LOOP_H
+
+#include "agent.h"
+
+/* Runs until it is told to end, or must. The exit code. */
+int agent_run(struct agent *agent) __attribute__((warn_unused_result));
+/* Closes what libuv knows of this agent, and lets it call back. */
+void agent_close_loop(struct agent *agent);
+/* uv_poll_cb of the bells. */
+void agent_on_bell(uv_poll_t *poll, int status, int events);
+
+#endif
