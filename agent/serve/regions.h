@@ -1,6 +1,6 @@
 /*
- * The regions of the namespaces: adopted, given up, begun anew, one by one. The thread of the loop does
- * all of it.
+ * The regions of the namespaces: adopted, given up, begun anew, one by one. The thread of the loop
+ * does all of it.
  */
 #ifndef AGENT_SERVE_REGIONS_H
 #define AGENT_SERVE_REGIONS_H
