@@ -42,7 +42,7 @@ struct fuse_page {
 /* false: that cannot be had here, and one line on stderr says why. */
 bool fuse_page_create(struct fuse_page *page);
 
-/* Waits until somebody has touched it, the first one. The kernel may ask for all pages with that, so
+/* Waits until somebody has touched it, the first one. The kernel may ask for all pages then, so
  * nobody who comes later is noticed. */
 void fuse_page_await(struct fuse_page *page);
 
