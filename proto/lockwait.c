@@ -8,7 +8,7 @@
 #include "lockword_private.h"
 
 /* How often a waiter looks before it sleeps: about as long as a hand-over between two running
- * processes takes; docs/BENCHMARKS.md has what was measured. */
+ * processes takes; docs/results/method.md has what was measured. */
 enum { SPINS = 100 };
 
 /* How often in a row a waiter looks again at once before he looks whether he wants to wait on. It

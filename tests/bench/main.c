@@ -82,7 +82,7 @@ static const char help[] =
 static const char help_end[] =
     "\n"
     "Exit status: 0 all was measured, whatever came out; 64 bad usage; 70 something failed.\n"
-    "docs/BENCHMARKS.md says what each line means and how the peers are built.\n";
+    "docs/results/method.md says what each line means and how the peers are built.\n";
 
 struct options {
     bool help;

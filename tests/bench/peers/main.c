@@ -25,7 +25,7 @@ static const char help[] =
     "\n"
     "Starts each lock service that is installed on the loopback, in a folder of its own, measures\n"
     "it with the same loop and clock as Holdfast, stops it and removes what it left. Prints\n"
-    "Markdown; docs/BENCHMARKS.md says what the numbers mean and what they do not.\n"
+    "Markdown; docs/results/method.md says what the numbers mean and what they do not.\n"
     "\n"
     "  --quick            one short repetition: a look, not a result. Of the cases 7 to 11, which\n"
     "                     wait for leases to end, only those that --case names\n"

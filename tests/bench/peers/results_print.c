@@ -1,5 +1,5 @@
 /*
- * Results as Markdown, for docs/BENCHMARKS.md, and as JSON, for the comparison of two runs.
+ * Results as Markdown, for docs/results, and as JSON, for the comparison of two runs.
  *
  * The JSON has for each case and peer its quantities with all values, and its histograms as pairs
  * [highest value of a bucket in ns, count], which is what HdrHistogram's own tools record one by
