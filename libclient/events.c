@@ -414,6 +414,7 @@ HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
         return error;
     }
     memset(out, 0, sizeof(*out));
+    memset(out->reserved, HFI_RESERVED, sizeof(out->reserved));
     socket_look(client);
     struct events *events = &client->events;
     uint64_t expirations;

@@ -109,7 +109,8 @@ struct hf_hold {
      * never below that of any hold, on any host, whose acquire returned before this one was called.
      * It need not be one that an exclusive hold had. */
     uint64_t token;
-    int64_t deadline_ns; /* CLOCK_BOOTTIME; as known now, renewal moves it on */
+    int64_t deadline_ns;  /* CLOCK_BOOTTIME; as known now, renewal moves it on */
+    uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
 };
 
 enum hf_event_kind {
@@ -125,6 +126,7 @@ struct hf_event {
     hf_lock *lock;
     uint64_t token;
     char name[256];
+    uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
 };
 
 /*

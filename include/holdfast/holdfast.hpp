@@ -209,7 +209,7 @@ class hold
   private:
     int take(const lock &of, hf_mode mode, std::int64_t timeout_ns) noexcept
     {
-        hf_hold taken = {0, 0};
+        hf_hold taken{};
         int code = hf_acquire(of.get(), mode, timeout_ns, &taken);
         if (code == 0) {
             handle_ = of.get();
