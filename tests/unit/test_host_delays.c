@@ -263,6 +263,45 @@ START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
 }
 END_TEST
 
+/*
+ * A hold with a limit, whose process has not opened it again behind a restart, closes its lock for
+ * what the grant covers once that is known, and until then for as long as any lock-delay may be.
+ * _i: bit 0: it reads; bit 1: its time is over before the quorum has answered.
+ */
+START_TEST(a_found_hold_closes_for_what_its_grant_covers)
+{
+    enum { LIMIT_MS = 200 };
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){"a", 1};
+    frame.open.lease_ns = LIMIT_MS * RIG_MS;
+    frame.open.lock_delay_ns = DELAY_MS * RIG_MS;
+    frame.open.flags = HFI_OPEN_SEAT;
+    rig_close(rig, client, opened.handle);
+    opened = rig_ask(rig, client, &frame)->frame.opened;
+    ck_assert_uint_eq(rig_seat(rig, client, opened.handle, _i & 1), opened.seat);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {opened.slot, opened.seat, LIMIT_MS * RIG_MS, false};
+    struct hfi_held held;
+    ck_assert_int_eq(_i & 1 ? hfi_try_shared(&actor, &request, &held)
+                            : hfi_try_exclusive(&actor, &request, &held),
+                     HFI_HELD);
+    restart(true, false);
+    if (_i & 2) {
+        rig_pass(rig, (LIMIT_MS + 1) * RIG_MS);
+        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* it may have been longer */
+        ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    }
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 0);
+    rig_pass(rig, _i & 2 ? 0 : (LIMIT_MS + 1) * RIG_MS);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    rig_pass(rig, (DELAY_MS - 2) * RIG_MS);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    rig_pass(rig, 3 * RIG_MS);
+    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_CLOSED));
+}
+END_TEST
+
 /* They are counted in pieces: what is opened meanwhile, where the count has been, counts too. */
 START_TEST(many_handles_are_counted_in_pieces)
 {
@@ -318,5 +357,6 @@ int main(void)
     tcase_add_test(tests, a_note_says_no_more_than_a_lock_delay_can_be);
     tcase_add_test(tests, many_handles_are_counted_in_pieces);
     tcase_add_test(tests, who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered);
+    tcase_add_loop_test(tests, a_found_hold_closes_for_what_its_grant_covers, 0, 4);
     return suite_main("host_delays", tests);
 }

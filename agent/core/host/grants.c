@@ -517,13 +517,26 @@ static void grant_apply(struct host *host, struct place at, const struct message
     lock_changed(host, at);
 }
 
-/* Adopted, it is closed for as long as any lock-delay may be: now it is known how long it is. */
+/*
+ * An adopted lock is closed for as long as any lock-delay may be. Now it is known how long it is:
+ * the grant covers every handle under which its word was taken, since a word is opened only for
+ * such a grant, and a longer lock-delay is asked for before the OPEN is answered. The same is so
+ * for a hold that was found and whose client has not opened it again.
+ */
 static void closing_hasten(struct host *host, struct place at, const struct message_grant *grant)
 {
     int64_t latest_ns = host->now_ns + (int64_t)grant->lock_delay_ms * MS;
     if (lock_closed_until_ns(host, at) > latest_ns) {
         lock_close_told(host, at, latest_ns);
         opening_add(host, at, latest_ns);
+    }
+    uint32_t handle = lock_at(host, at)->handles;
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        struct handle *who = &host->handles[handle];
+        if ((who->flags & HANDLE_FOUND) && who->lock_delay_ms > grant->lock_delay_ms) {
+            who->lock_delay_ms = grant->lock_delay_ms;
+        }
+        handle = who->lock_next;
     }
 }
 
