@@ -25,7 +25,7 @@
 #include "core/gossip.h"
 #include "core/host.h"
 #include "core/quorum.h"
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 #include "io/lease_file.h"
 #include "io/region.h"
 #include "io/socket.h"

@@ -45,7 +45,7 @@ static void tell(struct driver *driver, const struct message *message, const cha
 {
     const struct driver_operations *operations = &driver->config.operations;
     struct action_log log = {.event = "message_refused", .agent = message->from};
-    log.number = complaints_add(&driver->refusals, &message->from, driver_clock_ns(driver));
+    log.number = log_limits_add(&driver->refusals, &message->from, driver_clock_ns(driver));
     if (log.number == 0) {
         return;
     }

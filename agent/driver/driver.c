@@ -243,7 +243,7 @@ static void take_send(struct driver *driver, struct action_send *send)
     }
     if (send->to < config->voter_count) {
         to = config->voters[send->to];
-    } else if (send->to == QUORUM_STRANGER) {
+    } else if (send->to == ACTION_STRANGER) {
         to = send->message.as.refused.agent;
     } else {
         to = *quorum_agent_name(config->quorum, send->to);

@@ -35,7 +35,7 @@
 #include "core/gossip.h"
 #include "core/host.h"
 #include "core/quorum.h"
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 
 struct driver;
 

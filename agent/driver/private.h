@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/complaints.h"
+#include "core/base/log_limit.h"
 #include "driver/batch.h"
 #include "driver/driver.h"
 
@@ -66,7 +66,7 @@ struct driver {
     uint32_t refusing;
     uint8_t standings[MESSAGE_VOTERS_MAX]; /* what they said that may not vote, until they answer */
     int64_t started_ns;
-    struct complaints refusals; /* see driver_may_say() */
+    struct log_limits refusals; /* see driver_may_say() */
     /* Where messages and items are while a step reads them. */
     struct inbox_item item;
     struct message message;

@@ -1,6 +1,6 @@
 /*
  * The session as the driver keeps it, and which voters are there: see private.h. The renewal
- * (core/renewal.h) says how the session stands; here the host core is told of it.
+ * (core/session/renewal.h) says how the session stands; here the host core is told of it.
  */
 #include "driver/private.h"
 

@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/histogram.h"
+#include "core/base/histogram.h"
 #include "core/host.h"
 #include "core/quorum.h"
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 #include "driver/driver.h"
 #include "observe/log.h"
 #include "peers/peers.h"

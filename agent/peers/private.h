@@ -4,7 +4,7 @@
 
 #include <uv.h>
 
-#include "core/pace.h"
+#include "core/session/pace.h"
 #include "io/transport.h"
 #include "observe/log.h"
 #include "peers/peers.h"

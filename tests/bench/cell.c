@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/names.h"
+#include "core/base/names.h"
 #include "core/quorum.h"
 
 static const int64_t millisecond_ns = 1000000;

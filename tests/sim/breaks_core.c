@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 #include "quorum/work.h"
 #include "sim.h"
 

@@ -30,7 +30,7 @@
 
 #include "core/host.h"
 #include "core/quorum.h"
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 #include "driver/driver.h"
 #include "fiber.h"
 

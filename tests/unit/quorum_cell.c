@@ -402,7 +402,7 @@ void cell_step(struct cell *cell, uint32_t node, struct quorum_event event)
             if (action->as.send.to >= cell->config.voter_count) {
                 message_copy(&cell->others[cell->other_count++ % CELL_INBOX],
                              &action->as.send.message);
-            } else if (action->as.send.relay != QUORUM_NO_RELAY) {
+            } else if (action->as.send.relay != ACTION_NO_RELAY) {
                 send_through(cell, node, &action->as.send);
             } else if (action->as.send.to == node &&
                        is_dropped(cell, node, node, action->as.send.message.kind)) {

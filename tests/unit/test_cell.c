@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 #include "hot_assert.h"
 #include "quorum_cell.h"
 

@@ -406,7 +406,7 @@ static void do_frame(const char *what)
     driver_event(driver, &event);
 }
 
-enum { NO = QUORUM_NO_RELAY };
+enum { NO = ACTION_NO_RELAY };
 
 /* ---- tests ---- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "core/names.h"
+#include "core/base/names.h"
 
 static struct names *make(uint32_t count_max, void **memory)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "core/order.h"
+#include "core/base/order.h"
 #include "hot_assert.h"
 
 enum { ENTRIES = 500, ROUNDS = 20000 };

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "../suite_main.h"
-#include "core/pace.h"
+#include "core/session/pace.h"
 
 #define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "core/renewal.h"
+#include "core/base/message_check.h"
+#include "core/session/renewal.h"
 
 #define MS INT64_C(1000000)
 

@@ -5,23 +5,11 @@
 
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "holdfast/holdfast.h"
 #include "proto/check.h"
 
-enum { ALIGNMENT = 64, AUTHORS_MAX = 65000 };
-
-/* Hands out parts of the one block; with a NULL base it only counts. */
-struct layout {
-    unsigned char *base;
-    size_t used;
-};
-
-static void *part(struct layout *layout, size_t count, size_t size)
-{
-    size_t at = (layout->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    layout->used = at + count * size;
-    return layout->base ? layout->base + at : NULL;
-}
+enum { AUTHORS_MAX = 65000 };
 
 /* Every topic has an item, but those whose change is not told yet. */
 static uint32_t topics_max(const struct gossip_limits *limits)
@@ -38,35 +26,35 @@ static uint32_t heads_count(const struct gossip_limits *limits)
     return count;
 }
 
-static struct gossip *lay_out(struct layout *layout, const struct gossip_limits *limits)
+static struct gossip *lay_out(struct arena *arena, const struct gossip_limits *limits)
 {
     struct gossip nowhere;
-    struct gossip *gossip = part(layout, 1, sizeof(*gossip));
+    struct gossip *gossip = arena_take(arena, 1, sizeof(*gossip));
     struct gossip *into = gossip ? gossip : &nowhere;
     uint32_t topics = topics_max(limits);
-    into->authors = part(layout, limits->agents, sizeof(struct author));
-    into->author_heads = part(layout, heads_count(limits), sizeof(uint16_t));
-    into->items = part(layout, (size_t)limits->items + 1, sizeof(struct item));
-    into->chunks = part(layout, (size_t)limits->chunks + 1, sizeof(struct chunk));
-    into->topics = part(layout, (size_t)topics + 1, sizeof(struct topic));
-    into->order.nodes = part(layout, (size_t)topics + 1, sizeof(struct order_node));
-    into->names = part(layout, 1, names_size(topics));
+    into->authors = arena_take(arena, limits->agents, sizeof(struct author));
+    into->author_heads = arena_take(arena, heads_count(limits), sizeof(uint16_t));
+    into->items = arena_take(arena, (size_t)limits->items + 1, sizeof(struct item));
+    into->chunks = arena_take(arena, (size_t)limits->chunks + 1, sizeof(struct chunk));
+    into->topics = arena_take(arena, (size_t)topics + 1, sizeof(struct topic));
+    into->order.nodes = arena_take(arena, (size_t)topics + 1, sizeof(struct order_node));
+    into->names = arena_take(arena, 1, names_size(topics));
     return gossip;
 }
 
 size_t gossip_size(const struct gossip_limits *limits)
 {
-    struct layout layout = {0};
-    (void)lay_out(&layout, limits);
-    return layout.used + ALIGNMENT;
+    struct arena arena = {0};
+    (void)lay_out(&arena, limits);
+    return arena.used + ARENA_ALIGNMENT;
 }
 
 struct gossip *gossip_init(void *memory, const struct gossip_config *config, uint64_t seed)
 {
-    struct layout layout = {.base = memory};
+    struct arena arena = {.base = memory};
     HF_CHECK(config->limits.agents >= 2 && config->limits.agents <= AUTHORS_MAX);
     HF_CHECK(config->limits.items >= 16 && config->limits.chunks >= 256);
-    struct gossip *gossip = lay_out(&layout, &config->limits);
+    struct gossip *gossip = lay_out(&arena, &config->limits);
     gossip->config = *config;
     gossip->random = seed;
     gossip->names = names_init(gossip->names, topics_max(&config->limits), gossip_random(gossip));

@@ -13,9 +13,9 @@
 #ifndef GOSSIP_STATE_H
 #define GOSSIP_STATE_H
 
+#include "core/base/names.h"
+#include "core/base/order.h"
 #include "core/gossip.h"
-#include "core/names.h"
-#include "core/order.h"
 
 #define MS_NS INT64_C(1000000)
 #define NEVER_HEARD INT64_MIN

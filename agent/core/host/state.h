@@ -31,9 +31,9 @@
 
 #include <string.h>
 
+#include "core/base/order.h"
 #include "core/gossip.h"
 #include "core/host.h"
-#include "core/order.h"
 #include "core/quorum.h"
 #include "holdfast/holdfast.h"
 #include "proto/check.h"

@@ -4,7 +4,7 @@
  * It refuses every ballot below the promised one and says which that is; it keeps the value with
  * the highest (ballot, sequence). An accept under a higher ballot than the promised one is a
  * promise too. Whatever changes is persisted before the answer. Registers hang on their names
- * (core/names.h), each holds one reference.
+ * (core/base/names.h), each holds one reference.
  */
 #include <string.h>
 

@@ -117,7 +117,7 @@ static bool tell_to_break(struct quorum *quorum, const struct request *request,
         return false; /* its session is over, and its lock-delay runs */
     }
     struct message_break *hold =
-        &answer_send(quorum, owner->agent, QUORUM_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
+        &answer_send(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
     hold->agent = quorum->agents[request->agent].name;
     hold->request_id = request->id;
     hold->name = *name;

@@ -209,12 +209,12 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
 static void tell(struct quorum *quorum, const struct message *message, const char *what,
                  uint32_t number)
 {
-    struct complaints *told = &quorum->bounds.told;
+    struct log_limits *told = &quorum->bounds.told;
     const struct message_agent *from = &message->from;
     uint32_t voter = 0;
     uint32_t count = quorum_from_voter(quorum, message, &voter)
-                         ? complaints_add_voter(told, voter, from, quorum->now_ns)
-                         : complaints_add(told, from, quorum->now_ns);
+                         ? log_limits_add_voter(told, voter, quorum->now_ns)
+                         : log_limits_add(told, from, quorum->now_ns);
     if (count == 0) {
         return;
     }

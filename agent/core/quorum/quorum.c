@@ -184,7 +184,7 @@ struct message *quorum_send(struct quorum *quorum, uint32_t to, enum message_kin
 {
     struct action *action = quorum_emit(quorum, ACTION_SEND);
     action->as.send.to = to;
-    action->as.send.relay = QUORUM_NO_RELAY;
+    action->as.send.relay = ACTION_NO_RELAY;
     quorum_header(quorum, kind, &action->as.send.message);
     return &action->as.send.message;
 }

@@ -19,7 +19,7 @@ static void read_request(const struct quorum *quorum, const struct message *mess
 {
     memset(request, 0, sizeof(*request));
     request->kind = (uint8_t)message->kind;
-    request->relay = QUORUM_NO_RELAY;
+    request->relay = ACTION_NO_RELAY;
     request->arrived_ns = quorum->now_ns;
     request->heard_ns = quorum->now_ns;
     if (message->kind == MESSAGE_ACQUIRE) {
@@ -75,7 +75,7 @@ static bool request_from(struct quorum *quorum, const struct message *message,
     }
     if (!quorum_guest(quorum, who, &agent)) {
         struct message_refused *refused =
-            &answer_send(quorum, QUORUM_STRANGER, request->relay, MESSAGE_REFUSED)->as.refused;
+            &answer_send(quorum, ACTION_STRANGER, request->relay, MESSAGE_REFUSED)->as.refused;
         refused->agent = *who;
         refused->epoch = request->epoch;
         refused->request_id = request->id;
@@ -93,7 +93,7 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
                     const struct request *request, uint32_t partition)
 {
     uint32_t owner = quorum_coordinator(quorum, partition);
-    if (request->relay != QUORUM_NO_RELAY || owner >= quorum->config.voter_count ||
+    if (request->relay != ACTION_NO_RELAY || owner >= quorum->config.voter_count ||
         owner == quorum->config.self || !quorum_hears(quorum, owner)) {
         return false;
     }
@@ -107,7 +107,7 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
 static bool is_detour(const struct quorum *quorum, const struct request *queued,
                       const struct request *request)
 {
-    return request->relay != QUORUM_NO_RELAY && queued->relay == QUORUM_NO_RELAY &&
+    return request->relay != ACTION_NO_RELAY && queued->relay == ACTION_NO_RELAY &&
            quorum->now_ns - queued->heard_ns < RESEND_MS * MS_NS;
 }
 

@@ -110,7 +110,7 @@ void session_renew(struct quorum *quorum, const struct message *message)
     const struct message_renew *renew = &message->as.renew;
     uint32_t index = 0;
     if (!quorum_guest(quorum, &renew->agent, &index)) {
-        struct message *refused = quorum_send(quorum, QUORUM_STRANGER, MESSAGE_REFUSED);
+        struct message *refused = quorum_send(quorum, ACTION_STRANGER, MESSAGE_REFUSED);
         refused->as.refused.agent = renew->agent;
         refused->as.refused.epoch = renew->epoch;
         refused->as.refused.reason = MESSAGE_REFUSED_FULL;

@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/complaints.h"
-#include "core/names.h"
+#include "core/base/log_limit.h"
+#include "core/base/names.h"
 #include "core/quorum.h"
 #include "proto/message.h"
 
@@ -158,7 +158,7 @@ struct request {
     uint16_t lock_delay_ms;
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
     uint8_t mode;    /* BREAK: whether now, without a lock-delay */
-    uint8_t relay;   /* the voter that passed it on, or QUORUM_NO_RELAY */
+    uint8_t relay;   /* the voter that passed it on, or ACTION_NO_RELAY */
     uint8_t outcome; /* decided: answered when the round is chosen */
     bool again;      /* ACQUIRE: answered before, see answered.c */
     bool fresh;      /* ACQUIRE, granted: the grant was made for it */
@@ -207,7 +207,7 @@ struct work {
     uint8_t full;   /* voters whose tables are full */
     uint8_t spared; /* ACCEPTING: voters that were not asked yet */
     uint8_t recalls;
-    uint8_t way;  /* recalls == 0: the voter by which the grant goes, or QUORUM_NO_RELAY */
+    uint8_t way;  /* recalls == 0: the voter by which the grant goes, or ACTION_NO_RELAY */
     bool found;   /* READING: some voter had a value */
     bool lacking; /* READING: a voter with that checkpoint had none */
     bool unused;  /* WAITING: nobody of a majority has a value, under this ballot */
@@ -386,7 +386,7 @@ struct bounds {
     uint32_t generations[MESSAGE_VOTERS_MAX];
     int64_t pressed_ns; /* for how long messages beyond came, one after the other */
     int64_t refused_ns; /* when the last of them came; INT64_MIN: none did */
-    struct complaints told;
+    struct log_limits told;
 };
 
 struct quorum {
@@ -523,11 +523,6 @@ static inline bool mask_is_majority(const struct quorum *quorum, uint8_t mask)
 {
     return mask_count(mask) >= quorum_majority(quorum);
 }
-
-/* message.c */
-bool agent_name_valid(const struct message_agent *agent);
-bool order_valid(struct message_order order);
-bool value_valid(const struct message_value *value);
 
 /* record.c */
 struct message_order record_accepted(const struct record *record);

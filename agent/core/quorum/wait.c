@@ -156,12 +156,12 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
             return (uint8_t)voter;
         }
     }
-    return QUORUM_NO_RELAY;
+    return ACTION_NO_RELAY;
 }
 
 static void recall(struct quorum *quorum, const struct work *work, const struct share *owner)
 {
-    uint8_t relay = work->recalls % 2 == 0 ? QUORUM_NO_RELAY : relay_for(quorum, owner->agent);
+    uint8_t relay = work->recalls % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, owner->agent);
     if (work->recalls == 0 && work->way != owner->agent) {
         relay = work->way; /* behind the grant: if it overtook it, the host would lose its turn */
     }

@@ -97,7 +97,7 @@ struct work *work_for(struct quorum *quorum, uint32_t name)
     work->waits_for = NOBODY;
     work->wake_ns = NEVER;
     work->recall_ns = INT64_MIN;
-    work->way = QUORUM_NO_RELAY;
+    work->way = ACTION_NO_RELAY;
     link_into(quorum, work);
     quorum->work_count++;
     return work;
@@ -146,7 +146,7 @@ static uint32_t first_asked(const struct quorum *quorum, const struct work *work
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
         const struct request *request = &quorum->requests[at];
         if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
-            return request->relay == QUORUM_NO_RELAY ? request->agent : request->relay;
+            return request->relay == ACTION_NO_RELAY ? request->agent : request->relay;
         }
     }
     return (quorum->config.self + 1 + work->partition % (voters - 1)) % voters;
@@ -254,7 +254,7 @@ static void take_value(struct quorum *quorum, struct work *work, struct plan *pl
     if (plan->fresh) { /* whoever has it now has not been asked for it */
         work->recall_ns = INT64_MIN;
         work->recalls = 0;
-        work->way = QUORUM_NO_RELAY;
+        work->way = ACTION_NO_RELAY;
         for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
             if (quorum->requests[at].outcome == OUTCOME_GRANT) {
                 work->way = quorum->requests[at].relay;

@@ -57,7 +57,7 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 /* ---- answer.c ---- */
 
-/* To that agent, by way of the voter relay if it is not QUORUM_NO_RELAY. */
+/* To that agent, by way of the voter relay if it is not ACTION_NO_RELAY. */
 struct message *answer_send(struct quorum *quorum, uint32_t agent, uint8_t relay,
                             enum message_kind kind);
 void answer_refused(struct quorum *quorum, const struct request *request,

@@ -23,8 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/histogram.h"
-#include "core/names.h"
+#include "core/base/histogram.h"
+#include "core/base/names.h"
 #include "proto/frame.h"
 #include "proto/lockword.h"
 #include "proto/message.h"

@@ -32,8 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/histogram.h"
-#include "core/names.h"
+#include "core/base/action.h"
+#include "core/base/histogram.h"
+#include "core/base/message_check.h"
+#include "core/base/names.h"
 #include "proto/message.h"
 
 struct quorum;
@@ -43,10 +45,6 @@ enum {
     QUORUM_STEP_ACTIONS = 256,
     /* An agent is a u16 index inside the core. */
     QUORUM_AGENTS_MAX = 65000,
-    /* Where to send to an agent that the table has no room for: the one that the message is for
-     * (as.refused.agent). */
-    QUORUM_STRANGER = 0x7fffffff,
-    QUORUM_NO_RELAY = 0xff,
     /* Between voters: how often each tells the others what it coordinates, and how long the last
      * beat of a coordinator counts. */
     QUORUM_BEAT_MS = 100,
@@ -75,89 +73,6 @@ struct quorum_config {
     uint32_t max_drift_percent; /* at most 50 */
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* told to hosts, for people */
-};
-
-/* What is durable. Gets written as the actions say and read back at the next start. */
-struct quorum_promise {
-    struct message_partitions partitions;
-    uint64_t ballot;
-};
-
-struct quorum_register {
-    struct message_name name;
-    struct message_order accepted;
-    struct message_value value;
-};
-
-/* Where deletion in a partition stands, durably. */
-struct quorum_checkpoint {
-    uint32_t partition;
-    struct message_checkpoint checkpoint;
-};
-
-/* One line of the bootstrap record: the store that a voter votes with. */
-struct quorum_member {
-    struct message_agent voter;
-    struct message_member member;
-};
-
-/* What was heard of another voter's store: it is not to come back with less. */
-struct quorum_seen {
-    struct message_agent voter;
-    uint64_t store_id[2];
-    uint64_t commit;
-};
-
-enum action_kind {
-    ACTION_PERSIST_ROUND = 1,  /* the highest round that this coordinator has used */
-    ACTION_PERSIST_PROMISE,    /* one row for each partition of the set */
-    ACTION_PERSIST_REGISTER,   /* one row, replaces that name's */
-    ACTION_PERSIST_MARK,       /* one row, replaces that agent's; epochs only rise */
-    ACTION_PERSIST_DELETED,    /* that name's register is gone (its row, if it has one) */
-    ACTION_PERSIST_CHECKPOINT, /* one row, replaces that partition's */
-    ACTION_PERSIST_MEMBER,     /* one row, replaces that voter's */
-    ACTION_PERSIST_SEEN,       /* one row, replaces that voter's */
-    ACTION_PERSIST_REJOINED,   /* rejoin is done: the store votes from now on */
-    ACTION_SEND,
-    ACTION_LOG, /* for people */
-};
-
-struct action_send {
-    uint32_t to;   /* an agent: quorum_agent_name() says which; below voter_count: that voter */
-    uint8_t relay; /* a voter that is to pass it on, or QUORUM_NO_RELAY */
-    bool later;    /* nobody waits for it: it may go some milliseconds later, with others */
-    struct message message;
-};
-
-struct action_log {
-    const char *event; /* static, see docs/LOG.md: "coordinator_took_over", "voter_refused" */
-    struct message_agent agent; /* length 0: none */
-    int64_t number;             /* what it counts, see docs/LOG.md; 0: nothing */
-    bool well;                  /* nothing is to be done, whatever text says */
-    char text[256];             /* "" or what a person has to know and do */
-};
-
-struct action {
-    enum action_kind kind;
-    union {
-        uint32_t round;
-        struct quorum_promise promise;
-        struct quorum_register reg;
-        struct message_session mark;
-        struct message_name deleted;
-        struct quorum_checkpoint checkpoint;
-        struct quorum_member member;
-        struct quorum_seen seen;
-        struct action_log log;
-        struct action_send send;
-    } as;
-};
-
-/* The driver's list. It empties it (count = 0) when all is done. */
-struct actions {
-    struct action *items;
-    uint32_t count;
-    uint32_t capacity;
 };
 
 enum quorum_event_kind {
@@ -290,14 +205,6 @@ bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 
 /* The commit that messages tell: not always the last one (members.c). */
 uint64_t quorum_told_commit(const struct quorum *quorum);
-
-/* Whether a message from a stranger has only values that the core knows. Every event's message is
- * checked with it; the driver may ask too, to log who sends rubbish. */
-bool message_valid(const struct message *message) __attribute__((warn_unused_result));
-
-/* Names a lock or an agent in a message. length is within their limits (a bug otherwise). */
-void message_name_set(struct message_name *name, const void *bytes, size_t length);
-void message_agent_set(struct message_agent *agent, const void *text, size_t length);
 
 /* For people: what this voter did since it began, */
 struct quorum_counts {

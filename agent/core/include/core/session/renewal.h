@@ -16,9 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/histogram.h"
-#include "core/pace.h"
-#include "core/quorum.h"
+#include "core/base/action.h"
+#include "core/base/histogram.h"
+#include "core/session/pace.h"
 #include "proto/message.h"
 
 enum renewal_state {

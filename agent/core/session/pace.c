@@ -1,5 +1,5 @@
-/* Round trips and clock rates of others: see core/pace.h. */
-#include "core/pace.h"
+/* Round trips and clock rates of others: see core/session/pace.h. */
+#include "core/session/pace.h"
 
 static const int64_t second_ns = 1000000000;
 static const int64_t minute_ns = 60000000000;

@@ -1,11 +1,11 @@
 /*
- * The host's side of its session (core/renewal.h).
+ * The host's side of its session (core/session/renewal.h).
  *
  * Each round of renewals has one id and one sending time; the times of the last few rounds are
  * remembered, so that an acknowledgement is only ever counted from the sending of the very renewal
  * that it answers. An acknowledgement of a round that is forgotten counts for nothing.
  */
-#include "core/renewal.h"
+#include "core/session/renewal.h"
 
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     struct action *action = &actions->items[actions->count++];
     action->kind = ACTION_SEND;
     action->as.send.to = voter;
-    action->as.send.relay = QUORUM_NO_RELAY;
+    action->as.send.relay = ACTION_NO_RELAY;
     action->as.send.later = false;
     message_copy(&action->as.send.message, &renewal->header);
     struct message_renew *renew = &action->as.send.message.as.renew;

@@ -1,13 +1,9 @@
-/*
- * What makes sense in a message, whoever sent it (core/quorum.h: message_valid). Only what the
- * core would trip over is checked: whether the sender may say so is the transport's affair, whether
- * it is true the protocol's.
- */
+/* What makes sense in a message: see core/base/message_check.h. */
+#include "core/base/message_check.h"
+
 #include <string.h>
 
-#include "core/quorum.h"
 #include "proto/check.h"
-#include "state.h"
 
 void message_name_set(struct message_name *name, const void *bytes, size_t length)
 {

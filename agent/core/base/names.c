@@ -1,5 +1,5 @@
 /*
- * The table of lock names (core/names.h).
+ * The table of lock names (core/base/names.h).
  *
  * One block: this header, the heads of the buckets, the arena. An entry's id is its place in the
  * arena in units of 4 bytes. Entries are never merged, so an id at which an entry once began is
@@ -7,7 +7,7 @@
  * name that went is used again for one of the same size, else what is left of it must be big
  * enough for an entry of its own.
  */
-#include "core/names.h"
+#include "core/base/names.h"
 
 #include <string.h>
 

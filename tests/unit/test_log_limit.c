@@ -3,16 +3,16 @@
 #include <stdio.h>
 
 #include "../suite_main.h"
-#include "core/complaints.h"
+#include "core/base/log_limit.h"
 
 static const int64_t second_ns = 1000000000;
 
-static struct complaints complaints;
+static struct log_limits limits;
 static int64_t now_ns;
 
 static void setup(void)
 {
-    complaints = (struct complaints){0};
+    limits = (struct log_limits){0};
     now_ns = 1; /* a host that was booted just now */
 }
 
@@ -20,7 +20,7 @@ static uint32_t add(unsigned which)
 {
     struct message_agent agent = {0};
     agent.length = (uint8_t)snprintf(agent.text, sizeof(agent.text), "agent-%u", which);
-    return complaints_add(&complaints, &agent, now_ns);
+    return log_limits_add(&limits, &agent, now_ns);
 }
 
 START_TEST(one_hides_nothing_of_another)
@@ -42,10 +42,10 @@ END_TEST
 
 START_TEST(names_that_are_invented_fill_no_log)
 {
-    for (unsigned i = 0; i < COMPLAINTS_AGENTS; i++) {
+    for (unsigned i = 0; i < LOG_LIMIT_AGENTS; i++) {
         ck_assert_uint_eq(add(i), 1);
     }
-    for (unsigned i = COMPLAINTS_AGENTS; i < 1000; i++) {
+    for (unsigned i = LOG_LIMIT_AGENTS; i < 1000; i++) {
         ck_assert_uint_eq(add(i), 0);
     }
     ck_assert_uint_eq(add(3), 0);
@@ -59,13 +59,12 @@ END_TEST
 
 static uint32_t add_voter(uint32_t voter)
 {
-    struct message_agent agent = {.length = 1, .text = {(char)('a' + voter)}};
-    return complaints_add_voter(&complaints, voter, &agent, now_ns);
+    return log_limits_add_voter(&limits, voter, now_ns);
 }
 
 START_TEST(names_that_are_invented_hide_no_voter)
 {
-    for (unsigned i = 0; i < COMPLAINTS_AGENTS; i++) {
+    for (unsigned i = 0; i < LOG_LIMIT_AGENTS; i++) {
         ck_assert_uint_eq(add(i), 1);
     }
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
@@ -75,14 +74,14 @@ START_TEST(names_that_are_invented_hide_no_voter)
     now_ns += 60 * second_ns;
     ck_assert_uint_eq(add_voter(0), 2);
     ck_assert_uint_eq(add_voter(0), 0);
-    ck_assert_uint_eq(add(COMPLAINTS_AGENTS), 1); /* nor do voters take their places */
+    ck_assert_uint_eq(add(LOG_LIMIT_AGENTS), 1); /* nor do voters take their places */
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("complaints");
-    TCase *tests = tcase_create("complaints");
+    Suite *suite = suite_create("log_limit");
+    TCase *tests = tcase_create("log_limit");
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, one_hides_nothing_of_another);
     tcase_add_test(tests, names_that_are_invented_fill_no_log);

@@ -1,5 +1,5 @@
-/* An index of names in byte order: see core/order.h. */
-#include "core/order.h"
+/* An index of names in byte order: see core/base/order.h. */
+#include "core/base/order.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Durations in buckets: see core/histogram.h. */
-#include "core/histogram.h"
+/* Durations in buckets: see core/base/histogram.h. */
+#include "core/base/histogram.h"
 
 #include "proto/check.h"
 

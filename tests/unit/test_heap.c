@@ -1,0 +1,92 @@
+/* The heap of times: the first is the first, whatever was moved and taken out. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "../suite_main.h"
+#include "core/base/heap.h"
+
+enum { ITEMS = 200 };
+
+static struct heap_entry entries[ITEMS];
+static uint32_t indexes[ITEMS];
+static struct heap heap;
+static int64_t when_ns[ITEMS]; /* what the heap should say; INT64_MAX: not in */
+
+static void setup(void)
+{
+    heap = (struct heap){.entries = entries, .indexes = indexes};
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        indexes[i] = 0;
+        when_ns[i] = INT64_MAX;
+    }
+}
+
+static void compare(void)
+{
+    int64_t first_ns = INT64_MAX;
+    uint32_t count = 0;
+    heap_check_invariants(&heap);
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        first_ns = when_ns[i] < first_ns ? when_ns[i] : first_ns;
+        count += when_ns[i] != INT64_MAX;
+        ck_assert_int_eq(heap_when_ns(&heap, i), when_ns[i]);
+        ck_assert_int_eq(heap_has(&heap, i), when_ns[i] != INT64_MAX);
+    }
+    ck_assert_uint_eq(heap.count, count);
+    ck_assert_int_eq(heap_first_ns(&heap), first_ns);
+    if (count == 0) {
+        ck_assert_uint_eq(heap_first(&heap), HEAP_NONE);
+    } else {
+        ck_assert_int_eq(when_ns[heap_first(&heap)], first_ns);
+    }
+}
+
+START_TEST(the_first_is_the_first)
+{
+    uint32_t random = 1;
+    for (int step = 0; step < 5000; step++) {
+        random = random * 1664525 + 1013904223;
+        uint32_t item = (random >> 8) % ITEMS;
+        if ((random >> 30) == 0) {
+            heap_remove(&heap, item);
+            when_ns[item] = INT64_MAX;
+        } else {
+            when_ns[item] = random >> 16 & 63; /* many at one time */
+            heap_set(&heap, item, when_ns[item]);
+        }
+        compare();
+    }
+}
+END_TEST
+
+START_TEST(everything_comes_out_in_order)
+{
+    int64_t last_ns = 0;
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        when_ns[i] = i * 7919 % ITEMS;
+        heap_set(&heap, i, when_ns[i]);
+    }
+    compare();
+    while (heap_first(&heap) != HEAP_NONE) {
+        uint32_t item = heap_first(&heap);
+        ck_assert_int_ge(when_ns[item], last_ns);
+        last_ns = when_ns[item];
+        when_ns[item] = INT64_MAX;
+        heap_remove(&heap, item);
+        compare();
+    }
+    heap_remove(&heap, 0); /* one that is not in */
+    compare();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("heap");
+    TCase *tests = tcase_create("heap");
+    tcase_add_checked_fixture(tests, setup, NULL);
+    tcase_add_test(tests, the_first_is_the_first);
+    tcase_add_test(tests, everything_comes_out_in_order);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
