@@ -35,12 +35,12 @@ void describe_lock(struct json *json, const struct hf_lock_info *info)
     json_text(json, "mode", text_state(info->state));
     json_open_array(json, "holders");
     for (size_t index = 0; index < info->holder_count; index++) {
-        describe_holder(json, &info->holders[index]);
+        describe_holder(json, info->holders[index]);
     }
     json_close_array(json);
     json_open_array(json, "waiters");
     for (size_t index = 0; index < info->waiter_count; index++) {
-        describe_waiter(json, &info->waiters[index]);
+        describe_waiter(json, info->waiters[index]);
     }
     json_close_array(json);
     if (info->closed_ns == -1) {

@@ -82,8 +82,8 @@ static void take_status(const struct hf_status *status, void *arg)
         struct doctor_voter *voter = &doctor->voters[doctor->voter_count++];
 
         snprintf(voter->name, sizeof voter->name, "%s",
-                 status->voters[i].name != NULL ? status->voters[i].name : "?");
-        voter->state = status->voters[i].state;
+                 status->voters[i]->name != NULL ? status->voters[i]->name : "?");
+        voter->state = status->voters[i]->state;
     }
 }
 

@@ -71,7 +71,7 @@ static int table_add_lock(const struct hf_lock_info *info, void *arg)
     if (info->holder_count > 1) {
         snprintf(holder, sizeof(holder), "%zu holders", info->holder_count);
     } else if (info->holder_count == 1) {
-        const struct hf_party *who = &info->holders[0];
+        const struct hf_party *who = info->holders[0];
         char pid[24] = "?";
 
         if (who->pid >= 0) {

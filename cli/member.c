@@ -29,7 +29,7 @@ static void show_voters(const struct hf_status *status, void *arg)
 
     if (!cli->json) {
         for (size_t index = 0; index < status->voter_count; index++) {
-            const struct hf_voter_info *voter = &status->voters[index];
+            const struct hf_voter_info *voter = status->voters[index];
 
             printf("%s %s%s%s\n", voter->name, state_text(voter->state),
                    voter->address != NULL ? " at " : "",
@@ -40,7 +40,7 @@ static void show_voters(const struct hf_status *status, void *arg)
     json_init(&json, stdout);
     json_open_array(&json, NULL);
     for (size_t index = 0; index < status->voter_count; index++) {
-        const struct hf_voter_info *voter = &status->voters[index];
+        const struct hf_voter_info *voter = status->voters[index];
 
         json_open_object(&json, NULL);
         json_text(&json, "name", voter->name);

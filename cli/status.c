@@ -56,7 +56,7 @@ static void status_json(const struct hf_status *status)
     json_close_object(&json);
     json_open_array(&json, "voters");
     for (size_t index = 0; index < status->voter_count; index++) {
-        const struct hf_voter_info *voter = &status->voters[index];
+        const struct hf_voter_info *voter = status->voters[index];
 
         json_open_object(&json, NULL);
         json_text(&json, "name", voter->name);
@@ -87,7 +87,7 @@ static void status_text(const struct hf_status *status)
     printf("session  %s, epoch %" PRIu64 ", %s left\n", session_state_text(status->session_state),
            status->session_epoch, text_duration(left, status->session_remaining_ns));
     for (size_t index = 0; index < status->voter_count; index++) {
-        const struct hf_voter_info *voter = &status->voters[index];
+        const struct hf_voter_info *voter = status->voters[index];
 
         printf("voter    %s %s%s%s\n", text_or_unknown(voter->name), voter_state_text(voter->state),
                voter->address != NULL ? " at " : "", voter->address != NULL ? voter->address : "");

@@ -152,10 +152,10 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
                 text_duration(duration, info->closed_ns));
     }
     for (size_t index = 0; index < info->holder_count; index++) {
-        write_holder(out, &info->holders[index]);
+        write_holder(out, info->holders[index]);
     }
     for (size_t index = 0; index < info->waiter_count; index++) {
-        const struct hf_party *waiter = &info->waiters[index];
+        const struct hf_party *waiter = info->waiters[index];
 
         fprintf(out, "waiter %-5zu ", index + 1);
         write_process(out, waiter);
@@ -181,7 +181,7 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
     text_write_clean(out, info->name, 0);
     fprintf(out, ": %s", text_state(info->state));
     if (info->holder_count == 1) {
-        const struct hf_party *holder = &info->holders[0];
+        const struct hf_party *holder = info->holders[0];
 
         fputs(", held by ", out);
         write_process(out, holder);

@@ -13,6 +13,7 @@
 struct page {
     unsigned char packet[HFI_FRAME_MAX];
     struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];
+    const struct hf_party *lists[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
     char strings[2 * HFI_FRAME_MAX]; /* zero-terminated copies of one lock's texts */
     size_t strings_used;
     char last_name[HFI_NAME_MAX + 1];
@@ -55,6 +56,7 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     struct hfi_party_frame party;
     size_t count = 0;
     while (count < 2 * HFI_FRAME_PARTIES_MAX && hfi_listed_next_party(cursor, &party)) {
+        page->lists[count] = &page->parties[count];
         page->parties[count++] = (struct hf_party){
             .agent = page_string(page, party.agent),
             .pid = party.pid,
@@ -70,8 +72,8 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     info->waiter_count = info->waiter_count < count - info->holder_count
                              ? info->waiter_count
                              : count - info->holder_count;
-    info->holders = page->parties;
-    info->waiters = page->parties + info->holder_count;
+    info->holders = page->lists;
+    info->waiters = page->lists + info->holder_count;
 }
 
 /* Calls fn for every lock of the page. What fn returned if not 0; HF_EPROTO. */
@@ -219,6 +221,7 @@ HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS};
     struct hf_voter_info voters[HFI_FRAME_VOTERS_MAX];
+    const struct hf_voter_info *list[HFI_FRAME_VOTERS_MAX];
     struct page *page;
     error = page_ask(client, HFI_FRAME_STATED, &frame, NULL, &page);
     if (error == 0) {
@@ -231,13 +234,14 @@ HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
             .session_state = (enum hf_session_state)stated->session_state,
             .session_epoch = stated->session_epoch,
             .session_remaining_ns = stated->session_remaining_ns,
-            .voters = voters,
+            .voters = list,
             .voter_count = stated->voter_count,
             .clients = stated->clients,
             .locks_held = stated->locks_held,
             .waiters = stated->waiters,
         };
         for (uint32_t i = 0; i < stated->voter_count; i++) {
+            list[i] = &voters[i];
             voters[i] = (struct hf_voter_info){
                 .name = page_string(page, stated->voters[i].name),
                 .address = page_string(page, stated->voters[i].address),

@@ -270,9 +270,9 @@ struct hf_lock_info {
     int64_t closed_ns;       /* how long the lock-delay still keeps it closed; 0: it is open */
     const char *coordinator; /* the agent that decides about this lock; NULL: unknown */
     int64_t age_ns;          /* how old this information is */
-    const struct hf_party *holders;
+    const struct hf_party *const *holders; /* holder_count pointers; the structs may grow */
     size_t holder_count;
-    const struct hf_party *waiters; /* in the order in which they will be served */
+    const struct hf_party *const *waiters; /* in the order in which they will be served */
     size_t waiter_count;
 };
 
@@ -305,7 +305,7 @@ struct hf_status {
     enum hf_session_state session_state;
     uint64_t session_epoch;
     int64_t session_remaining_ns;
-    const struct hf_voter_info *voters;
+    const struct hf_voter_info *const *voters; /* voter_count pointers; the structs may grow */
     size_t voter_count;
     uint64_t clients;
     uint64_t locks_held;

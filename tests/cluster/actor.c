@@ -47,12 +47,12 @@ static int note_show(const struct hf_lock_info *info, void *arg)
     snprintf(show->coordinator, sizeof(show->coordinator), "%s",
              info->coordinator ? info->coordinator : "");
     if (info->holder_count > 0) {
-        show->holder_pid = info->holders[0].pid;
-        show->holder_uid = info->holders[0].uid;
-        show->holder_token = info->holders[0].token;
+        show->holder_pid = info->holders[0]->pid;
+        show->holder_uid = info->holders[0]->uid;
+        show->holder_token = info->holders[0]->token;
     }
     for (size_t i = 0; i < info->waiter_count && i < 64; i++) {
-        show->waiter_pids[i] = info->waiters[i].pid;
+        show->waiter_pids[i] = info->waiters[i]->pid;
     }
     return 0;
 }

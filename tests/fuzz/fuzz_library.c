@@ -485,7 +485,7 @@ static int on_lock(const struct hf_lock_info *info, void *arg)
     (void)arg;
     HF_CHECK(info->name != NULL && strlen(info->name) <= 255);
     for (size_t i = 0; i < info->holder_count; i++) {
-        HF_CHECK(info->holders[i].command == NULL || strlen(info->holders[i].command) <= 255);
+        HF_CHECK(info->holders[i]->command == NULL || strlen(info->holders[i]->command) <= 255);
     }
     return 0;
 }

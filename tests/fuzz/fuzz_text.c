@@ -108,11 +108,12 @@ static void give_to_json(const char *text, FILE *out, char *buffer)
 static void give_to_lines(const char *text, FILE *out, char *buffer)
 {
     struct hf_party party = {.agent = text, .command = text, .pid = 1, .uid = -1, .token = 7};
+    const struct hf_party *parties[] = {&party};
     struct hf_lock_info info = {.name = text,
                                 .state = HF_STATE_EXCLUSIVE,
-                                .holders = &party,
+                                .holders = parties,
                                 .holder_count = 1,
-                                .waiters = &party,
+                                .waiters = parties,
                                 .waiter_count = 1,
                                 .coordinator = text};
     rewind(out);

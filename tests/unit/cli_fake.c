@@ -371,10 +371,13 @@ static const struct hf_party waiters[] = {
     {"dev", 77, 0, NULL, HF_SHARED, 0, 2000000000, 0},
     {NULL, -1, -1, NULL, HF_EXCLUSIVE, 0, -1, 0},
 };
+static const struct hf_party *const holder_list[] = {&holders[0]};
+static const struct hf_party *const reader_list[] = {&readers[0], &readers[1]};
+static const struct hf_party *const waiter_list[] = {&waiters[0], &waiters[1]};
 static const struct hf_lock_info infos[] = {
-    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holders, 1, waiters, 2},
+    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holder_list, 1, waiter_list, 2},
     {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0},
-    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, readers, 2, NULL, 0},
+    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0},
 };
 
 int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
@@ -416,13 +419,16 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
         {"b", "tcp://10.0.0.2:7411", HF_VOTER_REFUSED},
     };
     static const char *const names[] = {"dev", "b", "c", "d", "e", "f", "g"};
+    static const struct hf_voter_info *const voter_list[] = {&voters[0], &voters[1]};
     struct hf_voter_info drawn[7];
+    const struct hf_voter_info *drawn_list[7];
     char letters[8] = "";
     size_t count = 0;
 
     (void)client;
     (void)setting("voters", letters, sizeof(letters));
     for (; letters[count] != '\0'; count++) {
+        drawn_list[count] = &drawn[count];
         drawn[count] = (struct hf_voter_info){names[count], NULL,
                                               letters[count] == 'u'   ? HF_VOTER_UP
                                               : letters[count] == 'd' ? HF_VOTER_DOWN
@@ -436,7 +442,7 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
         .session_state = (enum hf_session_state)number("session"),
         .session_epoch = 3,
         .session_remaining_ns = 4200000000,
-        .voters = count > 0 ? drawn : voters,
+        .voters = count > 0 ? drawn_list : voter_list,
         .voter_count = count > 0 ? count : 2,
         .clients = is_set("clients") ? (uint64_t)number("clients") : 1,
         .locks_held = 2,
