@@ -9,6 +9,7 @@
 #include "fuzz.h"
 
 #include "io/transport/link.h"
+#include "io/transport/nng.h"
 #include "io/transport/setup.h"
 #include "io/transport/tls.h"
 #include "proto/check.h"

@@ -859,6 +859,13 @@ static int echo(const char *listen, const char *peer)
     return stopped ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* What only a descriptor that was found can do: not where none is (transport_unfound.c). */
+#ifdef TRANSPORT_UNFOUND
+#define tcase_add_found(tcase, test) (void)(test)
+#else
+#define tcase_add_found tcase_add_test
+#endif
+
 int main(int count, char **arguments)
 {
     Suite *suite;
@@ -873,16 +880,16 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_both_ways);
     tcase_add_test(tcase, test_back_pressure);
     tcase_add_test(tcase, test_many_small);
-    tcase_add_test(tcase, test_no_other_thread);
+    tcase_add_found(tcase, test_no_other_thread);
     tcase_add_test(tcase, test_too_large);
     tcase_add_test(tcase, test_absent);
     tcase_add_test(tcase, test_forgotten);
     tcase_add_test(tcase, test_numbers);
     tcase_add_test(tcase, test_peer_killed);
-    tcase_add_test(tcase, test_waiting_is_bounded);
+    tcase_add_found(tcase, test_waiting_is_bounded);
     tcase_add_test(tcase, test_rubbish);
     tcase_add_test(tcase, test_strangers_are_told);
-    tcase_add_test(tcase, test_strangers_are_not_looked_for);
+    tcase_add_found(tcase, test_strangers_are_not_looked_for);
     tcase_add_loop_test(tcase, test_dialled_stranger_is_told, 0, 3);
     tcase_add_test(tcase, test_silent_guests_make_room);
     tcase_add_test(tcase, test_inbox_full);

@@ -15,3 +15,15 @@ endforeach()
 
 # It looks at the rounds of turns.
 target_include_directories(test_transport_turns PRIVATE ${PROJECT_SOURCE_DIR}/agent)
+
+# The same packets where no descriptor is ever found: NNG's own way.
+add_executable(test_transport_unfound ${transport_tests}/test_transport.c
+    ${transport_tests}/transport_unfound.c)
+target_link_libraries(test_transport_unfound
+    PRIVATE transport_rig hf_agent_io hf_flags PkgConfig::CHECK Threads::Threads)
+target_compile_definitions(test_transport_unfound PRIVATE TRANSPORT_UNFOUND)
+target_link_options(test_transport_unfound PRIVATE -Wl,--wrap=transport_find_fd)
+set_target_properties(test_transport_unfound
+    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_test(NAME transport_unfound COMMAND test_transport_unfound)
+set_tests_properties(transport_unfound PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)

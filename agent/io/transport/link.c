@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "nng.h"
 #include "proto/check.h"
 #include "setup.h"
 #include "tls.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nng.h"
 #include "private.h"
-#include "threads.h"
 
 enum { DIAL_MS = 3000 };
 

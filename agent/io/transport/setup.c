@@ -1,21 +1,12 @@
-/* Addresses and descriptors for the transport: see setup.h. */
+/* Addresses for the transport: see setup.h. */
 #include "setup.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-enum {
-    PORT_MAX = 65535,
-    UNANSWERED_MAX_MS = 3000, /* less than a session's usual ttl */
-    KEEP_IDLE_S = 5,          /* then the kernel asks whether the other end is there */
-    KEEP_EVERY_S = 1,
-    DESCRIPTORS_MAX = 16384, /* looked through */
-};
+enum { PORT_MAX = 65535 };
 
 static const char plain[] = "tcp://";
 static const char secured[] = "tls+tcp://";
@@ -140,68 +131,5 @@ void transport_remote_text(const nng_sockaddr *address, char *out)
         snprintf(out, TRANSPORT_REMOTE_MAX, "[%s]:%u", host, ntohs(address->s_in6.sa_port));
     } else {
         snprintf(out, TRANSPORT_REMOTE_MAX, "?");
-    }
-}
-
-/* ---- descriptors ---- */
-
-static bool same_address(const struct sockaddr_storage *address, const nng_sockaddr *wanted)
-{
-    if (wanted->s_family == NNG_AF_INET && address->ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-
-        return in->sin_port == wanted->s_in.sa_port && in->sin_addr.s_addr == wanted->s_in.sa_addr;
-    }
-    if (wanted->s_family == NNG_AF_INET6 && address->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)address;
-
-        return in->sin6_port == wanted->s_in6.sa_port &&
-               memcmp(&in->sin6_addr, wanted->s_in6.sa_addr, sizeof in->sin6_addr) == 0;
-    }
-    return false;
-}
-
-int transport_find_fd(nng_stream *stream)
-{
-    nng_sockaddr local;
-    nng_sockaddr remote;
-
-    if (nng_stream_get_addr(stream, NNG_OPT_LOCADDR, &local) != 0 ||
-        nng_stream_get_addr(stream, NNG_OPT_REMADDR, &remote) != 0) {
-        return -1; /* it is gone already */
-    }
-    for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
-        struct sockaddr_storage address;
-        socklen_t size = sizeof address;
-
-        if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
-            !same_address(&address, &local)) {
-            continue;
-        }
-        size = sizeof address;
-        if (getpeername(fd, (struct sockaddr *)&address, &size) == 0 &&
-            same_address(&address, &remote)) {
-            return fd;
-        }
-    }
-    return -1;
-}
-
-void transport_bound_waiting(int fd)
-{
-    static const struct {
-        int level, name, value;
-    } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, UNANSWERED_MAX_MS},
-        {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S},
-        {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S},
-        {SOL_SOCKET, SO_KEEPALIVE, 1},
-    };
-
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        /* Without them a link that was cut is noticed later, that is all. */
-        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
-                         sizeof options[i].value);
     }
 }

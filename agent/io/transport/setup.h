@@ -1,5 +1,4 @@
-/* Addresses and descriptors for the transport: what is settled before there is a link. Private to
- * it. */
+/* Addresses for the transport: what is settled before there is a link. Private to it. */
 #ifndef IO_TRANSPORT_SETUP_H
 #define IO_TRANSPORT_SETUP_H
 
@@ -20,15 +19,6 @@ bool transport_config_check(const struct transport_config *config, char *error)
 /* Where an agent that listens there reaches itself: the same, or the loopback address if it listens
  * on all. out: TRANSPORT_ADDRESS_SIZE bytes. */
 void transport_own_address(const char *listen, char *out);
-
-/* The descriptor of a connection, which NNG does not tell: that of this process's sockets which has
- * its two addresses. It is NNG's and stays open until the stream is freed. -1: not found. */
-int transport_find_fd(nng_stream *stream);
-
-/* Bounds how long a connection waits for a host that does not answer (NNG has no option for it): it
- * breaks a few seconds after what was sent is not acknowledged, or, when nothing is sent, the
- * kernel's own questions. And nothing is held back to be sent with what follows. */
-void transport_bound_waiting(int fd);
 
 /* "10.0.0.2:41234"; out: TRANSPORT_REMOTE_MAX bytes. */
 void transport_remote_text(const nng_sockaddr *address, char *out);

@@ -33,9 +33,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "nng.h"
 #include "private.h"
 #include "proto/check.h"
-#include "threads.h"
 
 enum {
     EVENTS_MAX = 64, /* taken from epoll at once */

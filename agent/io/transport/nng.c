@@ -1,29 +1,95 @@
 /*
- * One worker of NNG's is enough: see threads.h.
+ * Around NNG's interface: see nng.h.
  *
- * NNG starts two workers for each processor and hands each step of a packet (its length came, its
- * bytes came, the receiver is to be called) to whichever sleeps. A packet then wakes four threads
- * one after the other, on other processors, which all want the same lock. With one worker the next
- * step finds it awake. NNG 1.5 has no setting for that, so the others are kept in a callback that
- * waits.
- *
- * How many there are nobody says. So they are occupied one by one, and each waits only once the
- * next one is seen to run: it cannot be the last. The one after which none comes returns, and is
+ * Nobody says how many workers there are. So they are occupied one by one, and each waits only once
+ * the next one is seen to run: it cannot be the last. The one after which none comes returns, and is
  * the worker. A worker that is slow to come is missed: then two are left, which does no harm.
  */
-#include "threads.h"
+#include "nng.h"
 
-#include <nng/nng.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "proto/check.h"
 
 enum {
-    PLACES = 64,        /* workers that can be kept; more than so many go on working */
-    NEXT_COMES_MS = 50, /* or there is none */
+    PLACES = 64,              /* workers that can be kept; more than so many go on working */
+    NEXT_COMES_MS = 50,       /* or there is none */
+    DESCRIPTORS_MAX = 16384,  /* looked through */
+    UNANSWERED_MAX_MS = 3000, /* less than a session's usual ttl */
+    KEEP_IDLE_S = 5,          /* then the kernel asks whether the other end is there */
+    KEEP_EVERY_S = 1,
 };
+
+/* ---- descriptors ---- */
+
+static bool same_address(const struct sockaddr_storage *address, const nng_sockaddr *wanted)
+{
+    if (wanted->s_family == NNG_AF_INET && address->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+        return in->sin_port == wanted->s_in.sa_port && in->sin_addr.s_addr == wanted->s_in.sa_addr;
+    }
+    if (wanted->s_family == NNG_AF_INET6 && address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)address;
+
+        return in->sin6_port == wanted->s_in6.sa_port &&
+               memcmp(&in->sin6_addr, wanted->s_in6.sa_addr, sizeof in->sin6_addr) == 0;
+    }
+    return false;
+}
+
+int transport_find_fd(nng_stream *stream)
+{
+    nng_sockaddr local;
+    nng_sockaddr remote;
+
+    if (nng_stream_get_addr(stream, NNG_OPT_LOCADDR, &local) != 0 ||
+        nng_stream_get_addr(stream, NNG_OPT_REMADDR, &remote) != 0) {
+        return -1; /* it is gone already */
+    }
+    for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+
+        if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
+            !same_address(&address, &local)) {
+            continue;
+        }
+        size = sizeof address;
+        if (getpeername(fd, (struct sockaddr *)&address, &size) == 0 &&
+            same_address(&address, &remote)) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+void transport_bound_waiting(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, UNANSWERED_MAX_MS},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        /* Without them a link that was cut is noticed later, that is all. */
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof options[i].value);
+    }
+}
+
+/* ---- workers ---- */
 
 /* All under the mutex. */
 static struct {
