@@ -859,13 +859,6 @@ static int echo(const char *listen, const char *peer)
     return stopped ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* What only a descriptor that was found can do: not where none is (transport_unfound.c). */
-#ifdef TRANSPORT_UNFOUND
-#define tcase_add_found(tcase, test) (void)(test)
-#else
-#define tcase_add_found tcase_add_test
-#endif
-
 int main(int count, char **arguments)
 {
     Suite *suite;

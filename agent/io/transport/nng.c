@@ -2,8 +2,8 @@
  * Around NNG's interface: see nng.h.
  *
  * Nobody says how many workers there are. So they are occupied one by one, and each waits only once
- * the next one is seen to run: it cannot be the last. The one after which none comes returns, and is
- * the worker. A worker that is slow to come is missed: then two are left, which does no harm.
+ * the next one is seen to run: it cannot be the last. The one after which none comes returns, and
+ * is the worker. A worker that is slow to come is missed: then two are left, which does no harm.
  */
 #include "nng.h"
 

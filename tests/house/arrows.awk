@@ -1,0 +1,158 @@
+# Compares the #include lines of the product with tests/house/modules (first file), or draws that
+# file as SVG. The other files are the product's sources.
+#
+# Variables: `files`, all sources, separated by blanks; `draw`, 1: draw instead of comparing.
+BEGIN {
+    count = split(files, list, " ")
+    for (i = 1; i <= count; i++) {
+        is_file[list[i]] = 1
+    }
+    roots = split("include/ proto/include/ agent/ agent/core/include/ agent/io/include/", root, " ")
+}
+
+function complain(text) {
+    print text
+    wrong = 1
+}
+
+# The module of a file; "": none.
+function module_of(file, at, best, length_best) {
+    best = ""
+    length_best = 0
+    for (at in owner) {
+        if (index(file, at) == 1 && length(at) > length_best) {
+            best = owner[at]
+            length_best = length(at)
+        }
+    }
+    return best
+}
+
+# The file that an #include in `from` means; "": none of the product's.
+function resolve(from, name, folder, i) {
+    folder = from
+    sub(/[^\/]*$/, "", folder)
+    if ((folder name) in is_file) {
+        return folder name
+    }
+    for (i = 1; i <= roots; i++) {
+        if ((root[i] name) in is_file) {
+            return root[i] name
+        }
+    }
+    return ""
+}
+
+FNR == NR {
+    sub(/#.*/, "")
+    if (NF == 0) {
+        next
+    }
+    module[++modules] = $1
+    number[$1] = modules
+    for (i = 2; i <= NF && $i != ":"; i++) {
+        owner[$i] = $1
+    }
+    for (i++; i <= NF; i++) {
+        if (!($i in number)) {
+            complain(FILENAME ":" FNR ": " $1 " may include " $i ", which is named in no line above it")
+        }
+        allowed[$1, $i] = 1
+        below[$1] = below[$1] " " $i
+    }
+    next
+}
+
+FNR == 1 {
+    current = module_of(FILENAME)
+    if (current == "") {
+        complain(FILENAME ": belongs to no module")
+    }
+}
+
+/^#include ["<]/ && current != "" {
+    split($0, part, "[\"<>]")
+    target = resolve(FILENAME, part[2])
+    to = target == "" ? "" : module_of(target)
+    if (to != "" && to != current) {
+        used[current, to] = 1
+        if (!((current, to) in allowed)) {
+            complain(FILENAME ":" FNR ": " current " may not include " part[2] ", which is of " to)
+        }
+    }
+}
+
+# Whether one leads to the other by way of a third: such an arrow is not drawn.
+function leads(from, to, i, n, next_one) {
+    n = split(below[from], next_one, " ")
+    for (i = 1; i <= n; i++) {
+        if (next_one[i] == to || reaches[next_one[i], to]) {
+            return 1
+        }
+    }
+    return 0
+}
+
+function draw_all(i, j, n, parts, level_max, width, x, y, at) {
+    for (i = 1; i <= modules; i++) { # those below have smaller numbers
+        n = split(below[module[i]], parts, " ")
+        for (j = 1; j <= n; j++) {
+            if (level[parts[j]] + 1 > level[module[i]]) {
+                level[module[i]] = level[parts[j]] + 1
+            }
+            reaches[module[i], parts[j]] = 1
+            for (at = 1; at < i; at++) {
+                if (reaches[parts[j], module[at]]) {
+                    reaches[module[i], module[at]] = 1
+                }
+            }
+        }
+        in_level[level[module[i]]]++
+        if (level[module[i]] > level_max) {
+            level_max = level[module[i]]
+        }
+    }
+    for (i = 0; i <= level_max; i++) {
+        width = in_level[i] > width ? in_level[i] : width
+    }
+    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n", width * 130 + 20, (level_max + 1) * 90 + 10
+    print "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>"
+    for (i = 1; i <= modules; i++) {
+        at = level[module[i]]
+        x[i] = 10 + (width - in_level[at]) * 65 + 130 * placed[at]++
+        y[i] = 20 + (level_max - at) * 90
+    }
+    for (i = 1; i <= modules; i++) {
+        n = split(below[module[i]], parts, " ")
+        for (j = 1; j <= n; j++) {
+            shortcut = 0
+            for (at = 1; at <= n; at++) {
+                shortcut = shortcut || reaches[parts[at], parts[j]]
+            }
+            if (!shortcut) {
+                printf "<path d=\"M%d %d L%d %d\" stroke=\"#888\" fill=\"none\"/>\n", x[i] + 60, y[i] + 30, x[number[parts[j]]] + 60, y[number[parts[j]]]
+            }
+        }
+    }
+    for (i = 1; i <= modules; i++) {
+        printf "<g><title>%s may include:%s</title><rect x=\"%d\" y=\"%d\" width=\"120\" height=\"30\" rx=\"4\" fill=\"#eef3fa\" stroke=\"#4a6fa5\"/>", module[i], below[module[i]] == "" ? " none" : below[module[i]], x[i], y[i]
+        printf "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text></g>\n", x[i] + 60, y[i] + 19, module[i]
+    }
+    print "</svg>"
+}
+
+END {
+    if (draw) {
+        draw_all()
+        exit 0
+    }
+    for (i = 1; i <= modules; i++) {
+        n = split(below[module[i]], parts, " ")
+        for (j = 1; j <= n; j++) {
+            if (!((module[i], parts[j]) in used)) {
+                complain("tests/house/modules: " module[i] " includes nothing of " parts[j] " any more")
+            }
+        }
+    }
+    exit wrong
+}
