@@ -12,7 +12,7 @@
  *
  * A tenth is left because clocks differ, and it is far more than the time a signal takes. Whoever
  * grants the lock next waits the lock-delay out for so long that this is enough, whatever max_drift
- * is (quorum_closed_ns() in the agent).
+ * is (rules_closed_ns() in the agent).
  *
  * A stopped holdfast could not do any of this. So a stop key stops CMD first, holdfast stops only
  * after it, and once continued it looks at the hold before it lets CMD go on.

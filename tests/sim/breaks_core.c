@@ -9,9 +9,9 @@
 #include "quorum/work.h"
 #include "sim.h"
 
-uint32_t real_quorum_majority(const struct quorum *quorum);
-int64_t real_quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
-int64_t real_quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
+uint32_t real_rules_majority(const struct quorum *quorum);
+int64_t real_rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
+int64_t real_rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 bool real_members_votes(const struct quorum *quorum);
 bool real_members_admit(const struct quorum *quorum, const struct message *message);
 bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
@@ -24,24 +24,24 @@ void real_renewal_acked(struct renewal *renewal, const struct message *message, 
                         struct actions *actions);
 
 /* One vote less than a majority. */
-uint32_t quorum_majority(const struct quorum *quorum)
+uint32_t rules_majority(const struct quorum *quorum)
 {
-    uint32_t majority = real_quorum_majority(quorum);
+    uint32_t majority = real_rules_majority(quorum);
     return broken == BREAK_MAJORITY && majority > 1 ? majority - 1 : majority;
 }
 
 /* A voter takes a session for lapsed early. */
-int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns)
+int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns)
 {
-    bool session = duration_ns == quorum->config.session_ttl_ns;
+    bool session = duration_ns == quorum->config->session_ttl_ns;
     return session && broken == BREAK_LAPSE ? duration_ns / 4
-                                            : real_quorum_long_ns(quorum, duration_ns);
+                                            : real_rules_long_ns(quorum, duration_ns);
 }
 
 /* A coordinator waits for no lock-delay. */
-int64_t quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
+int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
 {
-    return broken == BREAK_DEATH_DELAY ? 0 : real_quorum_closed_ns(quorum, lock_delay_ns);
+    return broken == BREAK_DEATH_DELAY ? 0 : real_rules_closed_ns(quorum, lock_delay_ns);
 }
 
 /* A store that is lost, or an old copy, votes. */
@@ -76,22 +76,22 @@ bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value)
 void session_renew(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
-    if (broken != BREAK_ACK || !quorum_find_agent(quorum, &message->as.renew.agent, &index)) {
+    if (broken != BREAK_ACK || !agents_find(quorum, &message->as.renew.agent, &index)) {
         real_session_renew(quorum, message);
         return;
     }
-    uint32_t marked = quorum->agents[index].marked;
-    quorum->agents[index].marked = 0;
+    uint32_t marked = quorum->sessions[index].marked;
+    quorum->sessions[index].marked = 0;
     real_session_renew(quorum, message);
-    quorum->agents[index].marked = marked;
+    quorum->sessions[index].marked = marked;
 }
 
 /* Polled lapsed is enough to be marked, whatever came since. */
 void session_mark(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
-    if (broken == BREAK_MARK && quorum_find_agent(quorum, &message->as.session.agent, &index)) {
-        struct agent_record *agent = &quorum->agents[index];
+    if (broken == BREAK_MARK && agents_find(quorum, &message->as.session.agent, &index)) {
+        struct agent_record *agent = &quorum->sessions[index];
         int64_t heard_ns = agent->heard_ns;
         int64_t since_ns = quorum->fresh_since_ns;
         agent->heard_ns = agent->heard_older_ns = quorum->fresh_since_ns = INT64_MIN / 2;
@@ -109,7 +109,7 @@ static void acquire(struct quorum *quorum, const struct message *message)
     struct message changed;
     message_copy(&changed, message);
     if (broken == BREAK_ORDER) {
-        changed.as.acquire.waited_ms = (uint32_t)(2 * (quorum->now_ns / SIM_MS));
+        changed.as.acquire.waited_ms = (uint32_t)(2 * (step_now_ns(quorum) / SIM_MS));
     } else if (broken == BREAK_WAITED) {
         changed.as.acquire.waited_ms = 0;
     }
@@ -177,7 +177,7 @@ void handover_look(struct quorum *quorum, struct work *work)
     }
     answer_all(quorum, work, OUTCOME_REFUSED_NOT_OWNER);
     if (work->first != NONE) {
-        wait_until(quorum, work, quorum->now_ns);
+        wait_until(quorum, work, step_now_ns(quorum));
     }
 }
 

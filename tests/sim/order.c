@@ -166,7 +166,7 @@ static bool is_queued(const struct quorum *quorum, const struct message_acquire 
     uint32_t agent = 0;
     const struct work *work = work_of(quorum, &acquire->name);
     uint32_t at = work == NULL ? NONE : work->first;
-    if (!quorum_find_agent(quorum, &acquire->agent, &agent)) {
+    if (!agents_find(quorum, &acquire->agent, &agent)) {
         return false;
     }
     for (; at != NONE; at = quorum->requests[at].next) {
@@ -181,7 +181,7 @@ static bool is_queued(const struct quorum *quorum, const struct message_acquire 
 
 static struct queued *queued_at(const struct quorum *quorum, uint16_t agent, uint64_t id)
 {
-    return &notes.queued[quorum->config.self][place_of(agent, id) % ASKED];
+    return &notes.queued[quorum->config->self][place_of(agent, id) % ASKED];
 }
 
 /* NULL: it is not known any more when that request came. */
@@ -189,7 +189,7 @@ static const struct queued *queued_find(const struct quorum *quorum, const struc
 {
     const struct queued *at = queued_at(quorum, request->agent, request->id);
     bool same = at->agent == request->agent && at->epoch == request->epoch &&
-                at->id == request->id && at->starts == world.agents[quorum->config.self].starts;
+                at->id == request->id && at->starts == world.agents[quorum->config->self].starts;
     return same ? at : NULL;
 }
 
@@ -203,16 +203,16 @@ void order_request(struct quorum *quorum, const struct message *message,
     struct asked *asked = asked_at(agent_of_name(&acquire->agent), acquire->request_id);
     asked->back_ns = asked->back_ns == INT64_MAX && asked->killed_ns != 0 ? sim_now()
                                                                           : asked->back_ns;
-    sim_tell("voter %u: %.*s asks, waited %u ms%s", quorum->config.self, acquire->agent.length,
+    sim_tell("voter %u: %.*s asks, waited %u ms%s", quorum->config->self, acquire->agent.length,
              acquire->agent.text, acquire->waited_ms, before ? ", again" : "");
-    if (!before && quorum_agent(quorum, &acquire->agent, &agent)) {
+    if (!before && agents_make(quorum, &acquire->agent, &agent)) {
         *queued_at(quorum, (uint16_t)agent, acquire->request_id) = (struct queued){
-            .starts = world.agents[quorum->config.self].starts,
+            .starts = world.agents[quorum->config->self].starts,
             .agent = (uint16_t)agent,
             .epoch = acquire->epoch,
             .id = acquire->request_id,
-            .came_ns = quorum->now_ns - acquire->waited_ms * SIM_MS,
-            .arrived_ns = quorum->now_ns};
+            .came_ns = step_now_ns(quorum) - acquire->waited_ms * SIM_MS,
+            .arrived_ns = step_now_ns(quorum)};
     }
     real_work_request(quorum, changed);
 }
@@ -220,7 +220,7 @@ void order_request(struct quorum *quorum, const struct message *message,
 /* Whether that request's session is over as far as the coordinator knows: it is refused. */
 static bool is_over(const struct quorum *quorum, const struct request *request)
 {
-    const struct agent_record *agent = &quorum->agents[request->agent];
+    const struct agent_record *agent = &quorum->sessions[request->agent];
     return request->epoch <= agent->dead || request->epoch < agent->epoch;
 }
 
@@ -235,11 +235,11 @@ static void check_queue(const struct quorum *quorum, const struct work *work,
             its->came_ns < mine->came_ns && its->arrived_ns < work->began_ns &&
             !is_over(quorum, other)) {
             sim_fail("voter %u grants lock %u to %.*s, who came %lld us after %.*s",
-                     quorum->config.self, lock, quorum->agents[granted->agent].name.length,
-                     quorum->agents[granted->agent].name.text,
+                     quorum->config->self, lock, agents_name(quorum, granted->agent)->length,
+                     agents_name(quorum, granted->agent)->text,
                      (long long)(mine->came_ns - its->came_ns) / 1000,
-                     quorum->agents[other->agent].name.length,
-                     quorum->agents[other->agent].name.text);
+                     agents_name(quorum, other->agent)->length,
+                     agents_name(quorum, other->agent)->text);
         }
     }
 }
@@ -288,7 +288,7 @@ static void check_hosts(struct asked *mine)
 static bool is_new(const struct quorum *quorum, const struct work *work, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
-    uint32_t self = quorum->config.self;
+    uint32_t self = quorum->config->self;
     if (!message_order_equal(version, work->order)) {
         return false;
     }
@@ -312,7 +312,7 @@ void answered_keep(struct quorum *quorum, const struct request *request,
         struct asked *asked = asked_at(agent, request->id);
         check_queue(quorum, work, request, lock);
         if (asked->id == request->id && asked->epoch == request->epoch) {
-            asked->chosen_ns = clock_true(&world.agents[quorum->config.self], work->began_ns);
+            asked->chosen_ns = clock_true(&world.agents[quorum->config->self], work->began_ns);
             check_hosts(asked);
         }
     }

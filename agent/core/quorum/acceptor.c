@@ -22,7 +22,7 @@ struct record *acceptor_find(const struct quorum *quorum, uint32_t name)
 bool acceptor_has_room(const struct quorum *quorum, uint32_t name)
 {
     return names_register(quorum->names, name) != NONE ||
-           quorum->register_count + quorum->gone_count < quorum->config.limits.registers;
+           quorum->register_count + quorum->gone_count < quorum->config->limits.registers;
 }
 
 /* ---- The registers of a partition ---- */
@@ -133,13 +133,13 @@ void acceptor_delete_later(struct quorum *quorum, uint32_t partition, uint32_t i
 
 void acceptor_delete_rows(struct quorum *quorum, uint32_t room)
 {
-    while (quorum->register_gone != NONE && quorum_has_room(quorum, 1 + room)) {
+    while (quorum->register_gone != NONE && step_has_room(quorum, 1 + room)) {
         uint32_t index = quorum->register_gone;
         uint32_t name = quorum->links[index].name;
         quorum->register_gone = quorum->links[index].next;
         quorum->gone_count--;
         if (names_register(quorum->names, name) == NONE) { /* else its row is a newer one */
-            quorum_name(quorum, name, &quorum_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted);
+            step_lock_name(quorum, name, &step_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted);
         }
         free_put(quorum, index);
     }
@@ -173,7 +173,7 @@ bool acceptor_store(struct quorum *quorum, const struct message_name *name,
     struct record *record = index != NONE ? &quorum->registers[index] : &fresh;
     uint32_t had = record_share_count(record);
     bool room = index != NONE ||
-                quorum->register_count + quorum->gone_count < quorum->config.limits.registers;
+                quorum->register_count + quorum->gone_count < quorum->config->limits.registers;
     if (value->share_count > had) {
         room = room && shares_may_grow(quorum, value->share_count - had);
     }
@@ -208,7 +208,7 @@ static void promise(struct quorum *quorum, const struct message_partitions *part
         }
     }
     HF_PROBE1(promise, ballot);
-    struct action *action = quorum_emit(quorum, ACTION_PERSIST_PROMISE);
+    struct action *action = step_emit(quorum, ACTION_PERSIST_PROMISE);
     action->as.promise.partitions = *partitions;
     action->as.promise.ballot = ballot;
 }
@@ -224,7 +224,7 @@ static void promise_one(struct quorum *quorum, uint32_t partition, uint64_t ball
 static bool from_proposer(const struct quorum *quorum, const struct message *message,
                           uint64_t ballot, uint32_t *voter)
 {
-    return quorum_from_voter(quorum, message, voter) && (ballot & 0xffff) == *voter + 1;
+    return agents_voter(quorum, message, voter) && (ballot & 0xffff) == *voter + 1;
 }
 
 /* Whether another voter than that one coordinates the partition, as far as it can be known here. No
@@ -232,7 +232,7 @@ static bool from_proposer(const struct quorum *quorum, const struct message *mes
 static bool is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
 {
     const struct partition *partition = &quorum->partitions[p];
-    bool own = voter != quorum->config.self && partition->state == PARTITION_PREPARED &&
+    bool own = voter != quorum->config->self && partition->state == PARTITION_PREPARED &&
                beat_majority(quorum);
     return own || coordinator_claimed(quorum, p, voter);
 }
@@ -270,7 +270,7 @@ void acceptor_prepare(struct quorum *quorum, const struct message *message)
     if (any) {
         promise(quorum, &raised, prepare->ballot);
     }
-    quorum_send(quorum, voter, MESSAGE_PROMISE)->as.promise = answer;
+    step_send(quorum, voter, MESSAGE_PROMISE)->as.promise = answer;
 }
 
 void acceptor_read(struct quorum *quorum, const struct message *message)
@@ -285,7 +285,7 @@ void acceptor_read(struct quorum *quorum, const struct message *message)
     if (read->ballot > promised) {
         promise_one(quorum, partition, read->ballot);
     }
-    struct message_read_value *answer = &quorum_send(quorum, voter, MESSAGE_VALUE)->as.value;
+    struct message_read_value *answer = &step_send(quorum, voter, MESSAGE_VALUE)->as.value;
     answer->ballot = read->ballot;
     answer->name = read->name;
     answer->checkpoint = quorum->partitions[partition].checkpoint;
@@ -308,7 +308,7 @@ static bool accept_value(struct quorum *quorum, const struct message_accept *acc
     if (!acceptor_store(quorum, &accept->name, accept->order, &accept->value)) {
         return false;
     }
-    struct quorum_register *reg = &quorum_emit(quorum, ACTION_PERSIST_REGISTER)->as.reg;
+    struct quorum_register *reg = &step_emit(quorum, ACTION_PERSIST_REGISTER)->as.reg;
     reg->name = accept->name;
     reg->accepted = accept->order;
     message_value_copy(&reg->value, &accept->value);
@@ -329,7 +329,7 @@ void acceptor_accept(struct quorum *quorum, const struct message *message)
     struct message_accepted answer = {.order = accept->order, .name = accept->name};
     if (accept->order.ballot < promised) {
         answer.higher = promised;
-        quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+        step_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
         return;
     }
     uint32_t name = names_find(quorum->names, accept->name.bytes, accept->name.length);
@@ -349,7 +349,7 @@ void acceptor_accept(struct quorum *quorum, const struct message *message)
         answer.full = !accept_value(quorum, accept);
     }
     if (!accept->chosen) {
-        quorum_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+        step_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
     }
 }
 

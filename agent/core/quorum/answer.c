@@ -5,33 +5,25 @@
 #include "proto/check.h"
 #include "work.h"
 
-struct message *answer_send(struct quorum *quorum, uint32_t agent, uint8_t relay,
-                            enum message_kind kind)
-{
-    struct message *message = quorum_send(quorum, agent, kind);
-    quorum->actions->items[quorum->actions->count - 1].as.send.relay = relay;
-    return message;
-}
-
 static struct message *answer(struct quorum *quorum, const struct request *request,
                               enum message_kind kind)
 {
-    return answer_send(quorum, request->agent, request->relay, kind);
+    return step_send_by(quorum, request->agent, request->relay, kind);
 }
 
 void answer_refused(struct quorum *quorum, const struct request *request,
                     const struct message_name *name, enum message_refusal reason)
 {
     struct message_refused *refused = &answer(quorum, request, MESSAGE_REFUSED)->as.refused;
-    refused->agent = quorum->agents[request->agent].name;
+    refused->agent = *agents_name(quorum, request->agent);
     refused->epoch = request->epoch;
     refused->request_id = request->id;
     refused->name = *name;
     refused->reason = (uint8_t)reason;
     if (reason == MESSAGE_REFUSED_NOT_OWNER) {
         uint32_t owner = quorum_coordinator(quorum, names_partition(name->bytes, name->length));
-        if (owner < quorum->config.voter_count && owner != quorum->config.self) {
-            refused->owner = quorum->config.voters[owner];
+        if (owner < quorum->config->voter_count && owner != quorum->config->self) {
+            refused->owner = quorum->config->voters[owner];
         }
     }
 }
@@ -58,7 +50,7 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
 {
     enum message_kind kind = request->kind == MESSAGE_AMEND ? MESSAGE_AMENDED : MESSAGE_GRANT;
     struct message_grant *grant = &answer(quorum, request, kind)->as.grant;
-    grant->agent = quorum->agents[request->agent].name;
+    grant->agent = *agents_name(quorum, request->agent);
     grant->epoch = request->epoch;
     grant->request_id = request->id;
     grant->name = *name;
@@ -70,7 +62,7 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     grant->fresh = request->kind == MESSAGE_ACQUIRE && request->fresh;
     if (request->kind == MESSAGE_ACQUIRE && request->fresh && !request->again) {
         quorum->counts.grants++;
-        histogram_add(&quorum->counts.wait, quorum->now_ns - request->arrived_ns);
+        histogram_add(&quorum->counts.wait, step_now_ns(quorum) - request->arrived_ns);
     }
     if (request->kind == MESSAGE_ACQUIRE) {
         answered_keep(quorum, request, grant);
@@ -86,7 +78,7 @@ static void answer_again(struct quorum *quorum, const struct request *request,
         return;
     }
     struct message_grant *grant = &answer(quorum, request, MESSAGE_GRANT)->as.grant;
-    grant->agent = quorum->agents[request->agent].name;
+    grant->agent = *agents_name(quorum, request->agent);
     grant->epoch = request->epoch;
     grant->request_id = request->id;
     grant->name = *name;
@@ -102,7 +94,7 @@ static void answer_given_back(struct quorum *quorum, const struct request *reque
                               const struct message_name *name)
 {
     struct message_version *given = &answer(quorum, request, MESSAGE_GIVE_BACK_ACK)->as.version;
-    given->agent = quorum->agents[request->agent].name;
+    given->agent = *agents_name(quorum, request->agent);
     given->epoch = request->epoch;
     given->request_id = request->id;
     given->name = *name;
@@ -113,12 +105,12 @@ static void answer_given_back(struct quorum *quorum, const struct request *reque
 static bool tell_to_break(struct quorum *quorum, const struct request *request,
                           const struct message_name *name, const struct share *owner)
 {
-    if (owner->epoch <= quorum->agents[owner->agent].dead) {
+    if (owner->epoch <= quorum->sessions[owner->agent].dead) {
         return false; /* its session is over, and its lock-delay runs */
     }
     struct message_break *hold =
-        &answer_send(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
-    hold->agent = quorum->agents[request->agent].name;
+        &step_send_by(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
+    hold->agent = *agents_name(quorum, request->agent);
     hold->request_id = request->id;
     hold->name = *name;
     hold->now = request->mode != 0;
@@ -165,7 +157,7 @@ static void answer_break(struct quorum *quorum, const struct request *request,
     }
     if (!told) {
         struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;
-        outcome->agent = quorum->agents[request->agent].name;
+        outcome->agent = *agents_name(quorum, request->agent);
         outcome->request_id = request->id;
         outcome->result = 0;
     }
@@ -214,7 +206,7 @@ static void answer_one(struct quorum *quorum, const struct request *request,
 void answer_decided(struct quorum *quorum, struct work *work, const struct record *value)
 {
     struct message_name name;
-    quorum_name(quorum, work->name, &name);
+    step_lock_name(quorum, work->name, &name);
     uint32_t *link = &work->first;
     uint32_t last = NONE;
     while (*link != NONE) {

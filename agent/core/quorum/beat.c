@@ -30,13 +30,14 @@ _Static_assert((int)BEATS_KEPT *(int)BEAT_GAP_MS > (int)QUORUM_PATIENCE_MAX_MS, 
 
 static bool recent(const struct quorum *quorum, int64_t when_ns)
 {
-    return when_ns != INT64_MIN && quorum->now_ns - when_ns <= quorum->patience_ns;
+    return when_ns != INT64_MIN && step_now_ns(quorum) - when_ns <= quorum->patience_ns;
 }
 
 /* Its process is there, as far as can be known, and its link works. */
 static bool alive(const struct quorum *quorum, const struct peer *peer)
 {
-    return !peer->broken && (recent(quorum, peer->heard_ns) || quorum->now_ns < peer->excused_ns);
+    return !peer->broken &&
+           (recent(quorum, peer->heard_ns) || step_now_ns(quorum) < peer->excused_ns);
 }
 
 /* Who never had a majority is given the time to find one: the cell may just be starting. */
@@ -55,39 +56,40 @@ static bool able(const struct quorum *quorum, const struct peer *peer)
 bool beat_counts(const struct quorum *quorum, uint32_t voter)
 {
     const struct peer *peer = &quorum->peers[voter];
-    return voter != quorum->config.self && peer->number != 0 && peer->majority &&
+    return voter != quorum->config->self && peer->number != 0 && peer->majority &&
            alive(quorum, peer);
 }
 
 bool beat_majority(const struct quorum *quorum)
 {
     uint32_t count = 1;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         const struct peer *peer = &quorum->peers[voter];
-        count += voter != quorum->config.self && !peer->broken && peer->number != 0 &&
+        count += voter != quorum->config->self && !peer->broken && peer->number != 0 &&
                  peer->votes && recent(quorum, peer->echoed_ns);
     }
-    return count >= quorum_majority(quorum);
+    return count >= rules_majority(quorum);
 }
 
 /* What the own beats call a majority: a voter that says so and has none any more is replaced at
  * once, its link still there. */
 static bool may_coordinate(const struct quorum *quorum)
 {
-    return beat_majority(quorum) && !quorum->resigned && quorum->now_ns >= quorum->idle_until_ns;
+    return beat_majority(quorum) && !quorum->resigned &&
+           step_now_ns(quorum) >= quorum->idle_until_ns;
 }
 
 static bool self_able(const struct quorum *quorum)
 {
-    return may_coordinate(quorum) && quorum->started && members_votes(quorum);
+    return may_coordinate(quorum) && step_started(quorum) && members_votes(quorum);
 }
 
 uint8_t beat_able(const struct quorum *quorum)
 {
     uint8_t mask = 0;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
-        bool good = voter == quorum->config.self ? self_able(quorum)
-                                                 : able(quorum, &quorum->peers[voter]);
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        bool good = voter == quorum->config->self ? self_able(quorum)
+                                                  : able(quorum, &quorum->peers[voter]);
         mask |= (uint8_t)(good << voter);
     }
     return mask;
@@ -114,7 +116,7 @@ static void forget(struct peer *peer)
  * partitions change hands twice each time. */
 static void spoil(struct quorum *quorum, struct peer *peer)
 {
-    if (peer->good_ns != NEVER && quorum->now_ns - peer->good_ns >= peer->settle_ns) {
+    if (peer->good_ns != NEVER && step_now_ns(quorum) - peer->good_ns >= peer->settle_ns) {
         peer->settle_ns *= 2;
         if (peer->settle_ns > SETTLE_MAX_MS * MS_NS) {
             peer->settle_ns = SETTLE_MAX_MS * MS_NS;
@@ -126,7 +128,7 @@ static void spoil(struct quorum *quorum, struct peer *peer)
 bool beat_settled(const struct quorum *quorum, uint32_t voter)
 {
     const struct peer *peer = &quorum->peers[voter];
-    return peer->good_ns != NEVER && quorum->now_ns - peer->good_ns >= peer->settle_ns;
+    return peer->good_ns != NEVER && step_now_ns(quorum) - peer->good_ns >= peer->settle_ns;
 }
 
 void beat_start(struct quorum *quorum)
@@ -135,19 +137,19 @@ void beat_start(struct quorum *quorum)
     quorum->beat_ns = NEVER;
     quorum->begin_ns = INT64_MIN;
     patience_start(quorum);
-    if (quorum->config.voter_count == 1) {
+    if (quorum->config->voter_count == 1) {
         return;
     }
-    quorum->beat_number = (quorum->random >> 8) + 1; /* other than those of the last process */
+    quorum->beat_number = (step_random(quorum) >> 8) + 1; /* other than those of the last process */
     for (uint32_t i = 0; i < BEATS_KEPT; i++) {
         quorum->beat_sent_ns[i] = INT64_MIN;
     }
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         forget(&quorum->peers[voter]);
-        quorum->peers[voter].heard_ns = quorum->now_ns;
+        quorum->peers[voter].heard_ns = step_now_ns(quorum);
     }
     quorum->beat_last_ns = INT64_MIN;
-    quorum->begin_ns = quorum->now_ns + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
+    quorum->begin_ns = step_now_ns(quorum) + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
     beat_soon(quorum);
 }
 
@@ -157,9 +159,9 @@ void beat_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns)
         return;
     }
     quorum->slept_ns = late_ns >= SLEPT_MS * MS_NS ? now_ns : quorum->slept_ns;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         struct peer *peer = &quorum->peers[voter];
-        if (voter != quorum->config.self && recent(quorum, peer->heard_ns)) {
+        if (voter != quorum->config->self && recent(quorum, peer->heard_ns)) {
             peer->excused_ns = now_ns + EXCUSED_MS * MS_NS;
         }
     }
@@ -167,9 +169,9 @@ void beat_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns)
 
 bool beat_all_heard(const struct quorum *quorum)
 {
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         const struct peer *peer = &quorum->peers[voter];
-        if (voter != quorum->config.self && !peer->broken && peer->number == 0) {
+        if (voter != quorum->config->self && !peer->broken && peer->number == 0) {
             return false;
         }
     }
@@ -178,16 +180,16 @@ bool beat_all_heard(const struct quorum *quorum)
 
 void beat_soon(struct quorum *quorum)
 {
-    if (quorum->config.voter_count == 1) {
+    if (quorum->config->voter_count == 1) {
         return;
     }
-    int64_t when_ns = quorum->now_ns;
+    int64_t when_ns = step_now_ns(quorum);
     if (quorum->beat_last_ns != INT64_MIN && when_ns < quorum->beat_last_ns + BEAT_GAP_MS * MS_NS) {
         when_ns = quorum->beat_last_ns + BEAT_GAP_MS * MS_NS;
     }
     if (when_ns < quorum->beat_ns) {
         quorum->beat_ns = when_ns;
-        quorum_schedule(quorum, when_ns);
+        step_schedule(quorum, when_ns);
     }
 }
 
@@ -198,42 +200,43 @@ static void send(struct quorum *quorum)
         .majority = may_coordinate(quorum),
         .votes = members_votes(quorum),
     };
-    quorum->beat_sent_ns[beat.number % BEATS_KEPT] = quorum->now_ns;
-    quorum->beat_last_ns = quorum->now_ns;
+    quorum->beat_sent_ns[beat.number % BEATS_KEPT] = step_now_ns(quorum);
+    quorum->beat_last_ns = step_now_ns(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct partition *partition = &quorum->partitions[p];
         if (partition->state == PARTITION_PREPARED) {
             message_partition_add(&beat.owned, p);
         }
     }
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
-        if (voter != quorum->config.self) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if (voter != quorum->config->self) {
             beat.echo = quorum->peers[voter].number;
-            quorum_send(quorum, voter, MESSAGE_BEAT)->as.beat = beat;
+            step_send(quorum, voter, MESSAGE_BEAT)->as.beat = beat;
         }
     }
 }
 
 int64_t beat_tick(struct quorum *quorum)
 {
-    if (quorum->beat_ns > quorum->now_ns) {
+    if (quorum->beat_ns > step_now_ns(quorum)) {
         return quorum->beat_ns;
     }
-    if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
-        return quorum->now_ns;
+    if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+        return step_now_ns(quorum);
     }
     patience_tick(quorum);
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         struct peer *peer = &quorum->peers[voter];
         if (!able(quorum, peer)) {
             spoil(quorum, peer);
-        } else if (peer->good_ns != NEVER && quorum->now_ns - peer->good_ns > SETTLED_MS * MS_NS) {
+        } else if (peer->good_ns != NEVER &&
+                   step_now_ns(quorum) - peer->good_ns > SETTLED_MS * MS_NS) {
             peer->settle_ns = SETTLE_MIN_MS * MS_NS;
         }
     }
     coordinator_review(quorum); /* who fell silent shows here */
     send(quorum);
-    quorum->beat_ns = quorum->now_ns + QUORUM_BEAT_MS * MS_NS;
+    quorum->beat_ns = step_now_ns(quorum) + QUORUM_BEAT_MS * MS_NS;
     return quorum->beat_ns;
 }
 
@@ -247,14 +250,14 @@ static int64_t note_echo(struct quorum *quorum, struct peer *peer, uint64_t echo
     int64_t before_ns = peer->echoed_ns;
     int64_t sent_ns = quorum->beat_sent_ns[echo % BEATS_KEPT];
     peer->echoed_ns = sent_ns > before_ns ? sent_ns : before_ns;
-    return sent_ns > before_ns && before_ns != INT64_MIN ? quorum->now_ns - before_ns : 0;
+    return sent_ns > before_ns && before_ns != INT64_MIN ? step_now_ns(quorum) - before_ns : 0;
 }
 
 void beat_receive(struct quorum *quorum, const struct message *message)
 {
     const struct message_beat *beat = &message->as.beat;
     uint32_t voter = 0;
-    if (!quorum_from_voter(quorum, message, &voter) || voter == quorum->config.self) {
+    if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self) {
         return;
     }
     struct peer *peer = &quorum->peers[voter];
@@ -268,12 +271,12 @@ void beat_receive(struct quorum *quorum, const struct message *message)
     bool counted = beat_counts(quorum, voter);
     if (other) {
         forget(peer);
-        peer->first_ns = quorum->now_ns;
+        peer->first_ns = step_now_ns(quorum);
     }
     bool same = counted == beat->majority &&
                 memcmp(&peer->owned, &beat->owned, sizeof(beat->owned)) == 0;
     peer->number = beat->number;
-    peer->heard_ns = quorum->now_ns;
+    peer->heard_ns = step_now_ns(quorum);
     peer->votes = beat->votes;
     peer->majority = beat->majority;
     peer->had_majority = peer->had_majority || beat->majority;
@@ -283,7 +286,7 @@ void beat_receive(struct quorum *quorum, const struct message *message)
     if (!good) {
         spoil(quorum, peer);
     } else if (peer->good_ns == NEVER) {
-        peer->good_ns = quorum->now_ns;
+        peer->good_ns = step_now_ns(quorum);
     }
     if (!had_majority && beat_majority(quorum)) {
         beat_soon(quorum);
@@ -298,7 +301,7 @@ void beat_receive(struct quorum *quorum, const struct message *message)
 
 void beat_link(struct quorum *quorum, uint32_t voter, bool up)
 {
-    if (voter >= quorum->config.voter_count || voter == quorum->config.self) {
+    if (voter >= quorum->config->voter_count || voter == quorum->config->self) {
         return;
     }
     struct peer *peer = &quorum->peers[voter];

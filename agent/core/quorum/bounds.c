@@ -49,11 +49,11 @@ void bounds_start(struct quorum *quorum)
 {
     quorum->bounds.refused_ns = INT64_MIN;
     bounds_rounds(quorum);
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        struct agent_record *agent = &quorum->agents[i];
-        agent->epoch_before = agent->marked > agent->granted ? agent->marked : agent->granted;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        uint32_t marked = quorum->sessions[i].marked;
+        quorum->epochs_before[i] = marked > quorum->granted[i] ? marked : quorum->granted[i];
     }
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         quorum->bounds.generations[i] = quorum->members.of[i].line.generation;
     }
 }
@@ -68,9 +68,9 @@ static void press(struct quorum *quorum)
 {
     struct bounds *bounds = &quorum->bounds;
     bool again = bounds->refused_ns != INT64_MIN &&
-                 quorum->now_ns - bounds->refused_ns < AGAIN_MS * MS_NS;
-    bounds->pressed_ns += again ? quorum->now_ns - bounds->refused_ns : 0;
-    bounds->refused_ns = quorum->now_ns;
+                 step_now_ns(quorum) - bounds->refused_ns < AGAIN_MS * MS_NS;
+    bounds->pressed_ns += again ? step_now_ns(quorum) - bounds->refused_ns : 0;
+    bounds->refused_ns = step_now_ns(quorum);
 }
 
 static uint64_t higher(uint64_t a, uint64_t b)
@@ -126,8 +126,8 @@ static bool epoch_possible(const struct quorum *quorum, const struct message_age
 {
     uint32_t index = 0;
     uint64_t before = 0;
-    if (quorum_find_agent(quorum, name, &index)) {
-        before = quorum->agents[index].epoch_before;
+    if (agents_find(quorum, name, &index)) {
+        before = quorum->epochs_before[index];
     }
     return epoch <= before + EPOCHS_FREE + seconds(quorum);
 }
@@ -160,7 +160,7 @@ static uint32_t wrong_session(const struct quorum *quorum, const struct message_
 static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *message)
 {
     const struct message_pulled *pulled = &message->as.pulled;
-    const struct message_agent *self = &quorum->config.voters[quorum->config.self];
+    const struct message_agent *self = &quorum->config->voters[quorum->config->self];
     if (memcmp(&message->from, self, sizeof(*self)) == 0) {
         return 0;
     }
@@ -194,14 +194,14 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
     }
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         uint32_t voter = 0;
-        if (quorum_find_agent(quorum, &hello->rules.voters[i], &voter) &&
-            voter < quorum->config.voter_count &&
+        if (agents_find(quorum, &hello->rules.voters[i], &voter) &&
+            voter < quorum->config->voter_count &&
             hello->members[i].generation > quorum->bounds.generations[voter] + GENERATIONS_FREE) {
             return hello->members[i].generation;
         }
     }
     return hello->seen.generation >
-                   quorum->bounds.generations[quorum->config.self] + GENERATIONS_FREE
+                   quorum->bounds.generations[quorum->config->self] + GENERATIONS_FREE
                ? hello->seen.generation
                : 0;
 }
@@ -212,16 +212,16 @@ static void tell(struct quorum *quorum, const struct message *message, const cha
     struct log_limits *told = &quorum->bounds.told;
     const struct message_agent *from = &message->from;
     uint32_t voter = 0;
-    uint32_t count = quorum_from_voter(quorum, message, &voter)
-                         ? log_limits_add_voter(told, voter, quorum->now_ns)
-                         : log_limits_add(told, from, quorum->now_ns);
+    uint32_t count = agents_voter(quorum, message, &voter)
+                         ? log_limits_add_voter(told, voter, step_now_ns(quorum))
+                         : log_limits_add(told, from, step_now_ns(quorum));
     if (count == 0) {
         return;
     }
-    struct action_log *log = quorum_log(quorum, "message_impossible", &message->from, number);
-    log_add(log, "what says to be this agent names ");
-    log_add(log, what);
-    log_add(log, " that no cell gets to: not read");
+    struct action_log *log = step_log(quorum, "message_impossible", &message->from, number);
+    step_log_text(log, "what says to be this agent names ");
+    step_log_text(log, what);
+    step_log_text(log, " that no cell gets to: not read");
 }
 
 bool bounds_allow(struct quorum *quorum, const struct message *message)

@@ -32,7 +32,7 @@ enum {
 
 bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *row)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     const struct message_checkpoint *checkpoint = &row->checkpoint;
     if (row->partition >= MESSAGE_PARTITIONS || !order_valid(checkpoint->order) ||
         checkpoint->floor >= MESSAGE_TOKEN_LIMIT) {
@@ -51,12 +51,12 @@ static bool is_above(const struct record *record, struct message_order order)
 /* Takes the register away, here and, when there is room, on the disk. */
 static void take_away(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
-    if (!quorum_has_room(quorum, 1 + ROOM)) {
+    if (!step_has_room(quorum, 1 + ROOM)) {
         acceptor_delete_later(quorum, partition, index);
         return;
     }
-    struct message_name *name = &quorum_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted;
-    quorum_name(quorum, quorum->links[index].name, name);
+    struct message_name *name = &step_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted;
+    step_lock_name(quorum, quorum->links[index].name, name);
     acceptor_delete(quorum, partition, index);
 }
 
@@ -75,7 +75,7 @@ static void take_idle(struct quorum *quorum, uint32_t p, struct message_order or
 static void keep(struct quorum *quorum, uint32_t p, const struct message_checkpoint *checkpoint)
 {
     struct partition *partition = &quorum->partitions[p];
-    struct quorum_checkpoint *row = &quorum_emit(quorum, ACTION_PERSIST_CHECKPOINT)->as.checkpoint;
+    struct quorum_checkpoint *row = &step_emit(quorum, ACTION_PERSIST_CHECKPOINT)->as.checkpoint;
     partition->checkpoint = *checkpoint;
     if (checkpoint->floor > partition->floor) {
         partition->floor = checkpoint->floor;
@@ -90,7 +90,7 @@ void checkpoint_start(struct quorum *quorum)
         if (quorum->partitions[p].checkpoint.order.ballot != 0) {
             take_idle(quorum, p, quorum->partitions[p].checkpoint.order);
         }
-        quorum->checkpoints.changed_ns[p] = quorum->now_ns;
+        quorum->checkpoints.changed_ns[p] = step_now_ns(quorum);
     }
 }
 
@@ -113,7 +113,7 @@ static bool can_follow(const struct quorum *quorum, const struct message_delete 
 
 static void raise_promise(struct quorum *quorum, uint32_t p, uint64_t ballot)
 {
-    struct quorum_promise *promise = &quorum_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
+    struct quorum_promise *promise = &step_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
     quorum->partitions[p].promised = ballot;
     promise->ballot = ballot;
     message_partition_add(&promise->partitions, p);
@@ -123,7 +123,7 @@ void checkpoint_asked(struct quorum *quorum, const struct message *message)
 {
     const struct message_delete *asked = &message->as.checkpoint;
     uint32_t voter = 0;
-    if (!quorum_from_voter(quorum, message, &voter) || (asked->ballot & 0xffff) != voter + 1 ||
+    if (!agents_voter(quorum, message, &voter) || (asked->ballot & 0xffff) != voter + 1 ||
         asked->checkpoint.order.ballot != asked->ballot) {
         return;
     }
@@ -143,11 +143,11 @@ void checkpoint_asked(struct quorum *quorum, const struct message *message)
         if (!answer.missing) {
             keep(quorum, p, &asked->checkpoint);
             take_idle(quorum, p, asked->checkpoint.order);
-        } else if (voter != quorum->config.self) {
+        } else if (voter != quorum->config->self) {
             message_partition_add(&quorum->behind, p);
         }
     }
-    quorum_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
+    step_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
 }
 
 /* Whether that register was not in the listing, and the checkpoint says that it is gone. */
@@ -166,7 +166,7 @@ static void take_gone(struct quorum *quorum, uint32_t p, struct message_order or
         next = quorum->links[at].next;
         bool is_idle = quorum->registers[at].mode == MESSAGE_MODE_NONE;
         if (is_idle == idle && is_gone(quorum, at, order, listing) &&
-            (idle || quorum_has_room(quorum, 1 + ROOM))) {
+            (idle || step_has_room(quorum, 1 + ROOM))) {
             take_away(quorum, p, at);
         }
     }
@@ -186,7 +186,7 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
     /* The live ones have to be gone from the disk not later than the checkpoint comes. Earlier does
      * no harm: their names were idle when it was made, and a majority has that, or the
      * checkpoint. */
-    bool all = quorum_has_room(quorum, live + 2 + ROOM);
+    bool all = step_has_room(quorum, live + 2 + ROOM);
     if (all) {
         keep(quorum, p, checkpoint);
     }
@@ -202,13 +202,13 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
 static void send_round(struct quorum *quorum)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((checkpoints->mask >> voter & 1) == 0) {
-            quorum_send(quorum, voter, MESSAGE_CHECKPOINT)->as.checkpoint = checkpoints->asked;
+            step_send(quorum, voter, MESSAGE_CHECKPOINT)->as.checkpoint = checkpoints->asked;
         }
     }
-    checkpoints->next_ns = quorum->now_ns + RESEND_MS * MS_NS;
-    quorum_schedule(quorum, checkpoints->next_ns);
+    checkpoints->next_ns = step_now_ns(quorum) + RESEND_MS * MS_NS;
+    step_schedule(quorum, checkpoints->next_ns);
 }
 
 /* What the next token of every idle register is above. */
@@ -232,14 +232,15 @@ static bool is_wanted(struct quorum *quorum, uint32_t p)
     uint32_t idle = partition->register_count - partition->live_count;
     if (partition->digest != checkpoints->digest[p]) {
         checkpoints->digest[p] = partition->digest;
-        checkpoints->changed_ns[p] = quorum->now_ns;
+        checkpoints->changed_ns[p] = step_now_ns(quorum);
     }
     if (partition->state != PARTITION_PREPARED || !sweep_complete(quorum, p) ||
-        work_busy(quorum, p) || quorum->now_ns < checkpoints->again_ns[p]) {
+        work_busy(quorum, p) || step_now_ns(quorum) < checkpoints->again_ns[p]) {
         return false;
     }
     bool many = idle > IDLE_MIN && idle * IDLE_PART > partition->register_count;
-    return many || (idle > 0 && quorum->now_ns - checkpoints->changed_ns[p] >= REST_MS * MS_NS);
+    return many ||
+           (idle > 0 && step_now_ns(quorum) - checkpoints->changed_ns[p] >= REST_MS * MS_NS);
 }
 
 static void begin(struct quorum *quorum, uint32_t p)
@@ -248,7 +249,7 @@ static void begin(struct quorum *quorum, uint32_t p)
     struct partition *partition = &quorum->partitions[p];
     struct message_delete *asked = &checkpoints->asked;
     uint64_t floor = floor_of(quorum, p);
-    checkpoints->again_ns[p] = quorum->now_ns + AGAIN_MS * MS_NS;
+    checkpoints->again_ns[p] = step_now_ns(quorum) + AGAIN_MS * MS_NS;
     /* A name whose tokens are used up (or nearly) stays: no name could start above it. */
     uint64_t generation_first = floor & ~(MESSAGE_TOKEN_GENERATION - 1);
     if (floor - generation_first >= MESSAGE_TOKEN_GENERATION - MESSAGE_TOKEN_BLOCK ||
@@ -263,14 +264,14 @@ static void begin(struct quorum *quorum, uint32_t p)
     checkpoints->active = true;
     checkpoints->mask = 0;
     checkpoints->missing = 0;
-    checkpoints->began_ns = quorum->now_ns;
+    checkpoints->began_ns = step_now_ns(quorum);
     send_round(quorum);
 }
 
 static void end(struct quorum *quorum)
 {
     quorum->checkpoints.active = false;
-    quorum->checkpoints.next_ns = quorum->now_ns; /* for the next */
+    quorum->checkpoints.next_ns = step_now_ns(quorum); /* for the next */
 }
 
 void checkpoint_answered(struct quorum *quorum, const struct message *message)
@@ -278,7 +279,7 @@ void checkpoint_answered(struct quorum *quorum, const struct message *message)
     const struct message_deleted *answer = &message->as.checkpointed;
     struct checkpoints *checkpoints = &quorum->checkpoints;
     uint32_t voter = 0;
-    if (!checkpoints->active || !quorum_from_voter(quorum, message, &voter) ||
+    if (!checkpoints->active || !agents_voter(quorum, message, &voter) ||
         answer->partition != checkpoints->asked.partition ||
         !message_order_equal(answer->order, checkpoints->asked.checkpoint.order)) {
         return;
@@ -293,10 +294,10 @@ void checkpoint_answered(struct quorum *quorum, const struct message *message)
     } else {
         checkpoints->mask |= (uint8_t)(1u << voter);
     }
-    uint32_t left = quorum->config.voter_count - mask_count(checkpoints->missing);
-    if (left < quorum_majority(quorum) ||
-        mask_count(checkpoints->mask) == quorum->config.voter_count ||
-        mask_count(checkpoints->mask | checkpoints->missing) == quorum->config.voter_count) {
+    uint32_t left = quorum->config->voter_count - rules_count(checkpoints->missing);
+    if (left < rules_majority(quorum) ||
+        rules_count(checkpoints->mask) == quorum->config->voter_count ||
+        rules_count(checkpoints->mask | checkpoints->missing) == quorum->config->voter_count) {
         end(quorum);
     }
 }
@@ -311,8 +312,8 @@ static void continue_round(struct quorum *quorum)
     struct checkpoints *checkpoints = &quorum->checkpoints;
     const struct partition *partition = &quorum->partitions[checkpoints->asked.partition];
     if (partition->state != PARTITION_PREPARED || partition->ballot != checkpoints->asked.ballot ||
-        mask_is_majority(quorum, checkpoints->mask) ||
-        quorum->now_ns - checkpoints->began_ns >= GIVE_UP_MS * MS_NS) {
+        rules_is_majority(quorum, checkpoints->mask) ||
+        step_now_ns(quorum) - checkpoints->began_ns >= GIVE_UP_MS * MS_NS) {
         end(quorum);
     } else {
         send_round(quorum);
@@ -324,17 +325,17 @@ void checkpoint_end_step(struct quorum *quorum)
     struct checkpoints *checkpoints = &quorum->checkpoints;
     if (quorum->register_gone != NONE) {
         acceptor_delete_rows(quorum, ROOM);
-        quorum_schedule(quorum, quorum->now_ns);
+        step_schedule(quorum, step_now_ns(quorum));
     }
-    if (quorum->now_ns < checkpoints->next_ns || !members_votes(quorum) ||
-        !quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
+    if (step_now_ns(quorum) < checkpoints->next_ns || !members_votes(quorum) ||
+        !step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
         return;
     }
     if (checkpoints->active) {
         continue_round(quorum);
         return;
     }
-    checkpoints->next_ns = quorum->now_ns + CHECK_MS * MS_NS;
+    checkpoints->next_ns = step_now_ns(quorum) + CHECK_MS * MS_NS;
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS; i++) {
         uint32_t p = checkpoints->cursor;
         checkpoints->cursor = (p + 1) % MESSAGE_PARTITIONS;
@@ -348,7 +349,7 @@ void checkpoint_end_step(struct quorum *quorum)
 int64_t checkpoint_tick(const struct quorum *quorum)
 {
     if (quorum->register_gone != NONE) {
-        return quorum->now_ns;
+        return step_now_ns(quorum);
     }
     return quorum->checkpoints.active ? quorum->checkpoints.next_ns : NEVER;
 }

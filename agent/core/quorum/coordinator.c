@@ -36,7 +36,7 @@ enum {
 
 static uint64_t own_ballot(const struct quorum *quorum)
 {
-    return (uint64_t)quorum->round << 16 | (quorum->config.self + 1);
+    return (uint64_t)quorum->round << 16 | (quorum->config->self + 1);
 }
 
 static uint64_t weight(const struct message_agent *voter, uint32_t partition)
@@ -73,10 +73,10 @@ void coordinator_init(struct quorum *quorum)
         quorum->partitions[p].refused_ns = INT64_MIN / 2;
         quorum->partitions[p].left_ns = INT64_MIN / 2;
         quorum->partitions[p].spent = true;
-        for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
-            uint64_t own = weight(&quorum->config.voters[voter], p);
+        for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+            uint64_t own = weight(&quorum->config->voters[voter], p);
             uint32_t at = voter;
-            while (at > 0 && weight(&quorum->config.voters[order[at - 1]], p) < own) {
+            while (at > 0 && weight(&quorum->config->voters[order[at - 1]], p) < own) {
                 order[at] = order[at - 1];
                 at--;
             }
@@ -88,19 +88,19 @@ void coordinator_init(struct quorum *quorum)
 /* The preferred of those voters; voter_count: there is none. */
 static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t able)
 {
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         uint32_t voter = quorum->partitions[p].order[i];
         if ((able >> voter & 1) != 0) {
             return voter;
         }
     }
-    return quorum->config.voter_count;
+    return quorum->config->voter_count;
 }
 
 uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t p, uint32_t except)
 {
     uint32_t voter = 0;
-    for (; voter < quorum->config.voter_count; voter++) {
+    for (; voter < quorum->config->voter_count; voter++) {
         if (voter != except && beat_counts(quorum, voter) &&
             message_partition_has(&quorum->peers[voter].owned, p)) {
             break;
@@ -111,7 +111,7 @@ uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t p, uint32_t 
 
 bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t except)
 {
-    return coordinator_claimant(quorum, p, except) < quorum->config.voter_count;
+    return coordinator_claimant(quorum, p, except) < quorum->config->voter_count;
 }
 
 /* ---- States ---- */
@@ -125,7 +125,7 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     quorum->counts.taken_over += partition->state != PARTITION_PREPARED &&
                                  state == PARTITION_PREPARED;
     if (partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED) {
-        partition->left_ns = quorum->now_ns;
+        partition->left_ns = step_now_ns(quorum);
     }
     partition->state = (uint8_t)state;
     partition->complete = false;
@@ -139,7 +139,7 @@ static void look_again_at(struct quorum *quorum, int64_t when_ns)
 {
     if (when_ns < quorum->retry_ns) {
         quorum->retry_ns = when_ns;
-        quorum_schedule(quorum, when_ns);
+        step_schedule(quorum, when_ns);
     }
 }
 
@@ -147,21 +147,21 @@ static void prepare_at(struct quorum *quorum, int64_t when_ns)
 {
     if (when_ns < quorum->prepare_ns) {
         quorum->prepare_ns = when_ns;
-        quorum_schedule(quorum, when_ns);
+        step_schedule(quorum, when_ns);
     }
 }
 
 static int64_t pause_ns(const struct quorum *quorum)
 {
     uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
-    return PAUSE_MIN_MS * MS_NS + (int64_t)(quorum->random % range_ns);
+    return PAUSE_MIN_MS * MS_NS + (int64_t)(step_random(quorum) % range_ns);
 }
 
 /* ---- Preparing ---- */
 
 static uint32_t others_of(const struct quorum *quorum, const struct partition *partition)
 {
-    return mask_count((uint8_t)(partition->mask & ~(1u << quorum->config.self)));
+    return rules_count((uint8_t)(partition->mask & ~(1u << quorum->config->self)));
 }
 
 /* Whether that voter is to be asked for its promise now. */
@@ -169,8 +169,8 @@ static bool is_asked(const struct quorum *quorum, const struct partition *partit
 {
     return partition->state == PARTITION_PREPARING && !partition->anew &&
            (partition->mask >> voter & 1) == 0 &&
-           (voter != quorum->config.self ||
-            others_of(quorum, partition) + 1 >= quorum_majority(quorum));
+           (voter != quorum->config->self ||
+            others_of(quorum, partition) + 1 >= rules_majority(quorum));
 }
 
 /* The lowest ballot above that one for which the voter is to be asked; 0: there is none. */
@@ -192,11 +192,11 @@ static void ask_voter(struct quorum *quorum, uint32_t voter)
 {
     uint64_t ballot = ballot_above(quorum, voter, 0);
     for (; ballot != 0; ballot = ballot_above(quorum, voter, ballot)) {
-        if (!quorum_has_room(quorum, 1)) {
-            prepare_at(quorum, quorum->now_ns);
+        if (!step_has_room(quorum, 1)) {
+            prepare_at(quorum, step_now_ns(quorum));
             return;
         }
-        struct message_prepare *prepare = &quorum_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
+        struct message_prepare *prepare = &step_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
         prepare->ballot = ballot;
         for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
             if (quorum->partitions[p].ballot == ballot &&
@@ -210,10 +210,10 @@ static void ask_voter(struct quorum *quorum, uint32_t voter)
 static void ask(struct quorum *quorum)
 {
     quorum->prepare_ns = NEVER;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         ask_voter(quorum, voter);
     }
-    prepare_at(quorum, quorum->now_ns + PREPARE_MS * MS_NS);
+    prepare_at(quorum, step_now_ns(quorum) + PREPARE_MS * MS_NS);
 }
 
 /* A new round for the partitions that need one. */
@@ -229,7 +229,7 @@ static void new_round(struct quorum *quorum)
         return; /* no round is left: nothing gets prepared any more */
     }
     quorum->round = highest + 1;
-    quorum_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
+    step_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct partition *partition = &quorum->partitions[p];
         if (partition->state == PARTITION_PREPARING && partition->anew) {
@@ -245,8 +245,8 @@ static void begin(struct quorum *quorum, uint32_t p)
 {
     struct partition *partition = &quorum->partitions[p];
     set_state(quorum, p, PARTITION_PREPARING);
-    if (quorum->now_ns - partition->refused_ns > REFUSED_MS * MS_NS) {
-        partition->began_ns = quorum->now_ns; /* else this is one more try of the same */
+    if (step_now_ns(quorum) - partition->refused_ns > REFUSED_MS * MS_NS) {
+        partition->began_ns = step_now_ns(quorum); /* else this is one more try of the same */
     }
     partition->anew = true;
 }
@@ -276,7 +276,7 @@ void coordinator_recount(struct quorum *quorum)
         }
     }
     if (any) {
-        prepare_at(quorum, quorum->now_ns);
+        prepare_at(quorum, step_now_ns(quorum));
         beat_soon(quorum);
         work_ballots_changed(quorum);
     }
@@ -293,14 +293,14 @@ static void resign(struct quorum *quorum, uint32_t p)
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
     return quorum->partitions[p].prepared_ns < quorum->slept_ns &&
-           coordinator_claimed(quorum, p, quorum->config.self);
+           coordinator_claimed(quorum, p, quorum->config->self);
 }
 
 /* What becomes of one partition. true: its state changed. */
 static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
 {
     struct partition *partition = &quorum->partitions[p];
-    uint32_t self = quorum->config.self;
+    uint32_t self = quorum->config->self;
     bool self_able = (able >> self & 1) != 0;
     uint32_t best = preferred_of(quorum, p, able);
     switch ((enum partition_state)partition->state) {
@@ -328,11 +328,12 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     }
     int64_t begin_ns = partition->retry_ns > quorum->begin_ns ? partition->retry_ns
                                                               : quorum->begin_ns;
-    if (quorum->now_ns < begin_ns) {
+    if (step_now_ns(quorum) < begin_ns) {
         look_again_at(quorum, begin_ns);
         return false;
     }
-    bool again = quorum->now_ns - partition->refused_ns <= REFUSED_MS * MS_NS && !partition->spent;
+    bool again = step_now_ns(quorum) - partition->refused_ns <= REFUSED_MS * MS_NS &&
+                 !partition->spent;
     begin(quorum, p);
     partition->anew = !again; /* else what was promised holds */
     return true;
@@ -340,15 +341,15 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
 
 void coordinator_review(struct quorum *quorum)
 {
-    if (!quorum->started) {
+    if (!step_started(quorum)) {
         return;
     }
-    if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
-        look_again_at(quorum, quorum->now_ns);
+    if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
+        look_again_at(quorum, step_now_ns(quorum));
         return;
     }
-    if (quorum->now_ns < quorum->begin_ns && beat_all_heard(quorum)) {
-        quorum->begin_ns = quorum->now_ns;
+    if (step_now_ns(quorum) < quorum->begin_ns && beat_all_heard(quorum)) {
+        quorum->begin_ns = step_now_ns(quorum);
     }
     uint8_t able = beat_able(quorum);
     bool begun = false;
@@ -363,7 +364,7 @@ void coordinator_review(struct quorum *quorum)
             released = released || owned;
         }
     }
-    if (quorum->now_ns < quorum->idle_until_ns) {
+    if (step_now_ns(quorum) < quorum->idle_until_ns) {
         look_again_at(quorum, quorum->idle_until_ns);
     }
     if (begun) {
@@ -393,12 +394,12 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 {
     struct partition *partition = &quorum->partitions[p];
     if (owned) {
-        partition->refused_ns = quorum->now_ns;
+        partition->refused_ns = step_now_ns(quorum);
     }
-    if (owned && quorum->now_ns - partition->began_ns > QUORUM_TAKEOVER_MS * MS_NS) {
+    if (owned && step_now_ns(quorum) - partition->began_ns > QUORUM_TAKEOVER_MS * MS_NS) {
         /* Somebody coordinates it, whom this voter does not hear. */
         set_state(quorum, p, PARTITION_OTHERS);
-        partition->retry_ns = quorum->now_ns + RESEND_MS * MS_NS;
+        partition->retry_ns = step_now_ns(quorum) + RESEND_MS * MS_NS;
         look_again_at(quorum, partition->retry_ns);
         return true;
     }
@@ -406,7 +407,7 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
         partition->anew = true;
         partition->spent = true;
     }
-    prepare_at(quorum, quorum->now_ns + pause_ns(quorum));
+    prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
     return false;
 }
 
@@ -414,8 +415,8 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
  * not take lower ballots any more. */
 static bool has_majority(const struct quorum *quorum, const struct partition *partition)
 {
-    return (partition->mask >> quorum->config.self & 1) != 0 &&
-           mask_is_majority(quorum, partition->mask);
+    return (partition->mask >> quorum->config->self & 1) != 0 &&
+           rules_is_majority(quorum, partition->mask);
 }
 
 static void prepared(struct quorum *quorum, uint32_t p)
@@ -423,8 +424,8 @@ static void prepared(struct quorum *quorum, uint32_t p)
     struct partition *partition = &quorum->partitions[p];
     set_state(quorum, p, PARTITION_PREPARED);
     partition->spent = true;
-    partition->prepared_ns = quorum->now_ns;
-    if (quorum->config.voter_count == 1) {
+    partition->prepared_ns = step_now_ns(quorum);
+    if (quorum->config->voter_count == 1) {
         partition->complete = true;
         quorum->incomplete--;
         return;
@@ -434,14 +435,14 @@ static void prepared(struct quorum *quorum, uint32_t p)
     quorum->announcing = true;
     quorum->announce_ballot = partition->ballot > quorum->announce_ballot ? partition->ballot
                                                                           : quorum->announce_ballot;
-    quorum_schedule(quorum, quorum->now_ns);
+    step_schedule(quorum, step_now_ns(quorum));
 }
 
 void coordinator_promise(struct quorum *quorum, const struct message *message)
 {
     const struct message_promise *promise = &message->as.promise;
     uint32_t voter = 0;
-    if (!quorum_from_voter(quorum, message, &voter)) {
+    if (!agents_voter(quorum, message, &voter)) {
         return;
     }
     note_round(quorum, promise->higher);
@@ -465,13 +466,14 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
             changed |= refused(quorum, p, message_partition_has(&promise->owned, p));
         }
     }
-    if (voter != quorum->config.self && quorum->preparing > 0) {
-        ask_voter(quorum, quorum->config.self);
+    if (voter != quorum->config->self && quorum->preparing > 0) {
+        ask_voter(quorum, quorum->config->self);
     }
     if (any_prepared) {
         beat_soon(quorum);
-        quorum->catch_ns = quorum->catch_ns != NEVER ? quorum->now_ns : NEVER; /* sweep at once */
-        quorum_schedule(quorum, quorum->catch_ns);
+        quorum->catch_ns = quorum->catch_ns != NEVER ? step_now_ns(quorum)
+                                                     : NEVER; /* sweep at once */
+        step_schedule(quorum, quorum->catch_ns);
     }
     if (any_prepared || changed) {
         work_ballots_changed(quorum);
@@ -487,7 +489,7 @@ void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
     }
     if (partition->state == PARTITION_PREPARED) {
         begin(quorum, p); /* again, unless whoever has it now says so meanwhile */
-        prepare_at(quorum, quorum->now_ns + pause_ns(quorum));
+        prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
         (void)review_one(quorum, p, beat_able(quorum));
         beat_soon(quorum);
         work_ballots_changed(quorum);
@@ -496,18 +498,18 @@ void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
 
 void coordinator_round_age(struct quorum *quorum, const struct given_up *round)
 {
-    if (quorum->config.voter_count == 1 ||
-        quorum->now_ns - round->began_ns <= patience_round_ns(quorum) ||
-        quorum->now_ns < quorum->idle_until_ns) {
+    if (quorum->config->voter_count == 1 ||
+        step_now_ns(quorum) - round->began_ns <= patience_round_ns(quorum) ||
+        step_now_ns(quorum) < quorum->idle_until_ns) {
         return;
     }
     bool again = quorum->idle_until_ns != INT64_MIN &&
-                 quorum->now_ns - quorum->idle_until_ns < 2 * IDLE_MAX_MS * MS_NS;
+                 step_now_ns(quorum) - quorum->idle_until_ns < 2 * IDLE_MAX_MS * MS_NS;
     quorum->idle_ms = again ? 2 * quorum->idle_ms : (uint32_t)IDLE_MIN_MS;
     quorum->idle_ms = quorum->idle_ms > IDLE_MAX_MS ? (uint32_t)IDLE_MAX_MS : quorum->idle_ms;
-    quorum->idle_until_ns = quorum->now_ns + quorum->idle_ms * MS_NS;
+    quorum->idle_until_ns = step_now_ns(quorum) + quorum->idle_ms * MS_NS;
     patience_gave_up(quorum, round);
-    look_again_at(quorum, quorum->now_ns);
+    look_again_at(quorum, step_now_ns(quorum));
     beat_soon(quorum);
 }
 
@@ -517,11 +519,11 @@ void coordinator_round_age(struct quorum *quorum, const struct given_up *round)
  * (it may be younger than the pause between two renewals), or is this one's own. */
 static bool is_told(const struct quorum *quorum, uint32_t agent)
 {
-    const struct agent_record *record = &quorum->agents[agent];
+    const struct agent_record *record = &quorum->sessions[agent];
     int64_t heard_ns = record->heard_ns > quorum->fresh_since_ns ? record->heard_ns
                                                                  : quorum->fresh_since_ns;
-    return agent == quorum->config.self ||
-           quorum->now_ns - heard_ns <= quorum_long_ns(quorum, quorum->config.session_ttl_ns);
+    return agent == quorum->config->self ||
+           step_now_ns(quorum) - heard_ns <= rules_long_ns(quorum, quorum->config->session_ttl_ns);
 }
 
 static int64_t announce(struct quorum *quorum)
@@ -529,13 +531,13 @@ static int64_t announce(struct quorum *quorum)
     if (!quorum->announcing) {
         return NEVER;
     }
-    while (quorum->announce_next < quorum->agent_count) {
-        if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
-            return quorum->now_ns;
+    while (quorum->announce_next < agents_count(quorum)) {
+        if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
+            return step_now_ns(quorum);
         }
         uint32_t agent = quorum->announce_next++;
         if (is_told(quorum, agent)) {
-            struct message_owner *owner = &quorum_send(quorum, agent, MESSAGE_OWNER)->as.owner;
+            struct message_owner *owner = &step_send(quorum, agent, MESSAGE_OWNER)->as.owner;
             owner->ballot = quorum->announce_ballot;
             owner->partitions = quorum->announce;
         }
@@ -549,34 +551,34 @@ void coordinator_reached(struct quorum *quorum, const struct message_agent *name
 {
     uint32_t agent = 0;
     struct message_owner owner = {0};
-    if (quorum->config.voter_count == 1 || !quorum_find_agent(quorum, name, &agent) ||
-        !is_told(quorum, agent) || !quorum_has_room(quorum, 1)) {
+    if (quorum->config->voter_count == 1 || !agents_find(quorum, name, &agent) ||
+        !is_told(quorum, agent) || !step_has_room(quorum, 1)) {
         return; /* for want of room: its host asks at its next pause */
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct partition *partition = &quorum->partitions[p];
         if (partition->state == PARTITION_PREPARED &&
-            quorum->now_ns - partition->prepared_ns < TOLD_AGAIN_MS * MS_NS) {
+            step_now_ns(quorum) - partition->prepared_ns < TOLD_AGAIN_MS * MS_NS) {
             message_partition_add(&owner.partitions, p);
             owner.ballot = partition->ballot > owner.ballot ? partition->ballot : owner.ballot;
         }
     }
     if (owner.ballot != 0) {
-        quorum_send(quorum, agent, MESSAGE_OWNER)->as.owner = owner;
+        step_send(quorum, agent, MESSAGE_OWNER)->as.owner = owner;
     }
 }
 
 int64_t coordinator_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
-    if (quorum->retry_ns <= quorum->now_ns) {
+    if (quorum->retry_ns <= step_now_ns(quorum)) {
         coordinator_review(quorum);
     }
     if (quorum->preparing == 0) {
         quorum->prepare_ns = NEVER;
-    } else if (quorum->prepare_ns <= quorum->now_ns) {
-        if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
-            return quorum->now_ns;
+    } else if (quorum->prepare_ns <= step_now_ns(quorum)) {
+        if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
+            return step_now_ns(quorum);
         }
         new_round(quorum);
         ask(quorum);
@@ -604,13 +606,14 @@ bool coordinator_next_order(struct quorum *quorum, uint32_t p, struct message_or
 uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
 {
     const struct partition *partition = &quorum->partitions[p];
-    uint32_t count = quorum->config.voter_count;
+    uint32_t count = quorum->config->voter_count;
     if (partition->state != PARTITION_OTHERS) {
-        return quorum->config.self;
+        return quorum->config->self;
     }
     uint32_t last = count; /* who claims it, though its beat does not count here */
     for (uint32_t voter = 0; voter < count; voter++) {
-        if (voter != quorum->config.self && message_partition_has(&quorum->peers[voter].owned, p)) {
+        if (voter != quorum->config->self &&
+            message_partition_has(&quorum->peers[voter].owned, p)) {
             if (beat_counts(quorum, voter)) {
                 return voter;
             }
@@ -618,18 +621,19 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
         }
     }
     uint32_t best = preferred_of(quorum, p, beat_able(quorum));
-    return best == quorum->config.self || best == count ? last : best;
+    return best == quorum->config->self || best == count ? last : best;
 }
 
 bool quorum_ready(const struct quorum *quorum)
 {
-    return quorum->started && quorum->preparing == 0 && quorum->incomplete == 0 &&
+    return step_started(quorum) && quorum->preparing == 0 && quorum->incomplete == 0 &&
            beat_majority(quorum);
 }
 
 bool quorum_hears(const struct quorum *quorum, uint32_t voter)
 {
     const struct peer *peer = &quorum->peers[voter];
-    return voter == quorum->config.self || (!peer->broken && peer->number != 0 &&
-                                            quorum->now_ns - peer->heard_ns <= quorum->patience_ns);
+    return voter == quorum->config->self ||
+           (!peer->broken && peer->number != 0 &&
+            step_now_ns(quorum) - peer->heard_ns <= quorum->patience_ns);
 }

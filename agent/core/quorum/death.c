@@ -15,29 +15,29 @@ static void ask_at(struct quorum *quorum, struct agent_record *agent, int64_t wh
 {
     agent->next_ns = when_ns;
     quorum->death_ns = when_ns < quorum->death_ns ? when_ns : quorum->death_ns;
-    quorum_schedule(quorum, when_ns);
+    step_schedule(quorum, when_ns);
 }
 
 static void ask(struct quorum *quorum, struct agent_record *agent, enum message_kind kind)
 {
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((agent->mask >> voter & 1) != 0) {
             continue;
         }
-        struct message_session *session = &quorum_send(quorum, voter, kind)->as.session;
-        session->agent = agent->name;
+        struct message_session *session = &step_send(quorum, voter, kind)->as.session;
+        session->agent = *agents_name(quorum, (uint32_t)(agent - quorum->sessions));
         session->epoch = agent->target;
     }
-    ask_at(quorum, agent, quorum->now_ns + RESEND_MS * MS_NS);
+    ask_at(quorum, agent, step_now_ns(quorum) + RESEND_MS * MS_NS);
 }
 
 void death_want(struct quorum *quorum, uint32_t index, uint32_t epoch, bool superseded)
 {
-    struct agent_record *agent = &quorum->agents[index];
+    struct agent_record *agent = &quorum->sessions[index];
     if (epoch <= agent->dead) {
         return;
     }
-    agent->wanted_ns = quorum->now_ns;
+    agent->wanted_ns = step_now_ns(quorum);
     /* One at a time, the oldest first: a newer session may live on for ever. A newer one that has
      * lapsed already covers it. */
     if (agent->phase != DEATH_IDLE && (agent->target <= epoch || agent->phase == DEATH_MARK)) {
@@ -51,10 +51,10 @@ void death_want(struct quorum *quorum, uint32_t index, uint32_t epoch, bool supe
     agent->target = epoch;
     agent->mask = 0;
     agent->superseded = superseded;
-    if (quorum_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
+    if (step_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
         ask(quorum, agent, MESSAGE_POLL);
     } else {
-        ask_at(quorum, agent, quorum->now_ns); /* many owners are in the way of one */
+        ask_at(quorum, agent, step_now_ns(quorum)); /* many owners are in the way of one */
     }
 }
 
@@ -63,21 +63,20 @@ static struct agent_record *asked(struct quorum *quorum, const struct message *m
                                   enum death_phase phase, uint32_t *voter, uint32_t *index)
 {
     const struct message_session_answer *answer = &message->as.session_answer;
-    if (!quorum_from_voter(quorum, message, voter) ||
-        !quorum_find_agent(quorum, &answer->agent, index)) {
+    if (!agents_voter(quorum, message, voter) || !agents_find(quorum, &answer->agent, index)) {
         return NULL;
     }
-    struct agent_record *agent = &quorum->agents[*index];
+    struct agent_record *agent = &quorum->sessions[*index];
     return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
 }
 
 /* That voter still counts the session as alive: poll again when it may have lapsed there. */
 static void poll_later(struct quorum *quorum, struct agent_record *agent, int64_t wait_ns)
 {
-    int64_t longest_ns = quorum_long_ns(quorum, quorum->config.session_ttl_ns);
+    int64_t longest_ns = rules_long_ns(quorum, quorum->config->session_ttl_ns);
     wait_ns = wait_ns > longest_ns ? longest_ns : wait_ns;
     agent->phase = DEATH_POLL;
-    ask_at(quorum, agent, quorum->now_ns + (wait_ns < MS_NS ? MS_NS : wait_ns));
+    ask_at(quorum, agent, step_now_ns(quorum) + (wait_ns < MS_NS ? MS_NS : wait_ns));
 }
 
 void death_polled(struct quorum *quorum, const struct message *message)
@@ -93,7 +92,7 @@ void death_polled(struct quorum *quorum, const struct message *message)
         return;
     }
     agent->mask |= (uint8_t)(1u << voter);
-    if (mask_is_majority(quorum, agent->mask)) {
+    if (rules_is_majority(quorum, agent->mask)) {
         agent->phase = DEATH_MARK;
         agent->mask = 0;
         ask(quorum, agent, MESSAGE_MARK);
@@ -121,10 +120,10 @@ void death_marked(struct quorum *quorum, const struct message *message)
         return;
     }
     agent->mask |= (uint8_t)(1u << voter);
-    if (mask_is_majority(quorum, agent->mask)) {
+    if (rules_is_majority(quorum, agent->mask)) {
         agent->dead = agent->target;
         quorum->counts.deaths++;
-        agent->dead_ns = quorum->now_ns;
+        agent->dead_ns = step_now_ns(quorum);
         idle(quorum, agent);
         work_agent_dead(quorum, index);
     }
@@ -132,8 +131,8 @@ void death_marked(struct quorum *quorum, const struct message *message)
 
 void death_recount(struct quorum *quorum)
 {
-    for (uint32_t i = 0; i < quorum->agent_count && quorum->deaths > 0; i++) {
-        struct agent_record *agent = &quorum->agents[i];
+    for (uint32_t i = 0; i < agents_count(quorum) && quorum->deaths > 0; i++) {
+        struct agent_record *agent = &quorum->sessions[i];
         if (agent->phase != DEATH_IDLE) {
             poll_later(quorum, agent, 0);
             agent->mask = 0;
@@ -143,9 +142,9 @@ void death_recount(struct quorum *quorum)
 
 void death_count_anew(struct quorum *quorum)
 {
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        if (quorum->agents[i].dead != 0) {
-            quorum->agents[i].dead_ns = quorum->now_ns;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        if (quorum->sessions[i].dead != 0) {
+            quorum->sessions[i].dead_ns = step_now_ns(quorum);
         }
     }
 }
@@ -153,22 +152,22 @@ void death_count_anew(struct quorum *quorum)
 int64_t death_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
-    if (quorum->death_ns > quorum->now_ns) {
+    if (quorum->death_ns > step_now_ns(quorum)) {
         return quorum->death_ns; /* agents are many, deaths are few */
     }
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        struct agent_record *agent = &quorum->agents[i];
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        struct agent_record *agent = &quorum->sessions[i];
         if (agent->phase == DEATH_IDLE) {
             continue;
         }
-        if (agent->next_ns <= quorum->now_ns) {
-            if (!agent->superseded && quorum->now_ns - agent->wanted_ns > WANTED_MS * MS_NS) {
+        if (agent->next_ns <= step_now_ns(quorum)) {
+            if (!agent->superseded && step_now_ns(quorum) - agent->wanted_ns > WANTED_MS * MS_NS) {
                 idle(quorum, agent); /* nobody waits any more */
                 continue;
             }
-            if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
-                quorum->death_ns = quorum->now_ns;
-                return quorum->now_ns;
+            if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+                quorum->death_ns = step_now_ns(quorum);
+                return step_now_ns(quorum);
             }
             if (agent->phase == DEATH_POLL) {
                 agent->mask = 0;

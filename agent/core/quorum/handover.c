@@ -27,23 +27,23 @@ enum { KEPT_MS = 1000 }; /* so long a queue waits for somebody who claims its pa
 static void pass_on(struct quorum *quorum, const struct work *work, const struct request *request,
                     uint32_t voter)
 {
-    int64_t waited_ms = (quorum->now_ns - request->arrived_ns) / MS_NS;
-    struct message_acquire *acquire = &quorum_send(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
-    acquire->agent = quorum->agents[request->agent].name;
+    int64_t waited_ms = (step_now_ns(quorum) - request->arrived_ns) / MS_NS;
+    struct message_acquire *acquire = &step_send(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
+    acquire->agent = *agents_name(quorum, request->agent);
     acquire->epoch = request->epoch;
     acquire->request_id = request->id;
-    quorum_name(quorum, work->name, &acquire->name);
+    step_lock_name(quorum, work->name, &acquire->name);
     acquire->mode = request->mode;
     acquire->lock_delay_ms = request->lock_delay_ms;
     acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
-    quorum->peers[voter].passed_ns = quorum->now_ns;
+    quorum->peers[voter].passed_ns = step_now_ns(quorum);
 }
 
 void handover_look(struct quorum *quorum, struct work *work)
 {
     const struct partition *partition = &quorum->partitions[work->partition];
-    uint32_t voter = coordinator_claimant(quorum, work->partition, quorum->config.self);
-    bool claimed = voter < quorum->config.voter_count;
+    uint32_t voter = coordinator_claimant(quorum, work->partition, quorum->config->self);
+    bool claimed = voter < quorum->config->voter_count;
     int64_t end_ns = partition->left_ns + KEPT_MS * MS_NS;
     uint32_t count = 0;
     uint32_t at = work->first;
@@ -55,7 +55,7 @@ void handover_look(struct quorum *quorum, struct work *work)
             if (!session_has_lapsed(quorum, request->agent, request->epoch)) {
                 pass_on(quorum, work, request, voter);
             }
-        } else if (request->kind == MESSAGE_ACQUIRE && quorum->now_ns < end_ns) {
+        } else if (request->kind == MESSAGE_ACQUIRE && step_now_ns(quorum) < end_ns) {
             request->outcome = OUTCOME_NONE;
             continue;
         }
@@ -66,7 +66,7 @@ void handover_look(struct quorum *quorum, struct work *work)
     }
     answer_decided(quorum, work, NULL);
     if (work->first != NONE) {
-        wait_until(quorum, work, count == OUTCOMES_MAX ? quorum->now_ns : end_ns);
+        wait_until(quorum, work, count == OUTCOMES_MAX ? step_now_ns(quorum) : end_ns);
     } else if (claimed) {
         beat_soon(quorum); /* whose echo says that it was heard */
     }
@@ -82,7 +82,7 @@ void handover_claims(struct quorum *quorum, uint32_t voter)
         }
         for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
             if (quorum->works[at].first != NONE) {
-                wait_until(quorum, &quorum->works[at], quorum->now_ns);
+                wait_until(quorum, &quorum->works[at], step_now_ns(quorum));
             }
         }
     }
@@ -90,7 +90,7 @@ void handover_claims(struct quorum *quorum, uint32_t voter)
 
 void handover_resign(struct quorum *quorum)
 {
-    if (quorum->config.voter_count == 1 || quorum->resigned) {
+    if (quorum->config->voter_count == 1 || quorum->resigned) {
         return;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -107,7 +107,7 @@ void handover_resign(struct quorum *quorum)
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
     const struct partition *partition = &quorum->partitions[p];
-    if (!coordinator_claimed(quorum, p, quorum->config.self)) {
+    if (!coordinator_claimed(quorum, p, quorum->config->self)) {
         return false;
     }
     for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
@@ -120,7 +120,7 @@ static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 
 static bool others_are_there(const struct quorum *quorum)
 {
-    return (beat_able(quorum) & ~(1u << quorum->config.self)) != 0;
+    return (beat_able(quorum) & ~(1u << quorum->config->self)) != 0;
 }
 
 bool quorum_handed_over(const struct quorum *quorum)
@@ -133,7 +133,7 @@ bool quorum_handed_over(const struct quorum *quorum)
             return false;
         }
     }
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         const struct peer *peer = &quorum->peers[voter];
         if (quorum_hears(quorum, voter) && peer->passed_ns != INT64_MIN &&
             peer->echoed_ns <= peer->passed_ns) {

@@ -55,19 +55,19 @@ static bool id_equal(const uint64_t a[2], const uint64_t b[2])
 
 static struct member *own(struct quorum *quorum)
 {
-    return &quorum->members.of[quorum->config.self];
+    return &quorum->members.of[quorum->config->self];
 }
 
 static bool has_record(const struct quorum *quorum)
 {
-    return quorum->members.of[quorum->config.self].line.generation != 0;
+    return quorum->members.of[quorum->config->self].line.generation != 0;
 }
 
 /* Equal at two voters only if they know the same generations. */
 static uint32_t number_of(const struct quorum *quorum)
 {
-    uint32_t number = quorum->config.membership & 0xf;
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    uint32_t number = quorum->config->membership & 0xf;
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         uint32_t generation = quorum->members.of[i].line.generation;
         number |= (generation == 0 ? 0 : (generation - 1) & 0xf) << (4 * i + 4);
     }
@@ -81,8 +81,9 @@ enum message_standing quorum_standing(const struct quorum *quorum)
 
 enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
 {
-    return voter == quorum->config.self ? quorum_standing(quorum)
-                                        : (enum message_standing)quorum->members.of[voter].standing;
+    return voter == quorum->config->self
+               ? quorum_standing(quorum)
+               : (enum message_standing)quorum->members.of[voter].standing;
 }
 
 bool members_votes(const struct quorum *quorum)
@@ -100,7 +101,7 @@ bool members_rules_match(const struct quorum *quorum, uint64_t digest)
 static uint64_t opened_commit(const struct quorum *quorum)
 {
     uint64_t opened = quorum->members.opened_commit;
-    uint64_t kept = quorum->members.of[quorum->config.self].kept_commit;
+    uint64_t kept = quorum->members.of[quorum->config->self].kept_commit;
     if (kept == OPENED_EMPTY) {
         return 0;
     }
@@ -120,7 +121,7 @@ void members_init(struct quorum *quorum)
 
 void members_set_commit(struct quorum *quorum, uint64_t commit)
 {
-    if (!quorum->started && !quorum->members.opened) {
+    if (!step_started(quorum) && !quorum->members.opened) {
         quorum->members.opened = true;
         quorum->members.opened_commit = commit;
     }
@@ -167,9 +168,9 @@ static void recount(struct quorum *quorum)
 
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
 {
-    struct quorum_member *row = &quorum_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
+    struct quorum_member *row = &step_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
     quorum->members.of[voter].line = *line;
-    row->voter = quorum->config.voters[voter];
+    row->voter = quorum->config->voters[voter];
     row->member = *line;
     recount(quorum);
 }
@@ -177,31 +178,31 @@ void members_set_line(struct quorum *quorum, uint32_t voter, const struct messag
 /* Everybody hears at once what has changed here. */
 void members_tell(struct quorum *quorum)
 {
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
-        quorum->members.of[i].hello_ns = quorum->now_ns;
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+        quorum->members.of[i].hello_ns = step_now_ns(quorum);
     }
-    quorum_schedule(quorum, quorum->now_ns);
+    step_schedule(quorum, step_now_ns(quorum));
 }
 
 static void fill_own_line(const struct quorum *quorum, uint64_t commit, struct quorum_seen *row)
 {
-    row->voter = quorum->config.voters[quorum->config.self];
-    row->store_id[0] = quorum->config.store_id[0];
-    row->store_id[1] = quorum->config.store_id[1];
+    row->voter = quorum->config->voters[quorum->config->self];
+    row->store_id[0] = quorum->config->store_id[0];
+    row->store_id[1] = quorum->config->store_id[1];
     row->commit = commit;
 }
 
 static void keep_own_commit(struct quorum *quorum, uint64_t commit)
 {
-    fill_own_line(quorum, commit, &quorum_emit(quorum, ACTION_PERSIST_SEEN)->as.seen);
+    fill_own_line(quorum, commit, &step_emit(quorum, ACTION_PERSIST_SEEN)->as.seen);
     own(quorum)->kept_commit = commit;
 }
 
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     uint64_t opened = opened_commit(quorum);
-    if (quorum->config.voter_count == 1 || own(quorum)->kept_commit != 0) {
+    if (quorum->config->voter_count == 1 || own(quorum)->kept_commit != 0) {
         return false;
     }
     own(quorum)->kept_commit = opened != 0 ? opened : OPENED_EMPTY;
@@ -218,8 +219,8 @@ void members_vote(struct quorum *quorum)
         quorum->members.vote_commit = quorum->commit + (quorum->committing ? 2 : 1);
     }
     quorum->members.standing = MESSAGE_STANDING_VOTING;
-    if (quorum->config.voter_count > 1) {
-        quorum_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
+    if (quorum->config->voter_count > 1) {
+        step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
         members_tell(quorum);
         beat_soon(quorum);
         coordinator_review(quorum);
@@ -232,40 +233,41 @@ static struct action_log *refuse(struct quorum *quorum, const struct message_age
     quorum->members.standing = MESSAGE_STANDING_REFUSED;
     members_tell(quorum);
     coordinator_review(quorum); /* which gives up what this voter coordinates */
-    struct action_log *log = quorum_log(quorum, "voter_refused", by, number);
-    log_add(log, "the store of ");
-    log_add_agent(log, &quorum->config.voters[quorum->config.self]);
+    struct action_log *log = step_log(quorum, "voter_refused", by, number);
+    step_log_text(log, "the store of ");
+    step_log_agent(log, &quorum->config->voters[quorum->config->self]);
     return log;
 }
 
 static void refuse_copy(struct quorum *quorum, const struct message_agent *by, uint64_t commit)
 {
     struct action_log *log = refuse(quorum, by, (int64_t)commit);
-    log_add(log, " is an old copy: commit ");
-    log_add_number(log, opened_commit(quorum));
-    log_add(log, ", ");
-    log_add_agent(log, by);
-    log_add(log, " has seen ");
-    log_add_number(log, commit);
-    log_add(log,
-            "; it does not vote. On this host, with the agent stopped: holdfast member rejoin");
+    step_log_text(log, " is an old copy: commit ");
+    step_log_number(log, opened_commit(quorum));
+    step_log_text(log, ", ");
+    step_log_agent(log, by);
+    step_log_text(log, " has seen ");
+    step_log_number(log, commit);
+    step_log_text(
+        log, "; it does not vote. On this host, with the agent stopped: holdfast member rejoin");
 }
 
 static void refuse_other(struct quorum *quorum, const struct message_agent *by)
 {
     struct action_log *log = refuse(quorum, by, 0);
-    log_add(log, " is not the one that the cell knows (says ");
-    log_add_agent(log, by);
-    log_add(log, "): it was lost or replaced; it does not vote. On this host, with the agent "
-                 "stopped: holdfast member rejoin");
+    step_log_text(log, " is not the one that the cell knows (says ");
+    step_log_agent(log, by);
+    step_log_text(log, "): it was lost or replaced; it does not vote. On this host, with the agent "
+                       "stopped: holdfast member rejoin");
 }
 
 static void refuse_used(struct quorum *quorum)
 {
     struct action_log *log = refuse(quorum, NULL, 0);
-    log_add(log, " has promises or locks, but no record of a cell of several voters: it was in "
-                 "use in another cell; it does not vote. On this host, with the agent stopped: "
-                 "holdfast member rejoin");
+    step_log_text(log,
+                  " has promises or locks, but no record of a cell of several voters: it was in "
+                  "use in another cell; it does not vote. On this host, with the agent stopped: "
+                  "holdfast member rejoin");
 }
 
 /* ---- HELLO ---- */
@@ -274,8 +276,8 @@ static void refuse_used(struct quorum *quorum)
 static uint32_t voter_named(const struct quorum *quorum, const struct message_agent *name)
 {
     uint32_t at = 0;
-    while (at < quorum->config.voter_count &&
-           memcmp(&quorum->config.voters[at], name, sizeof(*name)) != 0) {
+    while (at < quorum->config->voter_count &&
+           memcmp(&quorum->config->voters[at], name, sizeof(*name)) != 0) {
         at++;
     }
     return at;
@@ -299,12 +301,12 @@ static void fill(const struct quorum *quorum, uint32_t voter, struct message_hel
     hello->standing = quorum->members.standing;
     hello->incarnation = quorum->members.nonce;
     hello->bootstrapped = has_record(quorum);
-    quorum_rules(&quorum->config, &hello->rules);
+    quorum_rules(quorum->config, &hello->rules);
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         hello->members[i] = line_told(quorum, voter_named(quorum, &hello->rules.voters[i]));
     }
-    memcpy(hello->advertise, quorum->config.advertise, sizeof(hello->advertise));
-    if (voter < quorum->config.voter_count) {
+    memcpy(hello->advertise, quorum->config->advertise, sizeof(hello->advertise));
+    if (voter < quorum->config->voter_count) {
         const struct member *member = &quorum->members.of[voter];
         hello->seen.store_id[0] = member->seen_id[0];
         hello->seen.store_id[1] = member->seen_id[1];
@@ -315,15 +317,15 @@ static void fill(const struct quorum *quorum, uint32_t voter, struct message_hel
 
 static void send_hello(struct quorum *quorum, uint32_t voter)
 {
-    struct message_hello *hello = &quorum_send(quorum, voter, MESSAGE_HELLO)->as.hello;
+    struct message_hello *hello = &step_send(quorum, voter, MESSAGE_HELLO)->as.hello;
     fill(quorum, voter, hello);
 }
 
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
-    bool voter = agent < quorum->config.voter_count;
+    bool voter = agent < quorum->config->voter_count;
     enum message_kind kind = voter ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
-    struct message_hello *hello = &quorum_send(quorum, agent, kind)->as.hello;
+    struct message_hello *hello = &step_send(quorum, agent, kind)->as.hello;
     fill(quorum, agent, hello);
     hello->answer = true;
     hello->echo = asked != NULL ? asked->incarnation : 0;
@@ -342,7 +344,7 @@ static void hear_store(struct quorum *quorum, uint32_t voter, const uint64_t id[
     }
     member->store_id[0] = id[0];
     member->store_id[1] = id[1];
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         quorum->members.of[i].agrees = false;
     }
     members_tell(quorum);
@@ -362,12 +364,12 @@ static bool hears_the_same(const struct quorum *quorum, const struct message_hel
 /* EMPTY: makes the record, if everybody is. */
 static void bootstrap(struct quorum *quorum)
 {
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
-        if (i != quorum->config.self && !quorum->members.of[i].agrees) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+        if (i != quorum->config->self && !quorum->members.of[i].agrees) {
             return;
         }
     }
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         struct message_member line = {.generation = 1};
         memcpy(line.store_id, quorum->members.of[i].store_id, sizeof(line.store_id));
         members_set_line(quorum, i, &line);
@@ -381,14 +383,14 @@ static void take_record(struct quorum *quorum, const struct message *message)
     const struct message_hello *hello = &message->as.hello;
     const struct message_member *line = NULL;
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
-        if (voter_named(quorum, &hello->rules.voters[i]) == quorum->config.self) {
+        if (voter_named(quorum, &hello->rules.voters[i]) == quorum->config->self) {
             line = &hello->members[i];
         }
         if (hello->members[i].generation == 0) {
             return; /* half of one */
         }
     }
-    if (line == NULL || !id_equal(line->store_id, quorum->config.store_id)) {
+    if (line == NULL || !id_equal(line->store_id, quorum->config->store_id)) {
         refuse_other(quorum, &message->from);
         return;
     }
@@ -409,7 +411,7 @@ static void hear_own_line(struct quorum *quorum, const struct message *message,
     }
     if (quorum->members.standing != MESSAGE_STANDING_REFUSED &&
         line->generation >= mine->generation &&
-        !id_equal(line->store_id, quorum->config.store_id)) {
+        !id_equal(line->store_id, quorum->config->store_id)) {
         refuse_other(quorum, &message->from);
     }
 }
@@ -422,7 +424,7 @@ static void merge(struct quorum *quorum, const struct message *message)
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         const struct message_member *line = &hello->members[i];
         uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
-        if (voter == quorum->config.self) {
+        if (voter == quorum->config->self) {
             hear_own_line(quorum, message, line);
         } else if (line->generation > quorum->members.of[voter].line.generation) {
             members_set_line(quorum, voter, line);
@@ -439,7 +441,7 @@ static void merge(struct quorum *quorum, const struct message *message)
 static bool is_old_copy(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
-    if (!id_equal(hello->seen.store_id, quorum->config.store_id) ||
+    if (!id_equal(hello->seen.store_id, quorum->config->store_id) ||
         hello->seen_commit <= opened_commit(quorum)) {
         return false;
     }
@@ -459,10 +461,10 @@ static void check_seen(struct quorum *quorum, uint32_t voter, const struct messa
     }
     quorum->members.of[voter].answered = true;
     uint32_t count = 1;
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         count += quorum->members.of[i].answered;
     }
-    if (count >= quorum_majority(quorum)) {
+    if (count >= rules_majority(quorum)) {
         members_vote(quorum);
     }
 }
@@ -518,17 +520,17 @@ static bool contradicts(struct quorum *quorum, const struct message *message, bo
 {
     struct message_rules rules;
     char text[sizeof(((struct action_log *)NULL)->text)];
-    quorum_rules(&quorum->config, &rules);
+    quorum_rules(quorum->config, &rules);
     if (!message_rules_differ(&rules, &message->as.hello.rules, text, sizeof(text))) {
         *told = false;
         return false;
     }
     if (!*told) {
-        struct action_log *log = quorum_log(quorum, "rules_differ", &message->from, 0);
-        log_add(log, "the configuration of ");
-        log_add_agent(log, &message->from);
-        log_add(log, " contradicts this one: ");
-        log_add(log, text);
+        struct action_log *log = step_log(quorum, "rules_differ", &message->from, 0);
+        step_log_text(log, "the configuration of ");
+        step_log_agent(log, &message->from);
+        step_log_text(log, " contradicts this one: ");
+        step_log_text(log, text);
         *told = true;
     }
     return true;
@@ -538,12 +540,12 @@ void members_hello(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
     uint32_t agent = 0;
-    if (memcmp(&message->from, &quorum->config.voters[quorum->config.self],
+    if (memcmp(&message->from, &quorum->config->voters[quorum->config->self],
                sizeof(message->from)) == 0) {
         return;
     }
-    if (!quorum_from_voter(quorum, message, &agent)) {
-        if (!hello->answer && quorum_guest(quorum, &message->from, &agent)) {
+    if (!agents_voter(quorum, message, &agent)) {
+        if (!hello->answer && agents_guest(quorum, &message->from, &agent)) {
             members_answer(quorum, agent, hello);
         }
         return;
@@ -563,7 +565,7 @@ void members_hello(struct quorum *quorum, const struct message *message)
 void members_learn(struct quorum *quorum, const struct message *message)
 {
     uint32_t voter = 0;
-    if (!quorum_from_voter(quorum, message, &voter) || voter == quorum->config.self ||
+    if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self ||
         (message->store_id[0] | message->store_id[1]) == 0) {
         return;
     }
@@ -587,21 +589,21 @@ static void keep_seen(struct quorum *quorum, uint64_t behind)
 {
     struct members *members = &quorum->members;
     bool any = false;
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
-        any = any || (i != quorum->config.self &&
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+        any = any || (i != quorum->config->self &&
                       members->of[i].seen_commit >= members->of[i].kept_commit + behind);
     }
     if (!any || !has_record(quorum)) {
         return;
     }
-    members->seen_ns = quorum->now_ns + SEEN_MS * MS_NS;
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    members->seen_ns = step_now_ns(quorum) + SEEN_MS * MS_NS;
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         struct member *member = &members->of[i];
-        if (i == quorum->config.self || member->seen_commit <= member->kept_commit) {
+        if (i == quorum->config->self || member->seen_commit <= member->kept_commit) {
             continue;
         }
-        struct quorum_seen *row = &quorum_emit(quorum, ACTION_PERSIST_SEEN)->as.seen;
-        row->voter = quorum->config.voters[i];
+        struct quorum_seen *row = &step_emit(quorum, ACTION_PERSIST_SEEN)->as.seen;
+        row->voter = quorum->config->voters[i];
         row->store_id[0] = member->seen_id[0];
         row->store_id[1] = member->seen_id[1];
         row->commit = member->seen_commit;
@@ -609,22 +611,11 @@ static void keep_seen(struct quorum *quorum, uint64_t behind)
     }
 }
 
-static bool persists(const struct action *action)
+void members_end_step(struct quorum *quorum)
 {
-    return action->kind != ACTION_SEND && action->kind != ACTION_LOG;
-}
-
-void members_end_step(struct quorum *quorum, uint32_t first)
-{
-    if (quorum->config.voter_count == 1 || quorum->now_ns < quorum->members.seen_ns ||
-        !quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
-        return;
-    }
-    for (uint32_t i = first; i < quorum->actions->count; i++) {
-        if (persists(&quorum->actions->items[i])) {
-            keep_seen(quorum, 1);
-            return;
-        }
+    if (quorum->config->voter_count > 1 && step_now_ns(quorum) >= quorum->members.seen_ns &&
+        step_has_room(quorum, MESSAGE_VOTERS_MAX) && step_persists(quorum)) {
+        keep_seen(quorum, 1);
     }
 }
 
@@ -632,9 +623,9 @@ void members_end_step(struct quorum *quorum, uint32_t first)
 
 bool quorum_load_member(struct quorum *quorum, const struct quorum_member *row)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
-    if (voter == quorum->config.voter_count || row->member.generation == 0) {
+    if (voter == quorum->config->voter_count || row->member.generation == 0) {
         return false;
     }
     quorum->members.of[voter].line = row->member;
@@ -643,9 +634,9 @@ bool quorum_load_member(struct quorum *quorum, const struct quorum_member *row)
 
 bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
-    if (voter == quorum->config.voter_count) {
+    if (voter == quorum->config->voter_count) {
         return false;
     }
     struct member *member = &quorum->members.of[voter];
@@ -663,8 +654,8 @@ static bool was_used(const struct quorum *quorum)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         used = used || quorum->partitions[p].promised != 0;
     }
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        used = used || quorum->agents[i].marked != 0;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        used = used || quorum->sessions[i].marked != 0;
     }
     return used;
 }
@@ -682,17 +673,17 @@ void members_start(struct quorum *quorum)
 {
     struct members *members = &quorum->members;
     struct message_rules rules;
-    quorum_rules(&quorum->config, &rules);
+    quorum_rules(quorum->config, &rules);
     members->rules_digest = message_rules_digest(&rules);
     members->nonce = quorum->incarnation;
     members->number = number_of(quorum);
-    members->since_ns = quorum->now_ns;
-    members->wait_log_ns = quorum->now_ns + WAIT_LOG_MS * MS_NS;
-    memcpy(own(quorum)->store_id, quorum->config.store_id, sizeof(own(quorum)->store_id));
-    if (quorum->config.voter_count == 1) {
+    members->since_ns = step_now_ns(quorum);
+    members->wait_log_ns = step_now_ns(quorum) + WAIT_LOG_MS * MS_NS;
+    memcpy(own(quorum)->store_id, quorum->config->store_id, sizeof(own(quorum)->store_id));
+    if (quorum->config->voter_count == 1) {
         if (!has_record(quorum)) {
             struct message_member line = {.generation = 1};
-            memcpy(line.store_id, quorum->config.store_id, sizeof(line.store_id));
+            memcpy(line.store_id, quorum->config->store_id, sizeof(line.store_id));
             members_set_line(quorum, 0, &line);
         }
         members_vote(quorum);
@@ -700,7 +691,7 @@ void members_start(struct quorum *quorum)
         return;
     }
     keep_opened(quorum);
-    if (quorum->config.rejoin) {
+    if (quorum->config->rejoin) {
         members->standing = MESSAGE_STANDING_REJOINING;
         rejoin_start(quorum);
     } else if (!has_record(quorum) && was_used(quorum)) {
@@ -725,9 +716,9 @@ void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_wha
 
 void members_link(struct quorum *quorum, uint32_t voter, bool up)
 {
-    if (up && voter < quorum->config.voter_count) {
-        quorum->members.of[voter].hello_ns = quorum->now_ns;
-        quorum_schedule(quorum, quorum->now_ns);
+    if (up && voter < quorum->config->voter_count) {
+        quorum->members.of[voter].hello_ns = step_now_ns(quorum);
+        step_schedule(quorum, step_now_ns(quorum));
     }
 }
 
@@ -757,7 +748,7 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     if (!asks && !is_vote(message->kind)) {
         return true;
     }
-    if (!quorum_from_voter(quorum, message, &voter) || quorum->members.of[voter].differs) {
+    if (!agents_voter(quorum, message, &voter) || quorum->members.of[voter].differs) {
         return false;
     }
     if (asks) {
@@ -811,27 +802,27 @@ static void log_wait(struct quorum *quorum)
         standing != MESSAGE_STANDING_REJOINING) {
         return;
     }
-    int64_t waited_ms = (quorum->now_ns - quorum->members.since_ns) / MS_NS;
-    struct action_log *log = quorum_log(quorum, "voter_waits", NULL, waited_ms);
-    log_add(log, waits_for((enum message_standing)standing));
+    int64_t waited_ms = (step_now_ns(quorum) - quorum->members.since_ns) / MS_NS;
+    struct action_log *log = step_log(quorum, "voter_waits", NULL, waited_ms);
+    step_log_text(log, waits_for((enum message_standing)standing));
     uint32_t named = 0;
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         const struct member *member = &quorum->members.of[i];
         bool there = standing == MESSAGE_STANDING_EMPTY    ? is_empty_too(member)
                      : standing == MESSAGE_STANDING_LISTED ? member->answered
                                                            : rejoin_has(quorum, i);
-        if (i != quorum->config.self && !there) {
-            log_add(log, " ");
-            log_add_agent(log, &quorum->config.voters[i]);
+        if (i != quorum->config->self && !there) {
+            step_log_text(log, " ");
+            step_log_agent(log, &quorum->config->voters[i]);
             if (standing == MESSAGE_STANDING_REJOINING && member->standing == standing) {
-                log_add(log, " (starts over as well: holdfast member rejoin --undo)");
+                step_log_text(log, " (starts over as well: holdfast member rejoin --undo)");
             }
             named++;
         }
     }
     if (named == 0) {
         log->well = true;
-        log_add(log, " nobody, it goes on by itself");
+        step_log_text(log, " nobody, it goes on by itself");
     }
 }
 
@@ -839,29 +830,29 @@ int64_t members_tick(struct quorum *quorum)
 {
     struct members *members = &quorum->members;
     int64_t next_ns = NEVER;
-    if (quorum->config.voter_count == 1) {
+    if (quorum->config->voter_count == 1) {
         return next_ns;
     }
-    if (!quorum_has_room(quorum, 3 * MESSAGE_VOTERS_MAX)) {
-        return quorum->now_ns;
+    if (!step_has_room(quorum, 3 * MESSAGE_VOTERS_MAX)) {
+        return step_now_ns(quorum);
     }
-    for (uint32_t i = 0; i < quorum->config.voter_count; i++) {
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         struct member *member = &members->of[i];
-        if (i == quorum->config.self) {
+        if (i == quorum->config->self) {
             continue;
         }
-        if (member->hello_ns <= quorum->now_ns) {
+        if (member->hello_ns <= step_now_ns(quorum)) {
             send_hello(quorum, i);
-            member->hello_ns = quorum->now_ns + hello_pause_ms(quorum, member) * MS_NS;
+            member->hello_ns = step_now_ns(quorum) + hello_pause_ms(quorum, member) * MS_NS;
         }
         next_ns = member->hello_ns < next_ns ? member->hello_ns : next_ns;
     }
-    if (members->seen_ns <= quorum->now_ns) {
-        members->seen_ns = quorum->now_ns + SEEN_MS * MS_NS;
+    if (members->seen_ns <= step_now_ns(quorum)) {
+        members->seen_ns = step_now_ns(quorum) + SEEN_MS * MS_NS;
         keep_seen(quorum, 2);
     }
-    if (!members_votes(quorum) && members->wait_log_ns <= quorum->now_ns) {
-        members->wait_log_ns = quorum->now_ns + WAIT_LOG_AGAIN_MS * MS_NS;
+    if (!members_votes(quorum) && members->wait_log_ns <= step_now_ns(quorum)) {
+        members->wait_log_ns = step_now_ns(quorum) + WAIT_LOG_AGAIN_MS * MS_NS;
         log_wait(quorum);
     }
     next_ns = members->seen_ns < next_ns ? members->seen_ns : next_ns;

@@ -49,8 +49,8 @@ static int64_t usual_ns(const struct lag *lag)
  * after another is part of that one. */
 static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
 {
-    bool same = quorum->now_ns - lag->counted_ns < took_ns / 2;
-    lag->counted_ns = same ? lag->counted_ns : quorum->now_ns;
+    bool same = step_now_ns(quorum) - lag->counted_ns < took_ns / 2;
+    lag->counted_ns = same ? lag->counted_ns : step_now_ns(quorum);
     if (took_ns > lag->worst_ns[0]) {
         lag->second_ns[0] = same ? lag->second_ns[0] : lag->worst_ns[0];
         lag->worst_ns[0] = took_ns;
@@ -81,16 +81,17 @@ static void tell(struct quorum *quorum)
 {
     bool slow = quorum->patience_ns >= SLOW_MS * MS_NS;
     bool timely = quorum->patience_ns <= TIMELY_MS * MS_NS;
-    if ((quorum->patience_told ? !timely : !slow) || !quorum_has_room(quorum, 1)) {
+    if ((quorum->patience_told ? !timely : !slow) || !step_has_room(quorum, 1)) {
         return;
     }
     quorum->patience_told = slow;
-    struct action_log *log = quorum_log(quorum, slow ? "voters_slow" : "voters_timely", NULL,
-                                        quorum->patience_ns / MS_NS);
+    struct action_log *log = step_log(quorum, slow ? "voters_slow" : "voters_timely", NULL,
+                                      quorum->patience_ns / MS_NS);
     if (slow) {
-        log_add(log, "even the fastest majority of the voters answers late (too little processor "
-                     "time here or there, or slow links): who falls silent is replaced after so "
-                     "many milliseconds, not 400");
+        step_log_text(log,
+                      "even the fastest majority of the voters answers late (too little processor "
+                      "time here or there, or slow links): who falls silent is replaced after so "
+                      "many milliseconds, not 400");
     }
 }
 
@@ -101,10 +102,10 @@ static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
     uint32_t count = 0;
-    uint32_t wanted = quorum_majority(quorum) - 1;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    uint32_t wanted = rules_majority(quorum) - 1;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         int64_t lag_ns = usual_ns(&quorum->peers[voter].lag);
-        if (!quorum_hears(quorum, voter) || voter == quorum->config.self || lag_ns == 0) {
+        if (!quorum_hears(quorum, voter) || voter == quorum->config->self || lag_ns == 0) {
             continue;
         }
         uint32_t at = count++;
@@ -122,7 +123,7 @@ static void judge(struct quorum *quorum)
 void patience_start(struct quorum *quorum)
 {
     quorum->patience_ns = QUORUM_TAKEOVER_MS * MS_NS;
-    quorum->window_ns = quorum->now_ns + WINDOW_MS * MS_NS;
+    quorum->window_ns = step_now_ns(quorum) + WINDOW_MS * MS_NS;
 }
 
 void patience_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns)
@@ -143,12 +144,12 @@ int64_t patience_trip_ns(const struct quorum *quorum, uint32_t voter)
 
 void patience_tick(struct quorum *quorum)
 {
-    if (quorum->now_ns < quorum->window_ns) {
+    if (step_now_ns(quorum) < quorum->window_ns) {
         return;
     }
-    quorum->window_ns = quorum->now_ns + WINDOW_MS * MS_NS;
+    quorum->window_ns = step_now_ns(quorum) + WINDOW_MS * MS_NS;
     turn_over(&quorum->round_lag);
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         turn_over(&quorum->peers[voter].lag);
     }
     judge(quorum);
@@ -175,13 +176,13 @@ void patience_gave_up(struct quorum *quorum, const struct given_up *round)
 void patience_late(struct quorum *quorum, uint32_t voter, struct message_order order)
 {
     struct given_up *round = &quorum->given_up;
-    HF_CHECK(voter < quorum->config.voter_count);
+    HF_CHECK(voter < quorum->config->voter_count);
     if (round->order.ballot == 0 || !message_order_equal(round->order, order)) {
         return;
     }
     round->mask |= (uint8_t)(1u << voter);
-    if (mask_is_majority(quorum, round->mask) && (round->mask >> quorum->config.self & 1) != 0) {
-        note(quorum, &quorum->round_lag, quorum->now_ns - round->began_ns);
+    if (rules_is_majority(quorum, round->mask) && (round->mask >> quorum->config->self & 1) != 0) {
+        note(quorum, &quorum->round_lag, step_now_ns(quorum) - round->began_ns);
         round->order.ballot = 0;
     }
 }

@@ -59,7 +59,7 @@ static void end(struct plan *plan, uint64_t token_next)
     plan->value.mode = MESSAGE_MODE_NONE;
     plan->value.token_first = token_next;
     plan->value.token_extra = 0;
-    plan->value.owner = NOBODY;
+    plan->value.owner = AGENTS_NONE;
     plan->value.epoch = 0;
     plan->value.lock_delay_ms = 0;
     plan->share_count = 0;
@@ -122,14 +122,14 @@ static void share_add(struct plan *plan, const struct share *share)
 
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent)
 {
-    return quorum->agents[agent].dead_ns + quorum_closed_ns(quorum, value->lock_delay_ms * MS_NS);
+    return quorum->sessions[agent].dead_ns + rules_closed_ns(quorum, value->lock_delay_ms * MS_NS);
 }
 
 static bool ended_by_death(const struct quorum *quorum, const struct plan *plan, uint16_t agent,
                            uint32_t epoch)
 {
-    return epoch <= quorum->agents[agent].dead &&
-           quorum->now_ns >= plan_delay_end_ns(quorum, &plan->value, agent);
+    return epoch <= quorum->sessions[agent].dead &&
+           step_now_ns(quorum) >= plan_delay_end_ns(quorum, &plan->value, agent);
 }
 
 /* Removes what dead sessions have left of a grant, once its lock-delay is over. */
@@ -218,7 +218,7 @@ static void downgrade(struct plan *plan, uint64_t token_used)
         .version = record_version(value), .epoch = value->epoch, .agent = value->owner};
     value->token_first = token_used;
     value->mode = MESSAGE_MODE_SHARED;
-    value->owner = NOBODY;
+    value->owner = AGENTS_NONE;
     value->share_count = 0;
     value->shares = NONE;
     share_add(plan, &share);
@@ -270,7 +270,7 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
  * its renewals, and a grant to a session that is dead after all is used by nobody. */
 static bool session_over(const struct quorum *quorum, const struct request *request)
 {
-    const struct agent_record *agent = &quorum->agents[request->agent];
+    const struct agent_record *agent = &quorum->sessions[request->agent];
     return request->epoch <= agent->dead || request->epoch < agent->epoch;
 }
 
@@ -313,8 +313,8 @@ static bool is_unheard(const struct quorum *quorum, const struct request *reques
 {
     int64_t heard_ns = request->heard_ns > quorum->fresh_since_ns ? request->heard_ns
                                                                   : quorum->fresh_since_ns;
-    int64_t longest_ns = 2 * quorum->config.session_ttl_ns + UNHEARD_MS * MS_NS;
-    return quorum->now_ns - heard_ns > quorum_long_ns(quorum, longest_ns);
+    int64_t longest_ns = 2 * quorum->config->session_ttl_ns + UNHEARD_MS * MS_NS;
+    return step_now_ns(quorum) - heard_ns > rules_long_ns(quorum, longest_ns);
 }
 
 /* Whether what others have, or an older session of the host itself, leaves no place for it. */
@@ -478,7 +478,7 @@ void plan_make(struct quorum *quorum, struct work *work, const struct record *va
 {
     memset(plan, 0, offsetof(struct plan, shares));
     memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
-    quorum_name(quorum, work->name, &plan->name);
+    step_lock_name(quorum, work->name, &plan->name);
     plan->value = *value;
     plan->held = held;
     plan->share_count = record_shares(quorum, value, plan->shares);

@@ -8,14 +8,10 @@
 
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "proto/check.h"
+#include "reactions.h"
 #include "state.h"
-
-struct layout {
-    size_t registers, links, shares, agents, agent_heads, requests, works, work_heads, wakes, size;
-    size_t answered, answered_heads;
-    uint32_t agent_head_count, work_head_count, answered_count;
-};
 
 static uint32_t power_above(uint32_t count)
 {
@@ -26,41 +22,43 @@ static uint32_t power_above(uint32_t count)
     return power;
 }
 
-static size_t place(size_t *at, size_t count, size_t size)
+/* The one list of what the block holds. */
+static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    size_t here = (*at + 63) & ~(size_t)63;
-    *at = here + count * size;
-    return here;
-}
-
-static struct layout layout_of(const struct quorum_limits *limits)
-{
-    struct layout layout = {
-        .agent_head_count = power_above(limits->agents),
-        .work_head_count = power_above(limits->requests),
-        .answered_count = power_above(limits->requests > 1024 ? limits->requests : 1024),
-    };
-    size_t at = sizeof(struct quorum);
-    layout.registers = place(&at, (size_t)limits->registers + 1, sizeof(struct record));
-    layout.shares = place(&at, (size_t)limits->shares + SHARES_RESERVE + 1,
-                          sizeof(struct share_record));
-    layout.links = place(&at, (size_t)limits->registers + 1, sizeof(struct register_link));
-    layout.agents = place(&at, limits->agents, sizeof(struct agent_record));
-    layout.agent_heads = place(&at, layout.agent_head_count, sizeof(uint16_t));
-    layout.requests = place(&at, (size_t)limits->requests + 1, sizeof(struct request));
+    struct quorum *quorum = arena_take(arena, 1, sizeof(*quorum));
+    struct quorum nowhere;
+    struct quorum *into = quorum != NULL ? quorum : &nowhere;
     size_t works = (size_t)limits->requests * WORKS_PER_REQUEST + 1;
-    layout.works = place(&at, works, sizeof(struct work));
-    layout.work_heads = place(&at, layout.work_head_count, sizeof(uint32_t));
-    layout.wakes = place(&at, works, sizeof(uint32_t));
-    layout.answered = place(&at, (size_t)layout.answered_count + 1, sizeof(struct answered));
-    layout.answered_heads = place(&at, layout.answered_count, sizeof(uint32_t));
-    layout.size = place(&at, 0, 1);
-    return layout;
+    uint32_t work_heads = power_above(limits->requests);
+    uint32_t answered = power_above(limits->requests > 1024 ? limits->requests : 1024);
+    into->config = arena_take(arena, 1, sizeof(struct quorum_config));
+    into->step = step_lay_out(arena);
+    into->agents = agents_lay_out(arena, limits);
+    into->registers = arena_take(arena, (size_t)limits->registers + 1, sizeof(struct record));
+    into->shares = arena_take(arena, (size_t)limits->shares + SHARES_RESERVE + 1,
+                              sizeof(struct share_record));
+    into->granted = arena_take(arena, limits->agents, sizeof(uint32_t));
+    into->links = arena_take(arena, (size_t)limits->registers + 1, sizeof(struct register_link));
+    into->sessions = arena_take(arena, limits->agents, sizeof(struct agent_record));
+    into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
+    into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
+    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct request));
+    into->works = arena_take(arena, works, sizeof(struct work));
+    into->work_heads = arena_take(arena, work_heads, sizeof(uint32_t));
+    into->work_head_mask = work_heads - 1;
+    into->wakes.entries = arena_take(arena, works, sizeof(struct heap_entry));
+    into->wakes.indexes = arena_take(arena, works, sizeof(uint32_t));
+    into->answered = arena_take(arena, (size_t)answered + 1, sizeof(struct answered));
+    into->answered_heads = arena_take(arena, answered, sizeof(uint32_t));
+    into->answered_mask = answered - 1;
+    return quorum;
 }
 
 size_t quorum_size(const struct quorum_limits *limits)
 {
-    return layout_of(limits).size;
+    struct arena arena = {0};
+    (void)lay_out(&arena, limits);
+    return arena.used;
 }
 
 const char *quorum_config_error(const struct quorum_config *config)
@@ -106,222 +104,78 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
 {
     HF_CHECK(memory != NULL && (uintptr_t)memory % 8 == 0 && names != NULL);
     HF_CHECK(quorum_config_error(config) == NULL);
-    struct layout layout = layout_of(&config->limits);
-    uint8_t *base = memory;
-    struct quorum *quorum = memory;
-    quorum->config = *config;
+    struct arena arena = {.base = memory};
+    struct quorum *quorum = lay_out(&arena, &config->limits);
+    *quorum->config = *config;
     quorum->names = names;
-    quorum->registers = (void *)(base + layout.registers);
-    quorum->shares = (void *)(base + layout.shares);
-    quorum->links = (void *)(base + layout.links);
-    quorum->agents = (void *)(base + layout.agents);
-    quorum->agent_heads = (void *)(base + layout.agent_heads);
-    quorum->agent_head_mask = layout.agent_head_count - 1;
-    quorum->requests = (void *)(base + layout.requests);
-    quorum->works = (void *)(base + layout.works);
-    quorum->work_heads = (void *)(base + layout.work_heads);
-    quorum->wakes = (void *)(base + layout.wakes);
-    quorum->answered = (void *)(base + layout.answered);
-    quorum->answered_heads = (void *)(base + layout.answered_heads);
-    quorum->answered_mask = layout.answered_count - 1;
-    quorum->work_head_mask = layout.work_head_count - 1;
     quorum->beat_ns = NEVER;
     quorum->death_ns = NEVER;
-    quorum->tick_ns = NEVER;
+    step_init(quorum);
     coordinator_init(quorum);
     members_init(quorum);
-    memset(quorum->agent_heads, 0xff, layout.agent_head_count * sizeof(uint16_t));
-    for (uint32_t i = 0; i < config->voter_count; i++) {
-        uint32_t index = 0;
-        bool made = quorum_agent(quorum, &config->voters[i], &index);
-        HF_CHECK(made && index == i);
-    }
+    agents_init(quorum);
     return quorum;
 }
 
-/* ---- What the other files use ---- */
+/* ---- Reactions ---- */
 
-void quorum_schedule(struct quorum *quorum, int64_t when_ns)
+void reaction_fill_header(const struct quorum *quorum, enum message_kind kind,
+                          struct message *message)
 {
-    if (when_ns < quorum->tick_ns) {
-        quorum->tick_ns = when_ns;
-    }
+    quorum_header(quorum, kind, message);
 }
 
-bool quorum_has_room(const struct quorum *quorum, uint32_t actions)
+void reaction_agent_named(struct quorum *quorum, uint32_t agent)
 {
-    return quorum->actions->count + actions <= quorum->action_limit;
+    quorum->sessions[agent] = (struct agent_record){
+        .heard_ns = INT64_MIN, .heard_older_ns = INT64_MIN, .echo_counted_ns = INT64_MIN};
+    quorum->quotas[agent] = (struct quota){0};
 }
 
-/* Everything but the shares of a value. */
-#define ACTION_BASE_SIZE (offsetof(struct action_send, message) + MESSAGE_BASE_SIZE)
-_Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_register, value.shares) &&
-                   ACTION_BASE_SIZE >= sizeof(struct quorum_member) &&
-                   ACTION_BASE_SIZE >= sizeof(struct action_log),
-               "an action is zeroed up to its shares");
-
-struct action *quorum_emit(struct quorum *quorum, enum action_kind kind)
+bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
 {
-    HF_CHECK(quorum_has_room(quorum, 1));
-    struct action *action = &quorum->actions->items[quorum->actions->count++];
-    memset(action, 0, offsetof(struct action, as) + ACTION_BASE_SIZE);
-    action->kind = kind;
-    return action;
+    const struct agent_record *session = &quorum->sessions[agent];
+    const struct quota *quota = &quorum->quotas[agent];
+    return session->epoch == 0 && session->marked == 0 && quorum->granted[agent] == 0 &&
+           quorum->epochs_before[agent] == 0 && session->heard_ns == INT64_MIN &&
+           session->heard_older_ns == INT64_MIN && session->dead == 0 &&
+           session->phase == DEATH_IDLE && quota->waiting == NONE && quota->acquires == 0 &&
+           quota->others == 0;
 }
+
+/* ---- Public ---- */
 
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
 {
     message_zero(message);
     message->kind = kind;
     message->membership = quorum->members.number;
-    message->from = quorum->config.voters[quorum->config.self];
-    message->store_id[0] = quorum->config.store_id[0];
-    message->store_id[1] = quorum->config.store_id[1];
+    message->from = quorum->config->voters[quorum->config->self];
+    message->store_id[0] = quorum->config->store_id[0];
+    message->store_id[1] = quorum->config->store_id[1];
     message->commit = quorum_told_commit(quorum);
 }
 
-struct message *quorum_send(struct quorum *quorum, uint32_t to, enum message_kind kind)
-{
-    struct action *action = quorum_emit(quorum, ACTION_SEND);
-    action->as.send.to = to;
-    action->as.send.relay = ACTION_NO_RELAY;
-    quorum_header(quorum, kind, &action->as.send.message);
-    return &action->as.send.message;
-}
-
-uint32_t quorum_majority(const struct quorum *quorum)
-{
-    return quorum->config.voter_count / 2 + 1;
-}
-
-int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns)
-{
-    return duration_ns + duration_ns / 100 * quorum->config.max_drift_percent;
-}
-
-int64_t quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
-{
-    int64_t drift = quorum->config.max_drift_percent;
-    int64_t killed = (90 * (100 + drift) + (99 - drift)) / (100 - drift); /* rounded up */
-    return lock_delay_ns / 100 * (killed > 100 + drift ? killed : 100 + drift);
-}
-
-void quorum_name(const struct quorum *quorum, uint32_t name, struct message_name *out)
-{
-    size_t length = 0;
-    const uint8_t *bytes = names_bytes(quorum->names, name, &length);
-    message_name_set(out, bytes, length);
-}
-
-static uint16_t *agent_bucket(const struct quorum *quorum, const struct message_agent *name)
-{
-    uint32_t hash = 2166136261u;
-    for (uint32_t i = 0; i < name->length; i++) {
-        hash = (hash ^ (uint8_t)name->text[i]) * 16777619u;
-    }
-    return &quorum->agent_heads[(hash ^ hash >> 15) & quorum->agent_head_mask];
-}
-
-bool quorum_find_agent(const struct quorum *quorum, const struct message_agent *name,
-                       uint32_t *index)
-{
-    uint16_t at = *agent_bucket(quorum, name);
-    while (at != NOBODY && memcmp(&quorum->agents[at].name, name, sizeof(*name)) != 0) {
-        at = quorum->agents[at].next;
-    }
-    *index = at;
-    return at != NOBODY;
-}
-
-static void take_name(struct quorum *quorum, uint32_t index, const struct message_agent *name)
-{
-    struct agent_record *agent = &quorum->agents[index];
-    uint16_t *head = agent_bucket(quorum, name);
-    memset(agent, 0, sizeof(*agent));
-    agent->name = *name;
-    agent->heard_ns = INT64_MIN;
-    agent->heard_older_ns = INT64_MIN;
-    agent->echo_counted_ns = INT64_MIN;
-    agent->next = *head;
-    *head = (uint16_t)index;
-}
-
-bool quorum_from_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter)
-{
-    return quorum_find_agent(quorum, &message->from, voter) && *voter < quorum->config.voter_count;
-}
-
-/* ---- Public ---- */
-
 bool quorum_agent(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
 {
-    if (quorum_find_agent(quorum, name, index)) {
-        return true;
-    }
-    if (quorum->agent_count >= quorum->config.limits.agents) {
-        return false;
-    }
-    *index = quorum->agent_count++;
-    take_name(quorum, *index, name);
-    return true;
-}
-
-/* Nothing is known of it but that somebody said its name: forgotten, it is as it was before. */
-static bool is_name_only(const struct agent_record *agent)
-{
-    return agent->epoch == 0 && agent->marked == 0 && agent->granted == 0 &&
-           agent->epoch_before == 0 && agent->heard_ns == INT64_MIN &&
-           agent->heard_older_ns == INT64_MIN && agent->dead == 0 && agent->phase == DEATH_IDLE &&
-           agent->waiting == NONE && agent->acquires == 0 && agent->others == 0;
-}
-
-/* Out of its bucket. */
-static void forget_name(struct quorum *quorum, uint32_t index)
-{
-    uint16_t *link = agent_bucket(quorum, &quorum->agents[index].name);
-    while (*link != index) {
-        link = &quorum->agents[*link].next;
-    }
-    *link = quorum->agents[index].next;
-}
-
-bool quorum_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
-{
-    uint32_t voters = quorum->config.voter_count;
-    uint32_t others = quorum->agent_count - voters;
-    if (quorum_find_agent(quorum, name, index) ||
-        quorum->agent_count < quorum->config.limits.agents / 4 * 3) {
-        return quorum_agent(quorum, name, index);
-    }
-    for (uint32_t i = 0; i < others; i++) {
-        uint32_t at = voters + (quorum->guest_next + i) % others;
-        if (is_name_only(&quorum->agents[at])) {
-            forget_name(quorum, at);
-            take_name(quorum, at, name);
-            quorum->guest_next = at - voters + 1;
-            *index = at;
-            return true;
-        }
-    }
-    return quorum_agent(quorum, name, index);
+    return agents_make(quorum, name, index);
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
 {
-    HF_CHECK(index < quorum->agent_count);
-    return &quorum->agents[index].name;
+    return agents_name(quorum, index);
 }
 
 bool quorum_load_round(struct quorum *quorum, uint32_t round)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     quorum->round = round > quorum->round ? round : quorum->round;
     return true;
 }
 
 bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *promise)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     if (promise->ballot == 0 || promise->ballot >= MESSAGE_BALLOT_LIMIT) {
         return false;
     }
@@ -336,19 +190,19 @@ bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *pro
 
 bool quorum_load_register(struct quorum *quorum, const struct quorum_register *reg)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     return reg->name.length > 0 && order_valid(reg->accepted) && value_valid(&reg->value) &&
            acceptor_store(quorum, &reg->name, reg->accepted, &reg->value);
 }
 
 bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
 {
-    HF_CHECK(!quorum->started);
+    HF_CHECK(!step_started(quorum));
     uint32_t index = 0;
-    if (!agent_name_valid(&mark->agent) || !quorum_agent(quorum, &mark->agent, &index)) {
+    if (!agent_name_valid(&mark->agent) || !agents_make(quorum, &mark->agent, &index)) {
         return false;
     }
-    struct agent_record *agent = &quorum->agents[index];
+    struct agent_record *agent = &quorum->sessions[index];
     agent->marked = mark->epoch > agent->marked ? mark->epoch : agent->marked;
     return true;
 }
@@ -359,7 +213,7 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
     if (record == NULL) {
         return false;
     }
-    quorum_name(quorum, name, &out->name);
+    step_lock_name(quorum, name, &out->name);
     out->accepted = record_accepted(record);
     record_to_value(quorum, record, &out->value);
     return true;
@@ -379,7 +233,7 @@ void quorum_committing(struct quorum *quorum)
 
 int64_t quorum_next_tick_ns(const struct quorum *quorum)
 {
-    return quorum->tick_ns;
+    return step_next_tick_ns(quorum);
 }
 
 /* ---- Events ---- */
@@ -401,11 +255,11 @@ static void raise_promises(struct quorum *quorum)
 
 static void start(struct quorum *quorum)
 {
-    HF_CHECK(!quorum->started);
-    quorum->started = true;
-    quorum->fresh_since_ns = quorum->now_ns;
-    quorum->stamp_ns = quorum->now_ns;
-    quorum->incarnation = quorum->random | 1; /* never 0, which is no echo */
+    HF_CHECK(!step_started(quorum));
+    step_set_started(quorum);
+    quorum->fresh_since_ns = step_now_ns(quorum);
+    quorum->stamp_ns = step_now_ns(quorum);
+    quorum->incarnation = step_random(quorum) | 1; /* never 0, which is no echo */
     raise_promises(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t round = (uint32_t)(quorum->partitions[p].promised >> 16);
@@ -497,21 +351,22 @@ static void receive(struct quorum *quorum, const struct message *message)
 
 static void tick(struct quorum *quorum)
 {
-    quorum->tick_ns = NEVER;
-    quorum_schedule(quorum, members_tick(quorum));
-    quorum_schedule(quorum, checkpoint_tick(quorum));
-    quorum_schedule(quorum, beat_tick(quorum));
-    quorum_schedule(quorum, coordinator_tick(quorum));
-    quorum_schedule(quorum, sweep_tick(quorum));
-    quorum_schedule(quorum, death_tick(quorum));
-    quorum_schedule(quorum, work_tick(quorum));
+    step_forget_ticks(quorum);
+    step_schedule(quorum, members_tick(quorum));
+    step_schedule(quorum, checkpoint_tick(quorum));
+    step_schedule(quorum, beat_tick(quorum));
+    step_schedule(quorum, coordinator_tick(quorum));
+    step_schedule(quorum, sweep_tick(quorum));
+    step_schedule(quorum, death_tick(quorum));
+    step_schedule(quorum, work_tick(quorum));
 }
 
 /* How long this process did not run though it wanted to. */
 static void note_lateness(struct quorum *quorum, int64_t now_ns)
 {
-    int64_t due_ns = quorum->tick_ns > quorum->now_ns ? quorum->tick_ns : quorum->now_ns;
-    if (quorum->started && now_ns > due_ns) {
+    int64_t due_ns = step_next_tick_ns(quorum);
+    due_ns = due_ns > step_now_ns(quorum) ? due_ns : step_now_ns(quorum);
+    if (step_started(quorum) && now_ns > due_ns) {
         beat_late(quorum, now_ns - due_ns, now_ns);
     }
 }
@@ -519,14 +374,10 @@ static void note_lateness(struct quorum *quorum, int64_t now_ns)
 void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions)
 {
     HF_CHECK(actions->capacity - actions->count >= QUORUM_STEP_ACTIONS);
-    HF_CHECK(event->now_ns >= quorum->now_ns);
-    HF_CHECK(quorum->started || event->kind == QUORUM_START);
+    HF_CHECK(event->now_ns >= step_now_ns(quorum));
+    HF_CHECK(step_started(quorum) || event->kind == QUORUM_START);
     note_lateness(quorum, event->now_ns);
-    quorum->now_ns = event->now_ns;
-    quorum->random = event->random;
-    quorum->actions = actions;
-    quorum->action_limit = actions->count + QUORUM_STEP_ACTIONS;
-    uint32_t first = actions->count;
+    step_begin(quorum, event, actions);
     switch (event->kind) {
     case QUORUM_START:
         start(quorum);
@@ -538,11 +389,11 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         tick(quorum);
         break;
     case QUORUM_STALLED:
-        quorum->fresh_since_ns = quorum->now_ns;
+        quorum->fresh_since_ns = step_now_ns(quorum);
         coordinator_review(quorum);
         break;
     case QUORUM_ASTRAY: /* what it has counted may be less than it should be */
-        quorum->fresh_since_ns = quorum->now_ns;
+        quorum->fresh_since_ns = step_now_ns(quorum);
         death_count_anew(quorum);
         break;
     case QUORUM_RESIGN:
@@ -557,8 +408,8 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         break;
     }
     checkpoint_end_step(quorum);
-    members_end_step(quorum, first);
-    quorum->actions = NULL;
+    members_end_step(quorum);
+    step_end(quorum);
 }
 
 void quorum_check_invariants(const struct quorum *quorum)
@@ -575,7 +426,7 @@ void quorum_check_invariants(const struct quorum *quorum)
         size_t length = 0;
         const uint8_t *bytes = names_bytes(quorum->names, name, &length);
         const struct partition *partition = &quorum->partitions[names_partition(bytes, length)];
-        HF_CHECK(!quorum->started || record_accepted(record).ballot <= partition->promised);
+        HF_CHECK(!step_started(quorum) || record_accepted(record).ballot <= partition->promised);
         struct message_value value;
         record_to_value(quorum, record, &value);
         HF_CHECK(value_valid(&value));
@@ -591,8 +442,8 @@ void quorum_check_invariants(const struct quorum *quorum)
     }
     HF_CHECK(preparing == quorum->preparing && incomplete == quorum->incomplete);
     uint32_t deaths = 0;
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        deaths += quorum->agents[i].phase != DEATH_IDLE;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        deaths += quorum->sessions[i].phase != DEATH_IDLE;
     }
     HF_CHECK(deaths == quorum->deaths);
     HF_CHECK(shares == quorum->share_stored);

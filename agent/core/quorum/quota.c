@@ -18,24 +18,22 @@
 #include "proto/check.h"
 #include "work.h"
 
-enum { POOL_SHARE = 3, QUEUED_MAX = 8, COMPLAINT_S = 60 };
-
-static const int64_t second_ns = 1000 * MS_NS;
+enum { POOL_SHARE = 3, QUEUED_MAX = 8 };
 
 /* Of each of the two kinds. */
 static uint32_t guaranteed(const struct quorum *quorum)
 {
-    return quorum->config.limits.requests / (4 * quorum->config.limits.agents);
+    return quorum->config->limits.requests / (4 * quorum->config->limits.agents);
 }
 
 static uint32_t pool_size(const struct quorum *quorum)
 {
-    return quorum->config.limits.requests - 2 * guaranteed(quorum) * quorum->config.limits.agents;
+    return quorum->config->limits.requests - 2 * guaranteed(quorum) * quorum->config->limits.agents;
 }
 
 static uint32_t *places_of(struct quorum *quorum, const struct request *request)
 {
-    struct agent_record *agent = &quorum->agents[request->agent];
+    struct quota *agent = &quorum->quotas[request->agent];
     return request->kind == MESSAGE_ACQUIRE ? &agent->acquires : &agent->others;
 }
 
@@ -44,37 +42,35 @@ static uint32_t above(uint32_t places, uint32_t limit)
     return places > limit ? places - limit : 0;
 }
 
-static uint32_t pooled(const struct quorum *quorum, const struct agent_record *agent)
+static uint32_t pooled(const struct quorum *quorum, const struct quota *agent)
 {
     uint32_t own = guaranteed(quorum);
     return above(agent->acquires, own) + above(agent->others, own);
 }
 
-/* Once a minute for each agent. */
-static void complain(struct quorum *quorum, struct agent_record *agent)
+static void log_refused(struct quorum *quorum, uint32_t agent)
 {
-    if (agent->complained_ns != 0 &&
-        quorum->now_ns - agent->complained_ns < COMPLAINT_S * second_ns) {
+    struct quota *quota = &quorum->quotas[agent];
+    if (log_limit_add(&quota->refused, step_now_ns(quorum)) == 0) {
         return;
     }
-    agent->complained_ns = quorum->now_ns;
-    struct action_log *log = quorum_log(quorum, "requests_refused", &agent->name,
-                                        (int64_t)agent->acquires + agent->others);
-    log_add(log, "so many of its requests wait here for their answers; while others have the rest "
-                 "one agent may have ");
-    log_add_number(log, guaranteed(quorum));
-    log_add(log, " and its part of a pool: further ones are refused");
+    struct action_log *log = step_log(quorum, "requests_refused", agents_name(quorum, agent),
+                                      (int64_t)quota->acquires + quota->others);
+    step_log_text(log, "so many of its requests wait here for their answers; while others have the "
+                       "rest one agent may have ");
+    step_log_number(log, guaranteed(quorum));
+    step_log_text(log, " and its part of a pool: further ones are refused");
 }
 
 bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued)
 {
-    struct agent_record *agent = &quorum->agents[request->agent];
+    struct quota *agent = &quorum->quotas[request->agent];
     uint32_t left = pool_size(quorum) - quorum->request_pooled;
     if (queued < QUEUED_MAX && (*places_of(quorum, request) < guaranteed(quorum) ||
                                 pooled(quorum, agent) < POOL_SHARE * left)) {
         return true;
     }
-    complain(quorum, agent);
+    log_refused(quorum, request->agent);
     return false;
 }
 
@@ -96,8 +92,8 @@ void quota_leave(struct quorum *quorum, const struct request *request)
 void quota_check_invariants(const struct quorum *quorum)
 {
     uint32_t sum = 0;
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        sum += pooled(quorum, &quorum->agents[i]);
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        sum += pooled(quorum, &quorum->quotas[i]);
     }
     HF_CHECK(sum == quorum->request_pooled && sum <= pool_size(quorum));
 }

@@ -62,8 +62,8 @@ void record_blank(struct record *record, uint64_t floor)
 {
     memset(record, 0, sizeof(*record));
     record->token_first = floor + 1;
-    record->owner = NOBODY;
-    record->successor = NOBODY;
+    record->owner = AGENTS_NONE;
+    record->successor = AGENTS_NONE;
     record->permits = 1;
 }
 
@@ -84,7 +84,7 @@ static struct share_record *share_take(struct quorum *quorum, uint32_t *link)
     } else {
         at = ++quorum->share_top;
     }
-    HF_CHECK(at <= quorum->config.limits.shares + SHARES_RESERVE);
+    HF_CHECK(at <= quorum->config->limits.shares + SHARES_RESERVE);
     quorum->share_used++;
     *link = at;
     quorum->shares[at].next = NONE;
@@ -93,12 +93,12 @@ static struct share_record *share_take(struct quorum *quorum, uint32_t *link)
 
 bool shares_fit(const struct quorum *quorum, uint32_t count)
 {
-    return quorum->share_used + count <= quorum->config.limits.shares + SHARES_RESERVE;
+    return quorum->share_used + count <= quorum->config->limits.shares + SHARES_RESERVE;
 }
 
 bool shares_may_grow(const struct quorum *quorum, uint32_t count)
 {
-    return quorum->share_stored + count <= quorum->config.limits.shares;
+    return quorum->share_stored + count <= quorum->config->limits.shares;
 }
 
 uint32_t record_share_count(const struct record *record)
@@ -168,7 +168,7 @@ bool record_set_shares(struct quorum *quorum, struct record *record, const struc
     }
     record->mode = MESSAGE_MODE_SHARED;
     record->share_count = count;
-    record->owner = NOBODY;
+    record->owner = AGENTS_NONE;
     record_set_version(record, newest);
     return true;
 }
@@ -187,7 +187,7 @@ void record_to_value(const struct quorum *quorum, const struct record *record,
     value->closing = record->closing;
     if (record->mode == MESSAGE_MODE_EXCLUSIVE) {
         value->token_last = record_token_last(record);
-        value->owner = quorum->agents[record->owner].name;
+        value->owner = *agents_name(quorum, record->owner);
         value->epoch = record->epoch;
     } else if (record->mode == MESSAGE_MODE_SHARED) {
         value->token_last = record->token_first;
@@ -196,7 +196,7 @@ void record_to_value(const struct quorum *quorum, const struct record *record,
             struct message_share *out = &value->shares[value->share_count++];
             memset(out, 0, sizeof(*out));
             out->version = share_version(share);
-            out->agent = quorum->agents[share->agent].name;
+            out->agent = *agents_name(quorum, share->agent);
             out->epoch = share->epoch;
         }
         HF_CHECK(value->share_count == record->share_count);
@@ -207,11 +207,11 @@ static bool agents_of(struct quorum *quorum, const struct message_value *value,
                       struct share *shares, uint32_t *owner)
 {
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
-        return quorum_agent(quorum, &value->owner, owner);
+        return agents_make(quorum, &value->owner, owner);
     }
     for (uint32_t i = 0; i < value->share_count; i++) {
         uint32_t agent = 0;
-        if (!quorum_agent(quorum, &value->shares[i].agent, &agent)) {
+        if (!agents_make(quorum, &value->shares[i].agent, &agent)) {
             return false;
         }
         shares[i].agent = (uint16_t)agent;
@@ -226,12 +226,12 @@ static void note_epochs(struct quorum *quorum, const struct message_value *value
                         const struct share *shares, uint32_t owner)
 {
     for (uint32_t i = 0; value->mode == MESSAGE_MODE_SHARED && i < value->share_count; i++) {
-        struct agent_record *agent = &quorum->agents[shares[i].agent];
-        agent->granted = shares[i].epoch > agent->granted ? shares[i].epoch : agent->granted;
+        uint32_t *granted = &quorum->granted[shares[i].agent];
+        *granted = shares[i].epoch > *granted ? shares[i].epoch : *granted;
     }
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
-        struct agent_record *agent = &quorum->agents[owner];
-        agent->granted = value->epoch > agent->granted ? value->epoch : agent->granted;
+        uint32_t *granted = &quorum->granted[owner];
+        *granted = value->epoch > *granted ? value->epoch : *granted;
     }
 }
 
@@ -239,7 +239,7 @@ bool record_from_value(struct quorum *quorum, const struct message_value *value,
                        struct record *record)
 {
     struct share shares[MESSAGE_SHARES_MAX];
-    uint32_t owner = NOBODY;
+    uint32_t owner = AGENTS_NONE;
     uint32_t had = record_share_count(record);
     HF_CHECK(value->share_count <= MESSAGE_SHARES_MAX);
     if (!agents_of(quorum, value, shares, &owner) ||

@@ -27,13 +27,13 @@ enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60, PULLS_A_STE
 
 static uint32_t needed(const struct quorum *quorum)
 {
-    return quorum_majority(quorum);
+    return rules_majority(quorum);
 }
 
 static void wake_at(struct quorum *quorum, int64_t when_ns)
 {
     quorum->rejoin.next_ns = when_ns;
-    quorum_schedule(quorum, when_ns);
+    step_schedule(quorum, when_ns);
 }
 
 void rejoin_start(struct quorum *quorum)
@@ -57,19 +57,19 @@ void rejoin_recount(struct quorum *quorum)
 static void set_line(struct quorum *quorum, uint32_t generation)
 {
     struct message_member line = {.generation = generation};
-    memcpy(line.store_id, quorum->config.store_id, sizeof(line.store_id));
+    memcpy(line.store_id, quorum->config->store_id, sizeof(line.store_id));
     quorum->rejoin.phase = REJOIN_TELL;
     quorum->rejoin.known = 0;
     quorum->rejoin.next_ns = NEVER;
-    members_set_line(quorum, quorum->config.self, &line);
+    members_set_line(quorum, quorum->config->self, &line);
     members_tell(quorum);
 }
 
 void rejoin_hear_line(struct quorum *quorum, const struct message_member *line)
 {
-    const struct message_member *mine = &quorum->members.of[quorum->config.self].line;
-    if (line->store_id[0] == quorum->config.store_id[0] &&
-        line->store_id[1] == quorum->config.store_id[1]) {
+    const struct message_member *mine = &quorum->members.of[quorum->config->self].line;
+    if (line->store_id[0] == quorum->config->store_id[0] &&
+        line->store_id[1] == quorum->config->store_id[1]) {
         /* The others have its line, it has not: a copy of itself, from before. */
         if (quorum->rejoin.phase != REJOIN_LEARN && line->generation > mine->generation) {
             set_line(quorum, line->generation);
@@ -99,16 +99,16 @@ bool rejoin_has(const struct quorum *quorum, uint32_t voter)
 static void ask(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->rejoin;
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
-        if (voter == quorum->config.self || (rejoin->promised_all >> voter & 1) != 0) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if (voter == quorum->config->self || (rejoin->promised_all >> voter & 1) != 0) {
             continue;
         }
-        struct message_prepare *prepare = &quorum_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
+        struct message_prepare *prepare = &step_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
         prepare->ballot = rejoin->ballot;
         prepare->rejoin = true;
         memset(&prepare->partitions, 0xff, sizeof(prepare->partitions));
     }
-    wake_at(quorum, quorum->now_ns + PREPARE_AGAIN_MS * MS_NS);
+    wake_at(quorum, step_now_ns(quorum) + PREPARE_AGAIN_MS * MS_NS);
 }
 
 static void prepare(struct quorum *quorum)
@@ -119,9 +119,9 @@ static void prepare(struct quorum *quorum)
         return; /* no round is left */
     }
     quorum->round = highest + 1;
-    quorum_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
+    step_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
     rejoin->phase = REJOIN_PREPARE;
-    rejoin->ballot = (uint64_t)quorum->round << 16 | (quorum->config.self + 1);
+    rejoin->ballot = (uint64_t)quorum->round << 16 | (quorum->config->self + 1);
     rejoin->promised_all = 0;
     rejoin->anew = false;
     memset(rejoin->promised, 0, sizeof(rejoin->promised));
@@ -136,7 +136,7 @@ static void start_pulling(struct quorum *quorum)
     rejoin->next_pull = 0;
     memset(rejoin->pulled, 0, sizeof(rejoin->pulled));
     rejoin->pulled_marks = 0;
-    wake_at(quorum, quorum->now_ns);
+    wake_at(quorum, step_now_ns(quorum));
 }
 
 void rejoin_promise(struct quorum *quorum, const struct message *message)
@@ -144,7 +144,7 @@ void rejoin_promise(struct quorum *quorum, const struct message *message)
     const struct message_promise *promise = &message->as.promise;
     struct rejoin *rejoin = &quorum->rejoin;
     uint32_t voter = 0;
-    if (!quorum_from_voter(quorum, message, &voter) || voter == quorum->config.self ||
+    if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self ||
         rejoin->phase != REJOIN_PREPARE || promise->ballot != rejoin->ballot || rejoin->anew) {
         return;
     }
@@ -161,11 +161,11 @@ void rejoin_promise(struct quorum *quorum, const struct message *message)
     }
     if (rejoin->anew) {
         uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
-        wake_at(quorum,
-                quorum->now_ns + PAUSE_MIN_MS * MS_NS + (int64_t)(quorum->random % range_ns));
+        wake_at(quorum, step_now_ns(quorum) + PAUSE_MIN_MS * MS_NS +
+                            (int64_t)(step_random(quorum) % range_ns));
     } else if (all) {
         rejoin->promised_all |= (uint8_t)(1u << voter);
-        if (mask_count(rejoin->promised_all) >= needed(quorum)) {
+        if (rules_count(rejoin->promised_all) >= needed(quorum)) {
             start_pulling(quorum);
         }
     }
@@ -176,21 +176,21 @@ void rejoin_promise(struct quorum *quorum, const struct message *message)
 void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello)
 {
     struct rejoin *rejoin = &quorum->rejoin;
-    const struct member *own = &quorum->members.of[quorum->config.self];
+    const struct member *own = &quorum->members.of[quorum->config->self];
     if (!hello->bootstrapped || (hello->standing != MESSAGE_STANDING_VOTING &&
                                  hello->standing != MESSAGE_STANDING_LISTED)) {
         return; /* it may itself know less than it should */
     }
     if (rejoin->phase == REJOIN_LEARN) {
         rejoin->heard |= (uint8_t)(1u << voter);
-        if (mask_count(rejoin->heard) < needed(quorum)) {
+        if (rules_count(rejoin->heard) < needed(quorum)) {
             return;
         }
         bool kept = own->line.generation > rejoin->heard_generation;
         set_line(quorum, kept ? own->line.generation : rejoin->heard_generation + 1);
     } else if (rejoin->phase == REJOIN_TELL && quorum->members.of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
-        if (mask_count(rejoin->known) >= needed(quorum)) {
+        if (rules_count(rejoin->known) >= needed(quorum)) {
             prepare(quorum);
         }
     }
@@ -211,11 +211,11 @@ static void finish(struct quorum *quorum)
         }
     }
     if (any) {
-        struct quorum_promise *promise = &quorum_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
+        struct quorum_promise *promise = &step_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
         promise->partitions = lower;
         promise->ballot = rejoin->ballot;
     }
-    quorum_emit(quorum, ACTION_PERSIST_REJOINED);
+    step_emit(quorum, ACTION_PERSIST_REJOINED);
     rejoin->phase = REJOIN_NONE;
     bounds_rounds(quorum);
     members_vote(quorum);
@@ -239,7 +239,7 @@ void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what
         all &= rejoin->pulled[p];
     }
     rejoin->pulled_all = all;
-    wake_at(quorum, quorum->now_ns); /* there is room for the next, or that was all */
+    wake_at(quorum, step_now_ns(quorum)); /* there is room for the next, or that was all */
 }
 
 static bool all_pulled(const struct rejoin *rejoin)
@@ -254,17 +254,17 @@ static void pull(struct quorum *quorum)
     enum { OF_A_VOTER = MESSAGE_PARTITIONS + 1 };
     struct rejoin *rejoin = &quorum->rejoin;
     int64_t lapsed_ns = quorum->members.since_ns +
-                        quorum_long_ns(quorum, quorum->config.session_ttl_ns);
+                        rules_long_ns(quorum, quorum->config->session_ttl_ns);
     if (all_pulled(rejoin)) {
-        if (quorum->now_ns < lapsed_ns) {
+        if (step_now_ns(quorum) < lapsed_ns) {
             wake_at(quorum, lapsed_ns);
         } else {
             finish(quorum);
         }
         return;
     }
-    uint32_t total = OF_A_VOTER * quorum->config.voter_count;
-    wake_at(quorum, quorum->now_ns + PREPARE_AGAIN_MS * MS_NS);
+    uint32_t total = OF_A_VOTER * quorum->config->voter_count;
+    wake_at(quorum, step_now_ns(quorum) + PREPARE_AGAIN_MS * MS_NS);
     for (uint32_t i = 0; i < total; i++) {
         uint32_t at = rejoin->next_pull % total;
         uint32_t voter = at / OF_A_VOTER;
@@ -287,11 +287,11 @@ int64_t rejoin_tick(struct quorum *quorum)
     if (quorum->members.standing != MESSAGE_STANDING_REJOINING) {
         return NEVER;
     }
-    if (rejoin->next_ns > quorum->now_ns) {
+    if (rejoin->next_ns > step_now_ns(quorum)) {
         return rejoin->next_ns;
     }
-    if (!quorum_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
-        return quorum->now_ns;
+    if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
+        return step_now_ns(quorum);
     }
     rejoin->next_ns = NEVER;
     if (rejoin->phase == REJOIN_PREPARE) {

@@ -20,8 +20,8 @@ static void read_request(const struct quorum *quorum, const struct message *mess
     memset(request, 0, sizeof(*request));
     request->kind = (uint8_t)message->kind;
     request->relay = ACTION_NO_RELAY;
-    request->arrived_ns = quorum->now_ns;
-    request->heard_ns = quorum->now_ns;
+    request->arrived_ns = step_now_ns(quorum);
+    request->heard_ns = step_now_ns(quorum);
     if (message->kind == MESSAGE_ACQUIRE) {
         const struct message_acquire *acquire = &message->as.acquire;
         *who = &acquire->agent;
@@ -68,14 +68,14 @@ static bool request_from(struct quorum *quorum, const struct message *message,
     read_request(quorum, message, request, &who, name);
     if (memcmp(who, &message->from, sizeof(*who)) != 0) {
         uint32_t voter = 0;
-        if (!quorum_from_voter(quorum, message, &voter)) {
+        if (!agents_voter(quorum, message, &voter)) {
             return false;
         }
         request->relay = (uint8_t)voter;
     }
-    if (!quorum_guest(quorum, who, &agent)) {
+    if (!agents_guest(quorum, who, &agent)) {
         struct message_refused *refused =
-            &answer_send(quorum, ACTION_STRANGER, request->relay, MESSAGE_REFUSED)->as.refused;
+            &step_send_by(quorum, ACTION_STRANGER, request->relay, MESSAGE_REFUSED)->as.refused;
         refused->agent = *who;
         refused->epoch = request->epoch;
         refused->request_id = request->id;
@@ -93,11 +93,11 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
                     const struct request *request, uint32_t partition)
 {
     uint32_t owner = quorum_coordinator(quorum, partition);
-    if (request->relay != ACTION_NO_RELAY || owner >= quorum->config.voter_count ||
-        owner == quorum->config.self || !quorum_hears(quorum, owner)) {
+    if (request->relay != ACTION_NO_RELAY || owner >= quorum->config->voter_count ||
+        owner == quorum->config->self || !quorum_hears(quorum, owner)) {
         return false;
     }
-    struct message *passed = quorum_send(quorum, owner, message->kind);
+    struct message *passed = step_send(quorum, owner, message->kind);
     memcpy(&passed->as, &message->as, MESSAGE_BASE_SIZE - offsetof(struct message, as));
     return true;
 }
@@ -108,7 +108,7 @@ static bool is_detour(const struct quorum *quorum, const struct request *queued,
                       const struct request *request)
 {
     return request->relay != ACTION_NO_RELAY && queued->relay == ACTION_NO_RELAY &&
-           quorum->now_ns - queued->heard_ns < RESEND_MS * MS_NS;
+           step_now_ns(quorum) - queued->heard_ns < RESEND_MS * MS_NS;
 }
 
 /*
@@ -130,7 +130,7 @@ static bool is_queued(struct quorum *quorum, struct work *work, const struct req
                 /* The recall behind its grant goes the same way, see wait.c. */
                 work->way = other->outcome == OUTCOME_GRANT ? request->relay : work->way;
             }
-            other->heard_ns = quorum->now_ns;
+            other->heard_ns = step_now_ns(quorum);
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
                        other->outcome == OUTCOME_NONE;
             other->mode = *changed ? request->mode : other->mode;
@@ -169,7 +169,7 @@ static bool enqueue(struct quorum *quorum, struct work *work, const struct reque
     uint32_t at = quorum->request_free;
     if (at != NONE) {
         quorum->request_free = quorum->requests[at].next;
-    } else if (quorum->request_used < quorum->config.limits.requests) {
+    } else if (quorum->request_used < quorum->config->limits.requests) {
         at = ++quorum->request_used;
     } else {
         return false;

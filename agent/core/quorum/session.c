@@ -33,13 +33,13 @@ static int64_t lapse_wait_ns(const struct quorum *quorum, const struct agent_rec
                              uint32_t epoch)
 {
     int64_t lapse_ns = last_heard_ns(quorum, agent, epoch) +
-                       quorum_long_ns(quorum, quorum->config.session_ttl_ns);
-    return quorum->now_ns > lapse_ns ? 0 : lapse_ns - quorum->now_ns + 1;
+                       rules_long_ns(quorum, quorum->config->session_ttl_ns);
+    return step_now_ns(quorum) > lapse_ns ? 0 : lapse_ns - step_now_ns(quorum) + 1;
 }
 
 bool session_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch)
 {
-    return lapse_wait_ns(quorum, &quorum->agents[agent], epoch) == 0;
+    return lapse_wait_ns(quorum, &quorum->sessions[agent], epoch) == 0;
 }
 
 static bool echo_is_fresh(const struct quorum *quorum, const struct agent_record *agent,
@@ -47,7 +47,7 @@ static bool echo_is_fresh(const struct quorum *quorum, const struct agent_record
 {
     return echo->incarnation == quorum->incarnation && echo->issued_ns <= quorum->stamp_ns &&
            echo->issued_ns > agent->echo_counted_ns &&
-           quorum->now_ns - echo->issued_ns < quorum->config.session_ttl_ns;
+           step_now_ns(quorum) - echo->issued_ns < quorum->config->session_ttl_ns;
 }
 
 static void follow_epoch(struct agent_record *agent, uint32_t epoch, const uint64_t store_id[2])
@@ -78,9 +78,10 @@ static bool is_twin(struct quorum *quorum, struct agent_record *agent,
         return false;
     }
     if (!agent->twice_told) {
-        struct action_log *log = quorum_log(quorum, "agent_twice", &message->from,
-                                            message->as.renew.epoch);
-        log_add(log, "two agents have this name, with two stores: one of them gets no session");
+        struct action_log *log = step_log(quorum, "agent_twice", &message->from,
+                                          message->as.renew.epoch);
+        step_log_text(log,
+                      "two agents have this name, with two stores: one of them gets no session");
         agent->twice_told = true;
     }
     return true;
@@ -89,7 +90,7 @@ static bool is_twin(struct quorum *quorum, struct agent_record *agent,
 /* Its configuration is another cell's, or an older one of this cell. */
 static void refuse_rules(struct quorum *quorum, uint32_t index, const struct message_renew *renew)
 {
-    struct message_refused *refused = &quorum_send(quorum, index, MESSAGE_REFUSED)->as.refused;
+    struct message_refused *refused = &step_send(quorum, index, MESSAGE_REFUSED)->as.refused;
     refused->agent = renew->agent;
     refused->epoch = renew->epoch;
     refused->reason = MESSAGE_REFUSED_RULES;
@@ -98,25 +99,27 @@ static void refuse_rules(struct quorum *quorum, uint32_t index, const struct mes
 
 /* That any session of the agent had, as far as is known here. What it was ever granted and has not
  * given back is known so by one voter of any majority. */
-static uint32_t highest_epoch(const struct agent_record *agent)
+static uint32_t highest_epoch(const struct quorum *quorum, uint32_t index)
 {
+    const struct agent_record *agent = &quorum->sessions[index];
+    uint32_t granted = quorum->granted[index];
     uint32_t epoch = agent->epoch > agent->marked ? agent->epoch : agent->marked;
     epoch = agent->dead > epoch ? agent->dead : epoch;
-    return agent->granted > epoch ? agent->granted : epoch;
+    return granted > epoch ? granted : epoch;
 }
 
 void session_renew(struct quorum *quorum, const struct message *message)
 {
     const struct message_renew *renew = &message->as.renew;
     uint32_t index = 0;
-    if (!quorum_guest(quorum, &renew->agent, &index)) {
-        struct message *refused = quorum_send(quorum, ACTION_STRANGER, MESSAGE_REFUSED);
+    if (!agents_guest(quorum, &renew->agent, &index)) {
+        struct message *refused = step_send(quorum, ACTION_STRANGER, MESSAGE_REFUSED);
         refused->as.refused.agent = renew->agent;
         refused->as.refused.epoch = renew->epoch;
         refused->as.refused.reason = MESSAGE_REFUSED_FULL;
         return;
     }
-    struct agent_record *agent = &quorum->agents[index];
+    struct agent_record *agent = &quorum->sessions[index];
     if (!members_rules_match(quorum, renew->rules)) {
         refuse_rules(quorum, index, renew);
         return;
@@ -138,29 +141,30 @@ void session_renew(struct quorum *quorum, const struct message *message)
         extended = fresh && renew->epoch == agent->epoch;
     }
     if (extended) {
-        agent->heard_ns = quorum->now_ns;
+        agent->heard_ns = step_now_ns(quorum);
         agent->echo_counted_ns = renew->echo.issued_ns;
         if (agent->marked + 1 < renew->epoch && agent->dead + 1 < renew->epoch) {
             death_want(quorum, index, renew->epoch - 1, true);
         }
     }
     /* Stamps rise, also within one reading of the clock. */
-    quorum->stamp_ns = quorum->now_ns > quorum->stamp_ns ? quorum->now_ns : quorum->stamp_ns + 1;
-    struct message_renew_ack *ack = &quorum_send(quorum, index, MESSAGE_RENEW_ACK)->as.renew_ack;
+    quorum->stamp_ns = step_now_ns(quorum) > quorum->stamp_ns ? step_now_ns(quorum)
+                                                              : quorum->stamp_ns + 1;
+    struct message_renew_ack *ack = &step_send(quorum, index, MESSAGE_RENEW_ACK)->as.renew_ack;
     ack->agent = renew->agent;
     ack->epoch = renew->epoch;
     ack->renewal_id = renew->renewal_id;
     ack->echo.incarnation = quorum->incarnation;
     ack->echo.issued_ns = quorum->stamp_ns;
     ack->extended = extended;
-    ack->dead_epoch = renew->epoch == 0 ? highest_epoch(agent) : agent->marked;
-    memcpy(ack->release, quorum->config.release, sizeof(ack->release));
+    ack->dead_epoch = renew->epoch == 0 ? highest_epoch(quorum, index) : agent->marked;
+    memcpy(ack->release, quorum->config->release, sizeof(ack->release));
 }
 
 static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind,
                    const struct message_session *session, int64_t wait_ns)
 {
-    struct message_session_answer *out = &quorum_send(quorum, voter, kind)->as.session_answer;
+    struct message_session_answer *out = &step_send(quorum, voter, kind)->as.session_answer;
     out->agent = session->agent;
     out->epoch = session->epoch;
     out->yes = wait_ns == 0;
@@ -171,11 +175,11 @@ static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind
 static bool session_agent(struct quorum *quorum, const struct message *message,
                           enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
 {
-    if (!members_votes(quorum) || !quorum_from_voter(quorum, message, voter)) {
+    if (!members_votes(quorum) || !agents_voter(quorum, message, voter)) {
         return false;
     }
-    if (!quorum_agent(quorum, &message->as.session.agent, index)) {
-        answer(quorum, *voter, answer_kind, &message->as.session, quorum->config.session_ttl_ns);
+    if (!agents_make(quorum, &message->as.session.agent, index)) {
+        answer(quorum, *voter, answer_kind, &message->as.session, quorum->config->session_ttl_ns);
         return false;
     }
     return true;
@@ -189,7 +193,7 @@ void session_poll(struct quorum *quorum, const struct message *message)
     if (!session_agent(quorum, message, MESSAGE_POLLED, &voter, &index)) {
         return;
     }
-    const struct agent_record *agent = &quorum->agents[index];
+    const struct agent_record *agent = &quorum->sessions[index];
     bool marked = session->epoch <= agent->marked;
     answer(quorum, voter, MESSAGE_POLLED, session,
            marked ? 0 : lapse_wait_ns(quorum, agent, session->epoch));
@@ -203,13 +207,13 @@ void session_mark(struct quorum *quorum, const struct message *message)
     if (!session_agent(quorum, message, MESSAGE_MARKED, &voter, &index)) {
         return;
     }
-    struct agent_record *agent = &quorum->agents[index];
+    struct agent_record *agent = &quorum->sessions[index];
     int64_t wait_ns = 0;
     if (session->epoch > agent->marked) {
         wait_ns = lapse_wait_ns(quorum, agent, session->epoch);
         if (wait_ns == 0) {
             agent->marked = session->epoch;
-            struct action *action = quorum_emit(quorum, ACTION_PERSIST_MARK);
+            struct action *action = step_emit(quorum, ACTION_PERSIST_MARK);
             action->as.mark.agent = session->agent;
             action->as.mark.epoch = session->epoch;
         }
@@ -220,13 +224,13 @@ void session_mark(struct quorum *quorum, const struct message *message)
 bool session_adopt_mark(struct quorum *quorum, const struct message_session *mark)
 {
     uint32_t index = 0;
-    if (!quorum_agent(quorum, &mark->agent, &index)) {
+    if (!agents_make(quorum, &mark->agent, &index)) {
         return false;
     }
-    struct agent_record *agent = &quorum->agents[index];
+    struct agent_record *agent = &quorum->sessions[index];
     if (mark->epoch > agent->marked) {
         agent->marked = mark->epoch;
-        quorum_emit(quorum, ACTION_PERSIST_MARK)->as.mark = *mark;
+        step_emit(quorum, ACTION_PERSIST_MARK)->as.mark = *mark;
     }
     return true;
 }

@@ -15,7 +15,6 @@
  *   rejoin.c       a voter that starts over
  *   checkpoint.c   deletion of idle registers
  *   bounds.c       numbers in messages that nothing could follow
- *   log.c          lines for people
  *   survey.c       counts and figures for people
  *   quorum.c       memory, loading, events
  */
@@ -25,17 +24,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agents.h"
+#include "core/base/heap.h"
 #include "core/base/log_limit.h"
 #include "core/base/names.h"
 #include "core/quorum.h"
 #include "proto/message.h"
-
-#define MS_NS INT64_C(1000000)
-#define NEVER INT64_MAX
+#include "rules.h"
+#include "step.h"
 
 enum {
-    NOBODY = 0xffff,   /* as the index of an agent */
-    NONE = 0,          /* as the index of a register, request or work: the first is never used */
     RESEND_MS = 200,   /* an unanswered round is sent again */
     SPARED_MS = 20,    /* and to those that it might have done without */
     RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
@@ -66,7 +64,7 @@ struct record {
     uint16_t version_voter;
     uint8_t sequence_high;
     uint8_t version_sequence_high;
-    uint16_t owner; /* index of an agent, or NOBODY */
+    uint16_t owner; /* index of an agent, or AGENTS_NONE */
     uint16_t successor;
     uint16_t lock_delay_ms;
     uint16_t permits;
@@ -104,15 +102,11 @@ struct share {
 enum death_phase { DEATH_IDLE = 0, DEATH_POLL, DEATH_MARK };
 
 struct agent_record {
-    struct message_agent name;
-    uint16_t next; /* in its bucket */
     /* Voter's side. */
     uint32_t epoch;          /* the highest that renewed here */
     uint64_t store_id[2];    /* of the store that renewed it first */
     bool twice_told;         /* another store renews it too: that was said */
     uint32_t marked;         /* epochs up to this one are dead, durably; 0: none */
-    uint32_t granted;        /* the highest that any value stored here was granted to */
-    uint32_t epoch_before;   /* the highest known at this voter's start; see bounds.c */
     int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
     int64_t heard_older_ns;  /* of any epoch before */
     int64_t echo_counted_ns; /* stamp of the echo counted last */
@@ -124,11 +118,15 @@ struct agent_record {
     uint8_t mask;      /* voters that said yes in this phase */
     bool superseded;   /* asked for without a waiter: a newer epoch lives */
     int64_t wanted_ns; /* when a waiter last asked for it */
-    uint32_t waiting;  /* the first work that waits for an end of its session */
     int64_t next_ns;   /* when to ask the voters again */
-    uint32_t acquires; /* its places among the requests; see quota.c */
+};
+
+/* What an agent has among the requests and operations. */
+struct quota {
+    uint32_t waiting;  /* the first work that waits for an end of its session */
+    uint32_t acquires; /* its requests; see quota.c */
     uint32_t others;
-    int64_t complained_ns; /* when it was told that it has too many; 0: never */
+    struct log_limit refused; /* how often the log says that it has too many */
 };
 
 enum outcome {
@@ -198,9 +196,8 @@ struct work {
     uint32_t previous, next; /* in its partition */
     uint32_t name;
     uint32_t first, last;              /* requests, the acquires in order of arrival */
-    uint32_t wake_place;               /* among the times; NONE: it waits for none */
     uint32_t wait_previous, wait_next; /* among those that wait for that agent: */
-    uint16_t waits_for;                /* whose session is in the way, or NOBODY */
+    uint16_t waits_for;                /* whose session is in the way, or AGENTS_NONE */
     uint8_t partition;
     uint8_t state;
     uint8_t mask;   /* voters that answered this round */
@@ -216,8 +213,7 @@ struct work {
     struct message_checkpoint checkpoint; /* READING: the highest so far */
     struct record value;                  /* READING: the newest so far. ACCEPTING: the next */
     int64_t began_ns;                     /* the round */
-    int64_t wake_ns;
-    int64_t recall_ns; /* when the last recall was sent */
+    int64_t recall_ns;                    /* when the last recall was sent */
 };
 
 enum partition_state { PARTITION_OTHERS = 0, PARTITION_PREPARING, PARTITION_PREPARED };
@@ -390,19 +386,14 @@ struct bounds {
 };
 
 struct quorum {
-    struct quorum_config config;
+    struct quorum_config *config;
     struct names *names;
+    struct step *step;
+    struct agents *agents;
+
     uint64_t commit;
     bool committing; /* another is on its way */
     struct quorum_counts counts;
-    bool started;
-
-    /* Of the step. */
-    int64_t now_ns;
-    uint64_t random;
-    struct actions *actions;
-    uint32_t action_limit; /* of this step */
-    int64_t tick_ns;
 
     struct partition partitions[MESSAGE_PARTITIONS];
     struct record *registers;
@@ -413,11 +404,10 @@ struct quorum {
     uint32_t share_top, share_free, share_used;
     uint32_t share_stored; /* by registers */
 
-    struct agent_record *agents;
-    uint16_t *agent_heads;
-    uint32_t agent_head_mask;
-    uint32_t agent_count;
-    uint32_t guest_next;    /* where quorum_guest() looks first */
+    struct agent_record *sessions; /* by agent, as what follows */
+    uint32_t *granted;             /* the highest epoch that any value stored here was granted to */
+    uint32_t *epochs_before;       /* the highest known at this voter's start; see bounds.c */
+    struct quota *quotas;
     int64_t fresh_since_ns; /* voter's start, or the end of its last stall */
     uint64_t incarnation;
     int64_t stamp_ns; /* of the latest echo */
@@ -480,49 +470,8 @@ struct quorum {
     uint32_t answered_mask, answered_last;
     struct broken broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
-    uint32_t *wakes; /* a heap of works, from 1 */
-    uint32_t wake_count;
+    struct heap wakes; /* of works */
 };
-
-/* quorum.c */
-void quorum_schedule(struct quorum *quorum, int64_t when_ns);
-bool quorum_has_room(const struct quorum *quorum, uint32_t actions);
-struct action *quorum_emit(struct quorum *quorum, enum action_kind kind);
-struct message *quorum_send(struct quorum *quorum, uint32_t to, enum message_kind kind);
-uint32_t quorum_majority(const struct quorum *quorum);
-bool quorum_find_agent(const struct quorum *quorum, const struct message_agent *name,
-                       uint32_t *index);
-/* As quorum_agent(), for one that says so itself: in the last quarter of the table it takes the
- * place of another that has done nothing but say its name. To be called once a step, before the
- * agent's index is used for anything. */
-bool quorum_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
-    __attribute__((warn_unused_result));
-/* The index of the voter that sent the message; false: it is none. */
-bool quorum_from_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter);
-void quorum_name(const struct quorum *quorum, uint32_t name, struct message_name *out);
-int64_t quorum_long_ns(const struct quorum *quorum, int64_t duration_ns);
-/*
- * For how long a lock is closed behind a dead session. Long, as above, and so long that nine tenths
- * of the lock-delay are over by the slowest clock there may be when this one is the fastest: within
- * them `holdfast lock` has killed its command, and it does not know max_drift. Up to a drift of
- * 10 % that is no longer, at 50 % it is 2.7 times the lock-delay.
- */
-int64_t quorum_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
-
-/* How many voters a mask has. (The builtin calls the compiler's library on some machines.) */
-static inline uint32_t mask_count(uint8_t mask)
-{
-    uint32_t count = 0;
-    for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
-        count += mask >> voter & 1;
-    }
-    return count;
-}
-
-static inline bool mask_is_majority(const struct quorum *quorum, uint8_t mask)
-{
-    return mask_count(mask) >= quorum_majority(quorum);
-}
 
 /* record.c */
 struct message_order record_accepted(const struct record *record);
@@ -708,8 +657,8 @@ void members_learn(struct quorum *quorum, const struct message *message);
  * rules that do not fit. */
 bool members_admit(const struct quorum *quorum, const struct message *message);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
-/* At the end of a step whose actions begin there: what rides along with what is persisted. */
-void members_end_step(struct quorum *quorum, uint32_t first);
+/* At the end of a step: what rides along with what is persisted. */
+void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
 void members_set_commit(struct quorum *quorum, uint64_t commit);
 /* A listing that sweep_rejoin() began was read to its end. */
@@ -739,15 +688,6 @@ void bounds_start(struct quorum *quorum);
 void bounds_rounds(struct quorum *quorum);
 /* Whether a (valid) message names nothing that no healthy cell gets to; else it is told. */
 bool bounds_allow(struct quorum *quorum, const struct message *message);
-
-/* log.c */
-/* A line for people; event is static.
- * Its text is added by the others, and cut off where it ends. */
-struct action_log *quorum_log(struct quorum *quorum, const char *event,
-                              const struct message_agent *agent, int64_t number);
-void log_add(struct action_log *log, const char *text);
-void log_add_agent(struct action_log *log, const struct message_agent *agent);
-void log_add_number(struct action_log *log, uint64_t number);
 
 /* work.c */
 void work_request(struct quorum *quorum, const struct message *message);

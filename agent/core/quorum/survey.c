@@ -10,15 +10,15 @@ void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
 {
     *out = (struct quorum_survey){.incomplete = quorum->incomplete,
                                   .registers = quorum->register_count,
-                                  .registers_max = quorum->config.limits.registers,
-                                  .agents = quorum->agent_count,
+                                  .registers_max = quorum->config->limits.registers,
+                                  .agents = agents_count(quorum),
                                   .votes = members_votes(quorum),
                                   .majority = beat_majority(quorum),
                                   .patience_ns = quorum->patience_ns};
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         out->partitions += quorum->partitions[p].state == PARTITION_PREPARED;
     }
-    for (uint32_t i = 0; i < quorum->agent_count; i++) {
-        out->requests += quorum->agents[i].acquires + quorum->agents[i].others;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        out->requests += quorum->quotas[i].acquires + quorum->quotas[i].others;
     }
 }

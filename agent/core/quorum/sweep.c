@@ -44,10 +44,11 @@ bool sweep_complete(const struct quorum *quorum, uint32_t partition)
 
 void sweep_start(struct quorum *quorum)
 {
-    quorum->pull_id = quorum->random ^ quorum->random >> 17; /* other than the last process's */
+    quorum->pull_id = step_random(quorum) ^
+                      step_random(quorum) >> 17; /* other than the last process's */
     quorum->catch_ns = NEVER;
-    if (quorum->config.voter_count > 1) {
-        quorum->catch_ns = quorum->now_ns;
+    if (quorum->config->voter_count > 1) {
+        quorum->catch_ns = step_now_ns(quorum);
         sweep_behind(quorum);
     }
 }
@@ -63,7 +64,7 @@ static struct message_pulled *answer(struct quorum *quorum, uint32_t voter,
                                      const struct message_pull *pull, uint32_t *index,
                                      enum message_pulled_kind kind)
 {
-    struct message_pulled *pulled = &quorum_send(quorum, voter, MESSAGE_PULLED)->as.pulled;
+    struct message_pulled *pulled = &step_send(quorum, voter, MESSAGE_PULLED)->as.pulled;
     pulled->what = pull->what;
     pulled->partition = pull->partition;
     pulled->kind = (uint8_t)kind;
@@ -92,7 +93,7 @@ static void answer_registers(struct quorum *quorum, uint32_t voter, const struct
         struct message_pulled *pulled = answer(quorum, voter, pull, &index,
                                                MESSAGE_PULLED_REGISTER);
         const struct record *record = &quorum->registers[at];
-        quorum_name(quorum, quorum->links[at].name, &pulled->name);
+        step_lock_name(quorum, quorum->links[at].name, &pulled->name);
         pulled->accepted = record_accepted(record);
         record_to_value(quorum, record, &pulled->value);
         pulled->next = at;
@@ -108,12 +109,12 @@ static void answer_marks(struct quorum *quorum, uint32_t voter, const struct mes
 {
     uint32_t index = 0;
     uint32_t at = pull->after;
-    for (uint32_t i = 0; i < ANSWER_SCAN_MAX && at < quorum->agent_count; i++) {
-        const struct agent_record *agent = &quorum->agents[at++];
+    for (uint32_t i = 0; i < ANSWER_SCAN_MAX && at < agents_count(quorum); i++) {
+        const struct agent_record *agent = &quorum->sessions[at++];
         if (agent->marked != 0) {
             struct message_pulled *pulled = answer(quorum, voter, pull, &index,
                                                    MESSAGE_PULLED_MARK);
-            pulled->mark.agent = agent->name;
+            pulled->mark.agent = *agents_name(quorum, at - 1);
             pulled->mark.epoch = agent->marked;
             pulled->next = at;
         }
@@ -121,7 +122,7 @@ static void answer_marks(struct quorum *quorum, uint32_t voter, const struct mes
             break;
         }
     }
-    bool end = at >= quorum->agent_count;
+    bool end = at >= agents_count(quorum);
     answer(quorum, voter, pull, &index, end ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)->next = at;
 }
 
@@ -129,7 +130,7 @@ void sweep_pull(struct quorum *quorum, const struct message *message)
 {
     const struct message_pull *pull = &message->as.pull;
     uint32_t voter = 0;
-    if (!members_votes(quorum) || !quorum_from_voter(quorum, message, &voter)) {
+    if (!members_votes(quorum) || !agents_voter(quorum, message, &voter)) {
         return;
     }
     if (pull->what == MESSAGE_PULL_REGISTERS) {
@@ -161,9 +162,9 @@ static void ask(struct quorum *quorum, struct pull *pull)
     pull->id = ++quorum->pull_id;
     pull->got = 0;
     pull->answers = 0;
-    pull->resend_ns = quorum->now_ns + pause_ns(quorum, pull);
-    quorum_schedule(quorum, pull->resend_ns);
-    struct message_pull *message = &quorum_send(quorum, pull->voter, MESSAGE_PULL)->as.pull;
+    pull->resend_ns = step_now_ns(quorum) + pause_ns(quorum, pull);
+    step_schedule(quorum, pull->resend_ns);
+    struct message_pull *message = &step_send(quorum, pull->voter, MESSAGE_PULL)->as.pull;
     message->what = pull->what;
     message->partition = pull->partition;
     message->id = pull->id;
@@ -189,7 +190,7 @@ static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t vot
     for (uint32_t i = 0; i < PULLS_MAX && pull == NULL; i++) {
         pull = quorum->pulls[i].purpose == PULL_NONE ? &quorum->pulls[i] : NULL;
     }
-    if (pull == NULL || !quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+    if (pull == NULL || !step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
         return false;
     }
     *pull = (struct pull){
@@ -265,14 +266,14 @@ static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
 static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 {
     const struct partition *partition = &quorum->partitions[p];
-    uint32_t count = quorum->config.voter_count;
+    uint32_t count = quorum->config->voter_count;
     if (partition->state != PARTITION_PREPARED || partition->complete || is_pulled(quorum, p)) {
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
         bool promised = (partition->mask >> voter & 1) != 0;
         bool done = (partition->pulled >> voter & 1) != 0;
-        if (voter != quorum->config.self && promised && !done && quorum_hears(quorum, voter)) {
+        if (voter != quorum->config->self && promised && !done && quorum_hears(quorum, voter)) {
             return voter;
         }
     }
@@ -284,7 +285,7 @@ static void start_complete(struct quorum *quorum)
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS && quorum->incomplete > 0; i++) {
         uint32_t p = quorum->sweep_next;
         uint32_t voter = voter_to_read(quorum, p);
-        if (voter == quorum->config.voter_count) {
+        if (voter == quorum->config->voter_count) {
             quorum->sweep_next = (p + 1) % MESSAGE_PARTITIONS;
         } else if (!start(quorum, PULL_COMPLETE, voter, MESSAGE_PULL_REGISTERS, p)) {
             return;
@@ -295,7 +296,7 @@ static void start_complete(struct quorum *quorum)
 /* Whose registers of the partition are to be caught up with; voter_count: nobody's. */
 static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 {
-    uint32_t count = quorum->config.voter_count;
+    uint32_t count = quorum->config->voter_count;
     if (!members_votes(quorum) || quorum->partitions[p].state != PARTITION_OTHERS) {
         return count;
     }
@@ -311,8 +312,8 @@ static void start_catch_up(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t voter = message_partition_has(&quorum->behind, p) ? leader_of(quorum, p)
-                                                                   : quorum->config.voter_count;
-        if (voter != quorum->config.voter_count && !is_pulled(quorum, p) &&
+                                                                   : quorum->config->voter_count;
+        if (voter != quorum->config->voter_count && !is_pulled(quorum, p) &&
             !start(quorum, PULL_CATCH_UP, voter, MESSAGE_PULL_REGISTERS, p)) {
             return;
         }
@@ -335,9 +336,9 @@ static void remove_partition(struct message_partitions *set, uint32_t partition)
 
 static void complete(struct quorum *quorum, struct partition *partition, uint32_t voter)
 {
-    HF_CHECK((partition->mask >> quorum->config.self & 1) != 0);
+    HF_CHECK((partition->mask >> quorum->config->self & 1) != 0);
     partition->pulled |= (uint8_t)(1u << voter);
-    if (mask_count(partition->pulled) + 1 >= quorum_majority(quorum)) {
+    if (rules_count(partition->pulled) + 1 >= rules_majority(quorum)) {
         partition->complete = true;
         quorum->incomplete--;
     }
@@ -409,7 +410,7 @@ static struct pull *pull_of(struct quorum *quorum, const struct message *message
 {
     const struct message_pulled *pulled = &message->as.pulled;
     uint32_t voter = 0;
-    if (!quorum_from_voter(quorum, message, &voter)) {
+    if (!agents_voter(quorum, message, &voter)) {
         return NULL;
     }
     for (uint32_t i = 0; i < PULLS_MAX; i++) {
@@ -484,7 +485,7 @@ static void probe(struct quorum *quorum)
     uint32_t p = quorum->catch_next;
     uint32_t voter = leader_of(quorum, p);
     quorum->catch_next = (p + 1) % MESSAGE_PARTITIONS;
-    if (voter != quorum->config.voter_count && !is_pulled(quorum, p) &&
+    if (voter != quorum->config->voter_count && !is_pulled(quorum, p) &&
         !message_partition_has(&quorum->behind, p)) {
         (void)start(quorum, PULL_PROBE, voter, MESSAGE_PULL_REGISTERS, p); /* or 10 s later */
     }
@@ -498,9 +499,9 @@ int64_t sweep_tick(struct quorum *quorum)
         if (pull->purpose == PULL_NONE) {
             continue;
         }
-        if (pull->resend_ns <= quorum->now_ns) {
-            if (!quorum_has_room(quorum, MESSAGE_VOTERS_MAX)) {
-                return quorum->now_ns;
+        if (pull->resend_ns <= step_now_ns(quorum)) {
+            if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+                return step_now_ns(quorum);
             }
             pull->tries++;
             pull->silent = pull->got == 0 ? pull->silent + 1 : 0;
@@ -513,8 +514,8 @@ int64_t sweep_tick(struct quorum *quorum)
         }
         next_ns = pull->resend_ns < next_ns ? pull->resend_ns : next_ns;
     }
-    if (quorum->catch_ns <= quorum->now_ns) {
-        quorum->catch_ns = quorum->now_ns + CATCH_UP_MS * MS_NS;
+    if (quorum->catch_ns <= step_now_ns(quorum)) {
+        quorum->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
         for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) { /* those of one voter are one packet */
             probe(quorum);

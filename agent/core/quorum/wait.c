@@ -1,8 +1,8 @@
 /*
  * What works wait for.
  *
- * Times: a binary heap of the works that are to be looked at again, the earliest first; so tens of
- * thousands that wait cost a tick nothing. Sessions: each agent has a list of the works that wait
+ * Times: a heap of the works that are to be looked at again, so tens of thousands that wait cost a
+ * tick nothing. Sessions: each agent has a list of the works that wait
  * for an end of its session. Owners in the way are asked to give back (RECALL), again and again,
  * every second time through another voter, for as long as somebody waits.
  */
@@ -11,75 +11,30 @@
 
 /* ---- Times ---- */
 
-static int64_t wake_of(const struct quorum *quorum, uint32_t place)
-{
-    return quorum->works[quorum->wakes[place]].wake_ns;
-}
-
-static void put(struct quorum *quorum, uint32_t place, uint32_t at)
-{
-    quorum->wakes[place] = at;
-    quorum->works[at].wake_place = place;
-}
-
-/* Moves the work of that place to where it belongs. */
-static void settle(struct quorum *quorum, uint32_t place)
-{
-    uint32_t at = quorum->wakes[place];
-    int64_t wake_ns = quorum->works[at].wake_ns;
-    while (place > 1 && wake_of(quorum, place / 2) > wake_ns) {
-        put(quorum, place, quorum->wakes[place / 2]);
-        place /= 2;
-    }
-    while (2 * place <= quorum->wake_count) {
-        uint32_t child = 2 * place;
-        if (child < quorum->wake_count && wake_of(quorum, child + 1) < wake_of(quorum, child)) {
-            child++;
-        }
-        if (wake_of(quorum, child) >= wake_ns) {
-            break;
-        }
-        put(quorum, place, quorum->wakes[child]);
-        place = child;
-    }
-    put(quorum, place, at);
-}
-
-static void take_out(struct quorum *quorum, struct work *work)
-{
-    uint32_t place = work->wake_place;
-    uint32_t last = quorum->wakes[quorum->wake_count--];
-    work->wake_place = NONE;
-    if (place <= quorum->wake_count) {
-        put(quorum, place, last);
-        settle(quorum, place);
-    }
-}
-
 void wait_until(struct quorum *quorum, struct work *work, int64_t when_ns)
 {
-    work->wake_ns = when_ns;
     if (when_ns == NEVER) {
-        if (work->wake_place != NONE) {
-            take_out(quorum, work);
-        }
+        heap_remove(&quorum->wakes, work_index(quorum, work));
         return;
     }
-    if (work->wake_place == NONE) {
-        put(quorum, ++quorum->wake_count, work_index(quorum, work));
-    }
-    settle(quorum, work->wake_place);
-    quorum_schedule(quorum, when_ns);
+    heap_set(&quorum->wakes, work_index(quorum, work), when_ns);
+    step_schedule(quorum, when_ns);
+}
+
+int64_t wait_wake_ns(const struct quorum *quorum, const struct work *work)
+{
+    return heap_when_ns(&quorum->wakes, work_index(quorum, work));
 }
 
 struct work *wait_first(const struct quorum *quorum)
 {
-    return quorum->wake_count == 0 ? NULL : &quorum->works[quorum->wakes[1]];
+    uint32_t first = heap_first(&quorum->wakes);
+    return first == HEAP_NONE ? NULL : &quorum->works[first];
 }
 
 int64_t wait_order_ns(const struct quorum *quorum, const struct work *work)
 {
-    int64_t wait_ms = quorum->config.voter_count == 1 ? ORDER_WAIT_ONLY_MS : ORDER_WAIT_MS;
+    int64_t wait_ms = quorum->config->voter_count == 1 ? ORDER_WAIT_ONLY_MS : ORDER_WAIT_MS;
     return quorum->partitions[work->partition].prepared_ns + wait_ms * MS_NS;
 }
 
@@ -87,38 +42,38 @@ int64_t wait_order_ns(const struct quorum *quorum, const struct work *work)
 
 void wait_for_nobody(struct quorum *quorum, struct work *work)
 {
-    if (work->waits_for == NOBODY) {
+    if (work->waits_for == AGENTS_NONE) {
         return;
     }
     if (work->wait_previous != NONE) {
         quorum->works[work->wait_previous].wait_next = work->wait_next;
     } else {
-        quorum->agents[work->waits_for].waiting = work->wait_next;
+        quorum->quotas[work->waits_for].waiting = work->wait_next;
     }
     if (work->wait_next != NONE) {
         quorum->works[work->wait_next].wait_previous = work->wait_previous;
     }
-    work->waits_for = NOBODY;
+    work->waits_for = AGENTS_NONE;
 }
 
 static void wait_for_agent(struct quorum *quorum, struct work *work, uint16_t agent)
 {
     uint32_t at = work_index(quorum, work);
-    HF_CHECK(work->waits_for == NOBODY);
+    HF_CHECK(work->waits_for == AGENTS_NONE);
     work->waits_for = agent;
     work->wait_previous = NONE;
-    work->wait_next = quorum->agents[agent].waiting;
+    work->wait_next = quorum->quotas[agent].waiting;
     if (work->wait_next != NONE) {
         quorum->works[work->wait_next].wait_previous = at;
     }
-    quorum->agents[agent].waiting = at;
+    quorum->quotas[agent].waiting = at;
 }
 
 void work_agent_dead(struct quorum *quorum, uint32_t agent)
 {
-    uint32_t at = quorum->agents[agent].waiting;
+    uint32_t at = quorum->quotas[agent].waiting;
     for (; at != NONE; at = quorum->works[at].wait_next) {
-        wait_until(quorum, &quorum->works[at], quorum->now_ns);
+        wait_until(quorum, &quorum->works[at], step_now_ns(quorum));
     }
 }
 
@@ -148,11 +103,11 @@ static uint32_t owners_in_way(const struct quorum *quorum, const struct record *
 /* Some voter that may reach an agent that this one does not. */
 static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
 {
-    uint32_t voters = quorum->config.voter_count;
-    uint32_t first = (uint32_t)(quorum->random % voters);
+    uint32_t voters = quorum->config->voter_count;
+    uint32_t first = (uint32_t)(step_random(quorum) % voters);
     for (uint32_t i = 0; i < voters; i++) {
         uint32_t voter = (first + i) % voters;
-        if (voter != quorum->config.self && voter != agent && quorum_hears(quorum, voter)) {
+        if (voter != quorum->config->self && voter != agent && quorum_hears(quorum, voter)) {
             return (uint8_t)voter;
         }
     }
@@ -166,10 +121,10 @@ static void recall(struct quorum *quorum, const struct work *work, const struct 
         relay = work->way; /* behind the grant: if it overtook it, the host would lose its turn */
     }
     struct message_version *version =
-        &answer_send(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;
-    version->agent = quorum->agents[owner->agent].name;
+        &step_send_by(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;
+    version->agent = *agents_name(quorum, owner->agent);
     version->epoch = owner->epoch;
-    quorum_name(quorum, work->name, &version->name);
+    step_lock_name(quorum, work->name, &version->name);
     version->version = owner->version;
 }
 
@@ -178,18 +133,18 @@ void wait_for_turn(struct quorum *quorum, struct work *work, const struct record
 {
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = owners_in_way(quorum, value, plan->blocked, owners);
-    int64_t end_ns = plan->held ? wait_order_ns(quorum, work) : quorum->now_ns + 1;
+    int64_t end_ns = plan->held ? wait_order_ns(quorum, work) : step_now_ns(quorum) + 1;
     bool due = work->recall_ns == INT64_MIN ||
-               quorum->now_ns - work->recall_ns >= RECALL_MS * MS_NS;
+               step_now_ns(quorum) - work->recall_ns >= RECALL_MS * MS_NS;
     bool recalled = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct share *owner = &owners[i];
-        if (owner->epoch <= quorum->agents[owner->agent].dead) {
+        if (owner->epoch <= quorum->sessions[owner->agent].dead) {
             int64_t delay_ns = plan_delay_end_ns(quorum, value, owner->agent);
             end_ns = delay_ns > end_ns ? delay_ns : end_ns;
             continue;
         }
-        if (work->waits_for == NOBODY) {
+        if (work->waits_for == AGENTS_NONE) {
             wait_for_agent(quorum, work, owner->agent);
         }
         if (due && !plan->broken && owner->agent != plan->blocked->agent) {
@@ -198,11 +153,11 @@ void wait_for_turn(struct quorum *quorum, struct work *work, const struct record
         }
     }
     if (recalled) {
-        work->recall_ns = quorum->now_ns;
+        work->recall_ns = step_now_ns(quorum);
         work->recalls++;
     }
-    if (work->waits_for != NOBODY) {
-        end_ns = quorum->now_ns + RECALL_MS * MS_NS;
+    if (work->waits_for != AGENTS_NONE) {
+        end_ns = step_now_ns(quorum) + RECALL_MS * MS_NS;
     }
     wait_until(quorum, work, end_ns);
     for (uint32_t i = 0; i < count; i++) {
@@ -212,14 +167,10 @@ void wait_for_turn(struct quorum *quorum, struct work *work, const struct record
 
 void wait_check_invariants(const struct quorum *quorum)
 {
-    for (uint32_t place = 1; place <= quorum->wake_count; place++) {
-        const struct work *work = &quorum->works[quorum->wakes[place]];
-        HF_CHECK(work->wake_place == place && work->wake_ns != NEVER);
-        HF_CHECK(place == 1 || wake_of(quorum, place / 2) <= work->wake_ns);
-    }
-    for (uint32_t agent = 0; agent < quorum->agent_count; agent++) {
+    heap_check_invariants(&quorum->wakes);
+    for (uint32_t agent = 0; agent < agents_count(quorum); agent++) {
         uint32_t previous = NONE;
-        uint32_t at = quorum->agents[agent].waiting;
+        uint32_t at = quorum->quotas[agent].waiting;
         for (; at != NONE; at = quorum->works[at].wait_next) {
             HF_CHECK(quorum->works[at].waits_for == agent);
             HF_CHECK(quorum->works[at].wait_previous == previous);

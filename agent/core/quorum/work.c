@@ -81,7 +81,7 @@ struct work *work_for(struct quorum *quorum, uint32_t name)
     }
     if (at != NONE) {
         quorum->work_free = quorum->works[at].chain;
-    } else if (quorum->work_used < WORKS_PER_REQUEST * quorum->config.limits.requests) {
+    } else if (quorum->work_used < WORKS_PER_REQUEST * quorum->config->limits.requests) {
         at = ++quorum->work_used;
     } else {
         names_drop(quorum->names, name);
@@ -94,8 +94,7 @@ struct work *work_for(struct quorum *quorum, uint32_t name)
     work->name = name;
     work->partition = (uint8_t)names_partition(bytes, length);
     work->state = WORK_WAITING;
-    work->waits_for = NOBODY;
-    work->wake_ns = NEVER;
+    work->waits_for = AGENTS_NONE;
     work->recall_ns = INT64_MIN;
     work->way = ACTION_NO_RELAY;
     link_into(quorum, work);
@@ -142,14 +141,14 @@ bool quorum_decides_only(const struct quorum *quorum, const struct message_name 
  * cannot be reached: the voter through which it asks. */
 static uint32_t first_asked(const struct quorum *quorum, const struct work *work)
 {
-    uint32_t voters = quorum->config.voter_count;
+    uint32_t voters = quorum->config->voter_count;
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
         const struct request *request = &quorum->requests[at];
         if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
             return request->relay == ACTION_NO_RELAY ? request->agent : request->relay;
         }
     }
-    return (quorum->config.self + 1 + work->partition % (voters - 1)) % voters;
+    return (quorum->config->self + 1 + work->partition % (voters - 1)) % voters;
 }
 
 /*
@@ -159,8 +158,8 @@ static uint32_t first_asked(const struct quorum *quorum, const struct work *work
  */
 static uint8_t spared(const struct quorum *quorum, const struct work *work)
 {
-    uint32_t voters = quorum->config.voter_count;
-    uint32_t wanted = quorum_majority(quorum) - 1;
+    uint32_t voters = quorum->config->voter_count;
+    uint32_t wanted = rules_majority(quorum) - 1;
     uint8_t able = beat_able(quorum);
     uint8_t mask = 0;
     if (voters == 1) {
@@ -169,7 +168,7 @@ static uint8_t spared(const struct quorum *quorum, const struct work *work)
     uint32_t first = first_asked(quorum, work);
     for (uint32_t i = 0; i < voters; i++) {
         uint32_t voter = (first + i) % voters;
-        if (voter == quorum->config.self) {
+        if (voter == quorum->config->self) {
             continue;
         }
         if (wanted > 0 && (able >> voter & 1) != 0) {
@@ -184,9 +183,9 @@ static uint8_t spared(const struct quorum *quorum, const struct work *work)
 static struct message_accept *send_accept(struct quorum *quorum, const struct work *work,
                                           uint32_t voter)
 {
-    struct message_accept *accept = &quorum_send(quorum, voter, MESSAGE_ACCEPT)->as.accept;
+    struct message_accept *accept = &step_send(quorum, voter, MESSAGE_ACCEPT)->as.accept;
     accept->order = work->order;
-    quorum_name(quorum, work->name, &accept->name);
+    step_lock_name(quorum, work->name, &accept->name);
     record_to_value(quorum, &work->value, &accept->value);
     return accept;
 }
@@ -194,28 +193,28 @@ static struct message_accept *send_accept(struct quorum *quorum, const struct wo
 /* To those voters, by bit. The round is looked at again after that time. */
 static void send_round(struct quorum *quorum, struct work *work, uint8_t to, int64_t again_ms)
 {
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((to >> voter & 1) == 0) {
             continue;
         }
         if (work->state == WORK_READING) {
-            struct message_read *read = &quorum_send(quorum, voter, MESSAGE_READ)->as.read;
+            struct message_read *read = &step_send(quorum, voter, MESSAGE_READ)->as.read;
             read->ballot = work->order.ballot;
-            quorum_name(quorum, work->name, &read->name);
+            step_lock_name(quorum, work->name, &read->name);
         } else {
             (void)send_accept(quorum, work, voter);
         }
     }
-    wait_until(quorum, work, quorum->now_ns + again_ms * MS_NS);
+    wait_until(quorum, work, step_now_ns(quorum) + again_ms * MS_NS);
 }
 
 /* It is chosen: to those that were not asked. */
 static void tell_spared(struct quorum *quorum, struct work *work)
 {
-    for (uint32_t voter = 0; voter < quorum->config.voter_count; voter++) {
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((work->spared >> voter & 1) != 0) {
             send_accept(quorum, work, voter)->chosen = true;
-            quorum->actions->items[quorum->actions->count - 1].as.send.later = true;
+            step_send_later(quorum);
         }
     }
     work->spared = 0;
@@ -229,7 +228,7 @@ static void start_read(struct quorum *quorum, struct work *work)
     work->found = false;
     work->lacking = false;
     memset(&work->checkpoint, 0, sizeof(work->checkpoint));
-    work->began_ns = quorum->now_ns;
+    work->began_ns = step_now_ns(quorum);
     send_round(quorum, work, UINT8_MAX, RESEND_MS);
 }
 
@@ -274,12 +273,12 @@ static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
 {
     if (!acceptor_has_room(quorum, work->name)) {
         answer_all(quorum, work, OUTCOME_REFUSED_FULL);
-        wait_until(quorum, work, quorum->now_ns); /* the rest, or its end */
+        wait_until(quorum, work, step_now_ns(quorum)); /* the rest, or its end */
         return;
     }
     if (!shares_fit(quorum, plan->share_count)) {
         forget_outcomes(quorum, work); /* until rounds that are on the way have made room */
-        wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
+        wait_until(quorum, work, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
     }
     if (!coordinator_next_order(quorum, work->partition, &work->order)) {
@@ -291,7 +290,7 @@ static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
     work->mask = 0;
     work->full = 0;
     work->unused = false;
-    work->began_ns = quorum->now_ns;
+    work->began_ns = step_now_ns(quorum);
     work->spared = spared(quorum, work);
     send_round(quorum, work, (uint8_t)~work->spared, work->spared != 0 ? SPARED_MS : RESEND_MS);
 }
@@ -300,8 +299,8 @@ static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
 static void rest(struct quorum *quorum, struct work *work)
 {
     int64_t until_ns = wait_order_ns(quorum, work);
-    bool kept = work->taken && quorum->now_ns < until_ns &&
-                2 * quorum->work_count < quorum->config.limits.requests;
+    bool kept = work->taken && step_now_ns(quorum) < until_ns &&
+                2 * quorum->work_count < quorum->config->limits.requests;
     if (kept) {
         wait_until(quorum, work, until_ns);
     } else {
@@ -318,9 +317,9 @@ static void decide(struct quorum *quorum, struct work *work, const struct record
 {
     struct plan plan;
     work->taken = work->taken || (!known && value->mode != MESSAGE_MODE_NONE);
-    bool held = work->taken && quorum->now_ns < wait_order_ns(quorum, work);
+    bool held = work->taken && step_now_ns(quorum) < wait_order_ns(quorum, work);
     plan_make(quorum, work, value, held, &plan);
-    bool proved = known && (!plan.told || quorum->config.voter_count == 1);
+    bool proved = known && (!plan.told || quorum->config->voter_count == 1);
     if (plan.changed || !proved) {
         propose(quorum, work, &plan);
         return;
@@ -329,7 +328,7 @@ static void decide(struct quorum *quorum, struct work *work, const struct record
     if (work->first == NONE) {
         rest(quorum, work);
     } else if (plan.more) {
-        wait_until(quorum, work, quorum->now_ns);
+        wait_until(quorum, work, step_now_ns(quorum));
     } else {
         HF_CHECK(plan.blocked != NULL);
         wait_for_turn(quorum, work, value, &plan);
@@ -397,7 +396,7 @@ void work_partition_changed(struct quorum *quorum, uint32_t p)
         set_state(quorum, work, WORK_WAITING);
         work->unused = work->unused && same;
         forget_outcomes(quorum, work);
-        wait_until(quorum, work, quorum->now_ns);
+        wait_until(quorum, work, step_now_ns(quorum));
     }
 }
 
@@ -420,7 +419,7 @@ static struct work *round_of(struct quorum *quorum, const struct message *messag
                              const struct message_name *name, enum work_state state,
                              struct message_order order, uint32_t *voter)
 {
-    if (!quorum_from_voter(quorum, message, voter)) {
+    if (!agents_voter(quorum, message, voter)) {
         return NULL;
     }
     uint32_t id = names_find(quorum->names, name->bytes, name->length);
@@ -463,7 +462,7 @@ static void note_checkpoint(struct work *work, const struct message_read_value *
 static void read_done(struct quorum *quorum, struct work *work)
 {
     struct partition *partition = partition_of(quorum, work);
-    patience_round(quorum, quorum->now_ns - work->began_ns);
+    patience_round(quorum, step_now_ns(quorum) - work->began_ns);
     set_state(quorum, work, WORK_WAITING);
     if (work->checkpoint.floor > partition->floor) {
         partition->floor = work->checkpoint.floor;
@@ -495,12 +494,12 @@ void work_value(struct quorum *quorum, const struct message *message)
         /* No room for it: nothing can be decided. Everybody is told, and asks again. */
         set_state(quorum, work, WORK_WAITING);
         answer_all(quorum, work, OUTCOME_REFUSED_FULL);
-        wait_until(quorum, work, quorum->now_ns + RESEND_MS * MS_NS);
+        wait_until(quorum, work, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
     }
     note_checkpoint(work, answer);
     work->mask |= (uint8_t)(1u << voter);
-    if (mask_is_majority(quorum, work->mask)) {
+    if (rules_is_majority(quorum, work->mask)) {
         read_done(quorum, work);
     }
 }
@@ -510,8 +509,8 @@ void work_value(struct quorum *quorum, const struct message *message)
 static void accept_full(struct quorum *quorum, struct work *work, uint32_t voter)
 {
     work->full |= (uint8_t)(1u << voter);
-    if (voter != quorum->config.self &&
-        quorum->config.voter_count - mask_count(work->full) >= quorum_majority(quorum)) {
+    if (voter != quorum->config->self &&
+        quorum->config->voter_count - rules_count(work->full) >= rules_majority(quorum)) {
         return;
     }
     for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
@@ -551,8 +550,8 @@ void work_accepted(struct quorum *quorum, const struct message *message)
     }
     work->mask |= (uint8_t)(1u << voter);
     work->full &= (uint8_t) ~(1u << voter);
-    if (mask_is_majority(quorum, work->mask) && own_has(quorum, work)) {
-        patience_round(quorum, quorum->now_ns - work->began_ns);
+    if (rules_is_majority(quorum, work->mask) && own_has(quorum, work)) {
+        patience_round(quorum, step_now_ns(quorum) - work->began_ns);
         set_state(quorum, work, WORK_WAITING);
         answer_decided(quorum, work, &work->value);
         tell_spared(quorum, work);
@@ -564,15 +563,16 @@ void work_accepted(struct quorum *quorum, const struct message *message)
 int64_t work_tick(struct quorum *quorum)
 {
     struct work *work = wait_first(quorum);
-    for (; work != NULL && work->wake_ns <= quorum->now_ns; work = wait_first(quorum)) {
-        if (!quorum_has_room(quorum, WORK_ACTIONS)) {
-            return quorum->now_ns;
+    for (; work != NULL && wait_wake_ns(quorum, work) <= step_now_ns(quorum);
+         work = wait_first(quorum)) {
+        if (!step_has_room(quorum, WORK_ACTIONS)) {
+            return step_now_ns(quorum);
         }
         if (work->state == WORK_WAITING) {
             work_look(quorum, work);
             continue;
         }
-        if (!mask_is_majority(quorum, work->mask | work->full)) {
+        if (!rules_is_majority(quorum, work->mask | work->full)) {
             coordinator_round_age(quorum,
                                   &(struct given_up){work->order, work->began_ns, work->mask});
         }
@@ -581,7 +581,7 @@ int64_t work_tick(struct quorum *quorum)
         work->spared = 0;
         send_round(quorum, work, to, RESEND_MS);
     }
-    return work == NULL ? NEVER : work->wake_ns;
+    return work == NULL ? NEVER : wait_wake_ns(quorum, work);
 }
 
 uint32_t work_share_count(const struct quorum *quorum)
@@ -606,9 +606,9 @@ void work_check_invariants(const struct quorum *quorum)
             const struct work *work = &quorum->works[at];
             HF_CHECK(work->previous == previous && ++works <= quorum->work_count);
             HF_CHECK(work->partition == p);
-            HF_CHECK((work->wake_place != NONE) == (work->wake_ns != NEVER));
-            HF_CHECK(work->first != NONE || work->wake_ns != NEVER);
-            HF_CHECK(work->state == WORK_WAITING || work->wake_ns != NEVER);
+            bool timed = wait_wake_ns(quorum, work) != NEVER;
+            HF_CHECK(work->first != NONE || timed);
+            HF_CHECK(work->state == WORK_WAITING || timed);
             HF_CHECK((work->first == NONE) == (work->last == NONE));
             HF_CHECK(work->state == WORK_WAITING || work->order.ballot == partition->ballot);
             busy += work->state != WORK_WAITING;

@@ -57,9 +57,6 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 /* ---- answer.c ---- */
 
-/* To that agent, by way of the voter relay if it is not ACTION_NO_RELAY. */
-struct message *answer_send(struct quorum *quorum, uint32_t agent, uint8_t relay,
-                            enum message_kind kind);
 void answer_refused(struct quorum *quorum, const struct request *request,
                     const struct message_name *name, enum message_refusal reason);
 /* Answers and forgets the requests that have an outcome. */
@@ -79,6 +76,8 @@ void answered_keep(struct quorum *quorum, const struct request *request,
 
 /* When it is to be looked at again; NEVER: not by itself. */
 void wait_until(struct quorum *quorum, struct work *work, int64_t when_ns);
+/* That time. */
+int64_t wait_wake_ns(const struct quorum *quorum, const struct work *work);
 /* The work to be looked at first; NULL: none is waiting for a time. */
 struct work *wait_first(const struct quorum *quorum);
 /* No longer for the end of a session. */

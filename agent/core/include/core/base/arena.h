@@ -1,6 +1,6 @@
 /*
- * An arena: one block of memory, cut into parts from its beginning. The one function that lays out
- * what a core keeps runs twice: without memory, to learn how large the block has to be, and with it.
+ * An arena: one block of memory, cut into parts from its beginning. The function that lays out what
+ * a core keeps runs twice: without memory, to learn how large the block has to be, and with it.
  *
  * Pure. The memory is the caller's, zeroed.
  */

@@ -3,8 +3,8 @@
  * its indexes; each stands in the heap at most once, under one time. Tens of thousands that wait
  * cost nobody who asks for the first one anything.
  *
- * A binary heap (Williams 1964) that knows where each item stands, so that an item is moved or taken
- * out without a search.
+ * A binary heap (Williams 1964) that knows where each item stands: an item is moved or taken out
+ * without a search.
  *
  * Pure; memory is the caller's, all 0 at first. One thread.
  */

@@ -3,8 +3,8 @@
  * happened since the last one.
  *
  * A table has such a limit for each agent, so that what one agent sends hides nothing of another's.
- * It says lines about LOG_LIMIT_AGENTS agents a minute at most: without TLS a stranger invents names
- * as it likes. Invented names hide no voter, which has a limit of its own.
+ * There are lines about LOG_LIMIT_AGENTS agents a minute at most: without TLS a stranger invents
+ * names as it likes. Invented names hide no voter, which has a limit of its own.
  *
  * Pure; on the caller's storage, all 0 at first.
  */

@@ -1,12 +1,12 @@
-/* What the quorum core tells people: lines of log, put together without the C library. */
+/* Lines for people: put together without the C library. See step.h. */
 #include <string.h>
 
-#include "state.h"
+#include "step.h"
 
-struct action_log *quorum_log(struct quorum *quorum, const char *event,
+struct action_log *step_log(struct quorum *quorum, const char *event,
                               const struct message_agent *agent, int64_t number)
 {
-    struct action_log *log = &quorum_emit(quorum, ACTION_LOG)->as.log;
+    struct action_log *log = &step_emit(quorum, ACTION_LOG)->as.log;
     log->event = event;
     log->number = number;
     if (agent != NULL) {
@@ -29,19 +29,19 @@ static void append(struct action_log *log, const char *text, size_t length)
     memcpy(log->text + used, text, length < room ? length : room);
 }
 
-void log_add(struct action_log *log, const char *text)
+void step_log_text(struct action_log *log, const char *text)
 {
     for (size_t used = used_of(log); *text != 0 && used < sizeof(log->text) - 1; used++) {
         log->text[used] = *text++;
     }
 }
 
-void log_add_agent(struct action_log *log, const struct message_agent *agent)
+void step_log_agent(struct action_log *log, const struct message_agent *agent)
 {
     append(log, agent->text, agent->length);
 }
 
-void log_add_number(struct action_log *log, uint64_t number)
+void step_log_number(struct action_log *log, uint64_t number)
 {
     char digits[20];
     size_t at = sizeof(digits);

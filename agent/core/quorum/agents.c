@@ -1,0 +1,135 @@
+/* The table of agents: see agents.h. */
+#include "agents.h"
+
+#include <string.h>
+
+#include "proto/check.h"
+#include "reactions.h"
+#include "state.h"
+
+struct agent {
+    struct message_agent name;
+    uint16_t next; /* in its bucket */
+};
+
+struct agents {
+    struct agent *of; /* by index */
+    uint16_t *heads;  /* of the buckets */
+    uint32_t head_count;
+    uint32_t count;
+    uint32_t guest_next; /* where agents_guest() looks first */
+};
+
+struct agents *agents_lay_out(struct arena *arena, const struct quorum_limits *limits)
+{
+    struct agents nowhere;
+    struct agents *agents = arena_take(arena, 1, sizeof(*agents));
+    struct agents *into = agents != NULL ? agents : &nowhere;
+    into->head_count = 16;
+    while (into->head_count < limits->agents) {
+        into->head_count *= 2;
+    }
+    into->of = arena_take(arena, limits->agents, sizeof(struct agent));
+    into->heads = arena_take(arena, into->head_count, sizeof(uint16_t));
+    return agents;
+}
+
+void agents_init(struct quorum *quorum)
+{
+    struct agents *agents = quorum->agents;
+    memset(agents->heads, 0xff, agents->head_count * sizeof(uint16_t));
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+        uint32_t index = 0;
+        bool made = agents_make(quorum, &quorum->config->voters[i], &index);
+        HF_CHECK(made && index == i);
+    }
+}
+
+uint32_t agents_count(const struct quorum *quorum)
+{
+    return quorum->agents->count;
+}
+
+const struct message_agent *agents_name(const struct quorum *quorum, uint32_t index)
+{
+    HF_CHECK(index < quorum->agents->count);
+    return &quorum->agents->of[index].name;
+}
+
+static uint16_t *bucket_of(const struct agents *agents, const struct message_agent *name)
+{
+    uint32_t hash = 2166136261u;
+    for (uint32_t i = 0; i < name->length; i++) {
+        hash = (hash ^ (uint8_t)name->text[i]) * 16777619u;
+    }
+    return &agents->heads[(hash ^ hash >> 15) & (agents->head_count - 1)];
+}
+
+bool agents_find(const struct quorum *quorum, const struct message_agent *name, uint32_t *index)
+{
+    const struct agents *agents = quorum->agents;
+    uint16_t at = *bucket_of(agents, name);
+    while (at != AGENTS_NONE && memcmp(&agents->of[at].name, name, sizeof(*name)) != 0) {
+        at = agents->of[at].next;
+    }
+    *index = at;
+    return at != AGENTS_NONE;
+}
+
+bool agents_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter)
+{
+    return agents_find(quorum, &message->from, voter) && *voter < quorum->config->voter_count;
+}
+
+/* The entry is that agent's from now on. */
+static void take(struct quorum *quorum, uint32_t index, const struct message_agent *name)
+{
+    uint16_t *head = bucket_of(quorum->agents, name);
+    quorum->agents->of[index] = (struct agent){.name = *name, .next = *head};
+    *head = (uint16_t)index;
+    reaction_agent_named(quorum, index);
+}
+
+/* Out of its bucket. */
+static void forget(struct agents *agents, uint32_t index)
+{
+    uint16_t *link = bucket_of(agents, &agents->of[index].name);
+    while (*link != index) {
+        link = &agents->of[*link].next;
+    }
+    *link = agents->of[index].next;
+}
+
+bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
+{
+    if (agents_find(quorum, name, index)) {
+        return true;
+    }
+    if (quorum->agents->count >= quorum->config->limits.agents) {
+        return false;
+    }
+    *index = quorum->agents->count++;
+    take(quorum, *index, name);
+    return true;
+}
+
+bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
+{
+    struct agents *agents = quorum->agents;
+    uint32_t voters = quorum->config->voter_count;
+    uint32_t others = agents->count - voters;
+    if (agents_find(quorum, name, index) || agents->count < quorum->config->limits.agents / 4 * 3) {
+        return agents_make(quorum, name, index);
+    }
+    for (uint32_t i = 0; i < others; i++) {
+        uint32_t at = voters + (agents->guest_next + i) % others;
+        if (reaction_agent_is_unknown(quorum, at)) {
+            forget(agents, at);
+            take(quorum, at, name);
+            agents->guest_next = at - voters + 1;
+            *index = at;
+            return true;
+        }
+    }
+    return agents_make(quorum, name, index);
+}
