@@ -207,6 +207,7 @@ struct agent {
     struct log_limit lock_limit;
     struct log_limit stall_limit;
     struct log_limit region_limit;
+    struct log_limit wake_limit;
 };
 
 #endif

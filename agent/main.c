@@ -16,6 +16,7 @@
 #include "agent.h"
 #include "io/late_close.h"
 #include "io/sandbox.h"
+#include "io/wake.h"
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "run/folders.h"
@@ -167,6 +168,9 @@ static void confine(struct agent *agent, char **arguments)
     }
     if (!late_close_start()) {
         log_simple(LOG_LEVEL_WARN, "closes_here", strerror(errno));
+    }
+    if (!wake_start(NULL)) {
+        log_simple(LOG_LEVEL_WARN, "wakes_here", strerror(errno));
     }
     const char *open = config->seccomp ? sandbox_filter() : "[agent] seccomp = no";
     if (kept != NULL) {

@@ -314,12 +314,21 @@ void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mod
     hfi_rouse(agent, slot);
 }
 
-void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch)
+void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
+                 uint64_t before)
 {
+    /* Two processors' readings of one clock lie closer together than that. */
+    const int64_t margin_ns = INT64_C(1) << HFI_LEASE_UNIT_SHIFT;
     struct hfi_header *header = agent->region->header;
     /* seq_cst: after the changes of the words; pairs with the loads that follow a swap (rule 2) */
     atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
     atomic_fetch_add(&header->lease_wake, 1);
+    /* An honest sleeper saw the lease of before run out, by a clock that it read before this add:
+     * the futex compares the count. So it had run out by now, or nobody honest sleeps; others can
+     * make a wake dear, and the next publication is not to cost that again. */
+    if (hfi_lease_deadline_ns(before) > agent->kernel->now_ns(agent->kernel->arg) + margin_ns) {
+        return;
+    }
     if (atomic_load(&header->lease_sleepers)) {
         agent->kernel->wake(agent->kernel->arg, &header->lease_wake, INT32_MAX);
     }

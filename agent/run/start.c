@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,13 +24,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent.h"
 #include "driver/disk.h"
 #include "driver/driver.h"
 #include "io/clock.h"
+#include "io/wake.h"
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "run/folders.h"
@@ -105,10 +104,35 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     HF_CHECK(!"the agent never waits in a region");
 }
 
+/* Whose region the word is in. */
+static uint32_t space_of(const struct agent *agent, const _Atomic uint32_t *word)
+{
+    uint32_t space = 0;
+    for (; space < agent->config.namespace_count - 1; space++) {
+        const struct hfi_region *region = &agent->regions[space].region;
+        uintptr_t begin = (uintptr_t)region->header;
+        if (agent->regions[space].memory != NULL && (uintptr_t)word >= begin &&
+            (uintptr_t)word < begin + region->size) {
+            break;
+        }
+    }
+    return space;
+}
+
 static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
 {
-    (void)arg;
-    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+    struct agent *agent = arg;
+    struct log_line line;
+    uint32_t space = space_of(agent, word);
+    int64_t cost_ns;
+    wake_sleepers(space, word, count, &cost_ns);
+    if (cost_ns != 0) {
+        log_begin_limited(&line, LOG_LEVEL_WARN, "wake_costly", &agent->wake_limit,
+                          clock_boottime_ns());
+        log_text(&line, "namespace", agent->spaces[space]);
+        log_seconds(&line, "took", cost_ns);
+        log_end(&line);
+    }
 }
 
 static int64_t kernel_now_ns(void *arg)
@@ -726,7 +750,7 @@ int agent_prepare(struct agent *agent)
                                         .wake = kernel_wake,
                                         .now_ns = kernel_now_ns,
                                         .bell = kernel_bell,
-                                        .arg = NULL};
+                                        .arg = agent};
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the call */
     if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");

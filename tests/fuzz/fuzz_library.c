@@ -662,7 +662,7 @@ static void make_region(void)
         }
         atomic_fetch_or(&world.region.words[slot].word, HFI_W_CELLS);
     }
-    hfi_publish(&agent, world.now_ns + 3600000 * MS, 1);
+    hfi_publish(&agent, world.now_ns + 3600000 * MS, 1, 0);
 }
 
 static size_t library_seed(size_t index, uint8_t *bytes, size_t size)

@@ -121,7 +121,7 @@ static void make_world(struct draw draw)
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         hfi_grant(&agent, slot, HFI_GRANT_EXCLUSIVE, 1, 1000000);
     }
-    hfi_publish(&agent, world.now_ns + INT64_C(3600000000000), 1);
+    hfi_publish(&agent, world.now_ns + INT64_C(3600000000000), 1, 0);
 }
 
 static struct strike draw_strike(void)
@@ -280,7 +280,7 @@ static void call_agent(uint8_t what)
         hfi_revoke(&agent, slot, more & 1 ? HFI_GRANT_RETIRED : HFI_GRANT_NONE);
         break;
     case 12:
-        hfi_publish(&agent, world.now_ns + 1000 * (int64_t)MS, 1 + (more & 1));
+        hfi_publish(&agent, world.now_ns + 1000 * (int64_t)MS, 1 + (more & 1), 0);
         break;
     case 13:
         hfi_serve(&agent, slot);

@@ -52,7 +52,7 @@ static void kernel_bell(void *arg)
 
 void agent_publish(struct agent *agent, int64_t ttl_ns)
 {
-    hfi_publish(&agent->actor, now_ns(NULL) + ttl_ns, atomic_load(&agent->epoch));
+    hfi_publish(&agent->actor, now_ns(NULL) + ttl_ns, atomic_load(&agent->epoch), 0);
 }
 
 static void send_packet(int fd, const void *packet, size_t size, const int *fds, int fd_count)

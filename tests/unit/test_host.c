@@ -687,6 +687,31 @@ START_TEST(status_counts)
 }
 END_TEST
 
+/* Honest processes sleep on a lease that has run out and on no other one. A wake costs the agent
+ * what others put into its hash bucket. */
+START_TEST(a_lease_wakes_sleepers_if_the_one_before_had_run_out)
+{
+    const int64_t second_ns = 1000 * RIG_MS;
+    atomic_store(&rig->region.header->lease_sleepers, 1);
+    for (int64_t i = 1; i <= 3; i++) { /* renewed in time */
+        uint32_t wakes = rig->wakes;
+        uint32_t count = rig->region.header->lease_wake;
+        rig->now_ns += 2 * second_ns;
+        rig_lease(rig, 1, rig->now_ns + 5 * second_ns, false);
+        ck_assert_uint_eq(rig->wakes, wakes);
+        ck_assert_uint_eq(rig->region.header->lease_wake, count + 1);
+    }
+    uint32_t wakes = rig->wakes;
+    rig->now_ns += 5 * second_ns; /* its very end */
+    rig_lease(rig, 1, rig->now_ns + 5 * second_ns, false);
+    ck_assert_uint_eq(rig->wakes, wakes + 1);
+    atomic_store(&rig->region.header->lease_sleepers, 0);
+    rig->now_ns += 6 * second_ns;
+    rig_lease(rig, 1, rig->now_ns + 5 * second_ns, false);
+    ck_assert_uint_eq(rig->wakes, wakes + 1);
+}
+END_TEST
+
 START_TEST(a_frame_of_an_agent_ends_the_connection)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -728,6 +753,7 @@ int main(void)
     tcase_add_test(tests, who_is_not_in_the_queue_yet_is_not_shown_as_waiting);
     tcase_add_test(tests, changes_are_told_once_for_many);
     tcase_add_test(tests, status_counts);
+    tcase_add_test(tests, a_lease_wakes_sleepers_if_the_one_before_had_run_out);
     tcase_add_test(tests, a_frame_of_an_agent_ends_the_connection);
     return suite_main("host", tests);
 }

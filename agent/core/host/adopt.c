@@ -37,7 +37,7 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     space->actor = (struct hfi_actor){
         .region = &space->region, .kernel = &host->kernel, .holder = HFI_HOLDER_AGENT};
     if (host->started && !host->lease.lost && host->lease.deadline_ns > 0) {
-        hfi_publish(&space->actor, host->lease.deadline_ns, host->lease.epoch);
+        hfi_publish(&space->actor, host->lease.deadline_ns, host->lease.epoch, 0);
         space->lease = hfi_lease(host->lease.deadline_ns, host->lease.epoch);
     }
     return NULL;

@@ -516,8 +516,9 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].used) {
+            uint64_t before = host->spaces[i].lease;
             host->spaces[i].lease = hfi_lease(lease->deadline_ns, lease->epoch);
-            hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch);
+            hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch, before);
         }
     }
     /* At every renewal, so that nothing that is awaited is ever left to a bell that did not ring:

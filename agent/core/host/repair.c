@@ -387,7 +387,7 @@ static void repair_header(struct space *space)
     struct hfi_header *header = space->region.header;
     if (space->lease != 0 && atomic_load(&header->lease) != space->lease) {
         hfi_publish(&space->actor, hfi_lease_deadline_ns(space->lease),
-                    hfi_lease_epoch(space->lease));
+                    hfi_lease_epoch(space->lease), space->lease);
         space->repairs++;
     }
     if (atomic_load(&header->abandoned) != 0) {

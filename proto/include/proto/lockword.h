@@ -244,7 +244,9 @@ void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat);
 /* Takes the lock out of use whoever holds it: its session is over. Waiters stay. */
 void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
 
-/* Publishes the lease and wakes who sleeps on it. Words are changed before. */
-void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch);
+/* Publishes the lease. Words are changed before. It wakes the sleepers on it if `before`, which the
+ * agent published here last (0: nothing yet), has run out: nobody else sleeps there. */
+void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
+                 uint64_t before);
 
 #endif

@@ -1,0 +1,215 @@
+/*
+ * Processes that sleep where nobody honest does: in their thousands on a futex word of a region,
+ * which makes each wake of it dear, and on the lease while it counts. The agent's loop makes two
+ * dear wakes, its other thread the rest; a lease that is renewed in time wakes nobody.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/holdfast.h"
+#include "proto/lockword.h"
+#include "require.h"
+
+enum {
+    NOBODY = 65534,
+    SLEEPERS = 700, /* threads */
+    ENTRIES = 128,  /* of each: FUTEX_WAITV_MAX */
+    STACK = 16384,
+    REPAIRS = 12,
+    PUBLICATIONS = 3,
+};
+
+static struct agent_process agent;
+static struct hfi_region region; /* of "bad" */
+static uint32_t slot;            /* of "bad/lock" */
+static hf_client *client;
+static hf_lock *lock;
+
+static void start(void)
+{
+    char path[512];
+    struct stat status;
+    struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
+    agent_create(&agent, "[agent]\nname = host-a\ncell = sleepers\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\n[cell]\nsession_ttl = 4s\n"
+                         "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
+                         "[namespace.good]\n[namespace.bad]\n");
+    agent_start(&agent);
+    options.socket = agent.socket;
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_int_eq(hf_open(client, "bad/lock", NULL, &lock), 0);
+    agent_region_path(&agent, "bad", path, sizeof(path));
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert(fd >= 0 && fstat(fd, &status) == 0);
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    ck_assert_ptr_null(hfi_region_attach(memory, (uint64_t)status.st_size, &region));
+    uint64_t hash = hfi_name_hash("bad/lock", strlen("bad/lock"));
+    for (slot = 0; slot < region.slot_count && region.slots[slot].name_hash != hash; slot++) {
+    }
+    ck_assert_uint_lt(slot, region.slot_count);
+}
+
+static void stop(void)
+{
+    hf_disconnect(client);
+    ck_assert(!agent_logged(&agent, "state=jeopardy"));
+    ck_assert(!agent_logged(&agent, "event=bug"));
+    agent_destroy(&agent);
+}
+
+/* ---- dear wakes ---- */
+
+/* Sleeps with many entries on one word, again and again: each wake takes those of one away. */
+static void *sleep_on(void *arg)
+{
+    struct futex_waitv entries[ENTRIES];
+    _Atomic uint32_t *word = arg;
+    for (;;) {
+        uint32_t seen = atomic_load(word);
+        for (unsigned i = 0; i < ENTRIES; i++) {
+            entries[i] = (struct futex_waitv){
+                .val = seen, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
+        }
+        (void)syscall(SYS_futex_waitv, entries, ENTRIES, 0, NULL, 0);
+    }
+    return NULL;
+}
+
+static pid_t fill(_Atomic uint32_t *word)
+{
+    pid_t pid = fork_tied();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        pthread_attr_t attributes;
+        pthread_t thread;
+        REQUIRE(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0,
+                "cannot become nobody");
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, STACK);
+        for (unsigned i = 0; i < SLEEPERS; i++) {
+            REQUIRE(pthread_create(&thread, &attributes, sleep_on, word) == 0, "no thread");
+        }
+        for (;;) {
+            pause();
+        }
+    }
+    return pid;
+}
+
+/* What the thread of that name of the agent's has had of a processor, ns; -1: there is none. */
+static int64_t spent_by(const char *name)
+{
+    char path[64];
+    char text[64];
+    int64_t spent_ns = -1;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)agent.pid);
+    DIR *tasks = opendir(path);
+    ck_assert_ptr_nonnull(tasks);
+    for (struct dirent *task; spent_ns < 0 && (task = readdir(tasks)) != NULL;) {
+        long long ran_ns;
+        snprintf(path, sizeof(path), "/proc/%d/task/%.10s/comm", (int)agent.pid, task->d_name);
+        FILE *file = fopen(path, "re");
+        bool same = file != NULL && fgets(text, sizeof(text), file) != NULL &&
+                    strncmp(text, name, strlen(name)) == 0;
+        if (file != NULL) {
+            fclose(file);
+        }
+        snprintf(path, sizeof(path), "/proc/%d/task/%.10s/schedstat", (int)agent.pid, task->d_name);
+        file = same ? fopen(path, "re") : NULL;
+        if (file != NULL) {
+            ck_assert_int_eq(fscanf(file, "%lld", &ran_ns), 1);
+            spent_ns = ran_ns;
+            fclose(file);
+        }
+    }
+    closedir(tasks);
+    return spent_ns;
+}
+
+/* Writes a token that is beyond all, which the agent puts right, and wakes who sleeps. */
+static void have_it_repaired(void)
+{
+    _Atomic uint64_t *word = &region.words[slot].word;
+    uint32_t wakes = atomic_load(&region.slots[slot].wake);
+    atomic_fetch_or(word, HFI_W_TOKEN);
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
+         atomic_load(&region.slots[slot].wake) == wakes;) {
+        ck_assert_int_lt(boottime_now(), end_ns);
+        usleep(1000);
+    }
+}
+
+START_TEST(the_loop_makes_two_dear_wakes)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    start();
+    pid_t pid = fill(&region.slots[slot].wake);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (agent_logged(&agent, "event=wake_costly") == 0) {
+        ck_assert_int_lt(boottime_now(), end_ns);
+        have_it_repaired();
+        usleep(100000);
+    }
+    int64_t before_ns = spent_by("holdfastd-wake");
+    for (unsigned i = 0; i < REPAIRS; i++) {
+        have_it_repaired();
+        usleep(100000); /* they fall asleep again */
+    }
+    int64_t spent_ns = spent_by("holdfastd-wake") - before_ns;
+    printf("%d dear wakes: %.1f ms of the thread's processor time\n", REPAIRS,
+           (double)spent_ns / 1e6);
+    ck_assert_int_gt(spent_ns, REPAIRS / 2 * MS);
+    kill_process(pid);
+    stop();
+}
+END_TEST
+
+/* ---- the lease ---- */
+
+START_TEST(a_lease_that_is_renewed_in_time_wakes_nobody)
+{
+    struct hfi_header *header;
+    start();
+    header = region.header;
+    atomic_fetch_add(&header->lease_sleepers, 1);
+    for (unsigned i = 0; i < PUBLICATIONS; i++) {
+        uint32_t seen = atomic_load(&header->lease_wake);
+        struct timespec pause = {.tv_nsec = 20 * MS};
+        int64_t end_ns = boottime_now() + GUARD_MS * MS;
+        while (atomic_load(&header->lease_wake) == seen) { /* until it is renewed */
+            ck_assert_int_lt(boottime_now(), end_ns);
+            long woken = syscall(SYS_futex, &header->lease_wake, FUTEX_WAIT, seen, &pause, NULL, 0);
+            ck_assert_msg(woken != 0, "woken by publication %u", i);
+        }
+    }
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("sleepers");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, the_loop_makes_two_dear_wakes);
+    tcase_add_test(tests, a_lease_that_is_renewed_in_time_wakes_nobody);
+    return suite_main("sleepers", tests);
+}
