@@ -1,7 +1,8 @@
-# Compares the #include lines of the product with tests/house/modules (first file), or draws that
-# file as SVG. The other files are the product's sources.
+# Compares the #include lines of the product with a part of tests/house/modules (first file), or draws
+# that part as SVG. The other files are the product's sources.
 #
-# Variables: `files`, all sources, separated by blanks; `draw`, 1: draw instead of comparing.
+# Variables: `room`, what stands between [ and ] above it, "": what stands above the first one;
+# `files`, all sources, separated by blanks; `draw`, 1: draw instead of comparing.
 BEGIN {
     count = split(files, list, " ")
     for (i = 1; i <= count; i++) {
@@ -11,8 +12,10 @@ BEGIN {
 }
 
 function complain(text) {
-    print text
-    wrong = 1
+    if (!draw) {
+        print text
+        wrong = 1
+    }
 }
 
 # The module of a file; "": none.
@@ -45,7 +48,11 @@ function resolve(from, name, folder, i) {
 
 FNR == NR {
     sub(/#.*/, "")
-    if (NF == 0) {
+    if ($0 ~ /^\[/) {
+        room_here = substr($1, 2, length($1) - 2)
+        next
+    }
+    if (NF == 0 || room_here != room) {
         next
     }
     module[++modules] = $1
@@ -65,7 +72,7 @@ FNR == NR {
 
 FNR == 1 {
     current = module_of(FILENAME)
-    if (current == "") {
+    if (current == "" && index(FILENAME, room == "" ? "" : "agent/" room "/") == 1) {
         complain(FILENAME ": belongs to no module")
     }
 }
