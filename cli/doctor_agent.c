@@ -125,9 +125,10 @@ static void look_at_state_dir(struct doctor *doctor)
                               "%s: owner %" PRId64
                               ", mode %04o, and the agent runs as user %" PRId64,
                               path, owner, (unsigned)mode, uid);
-        doctor_advise(finding,
-                      "the agent's user and mode 0700: what is in it decides who holds what",
-                      "chown and chmod it, after a look at who could have changed what is in it");
+        doctor_advise(
+            finding,
+            "the agent's user and mode 0700: its files decide which process holds which lock",
+            "chown and chmod it; find out first which users could have changed its files");
     }
     if (free_mib < DISK_LOW_MIB) {
         finding = doctor_find(doctor, free_mib < DISK_FULL_MIB ? FINDING_ERROR : FINDING_WARN,
@@ -151,7 +152,7 @@ static void look_at_files(struct doctor *doctor)
         finding = doctor_find(doctor, FINDING_WARN, "files", NULL,
                               "others than root and the agent's user may write to %s", loose->text);
         doctor_advise(finding, "a configuration that only its administrator writes",
-                      "chown root, chmod go-w: who may write to it decides who may use which lock");
+                      "chown root, chmod go-w: a user that may write to it gives itself any lock");
     }
     if (gone == NULL || gone->value == 0) {
         return;
@@ -159,8 +160,8 @@ static void look_at_files(struct doctor *doctor)
     finding = doctor_find(doctor, FINDING_ERROR, "files", NULL, "moved or removed: %s", gone->text);
     doctor_advise(finding, "what this agent stores where the next one looks for it",
                   "put back what was moved; what was removed is lost when the agent ends, and "
-                  "with a region all holds of this host: end them first. A store: OPERATIONS.md, "
-                  "A voter's store");
+                  "with a region all holds of its namespace: end them first. For a store see "
+                  "OPERATIONS.md, A voter's store");
 }
 
 static void look_at_stalls(struct doctor *doctor)

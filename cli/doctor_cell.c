@@ -41,8 +41,9 @@ static void voter_is_down(struct doctor *doctor, const char *name)
     if (connected != NULL && connected->value != 0) {
         finding = doctor_find(doctor, FINDING_WARN, "voters", name,
                               "connected, but it answers nothing");
-        doctor_advise(finding, "a voter that acknowledges renewals",
-                      "read the log of its agent: it says why; is it stopped, is its disk stuck?");
+        doctor_advise(
+            finding, "a voter that acknowledges renewals",
+            "read the log of its agent, which says why; its process may be stopped, or its disk stuck");
         return;
     }
     finding = doctor_find(doctor, FINDING_WARN, "voters", name, "it cannot be reached%s%s",
@@ -66,8 +67,8 @@ static void voter_starts_over(struct doctor *doctor, const char *name)
                                           "it starts over, and does not vote before it has "
                                           "everything from the others");
     doctor_advise(finding, "a voter that votes, about a session_ttl after its start",
-                  "wait, and stop no other voter meanwhile; voter_waits in its log says for what "
-                  "it waits");
+                  "wait, and stop no other voter meanwhile; voter_waits in its log names what it "
+                  "waits for");
 }
 
 static bool is_refused(const struct doctor *doctor, const struct doctor_voter *voter)
@@ -120,7 +121,7 @@ static void look_at_stores(struct doctor *doctor)
                               starting + refused, doctor->voter_count);
         doctor_advise(finding, "the stores that the cell knows, of a majority",
                       starting > 0
-                          ? "on who starts over and had a good store, with its agent stopped: "
+                          ? "stop the agent that starts over and had a good store, then: "
                             "holdfast member rejoin --undo; put mixed up state_dirs back; if they "
                             "are lost, so is the cell: OPERATIONS.md, \"A voter's store\""
                           : "put those state_dirs back that were mixed up; if they are lost, so is "
@@ -130,9 +131,10 @@ static void look_at_stores(struct doctor *doctor)
     finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
                           "%zu of %zu start over at the same time: they wait for each other",
                           starting, doctor->voter_count);
-    doctor_advise(finding, "one at a time",
-                  "on the host that was told last, with its agent stopped: holdfast member rejoin "
-                  "--undo (--help has more); the others go on then");
+    doctor_advise(
+        finding, "one at a time",
+        "on the host where that was ordered last, with its agent stopped: holdfast member "
+        "rejoin --undo (--help has more); the others go on then");
 }
 
 static void voter_is_refused(struct doctor *doctor, const char *name)
@@ -187,7 +189,7 @@ static void look_at_voters(struct doctor *doctor)
     snprintf(finding->remedy, sizeof finding->remedy,
              "get as many of them back%s; until then no lock changes hands between hosts",
              count_starting(doctor) > 0
-                 ? ", or take back who starts over (holdfast member rejoin --undo)"
+                 ? ", or take a start over back (holdfast member rejoin --undo)"
                  : "");
 }
 
@@ -222,7 +224,7 @@ static void look_at_own_vote(struct doctor *doctor)
     } known[] = {
         {"refused", FINDING_ERROR, "this voter does not vote: its store is refused",
          "the store that the cell knows of this voter",
-         "put the right state_dir back; whether to start over says the finding about voters"},
+         "put the right state_dir back; the finding about voters says whether to start over"},
         {"empty", FINDING_WARN,
          "this voter does not vote yet: its store is empty, and it waits for all the others to "
          "make a new cell",
@@ -230,7 +232,7 @@ static void look_at_own_vote(struct doctor *doctor)
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"listed", FINDING_WARN,
          "this voter does not vote yet: it waits until a majority of the voters, with itself, has "
-         "told what it saw of its store",
+         "answered what it last saw of its store",
          "their answers, soon after the start",
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"rejoining", FINDING_WARN,
@@ -255,7 +257,7 @@ static void look_at_own_vote(struct doctor *doctor)
     finding = doctor_find(doctor, FINDING_WARN, "store", NULL,
                           "this voter does not vote: its store is %s", votes->text);
     doctor_advise(finding, "a store that votes, soon after the start",
-                  "voter_waits in this agent's log says for what it waits");
+                  "voter_waits in this agent's log names what it waits for");
 }
 
 static void look_at_coordinators(struct doctor *doctor)
@@ -389,8 +391,8 @@ static void look_at_inbox(struct doctor *doctor)
         doctor_advise(finding,
                       "connections of this cell's agents only, all of a version that this "
                       "one understands",
-                      "see who that is: an agent of another version, another cell, a wrong "
-                      "certificate, or a stranger");
+                      "find out which program that is: an agent of another version, another cell, "
+                      "a wrong certificate, or a stranger");
     } else if (doctor_fact(doctor, NULL, "listener_deaf") != NULL) {
         doctor_find(doctor, FINDING_OK, "inbox", NULL, "nobody was refused lately");
     }
@@ -440,7 +442,7 @@ static void look_at_tls(struct doctor *doctor)
             return;
         }
         finding = doctor_find(doctor, FINDING_WARN, "tls", NULL,
-                              "none: whoever reaches this agent's port is believed");
+                              "none: this agent believes everybody that reaches its port");
         doctor_advise(finding, "TLS, or a network that only the cell's hosts are on",
                       "docs/TLS.md makes a CA and certificates in a minute");
         return;

@@ -72,8 +72,9 @@ void doctor_look_at_socket(struct doctor *doctor)
     if (!S_ISSOCK(status.st_mode)) {
         finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL, "%s is no socket",
                               doctor->socket);
-        doctor_advise(finding, "the socket of this host's agent",
-                      "see who put that file there; remove it, start the agent again");
+        doctor_advise(
+            finding, "the socket of this host's agent",
+            "find out which program put that file there; remove it, start the agent again");
         return;
     }
     look_at_folder(doctor);
@@ -86,8 +87,9 @@ void doctor_look_at_socket(struct doctor *doctor)
                               "%s: owner %u, mode %04o, and its agent runs as user %" PRId64,
                               doctor->socket, (unsigned)status.st_uid, mode, uid);
         doctor_advise(finding,
-                      others ? "the agent's user and mode 0666 (the agent asks who somebody is)"
-                             : "the agent's user and mode 0600 (nobody else is configured)",
+                      others
+                          ? "the agent's user and mode 0666 (the agent checks each process itself)"
+                          : "the agent's user and mode 0600 (nobody else is configured)",
                       "restart the agent: it makes its socket anew; see what changed it");
         return;
     }

@@ -69,7 +69,7 @@ static const char *why_silent(const char *path)
     switch (why) {
     case 0:
     case EAGAIN:
-        return "somebody listens there and says nothing: it is stopped, or gets no processor";
+        return "a process listens there and answers nothing: it is stopped, or gets no processor";
     case ECONNREFUSED:
         return "the agent that listened there has ended";
     default:
@@ -90,8 +90,8 @@ static void nobody_answers(struct doctor *doctor)
                               "the voters for up to session_ttl), or its socket was removed",
                               doctor->socket, doctor->socket_from, holder);
         doctor_advise(finding, "an agent that answers",
-                      "wait for session_ttl, start the other voters; its log says for what it "
-                      "waits (voter_waits), or what was removed (files_gone): then restart it, no "
+                      "wait for session_ttl, start the other voters; its log names what it waits "
+                      "for (voter_waits), or what was removed (files_gone): then restart it, no "
                       "hold is lost");
         return;
     }
@@ -118,7 +118,7 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
         doctor_advise(
             finding, "an agent that lets this user in",
             "have this user named in `users` or `groups` of the agent's configuration; if "
-            "he is, see the modes of the socket and the folders on its way (namei -l), and whether "
+            "it is, see the modes of the socket and the folders on its way (namei -l), and whether "
             "the agent's log says why (client_refused)");
         break;
     case HF_EVERSION:

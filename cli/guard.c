@@ -91,7 +91,7 @@ static void say_if_alone(struct guard *guard)
         return;
     }
     guard->said_alone = true;
-    fputs("holdfast lock: the command runs as another user, who cannot be signalled: it goes on "
+    fputs("holdfast lock: the command runs as another user, so it cannot be signalled: it goes on "
           "WITHOUT the lock (sudo and su belong before holdfast, not behind it)\n",
           stderr);
 }

@@ -757,9 +757,10 @@ static bool check_exposed(struct reading *reading)
     reading->line = reading->listen_line > 0 ? reading->listen_line : reading->voters_line;
     return config->listen[0] == '\0' || config_is_tls(config->listen) || config->insecure ||
            config_is_local(config->listen) ||
-           bad_value(reading, "cell", "listen", config->listen,
-                     "tls+tcp:// with [tls], or an address of the loopback (127.0.0.1, [::1]), or "
-                     "insecure = yes in [cell]: without TLS whoever reaches it is believed");
+           bad_value(
+               reading, "cell", "listen", config->listen,
+               "tls+tcp:// with [tls], or an address of the loopback (127.0.0.1, [::1]), or "
+               "insecure = yes in [cell]: without TLS the agent believes everybody that reaches it");
 }
 
 /* What is told there is for whoever can connect. */
@@ -776,7 +777,7 @@ static bool check_http(struct reading *reading)
            config->http_public ||
            bad_value(reading, "http", "listen", config->http_listen,
                      "an address of loopback (127.0.0.1, [::1]), or public = yes beside it: "
-                     "whoever can connect there is answered");
+                     "the agent answers everybody that can connect there");
 }
 
 static int by_name(const void *a, const void *b)

@@ -475,7 +475,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {
         tell_of_voter(peer, LOG_LEVEL_WARN, "voter_silent",
-                      "connected, but it answers no renewal: its log says why");
+                      "connected, but it answers no renewal: see the log of that agent");
     }
     if (starts_over && !peer->starts_over) {
         tell_of_voter(

@@ -273,10 +273,11 @@ static void log_unproven(const struct agent *agent)
     }
     log_begin(&line, LOG_LEVEL_WARN, "survivors_unproven");
     log_unsigned(&line, "number", agent->unproven);
-    log_text(&line, "text",
-             "so many clients of the agent before cannot be told from processes that have their "
-             "numbers now, or cannot be seen from here: they keep what they hold (holdfast doctor "
-             "names them)");
+    log_text(
+        &line, "text",
+        "so many clients of the agent before cannot be told apart from processes that have their "
+        "numbers now, or cannot be seen from here: they keep what they hold (holdfast doctor "
+        "names them)");
     log_end(&line);
 }
 

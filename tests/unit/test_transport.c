@@ -500,7 +500,7 @@ START_TEST(test_strangers_are_told)
     ck_assert_uint_eq(told(a, "greeting_refused", "another version of the protocol: 3"), 1);
     fd = connect_raw(a->address);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
-    ck_assert_uint_eq(told(a, "greeting_refused", "said nothing that an agent says"), 1);
+    ck_assert_uint_eq(told(a, "greeting_refused", "sent nothing that an agent sends"), 1);
     fd = connect_raw(a->address); /* who just looks whether the port is open is not worth a line */
     close(fd);
     pump_for(200);

@@ -620,11 +620,11 @@ START_TEST(test_tls_silent)
     a = node_greets("good", "good", "good", GREET_MS);
     b = node_greets("good", "good", "good", 10 * GREET_MS); /* time to make so many */
     fds[0] = connect_raw(a->address);
-    PUMP_UNTIL(told_words(a, "said nothing that an agent says in 30 s"));
+    PUMP_UNTIL(told_words(a, "sent nothing that an agent sends, for 30 s"));
     for (uint32_t i = 0; i < MANY; i++) {
         fds[1 + i] = connect_raw(b->address);
     }
-    PUMP_UNTIL(told_words(b, "said nothing that an agent says in 5 s"));
+    PUMP_UNTIL(told_words(b, "sent nothing that an agent sends, for 5 s"));
     ck_assert(!told_words(a, "in 5 s"));
     nodes_close();
     for (uint32_t i = 0; i <= MANY; i++) {

@@ -316,7 +316,7 @@ static size_t take_packets(struct transport_link *link, const unsigned char *byt
 
         if (packet_size == 0 || packet_size > links->packet_max || link->dialled) {
             transport_link_break(link, NNG_EPROTO,
-                                 link->dialled ? "it sends packets to who dialled it"
+                                 link->dialled ? "it sends packets on a connection that it accepted"
                                                : "it sends a packet that is empty or too large");
             return at;
         }

@@ -185,8 +185,7 @@ void transport_peer_note(struct peer *peer, int error)
     bool named = !transport_address_is_number(peer->address);
     const char *why = error == NNG_ECONNREFUSED          ? "nobody listens there"
                       : error == NNG_ETIMEDOUT && !named ? "nobody answers there"
-                      : error == NNG_ETIMEDOUT
-                          ? "nobody answers there, or who knows its name does not"
+                      : error == NNG_ETIMEDOUT ? "nobody answers there, or the name server does not"
                       : error == NNG_EUNREACHABLE ? "there is no way to it"
                       : error == NNG_ENOFILES     ? "this agent has no descriptors left"
                       : error == NNG_ENOMEM       ? "this agent has no memory left"

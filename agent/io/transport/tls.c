@@ -79,7 +79,7 @@ static bool is_secret(const struct stat *status, const char *path, char *error)
     }
     snprintf(error, TRANSPORT_ERROR_MAX,
              "%.200s: found mode %04o, expected 0600 (or 0640, for a group that is the agent's): "
-             "the key is everybody's who can read it",
+             "everybody that can read the key can use it",
              path, (unsigned)(status->st_mode & 07777));
     return false;
 }

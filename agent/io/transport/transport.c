@@ -273,7 +273,7 @@ static bool make_room(struct transport *transport)
     }
     transport_link_break(
         victim, NNG_ETIMEDOUT,
-        victim->sender.name == 0 ? "it says nothing, and too many others do not either" : NULL);
+        victim->sender.name == 0 ? "it sent nothing, and too many others did not either" : NULL);
     inbound_gone(transport, victim);
     return true;
 }
@@ -454,8 +454,8 @@ static int64_t inbound_due(struct transport *transport, int64_t now_ns)
     struct transport_inbox *inbox = &transport->inbox;
     bool patient = transport->secure && inbox->strangers <= TRANSPORT_STRANGERS_FEW;
     const int64_t greet_ns = (patient ? GREETS_MAX : 1) * transport->greet_ns;
-    const char *mute = patient ? "it said nothing that an agent says in 30 s"
-                               : "it said nothing that an agent says in 5 s";
+    const char *mute = patient ? "it sent nothing that an agent sends, for 30 s"
+                               : "it sent nothing that an agent sends, for 5 s";
     int64_t next_ns = INT64_MAX;
     uint32_t i = 0;
 
