@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <holdfast/holdfast.h>
+#include <holdfast/admin.h>
 
 enum {
     CLI_OK = 0,

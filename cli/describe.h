@@ -4,7 +4,7 @@
 #ifndef HOLDFAST_CLI_DESCRIBE_H
 #define HOLDFAST_CLI_DESCRIBE_H
 
-#include <holdfast/holdfast.h>
+#include <holdfast/admin.h>
 
 #include "json.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <holdfast/holdfast.h>
+#include <holdfast/admin.h>
 
 enum { TEXT_DURATION_SIZE = 32 };
 

@@ -4,6 +4,8 @@
  * A page of locks is copied out of the client's packet buffer and decoded from the copy, so that
  * the callback runs without any mutex held and other threads go on.
  */
+#include "holdfast/admin.h"
+
 #include "client.h"
 
 #include <stdlib.h>

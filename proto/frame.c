@@ -8,7 +8,7 @@
  */
 #include "fields.h"
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/region.h"
 
 #include <inttypes.h>

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "fields.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/check.h"
 
 enum {

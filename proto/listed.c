@@ -16,7 +16,7 @@
  */
 #include "fields.h"
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/check.h"
 
 #include <string.h>

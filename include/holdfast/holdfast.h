@@ -25,6 +25,9 @@
  *    own timeout. To end a wait from a handler, let it wake a thread that calls hf_cancel. None of
  *    these functions is async-signal-safe except hf_remaining_ns.
  *  - The library starts no thread, keeps no global state and handles no signal.
+ *
+ * holdfast/admin.h has what looks at the cell (lists of locks, the agent's status), and the
+ * administrator's break.
  */
 #ifndef HOLDFAST_HOLDFAST_H
 #define HOLDFAST_HOLDFAST_H
@@ -244,105 +247,6 @@ const char *hf_strerror(int error);
 
 /* "0.1.0": the version of the library. Static. */
 const char *hf_version(void);
-
-/* -------------------------------------------------------------------------------------------
- * Looking at the cell, and the administrator's break.
- * ---------------------------------------------------------------------------------------- */
-
-/* How a lock is held as a whole. */
-enum hf_state { HF_STATE_FREE = 0, HF_STATE_EXCLUSIVE = 1, HF_STATE_SHARED = 2 };
-
-/* One holder or waiter. What is unknown is -1, or NULL. The strings live as long as the call. */
-struct hf_party {
-    const char *agent;
-    int64_t pid;
-    int64_t uid;
-    const char *command; /* the holder's command line, words joined by spaces; waiters: NULL */
-    enum hf_mode mode;
-    uint64_t token;       /* holders */
-    int64_t elapsed_ns;   /* held for, or waited for */
-    int64_t remaining_ns; /* holders: how long the hold still counts */
-};
-
-struct hf_lock_info {
-    const char *name;
-    enum hf_state state;
-    int64_t closed_ns;       /* how long the lock-delay still keeps it closed; 0: it is open */
-    const char *coordinator; /* the agent that decides about this lock; NULL: unknown */
-    int64_t age_ns;          /* how old this information is */
-    const struct hf_party *const *holders; /* holder_count pointers; the structs may grow */
-    size_t holder_count;
-    const struct hf_party *const *waiters; /* in the order in which they will be served */
-    size_t waiter_count;
-};
-
-/* Called once a lock; all of info is valid during the call only. Not 0 ends the listing, and is
- * what hf_list returns. Must not call into the same client. */
-typedef int hf_list_fn(const struct hf_lock_info *info, void *arg);
-
-/* Lists the locks whose name begins with prefix ("" is all) and that this user may see, in byte
- * order of their names. HF_EINVAL, HF_EACCES, HF_ENOAGENT. */
-int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg);
-
-/* Calls fn once with the lock of exactly that name; a name never used is HF_STATE_FREE. */
-int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg);
-
-enum hf_session_state { HF_SESSION_SAFE = 0, HF_SESSION_JEOPARDY = 1, HF_SESSION_LOST = 2 };
-enum hf_voter_state { HF_VOTER_UP = 0, HF_VOTER_DOWN = 1, HF_VOTER_REFUSED = 2 };
-
-struct hf_voter_info {
-    const char *name;
-    const char *address; /* NULL: it has none (a one-host cell) */
-    enum hf_voter_state state;
-};
-
-/* The strings and the voters live as long as the callback that is given them. */
-struct hf_status {
-    const char *agent;
-    const char *cell;
-    const char *role; /* "voter" or "observer" */
-    const char *version;
-    enum hf_session_state session_state;
-    uint64_t session_epoch;
-    int64_t session_remaining_ns;
-    const struct hf_voter_info *const *voters; /* voter_count pointers; the structs may grow */
-    size_t voter_count;
-    uint64_t clients;
-    uint64_t locks_held;
-    uint64_t waiters;
-};
-
-typedef void hf_status_fn(const struct hf_status *status, void *arg);
-
-/* Calls fn once with the agent's status. HF_ENOAGENT. */
-int hf_status(hf_client *client, hf_status_fn *fn, void *arg);
-
-/*
- * One thing that the agent knows of itself, of its host or of the cell: what `holdfast doctor`
- * judges. Which keys there are is not part of this interface and changes with versions; docs say
- * what they mean (OPERATIONS.md). The strings live as long as the call.
- */
-struct hf_fact {
-    const char *subject; /* the agent that it is about; NULL: this host's, or the cell */
-    const char *key;     /* "round_trip_ns" */
-    int64_t value;
-    const char *text; /* NULL: none */
-};
-
-/* Not 0 ends it, and is what hf_facts returns. Must not call into the same client. */
-typedef int hf_fact_fn(const struct hf_fact *fact, void *arg);
-
-/* Calls fn once for every fact. HF_ENOAGENT; HF_EPROTO: the agent is older than this call. */
-int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg);
-
-enum { HF_BREAK_NOW = 1 }; /* hf_break flags: without the lock-delay */
-
-/*
- * Ends every hold of a lock. Only root and the lock's administrators may. The lock then stays
- * closed for the holders' lock-delay, so that they can notice, unless flags has HF_BREAK_NOW.
- * A lock that nobody holds stays as it is. HF_EACCES, HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT.
- */
-int hf_break(hf_client *client, const char *name, unsigned flags);
 
 #ifdef __cplusplus
 }

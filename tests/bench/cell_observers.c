@@ -10,7 +10,7 @@
 #include "core/gossip.h"
 #include "core/quorum.h"
 #include "figures.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 
 enum {
     VOTERS = 3,

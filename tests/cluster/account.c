@@ -25,7 +25,7 @@
 
 #include "../suite_main.h"
 #include "agent_process.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/frame.h"
 #include "proto/region.h"
 #include "require.h"

@@ -9,7 +9,7 @@
 #define TESTS_CLUSTER_ACTOR_H
 
 #include "agent_process.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 
 enum { ACTOR_LOCKS = 64 };
 

@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "library_calls.h"
 #undef syscall /* the real one, for what is not the agent's */
 #include "proto/check.h"

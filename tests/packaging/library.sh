@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # libholdfast.so needs libc and msgpack-c and nothing else, and shows exactly the functions that its
-# header declares. Arguments: source folder, build folder.
+# headers declare. Arguments: source folder, build folder.
 set -euo pipefail
 source=$1 library=$2/lib/libholdfast.so
 work=$(mktemp -d)
@@ -17,14 +17,14 @@ if ! grep -q '^libc\.so\.' "$work/needed"; then
 fi
 
 sed -nE 's/^(int|void|int64_t|const char \*) ?(hf_[a-z_]+)\(.*/\2/p' \
-    "$source/include/holdfast/holdfast.h" | sort -u >"$work/declared"
+    "$source/include/holdfast/holdfast.h" "$source/include/holdfast/admin.h" | sort -u >"$work/declared"
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$work/shown"
 if [[ $(wc -l <"$work/declared") -lt 20 ]]; then
-    echo "found only these in holdfast.h: $(paste -sd' ' "$work/declared")"
+    echo "found only these in the headers: $(paste -sd' ' "$work/declared")"
     exit 1
 fi
 if ! diff "$work/declared" "$work/shown"; then
-    echo "^ < declared in holdfast.h, > shown by libholdfast.so"
+    echo "^ < declared in the headers, > shown by libholdfast.so"
     exit 1
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The README's C program compiles without a warning and links, found through pkg-config: in the
-# build folder, and installed under a prefix that was chosen late; shared and static. The header
-# compiles as C++. Arguments: source folder, build folder, C compiler, C++ compiler, and an option
+# build folder, and installed under a prefix that was chosen late; shared and static. Each header
+# compiles by itself, as C and as C++, and takes along no more than it says. Arguments: source folder, build folder, C compiler, C++ compiler, and an option
 # for both (a cross compiler's --sysroot).
 set -euo pipefail
 source=$1 build=$2 cc=$3 cxx=$4
@@ -14,6 +14,19 @@ awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source/README
 grep -q hf_connect "$work/readme.c"
 printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n    puts(%s);\n}\n' \
     'hf_version()' >"$work/version.c"
+cat >"$work/admin.c" <<'EOF'
+#include <holdfast/admin.h>
+static int see(const struct hf_lock_info *info, void *arg)
+{
+    (void)arg;
+    return info->holder_count > 0 ? (int)info->holders[0]->mode : 0;
+}
+int main(void)
+{
+    hf_client *client = NULL;
+    return hf_connect(NULL, &client) == 0 && hf_list(client, "", see, NULL) == 0 ? 0 : 69;
+}
+EOF
 version=$(sed -n 's/^Version: //p' "$build/lib/pkgconfig/holdfast.pc")
 
 # expect WHAT COMMAND...: the program that was linked prints the library's version.
@@ -42,6 +55,7 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 pc=$(find "$work/prefix" -name holdfast.pc)
 lib=$(cd -- "$(dirname -- "$pc")/.." && pwd)
 link "${pc%/*}" "$work/readme" "$work/readme.c"
+link "${pc%/*}" "$work/admin" "$work/admin.c"
 link "${pc%/*}" "$work/version" "$work/version.c"
 expect "installed, shared" env LD_LIBRARY_PATH="$lib" "$work/version"
 rm -f "$lib"/libholdfast.so*
@@ -54,4 +68,17 @@ printf '#include <holdfast/holdfast.h>\nint main()\n{\n    return hf_version() =
     >"$work/version.cpp"
 "$cxx" "${options[@]}" -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$source/include" -c "$work/version.cpp" \
     -o "$work/version.o"
-echo "as C++: good"
+for header in holdfast.h admin.h; do
+    printf '#include <holdfast/%s>\nint main(void) { return 0; }\n' "$header" |
+        "$cc" "${options[@]}" -x c -std=c99 -Wall -Wextra -Wpedantic -Werror -I"$source/include" -c - \
+            -o "$work/alone.o"
+    printf '#include <holdfast/%s>\nint main() { return 0; }\n' "$header" |
+        "$cxx" "${options[@]}" -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror \
+            -I"$source/include" -c - -o "$work/alone.o"
+done
+if printf '#include <holdfast/holdfast.h>\nstruct hf_status status;\nint main(void) { return 0; }\n' |
+    "$cc" "${options[@]}" -x c -I"$source/include" -c - -o "$work/alone.o" 2>/dev/null; then
+    echo "holdfast.h declares what admin.h is for"
+    exit 1
+fi
+echo "each header by itself, and as C++: good"

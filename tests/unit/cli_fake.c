@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <holdfast/holdfast.h>
+#include <holdfast/admin.h>
 
 enum { LOCKS_MAX = 16 };
 

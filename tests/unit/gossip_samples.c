@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/check.h"
 
 static const struct message_agent small_name = {1, "a"};

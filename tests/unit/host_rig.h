@@ -7,7 +7,7 @@
 #define TESTS_UNIT_HOST_RIG_H
 
 #include "core/host.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 
 enum {
     RIG_LOCKS = 32,

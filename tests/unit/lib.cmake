@@ -17,7 +17,8 @@ endforeach()
 if(NOT HF_SANITIZE) # a sanitizer's runtime is one more library
     add_test(NAME lib_exports
         COMMAND ${CMAKE_CURRENT_LIST_DIR}/lib_exports.sh
-            $<TARGET_FILE:holdfast_shared> ${PROJECT_SOURCE_DIR}/include/holdfast/holdfast.h)
+            $<TARGET_FILE:holdfast_shared> ${PROJECT_SOURCE_DIR}/include/holdfast/holdfast.h
+            ${PROJECT_SOURCE_DIR}/include/holdfast/admin.h)
     set_tests_properties(lib_exports PROPERTIES LABELS "unit")
 endif()
 

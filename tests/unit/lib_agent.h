@@ -6,7 +6,7 @@
 #ifndef LIB_AGENT_H
 #define LIB_AGENT_H
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/frame.h"
 #include "proto/lockword.h"
 

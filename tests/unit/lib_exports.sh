@@ -1,9 +1,9 @@
 #!/bin/sh
-# What libholdfast.so needs and exports: libc (and msgpack-c) only, and exactly what holdfast.h
-# declares. Arguments: the library, the header.
+# What libholdfast.so needs and exports: libc (and msgpack-c) only, and exactly what its
+# headers declare. Arguments: the library, the headers.
 set -eu
 library=$1
-header=$2
+shift
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -19,9 +19,9 @@ nm -D --defined-only "$library" | sed -n 's/.* [A-Z] \(hf[a-z_0-9]*\)@.*/\1/p' |
 nm -D --defined-only "$library" | sed -n '/ A HOLDFAST_0/d; s/.* [A-Za-z] //p' |
     sed 's/@.*//' | sort >"$dir/all"
 # A declaration at the start of a line, not a typedef: its name stands before the parenthesis.
-sed -n '/^typedef/d; s/^[a-z].*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$header" | sort >"$dir/declared"
+sed -n '/^typedef/d; s/^[a-z].*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$@" | sort >"$dir/declared"
 diff "$dir/declared" "$dir/exported" >&2 || {
-    echo "exported symbols (right) are not what holdfast.h declares (left)" >&2
+    echo "exported symbols (right) are not what the headers declare (left)" >&2
     exit 1
 }
 diff "$dir/all" "$dir/exported" >&2 || {

@@ -9,7 +9,7 @@
 
 #include "../suite_main.h"
 #include "core/gossip.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "hot_assert.h"
 
 #define MS INT64_C(1000000)

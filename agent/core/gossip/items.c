@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/check.h"
 
 /* ---- lists ---- */

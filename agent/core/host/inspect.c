@@ -4,6 +4,8 @@
  */
 #include "state.h"
 
+#include "holdfast/admin.h"
+
 enum { PAGE = 32 };
 
 static struct hfi_text text_of(const char *text)

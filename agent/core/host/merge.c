@@ -8,6 +8,8 @@
  */
 #include "state.h"
 
+#include "holdfast/admin.h"
+
 enum { VIEWS_MAX = 256 }; /* hosts looked at for one lock */
 
 static struct hfi_text keep_agent(struct merged *merged, const struct message_agent *agent)

@@ -9,6 +9,8 @@
  */
 #include "state.h"
 
+#include "holdfast/admin.h"
+
 enum {
     PASS_MS = 250,
     PIECE_MS = 5,       /* between two pieces of a pass */
