@@ -484,6 +484,56 @@ START_TEST(one_is_missing_at_the_start)
 }
 END_TEST
 
+/* The order of the last ACCEPT that a voter proposes. */
+static struct message_order proposed;
+
+static void note_proposed(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    (void)to;
+    if (message->kind == MESSAGE_ACCEPT && from == *(uint32_t *)arg) {
+        proposed = message->as.accept.order;
+    }
+}
+
+/* A coordinator proposes the next grant, and is beaten before it hears that it was chosen. It
+ * prepares the partition anew, finds the grant, and says that it was made for the host's request:
+ * an agent that was restarted meanwhile would give it back for doubt, and its turn with it. */
+START_TEST(a_grant_stays_fresh_when_its_coordinator_has_to_prepare_anew)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t to = cell_coordinator(cell, "a");
+    uint32_t other = (to + 1) % 3;
+    uint32_t third = (to + 2) % 3;
+    cell_acquire(cell, to, to, "a", 1, 1, X, 0);
+    cell_settle(cell);
+    struct message_order first = cell_got(cell, to, MESSAGE_GRANT)->as.grant.version;
+    cell_acquire(cell, other, to, "a", 11, 1, _i == 0 ? X : MESSAGE_MODE_SHARED, 0);
+    cell_settle(cell);
+    cell->drop[other][to] = cell->drop[third][to] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    cell->tap = note_proposed;
+    cell->tap_arg = &to;
+    cell_give_back(cell, to, to, "a", 2, 1, first, 0);
+    cell_run(cell, 20 * CELL_MS);
+    struct message_order made = proposed;
+    ck_assert(message_order_before(first, made));
+    ck_assert_ptr_null(cell_got(cell, other, MESSAGE_GRANT));
+    cell->drop[other][to] = cell->drop[third][to] = 0;
+    struct message refused;
+    cell_header(cell, third, MESSAGE_ACCEPTED, &refused);
+    refused.as.accepted.order = made;
+    message_name_set(&refused.as.accepted.name, "a", 1);
+    refused.as.accepted.higher = made.ballot + (UINT64_C(1) << 16) - to + third;
+    cell_send(cell, third, to, &refused);
+    cell_run(cell, 1000 * CELL_MS);
+    ck_assert_ptr_nonnull(cell_got(cell, other, MESSAGE_GRANT));
+    struct message_grant second = cell_got(cell, other, MESSAGE_GRANT)->as.grant;
+    ck_assert(message_order_equal(second.version, made));
+    ck_assert_uint_gt(proposed.ballot, made.ballot);
+    ck_assert(second.fresh);
+    cell_destroy(cell);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("takeover");
@@ -503,5 +553,6 @@ int main(void)
     tcase_add_test(tests, minority_claims_nothing);
     tcase_add_test(tests, one_is_missing_at_the_start);
     tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, a_grant_stays_fresh_when_its_coordinator_has_to_prepare_anew, 0, 2);
     return suite_main("takeover", tests);
 }

@@ -295,6 +295,13 @@ static bool is_made_now(const struct plan *plan, const struct share *own)
     return plan->fresh && (plan->value.mode == MESSAGE_MODE_EXCLUSIVE || own->version.ballot == 0);
 }
 
+/* Whether this process proposed it for that request. It may have been beaten since, and does not
+ * know then whether it was chosen; what it read has it, so its host can have it from now on. */
+static bool was_made(const struct request *request, const struct share *own)
+{
+    return request->version.ballot != 0 && message_order_equal(request->version, own->version);
+}
+
 /* Whether it was answered, by a grant that is no longer there. */
 static bool is_stale(const struct request *request, const struct answered *before,
                      const struct share *own)
@@ -383,13 +390,16 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct req
     }
     if (own.epoch == request->epoch) {
         cover_delay(plan, request->lock_delay_ms);
-        request->fresh = is_made_now(plan, &own) || (before != NULL && before->fresh);
+        bool now = is_made_now(plan, &own);
+        request->fresh = now || was_made(request, &own) || (before != NULL && before->fresh);
+        request->version = now ? (struct message_order){0} : request->version;
         return OUTCOME_GRANT;
     }
     if (is_unheard(quorum, request)) {
         return OUTCOME_UNHEARD;
     }
     request->fresh = true;
+    request->version = (struct message_order){0};
     if (plan->blocked == NULL && !plan->held) {
         if (in_the_way(plan, request)) {
             remove_dead(quorum, plan);

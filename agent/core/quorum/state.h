@@ -150,8 +150,8 @@ struct request {
     uint64_t id;
     int64_t arrived_ns; /* ACQUIRE: by what its host says, perhaps at an earlier coordinator */
     int64_t heard_ns;   /* when it came last, by any way */
-    struct message_order version;
-    uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
+    struct message_order version; /* ACQUIRE: the grant that was proposed for it here last */
+    uint64_t token;               /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
     uint16_t agent;
     uint16_t lock_delay_ms;
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */

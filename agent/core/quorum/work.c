@@ -255,8 +255,14 @@ static void take_value(struct quorum *quorum, struct work *work, struct plan *pl
         work->recalls = 0;
         work->way = ACTION_NO_RELAY;
         for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-            if (quorum->requests[at].outcome == OUTCOME_GRANT) {
-                work->way = quorum->requests[at].relay;
+            struct request *request = &quorum->requests[at];
+            if (request->outcome != OUTCOME_GRANT) {
+                continue;
+            }
+            work->way = request->relay;
+            if (request->kind == MESSAGE_ACQUIRE && request->fresh &&
+                request->version.ballot == 0) {
+                request->version = work->order;
             }
         }
     }
