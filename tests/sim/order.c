@@ -6,9 +6,10 @@
  *   between hosts      once everything has healed and settled, and nobody is starved: who asked
  *                      SLACK_NS before another, and longer than what told waiting times may differ
  *                      by the rates of clocks, is not granted the lock after it, whoever
- *                      coordinates meanwhile. But whose agent coordinated the lock itself and was
- *                      killed is in nobody's queue until the next one asks: what is granted
- *                      meanwhile may pass him (docs/TIMEOUTS.md, "Passed over")
+ *                      coordinates meanwhile. But a host whose agent coordinated the lock itself
+ *                      and was killed is in nobody's queue until its request has reached the next
+ *                      coordinator: what is granted meanwhile may pass it (docs/TIMEOUTS.md,
+ *                      "Passed over")
  *   on a host          nobody takes a lock exclusively past one who slept in its queue already
  *                      when he began to take it. Always; HF_BARGING aside. Who gives up his place
  *                      while he is being handed the lock, and takes it again, has it by that place
@@ -48,7 +49,7 @@ struct asked {
     uint32_t lock;
     int64_t born_ns;    /* in true time, as all of these */
     int64_t killed_ns;  /* with the only queue in which it was; 0: never */
-    int64_t back_ns;    /* after that it was in a queue again; INT64_MAX: not yet */
+    int64_t back_ns;    /* after that it was in a coordinator's queue again; INT64_MAX: not yet */
     int64_t chosen_ns;  /* when the round began that granted it */
     int64_t granted_ns; /* 0: not yet */
 };
@@ -193,6 +194,22 @@ static const struct queued *queued_find(const struct quorum *quorum, const struc
     return same ? at : NULL;
 }
 
+/*
+ * A voter that does not coordinate the partition refuses the request or passes it on. One that is
+ * still preparing it queues it, and can grant nothing: if another one coordinates, nobody that
+ * grants knows of it, as order_killed() has it. If it succeeds, check_queue() looks at what it
+ * grants. What was granted at once is not in the queue any more, and nothing is asked about it.
+ */
+static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
+                      struct asked *asked)
+{
+    const struct partition *partition = &quorum->partitions[partition_of(asked->lock)];
+    if (asked->killed_ns != 0 && asked->back_ns == INT64_MAX &&
+        partition->state == PARTITION_PREPARED && is_queued(quorum, acquire)) {
+        asked->back_ns = sim_now();
+    }
+}
+
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed)
 {
@@ -201,8 +218,6 @@ void order_request(struct quorum *quorum, const struct message *message,
     order_asked(message);
     bool before = is_queued(quorum, acquire);
     struct asked *asked = asked_at(agent_of_name(&acquire->agent), acquire->request_id);
-    asked->back_ns = asked->back_ns == INT64_MAX && asked->killed_ns != 0 ? sim_now()
-                                                                          : asked->back_ns;
     sim_tell("voter %u: %.*s asks, waited %u ms%s", quorum->config->self, acquire->agent.length,
              acquire->agent.text, acquire->waited_ms, before ? ", again" : "");
     if (!before && agents_make(quorum, &acquire->agent, &agent)) {
@@ -215,6 +230,7 @@ void order_request(struct quorum *quorum, const struct message *message,
             .arrived_ns = step_now_ns(quorum)};
     }
     real_work_request(quorum, changed);
+    note_back(quorum, acquire, asked);
 }
 
 /* Whether that request's session is over as far as the coordinator knows: it is refused. */
