@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "place.h"
+#include "socket_path.h"
 #include "text.h"
 
 enum { LINE_MAX_BYTES = 1024 }; /* of an error; what is longer is cut */
@@ -72,10 +72,10 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .why_size = sizeof(why),
     };
     char what[LINE_MAX_BYTES];
-    struct place place;
+    struct socket_path place;
     int error;
 
-    place_find(cli, &place);
+    socket_path_find(cli, &place);
     if (place.size > place.size_max) {
         return cli_usage_error(where,
                                "the socket's path %s has %zu bytes, expected at most %zu: %s",
@@ -83,7 +83,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
     }
     error = hf_connect(&options, out);
     if (error != 0) {
-        place_find(cli, &place); /* a socket may have come or gone meanwhile */
+        socket_path_find(cli, &place); /* a socket may have come or gone meanwhile */
         snprintf(what, sizeof(what), "%s (%s)", place.path, place.from);
         return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));
     }

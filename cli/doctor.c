@@ -12,7 +12,7 @@
 #include "help.h"
 #include "json.h"
 #include "options.h"
-#include "place.h"
+#include "socket_path.h"
 #include "text.h"
 
 /* As `status`: an agent that is absent is not waited for long. */
@@ -213,7 +213,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     static const int codes[] = {CLI_OK, CLI_DOCTOR_WARNS, CLI_DOCTOR_FINDS};
     struct doctor *doctor;
     struct words words;
-    struct place place;
+    struct socket_path place;
     int status = options_parse(cli, "doctor", NULL, 0, argc, argv, &words);
 
     if (status == 0 && cli->help) {
@@ -227,7 +227,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     if (doctor == NULL) {
         return cli_fail("doctor", "looking", HF_ENOMEM);
     }
-    place_find(cli, &place);
+    socket_path_find(cli, &place);
     snprintf(doctor->socket, sizeof doctor->socket, "%s", place.path);
     doctor->socket_from = place.from;
     if (place.size > place.size_max) {

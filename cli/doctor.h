@@ -80,9 +80,9 @@ struct finding *doctor_find(struct doctor *doctor, enum finding_level level, con
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
 
 /* Why nobody answers: the error of connecting, or a path that no socket can have. */
-struct place;
+struct socket_path;
 void doctor_no_agent(struct doctor *doctor, int error, const char *why);
-void doctor_path_too_long(struct doctor *doctor, const struct place *place);
+void doctor_path_too_long(struct doctor *doctor, const struct socket_path *place);
 
 /* The checks. */
 void doctor_look_at_socket(struct doctor *doctor);

@@ -43,7 +43,8 @@ static void voter_is_down(struct doctor *doctor, const char *name)
                               "connected, but it answers nothing");
         doctor_advise(
             finding, "a voter that acknowledges renewals",
-            "read the log of its agent, which says why; its process may be stopped, or its disk stuck");
+            "read the log of its agent, which says why; its process may be stopped, or its "
+            "disk stuck");
         return;
     }
     finding = doctor_find(doctor, FINDING_WARN, "voters", name, "it cannot be reached%s%s",

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "place.h"
+#include "socket_path.h"
 
 enum { LOCKS_MAX = 100000 };
 
@@ -142,7 +142,7 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
     }
 }
 
-void doctor_path_too_long(struct doctor *doctor, const struct place *place)
+void doctor_path_too_long(struct doctor *doctor, const struct socket_path *place)
 {
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
                                           "the socket's path %s has %zu bytes: %s", place->from,

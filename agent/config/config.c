@@ -760,7 +760,8 @@ static bool check_exposed(struct reading *reading)
            bad_value(
                reading, "cell", "listen", config->listen,
                "tls+tcp:// with [tls], or an address of the loopback (127.0.0.1, [::1]), or "
-               "insecure = yes in [cell]: without TLS the agent believes everybody that reaches it");
+               "insecure = yes in [cell]: without TLS the agent believes everybody that reaches "
+               "it");
 }
 
 /* What is told there is for whoever can connect. */

@@ -1,6 +1,6 @@
 /*
  * Who the other agents are, by name, and where they are dialled: the voters where the configuration
- * says, the others where they say themselves, within the bounds of places.h.
+ * says, the others where they say themselves, within the bounds of addresses.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static struct peer_agent *make_peer(struct peers *peers, const struct message_ag
         memset(peer, 0, sizeof(*peer));
         peer->name = *name;
         peer->link = TRANSPORT_PEER_NONE;
-        place_init(&peer->place);
+        address_init(&peer->listens);
         *bucket = (uint16_t)(place + 1);
     }
     return &peers->peers[*bucket - 1];
@@ -116,7 +116,7 @@ static bool is_up(void *arg, uint32_t link)
 
 void peers_places_init(struct peers *peers)
 {
-    peers->places.operations = (struct places_operations){
+    peers->addresses.operations = (struct addresses_operations){
         .arg = peers, .dial = dial, .forget = forget, .is_up = is_up};
 }
 
@@ -135,7 +135,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
 /* What is sent to the agent goes where its place says now. */
 static void follow(struct peers *peers, struct peer_agent *peer)
 {
-    const struct place_address *current = place_current(&peers->places, &peer->place);
+    const struct address_claim *current = address_current(&peers->addresses, &peer->listens);
     bool moved = peer->address[0] != '\0' && strcmp(peer->address, current->text) != 0;
     peer->link = current->link;
     snprintf(peer->address, sizeof(peer->address), "%s", current->text);
@@ -217,19 +217,19 @@ void peers_address(void *arg, const struct message_agent *name, const char *addr
         not_added(peers, name, address, error != NULL ? error : "too many agents");
         return;
     }
-    switch (
-        place_said(&peers->places, &peer->place, name, address, peers->host, clock_boottime_ns())) {
-    case PLACE_KEPT:
+    switch (address_said(&peers->addresses, &peer->listens, name, address, peers->host,
+                         clock_boottime_ns())) {
+    case ADDRESS_KEPT:
         break;
-    case PLACE_DIALLED:
+    case ADDRESS_DIALLED:
         follow(peers, peer);
         break;
-    case PLACE_CONTRADICTED:
+    case ADDRESS_CONTRADICTED:
         contradicted(peers, peer, address);
         break;
-    case PLACE_FULL:
+    case ADDRESS_FULL:
         not_added(peers, name, address, "too many agents that nobody can connect to, of one host");
-        if (peer->place.home.link == PLACES_LINK_NONE) {
+        if (peer->listens.home.link == ADDRESSES_LINK_NONE) {
             remove_peer(peers, peer);
         }
         break;
@@ -248,7 +248,7 @@ void peers_places_look(struct peers *peers)
         if (peer->voter || peer->name.length == 0) {
             continue;
         }
-        if (place_look(&peers->places, &peer->place, now_ns)) {
+        if (address_look(&peers->addresses, &peer->listens, now_ns)) {
             follow(peers, peer);
             continue;
         }
@@ -281,14 +281,14 @@ void peers_link(void *arg, uint32_t link, bool up)
     for (uint32_t i = 0; i < peers->count && peer == NULL; i++) {
         struct peer_agent *one = &peers->peers[i];
         bool its = one->voter ? one->link == link
-                              : one->name.length > 0 && place_has(&one->place, link);
+                              : one->name.length > 0 && address_has(&one->listens, link);
         peer = its ? one : NULL;
     }
     if (peer == NULL) {
         return;
     }
     if (!peer->voter) {
-        place_link(&peers->places, &peer->place, link, up, clock_boottime_ns());
+        address_link(&peers->addresses, &peer->listens, link, up, clock_boottime_ns());
         follow(peers, peer);
     }
     up = transport_is_up(peers->transport, peer->link);

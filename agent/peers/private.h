@@ -7,8 +7,8 @@
 #include "core/session/pace.h"
 #include "io/transport.h"
 #include "observe/log.h"
+#include "peers/addresses.h"
 #include "peers/peers.h"
-#include "peers/places.h"
 #include "proto/wire.h"
 
 enum {
@@ -21,8 +21,8 @@ enum {
 struct peer_agent {
     struct message_agent name; /* length 0: this place is free */
     bool voter;
-    bool up;            /* as the driver was told */
-    struct place place; /* where it listens, if it is no voter */
+    bool up;                      /* as the driver was told */
+    struct address_entry listens; /* where it listens, if it is no voter */
     char address[MESSAGE_ADDRESS_MAX];
     uint32_t link;         /* the transport's number of it */
     unsigned char *buffer; /* NULL: nothing is on its way */
@@ -52,7 +52,7 @@ struct peers {
     struct transport *transport;
     uv_poll_t poll;
     bool started;
-    struct places places;
+    struct addresses addresses;
     int64_t looked_ns; /* when it was looked who had his time */
     uint64_t host;     /* a hash of where the packet came from that is read just now; 0: none is */
     uint32_t count;    /* places that were ever taken */

@@ -31,7 +31,7 @@ enum {
     TIMES = 40,
     LIES = 50, /* each time */
     INVENTED = 20000,
-    LINKS_MORE_MAX = 64 + 8, /* agent/peers/places.h: PLACES_GUESTS_MAX; and what clients have */
+    LINKS_MORE_MAX = 64 + 8, /* agent/peers/addresses.h: PLACES_GUESTS_MAX; and what clients have */
     /* Gossip knows 4,096 agents, the quorum 1,024; 64 are dialled. */
     MEMORY_MORE_MAX_KB = 16 * 1024,
     LOG_MORE_MAX = 64 * 1024,

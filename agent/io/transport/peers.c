@@ -15,7 +15,7 @@
 
 enum { DIAL_MS = 3000 };
 
-void transport_peer_dial(struct peer *peer)
+void transport_peer_dial(struct transport_peer *peer)
 {
     peer->dialling = true;
     peer->dial_at_ns = INT64_MAX;
@@ -23,7 +23,7 @@ void transport_peer_dial(struct peer *peer)
     nng_stream_dialer_dial(peer->dialer, peer->dial.aio);
 }
 
-void transport_peer_destroy(struct peer *peer)
+void transport_peer_destroy(struct transport_peer *peer)
 {
     if (peer == NULL) {
         return;
@@ -44,7 +44,8 @@ void transport_peer_destroy(struct peer *peer)
     free(peer);
 }
 
-bool transport_peer_secure(struct peer *peer, const struct transport_credentials *credentials)
+bool transport_peer_secure(struct transport_peer *peer,
+                           const struct transport_credentials *credentials)
 {
     const char *name = peer->name[0] != '\0' ? peer->name : NULL;
     nng_tls_config *config = transport_credentials_client(credentials, name);
@@ -57,10 +58,10 @@ bool transport_peer_secure(struct peer *peer, const struct transport_credentials
     return set;
 }
 
-struct peer *transport_peer_create(struct transport *transport, const char *address,
-                                   const char *name, uint32_t index)
+struct transport_peer *transport_peer_create(struct transport *transport, const char *address,
+                                             const char *name, uint32_t index)
 {
-    struct peer *peer = calloc(1, sizeof *peer);
+    struct transport_peer *peer = calloc(1, sizeof *peer);
 
     if (peer == NULL) {
         return NULL;
@@ -84,7 +85,7 @@ struct peer *transport_peer_create(struct transport *transport, const char *addr
     return peer;
 }
 
-static bool is_of(const struct peer *peer, const char *address, const char *name)
+static bool is_of(const struct transport_peer *peer, const char *address, const char *name)
 {
     return strcmp(peer->address, address) == 0 && strcmp(peer->name, name != NULL ? name : "") == 0;
 }
@@ -93,7 +94,7 @@ uint32_t transport_peer(struct transport *transport, const char *address, const 
 {
     uint32_t place = transport->peer_count;
     sigset_t before;
-    struct peer *peer;
+    struct transport_peer *peer;
 
     for (uint32_t i = 0; i < transport->peer_count; i++) {
         peer = transport->peers[i];
@@ -120,7 +121,7 @@ uint32_t transport_peer(struct transport *transport, const char *address, const 
 
 void transport_forget(struct transport *transport, uint32_t index)
 {
-    struct peer *peer = transport->peers[index];
+    struct transport_peer *peer = transport->peers[index];
 
     transport->peers[index] = NULL;
     if (peer->link != NULL) {
@@ -151,7 +152,7 @@ bool transport_peers_secure(struct transport *transport,
 void transport_peers_bury(struct transport *transport)
 {
     while (transport->peer_graves != NULL) {
-        struct peer *peer = transport->peer_graves;
+        struct transport_peer *peer = transport->peer_graves;
 
         transport->peer_graves = peer->next;
         transport_peer_destroy(peer);
@@ -180,7 +181,7 @@ const char *transport_why_down(const struct transport *transport, uint32_t peer)
                : "";
 }
 
-void transport_peer_note(struct peer *peer, int error)
+void transport_peer_note(struct transport_peer *peer, int error)
 {
     bool named = !transport_address_is_number(peer->address);
     const char *why = error == NNG_ECONNREFUSED          ? "nobody listens there"

@@ -19,7 +19,7 @@
 
 enum { TRANSPORT_REDIAL_MIN_NS = 20000000 }; /* the first pause between two dials */
 
-struct peer {
+struct transport_peer {
     struct transport *transport;
     uint32_t index;
     nng_stream_dialer *dialer;
@@ -37,7 +37,7 @@ struct peer {
     char name[TRANSPORT_NAME_SIZE]; /* whose certificate it must show; "": anybody's */
     char why[64];                   /* it is not connected, for people; "": it is */
     bool gone;                      /* forgotten: it waits for the end of the dispatch */
-    struct peer *next;              /* in the graves */
+    struct transport_peer *next;    /* in the graves */
 };
 
 struct transport {
@@ -61,11 +61,11 @@ struct transport {
     int64_t timer_ns; /* when it fires; INT64_MAX: never */
     struct transport_works works;
     struct transport_links links;
-    struct transport_link *graves; /* broken ones, until the end of the dispatch */
-    struct peer *peer_graves;      /* forgotten ones, so long too */
+    struct transport_link *graves;      /* broken ones, until the end of the dispatch */
+    struct transport_peer *peer_graves; /* forgotten ones, so long too */
 
-    struct peer *self; /* of the listener's check */
-    int64_t check_ns;  /* how often */
+    struct transport_peer *self; /* of the listener's check */
+    int64_t check_ns;            /* how often */
     int64_t check_at_ns;
     uint32_t checked_ups;     /* of self, when its link was closed to be made anew */
     uint32_t checked_accepts; /* then */
@@ -78,8 +78,8 @@ struct transport {
     bool full; /* the inbox, as reported */
     int64_t quiet_until_ns;
     struct transport_inbox inbox;
-    uint32_t peer_count;                     /* places that were ever taken */
-    struct peer *peers[TRANSPORT_PEERS_MAX]; /* NULL: forgotten */
+    uint32_t peer_count;                               /* places that were ever taken */
+    struct transport_peer *peers[TRANSPORT_PEERS_MAX]; /* NULL: forgotten */
     struct transport_counts counts;
 };
 
@@ -100,15 +100,16 @@ static inline void transport_bury(struct transport *transport, struct transport_
 }
 
 /* It dials from now on; index: NONE for the agent itself. NULL: NNG would not. */
-struct peer *transport_peer_create(struct transport *transport, const char *address,
-                                   const char *name, uint32_t index);
+struct transport_peer *transport_peer_create(struct transport *transport, const char *address,
+                                             const char *name, uint32_t index);
 /* NULL is allowed. Waits until NNG's thread has left it. */
-void transport_peer_destroy(struct peer *peer);
-void transport_peer_dial(struct peer *peer);
+void transport_peer_destroy(struct transport_peer *peer);
+void transport_peer_dial(struct transport_peer *peer);
 /* Notes why a dial came to nothing: NNG's error. */
-void transport_peer_note(struct peer *peer, int error);
+void transport_peer_note(struct transport_peer *peer, int error);
 /* What it dials with from now on. false: no memory; it goes on with what it has. */
-bool transport_peer_secure(struct peer *peer, const struct transport_credentials *credentials);
+bool transport_peer_secure(struct transport_peer *peer,
+                           const struct transport_credentials *credentials);
 /* All of them. false: no memory; some have the new ones. */
 bool transport_peers_secure(struct transport *transport,
                             const struct transport_credentials *credentials);

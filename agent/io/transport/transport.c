@@ -75,7 +75,7 @@ static bool may_tell(const struct transport *transport, int64_t *quiet_until_ns)
 
 /* Why a link broke, if a person should know that. peer: who was dialled, or NULL. */
 static void tell_broken(struct transport *transport, const struct transport_link *link,
-                        struct peer *peer)
+                        struct transport_peer *peer)
 {
     int64_t *quiet = peer != NULL ? &peer->quiet_until_ns : &transport->quiet_until_ns;
     char text[TEXT_MAX];
@@ -113,7 +113,7 @@ static void tell_broken(struct transport *transport, const struct transport_link
 
 /* ---- links ---- */
 
-static void dial_later(struct peer *peer)
+static void dial_later(struct transport_peer *peer)
 {
     peer->dial_at_ns = clock_boottime_ns() + peer->pause_ns;
     peer->pause_ns = peer->pause_ns < redial_max_ns / 2 ? 2 * peer->pause_ns : redial_max_ns;
@@ -121,7 +121,7 @@ static void dial_later(struct peer *peer)
 }
 
 /* Why there is no connection any more, or none came up. */
-static void note_broken(struct peer *peer)
+static void note_broken(struct transport_peer *peer)
 {
     const struct transport_link *link = peer->link;
     bool refused = link->secure && (link->error == NNG_EPEERAUTH || link->error == NNG_ECRYPTO);
@@ -133,7 +133,7 @@ static void note_broken(struct peer *peer)
                                     : "it closes connections before it greets");
 }
 
-static void peer_down(struct peer *peer)
+static void peer_down(struct transport_peer *peer)
 {
     struct transport *transport = peer->transport;
     bool told = peer->up && peer != transport->self;
@@ -151,7 +151,7 @@ static void peer_down(struct peer *peer)
     }
 }
 
-static void peer_came(struct peer *peer)
+static void peer_came(struct transport_peer *peer)
 {
     struct transport *transport = peer->transport;
 
@@ -209,7 +209,7 @@ static void inbound_heard(struct transport *transport, struct transport_link *li
 /* Draws the consequences of what happened to a link. */
 static void settle(struct transport *transport, struct transport_link *link)
 {
-    struct peer *peer = link->owner;
+    struct transport_peer *peer = link->owner;
 
     if (link->heard && link->state != TRANSPORT_LINK_BROKEN) {
         inbound_heard(transport, link);
@@ -320,7 +320,7 @@ static void accept_done(struct transport *transport)
 
 /* ---- peers ---- */
 
-static void dial_done(struct peer *peer)
+static void dial_done(struct transport_peer *peer)
 {
     struct transport *transport = peer->transport;
     nng_aio *aio = peer->dial.aio;
@@ -385,7 +385,7 @@ static int64_t min_ns(int64_t a, int64_t b)
  * on, or the last one took too long. All that may take as long as the dialler bears it. */
 static bool check_is_slow(const struct transport *transport, int64_t now_ns)
 {
-    const struct peer *self = transport->self;
+    const struct transport_peer *self = transport->self;
     bool greeting = self->link != NULL && self->link->greet_by_ns != 0;
 
     return transport->secure && transport->accepts != transport->checked_accepts &&
@@ -396,7 +396,7 @@ static bool check_is_slow(const struct transport *transport, int64_t now_ns)
 /* Closes the own link, so that it is dialled anew; a grace later looks whether it is there. */
 static void check_due(struct transport *transport, int64_t now_ns)
 {
-    struct peer *self = transport->self;
+    struct transport_peer *self = transport->self;
     int64_t late_ns = now_ns - transport->check_at_ns;
 
     transport->check_at_ns = now_ns + check_grace_ns;
@@ -426,7 +426,7 @@ static void check_due(struct transport *transport, int64_t now_ns)
 }
 
 /* When there is next something to do with the peer. */
-static int64_t peer_due(struct peer *peer, int64_t now_ns)
+static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
 {
     struct transport_link *link = peer->link;
 
@@ -528,7 +528,7 @@ static void works_done(struct transport *transport, int64_t end_ns)
             accept_done(transport);
             break;
         case TRANSPORT_WORK_DIAL:
-            if (!((struct peer *)work->owner)->gone) {
+            if (!((struct transport_peer *)work->owner)->gone) {
                 dial_done(work->owner);
             }
             break;

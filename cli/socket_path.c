@@ -1,7 +1,7 @@
 /*
  * Where this host's agent is looked for: see place.h.
  */
-#include "place.h"
+#include "socket_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static const char system_path[] = "/run/holdfast/agent.sock";
 
-static void place_set(struct place *out, const char *path, const char *from)
+static void place_set(struct socket_path *out, const char *path, const char *from)
 {
     snprintf(out->path, sizeof(out->path), "%s", path);
     out->size = strlen(path);
@@ -19,7 +19,7 @@ static void place_set(struct place *out, const char *path, const char *from)
 }
 
 /* False: the library does not look there. */
-static bool place_runtime(struct place *out)
+static bool place_runtime(struct socket_path *out)
 {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -40,7 +40,7 @@ static bool place_runtime(struct place *out)
     return true;
 }
 
-void place_find(const struct cli *cli, struct place *out)
+void socket_path_find(const struct cli *cli, struct socket_path *out)
 {
     const char *set = secure_getenv("HOLDFAST_SOCKET");
 
