@@ -108,7 +108,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
         return;
     }
     struct lock *lock = lock_at(host, at);
-    lock->state = LOCK_GRANTED;
+    lock_set_state(host, at, LOCK_GRANTED);
     lock->ballot = version.ballot;
     lock->sequence = version.sequence;
     lock->lock_delay_ms = value->lock_delay_ms;
@@ -187,7 +187,7 @@ static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
     enum hfi_grant mode = hfi_word_mode(atomic_load(lock_word(host, at)));
-    lock->state = LOCK_ADOPTED;
+    lock_set_state(host, at, LOCK_ADOPTED);
     lock->mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
     lock->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS; /* not known: shortened when it is */
     repair_adopt(host, at, lock->lock_delay_ms);
@@ -255,7 +255,8 @@ void adopt_all(struct host *host, struct host_actions *actions)
             if (lock_is_named(lock_at(host, at))) {
                 adopt_lock(host, at, &ghost, actions);
             } else if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
-                space->locks[slot] = (struct lock){.state = LOCK_RETIRED, .handles = NONE};
+                space->locks[slot] = (struct lock){.handles = NONE};
+                lock_set_state(host, at, LOCK_RETIRED);
             } else if (space->locks[slot].state == LOCK_FREE) {
                 atomic_store(&space->region.words[slot].word, 0);
                 space->locks[slot] = (struct lock){.handles = NONE, .name = space->free_slot};

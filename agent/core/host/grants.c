@@ -176,7 +176,9 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
         kept_note(host, request, !lock_is_doubtful(host, at));
     }
     request->lock_delay_ms = longest_delay(host, at, lock_delay_ms);
-    lock->state = adopted ? LOCK_ADOPTED : LOCK_ASKING;
+    if (!adopted) {
+        lock_set_state(host, at, LOCK_ASKING);
+    }
     request_send(host, request, actions);
 }
 
@@ -217,7 +219,7 @@ static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, ui
     request->token = naming == NAMES_USED   ? lock_token_used(host, at)
                      : naming == NAMES_LAST ? lock->token_last
                                             : 0;
-    lock->state = LOCK_AMENDING;
+    lock_set_state(host, at, LOCK_AMENDING);
     request_send(host, request, actions);
 }
 
@@ -234,7 +236,9 @@ static void give_back(struct host *host, struct place at, struct message_order v
 {
     struct lock *lock = lock_at(host, at);
     if (!region_is_sound(host, at.space)) {
-        lock->state = LOCK_IDLE; /* until the region is given up, when this step is done */
+        if (lock->state != LOCK_IDLE) { /* until the region is given up, when this step is done */
+            lock_set_state(host, at, LOCK_IDLE);
+        }
         lock->recalled = 0;
         return;
     }
@@ -244,7 +248,7 @@ static void give_back(struct host *host, struct place at, struct message_order v
     request->token = token_used;
     set_version(lock, version);
     lock_guard(host, at)->in_force = 0;
-    lock->state = LOCK_RETURNING;
+    lock_set_state(host, at, LOCK_RETURNING);
     lock->recalled = 0;
     request_send(host, request, actions);
 }
@@ -424,7 +428,7 @@ static void grant_elsewhere(struct host *host, struct place at, const struct mes
     }
     /* It was changed for one of its readers, but a slot is left only when nobody is inside: they go
      * on as readers of it. */
-    lock->state = LOCK_GRANTED;
+    lock_set_state(host, at, LOCK_GRANTED);
     lock->lock_delay_ms = grant->lock_delay_ms;
     if (!lock_lacks_delay(host, at)) {
         pending_resolve(host, at, 0);
@@ -473,7 +477,7 @@ static void grant_apply(struct host *host, struct place at, const struct message
     host->counts.ranges += !shared && lock->token_last != grant->token_last;
     lock->token_last = grant->token_last;
     host->spaces[at.space].token_first[at.slot] = grant->token_first;
-    lock->state = LOCK_GRANTED;
+    lock_set_state(host, at, LOCK_GRANTED);
     if (stays && naming == NAMES_USED) {
         amend(host, at, 0, MESSAGE_MODE_SHARED, NAMES_USED, actions);
     } else if (stays && naming == NAMES_LAST &&
@@ -626,7 +630,7 @@ static void returned(struct host *host, struct request *request, struct host_act
         return;
     }
     struct lock *lock = lock_at(host, at);
-    lock->state = LOCK_IDLE;
+    lock_set_state(host, at, LOCK_IDLE);
     lock->mode = HFI_GRANT_NONE;
     emit_lock_log(host, actions, "grant_returned", at, 0, 0);
     lock_unwanted(host, at, actions);
@@ -720,15 +724,15 @@ static void refused(struct host *host, const struct message_refused *refused,
     request_end(host, request);
     emit_lock_log(host, actions, "request_refused", at, 0, refused->reason);
     if (lock->state == LOCK_ASKING) {
-        lock->state = LOCK_IDLE;
+        lock_set_state(host, at, LOCK_IDLE);
         lock->recalled = 0;
     } else if (lock->state == LOCK_AMENDING && refused->reason == MESSAGE_REFUSED_VERSION &&
                !amends_mode) {
         lock_revoke(host, at, HFI_GRANT_NONE); /* it is not ours any more */
-        lock->state = LOCK_IDLE;
+        lock_set_state(host, at, LOCK_IDLE);
         lock->recalled = 0;
     } else if (lock->state == LOCK_AMENDING) {
-        lock->state = LOCK_GRANTED;
+        lock_set_state(host, at, LOCK_GRANTED);
         attend_refused(host, at, actions);
     }
     if (!amends_mode) { /* one that goes on may be held: who opens it again waits himself */

@@ -94,8 +94,8 @@ static void go_on(struct host *host, uint32_t index, int64_t since_ns)
     }
     if (request_keep(host, at, index, id_of(note), since_ns) == NULL) {
         kept_forget(host, index);
-    } else {
-        lock_at(host, at)->state = LOCK_ADOPTED; /* what is kept is asked for as what is adopted */
+    } else if (lock_at(host, at)->state != LOCK_ADOPTED) {
+        lock_set_state(host, at, LOCK_ADOPTED); /* what is kept is asked for as what is adopted */
     }
 }
 

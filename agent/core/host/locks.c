@@ -20,6 +20,32 @@ enum {
     IDLE_MAX = 64,  /* at one look at all locks */
 };
 
+/*
+ * Which state may follow which. A grant is in force in GRANTED and AMENDING only, and both are left
+ * by an answer of the quorum, by a give-back (RETURNING), or with the session. So no lock is free,
+ * and no name gets another slot, while its word lets anybody in.
+ */
+#define TO(state) (1U << (state))
+static const uint8_t transitions[] = {
+    [LOCK_FREE] = TO(LOCK_IDLE) | TO(LOCK_RETIRED),
+    [LOCK_IDLE] = TO(LOCK_FREE) | TO(LOCK_ASKING) | TO(LOCK_RETURNING) |
+                  TO(LOCK_GRANTED) | /* before START: the own store knows it */
+                  TO(LOCK_ADOPTED),
+    [LOCK_ASKING] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),
+    [LOCK_GRANTED] = TO(LOCK_IDLE) | TO(LOCK_AMENDING) | TO(LOCK_RETURNING),
+    [LOCK_AMENDING] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),
+    [LOCK_RETURNING] = TO(LOCK_IDLE),
+    [LOCK_RETIRED] = TO(LOCK_FREE),
+    [LOCK_ADOPTED] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),
+};
+
+void lock_set_state(struct host *host, struct place at, enum lock_state to)
+{
+    struct lock *lock = lock_at(host, at);
+    HF_CHECK(transitions[lock->state] & TO(to));
+    lock->state = to;
+}
+
 static uint32_t place_pack(struct place at)
 {
     return (at.space << SPACE_SHIFT | at.slot) + 1;
@@ -57,8 +83,9 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
  * A slot that is nobody's, its word reset. NONE: all are in use. One that the agent before this one
  * retired may still be open somewhere: it stays retired for as long as the region is in use.
  */
-static uint32_t slot_take(struct space *space)
+static uint32_t slot_take(struct host *host, uint32_t index)
 {
+    struct space *space = &host->spaces[index];
     uint32_t slot = space->free_slot - 1;
     if (space->free_slot != 0) {
         space->free_slot = space->locks[slot].name;
@@ -67,8 +94,8 @@ static uint32_t slot_take(struct space *space)
         while (space->slots_used < space->region.slot_count &&
                hfi_word_mode(atomic_load(&space->region.words[space->slots_used].word)) ==
                    HFI_GRANT_RETIRED) {
-            space->locks[space->slots_used++] = (struct lock){.state = LOCK_RETIRED,
-                                                              .handles = NONE};
+            space->locks[space->slots_used].handles = NONE;
+            lock_set_state(host, (struct place){index, space->slots_used++}, LOCK_RETIRED);
         }
         if (space->slots_used == space->region.slot_count) {
             return NONE;
@@ -94,6 +121,7 @@ static void slot_free(struct host *host, struct place at)
     blocks_release(host, at);
     atomic_store(&space->region.words[at.slot].word, 0);
     space->guards[at.slot] = (struct guard){0};
+    lock_set_state(host, at, LOCK_FREE);
     *lock = (struct lock){.handles = NONE, .name = space->free_slot, .opening = opening};
     space->free_slot = at.slot + 1;
     space->free_slots++;
@@ -104,7 +132,7 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
 {
     struct space *space = &host->spaces[index];
     uint32_t id = names_hold(host->names, name, size);
-    uint32_t slot = id == NAMES_NONE ? NONE : slot_take(space);
+    uint32_t slot = id == NAMES_NONE ? NONE : slot_take(host, index);
     if (slot == NONE) {
         if (id != NAMES_NONE) {
             names_drop(host->names, id);
@@ -114,7 +142,8 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
     *at = (struct place){index, slot};
     struct lock *lock = lock_at(host, *at);
     bool opening = lock->opening;
-    *lock = (struct lock){.state = LOCK_IDLE, .name = id, .handles = NONE, .opening = opening};
+    *lock = (struct lock){.name = id, .handles = NONE, .opening = opening};
+    lock_set_state(host, *at, LOCK_IDLE);
     if (!hfi_index_put(&space->region, slot, hfi_name_hash((const char *)name, size))) {
         hfi_index_remove(&space->region, slot, hfi_name_hash((const char *)name, size));
         names_drop(host->names, id);
@@ -138,7 +167,8 @@ bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t s
     if (id == NAMES_NONE) {
         return false;
     }
-    *lock_at(host, at) = (struct lock){.state = LOCK_IDLE, .name = id, .handles = NONE};
+    *lock_at(host, at) = (struct lock){.name = id, .handles = NONE};
+    lock_set_state(host, at, LOCK_IDLE);
     names_set_lock(host->names, id, place_pack(at));
     listing_add(host, at);
     space->slots_used = at.slot >= space->slots_used ? at.slot + 1 : space->slots_used;
@@ -528,7 +558,7 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
 {
     struct lock *old = lock_at(host, *at);
     struct space *space = &host->spaces[at->space];
-    uint32_t slot = slot_take(space);
+    uint32_t slot = slot_take(host, at->space);
     if (slot == NONE) {
         return false;
     }
@@ -537,10 +567,13 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     bool opening = lock->opening;
     uint64_t hash = lock_hash(host, *at);
     listing_remove(host, *at);
-    *lock = *old;
-    lock->handles = NONE;
-    lock->token_last = 0;
-    lock->opening = opening;
+    struct lock moved = *old;
+    lock_set_state(host, to, LOCK_IDLE); /* what is granted to it under these tokens goes back */
+    moved.state = lock->state;
+    moved.handles = NONE;
+    moved.token_last = 0;
+    moved.opening = opening;
+    *lock = moved;
     hfi_index_remove(&space->region, at->slot, hash);
     hfi_index_put(&space->region, slot, hash);
     names_set_lock(host->names, lock->name, place_pack(to));
@@ -554,7 +587,7 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     action->as.slot.slot = at->slot;
     slot_persist(host, to, actions);
     lock_revoke(host, *at, HFI_GRANT_RETIRED);
-    old->state = LOCK_RETIRED;
+    lock_set_state(host, *at, LOCK_RETIRED);
     old->name = 0;
     emit_lock_log(host, actions, "slot_retired", to, 0, at->slot);
     lock_unused(host, *at);
@@ -621,7 +654,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
                 /* What it was closed for is the quorum's to wait out now: a give-back in the next
                  * session does not. */
                 lock_revoke(host, at, HFI_GRANT_NONE);
-                lock->state = LOCK_IDLE;
+                lock_set_state(host, at, LOCK_IDLE);
                 lock->mode = HFI_GRANT_NONE;
                 lock->recalled = 0;
                 lock->ballot = 0;

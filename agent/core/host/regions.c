@@ -251,7 +251,13 @@ static void leave_lock(struct host *host, struct place at, struct host_actions *
         names_set_lock(host->names, lock->name, NAMES_NONE);
         names_drop(host->names, lock->name);
     }
-    *lock = (struct lock){.state = LOCK_FREE};
+    if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
+        lock_set_state(host, at, LOCK_IDLE);
+    }
+    if (lock->state != LOCK_FREE) {
+        lock_set_state(host, at, LOCK_FREE);
+    }
+    *lock = (struct lock){0};
     *lock_guard(host, at) = (struct guard){0};
     space->published[at.slot] = 0;
     space->told[at.slot / 64] &= ~(UINT64_C(1) << (at.slot % 64));

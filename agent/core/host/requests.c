@@ -419,6 +419,6 @@ bool request_inherit(struct host *host, struct place at)
     attach(host, request, at);
     lock->ballot = request->version.ballot;
     lock->sequence = request->version.sequence;
-    lock->state = LOCK_RETURNING;
+    lock_set_state(host, at, LOCK_RETURNING);
     return true;
 }

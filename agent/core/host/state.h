@@ -93,7 +93,7 @@ struct lock {
     uint64_t ballot : 48;        /* of the grant's version; not granted: of the last returned */
     uint64_t lock_delay_ms : 16; /* the largest that the grant covers */
     uint64_t sequence : 40;
-    uint64_t state : 3;    /* enum lock_state */
+    uint64_t state : 3;    /* enum lock_state; changed by lock_set_state() alone */
     uint64_t mode : 2;     /* enum hfi_grant */
     uint64_t opening : 1;  /* stands in the heap of locks to be opened */
     uint64_t full : 1;     /* no slot for its next tokens: asks again with a renewal */
@@ -554,6 +554,9 @@ bool blocks_adopt(struct host *host, uint32_t space);
 
 /* ---- locks.c ---- */
 
+/* The only change of a lock's state; a transition that is not in the table of locks.c is a fault of
+ * this agent, and ends it. */
+void lock_set_state(struct host *host, struct place at, enum lock_state to);
 /* What stands for its name where that is too long. */
 uint64_t lock_hash(const struct host *host, struct place at);
 /* The place of a name; false: it has none. */
