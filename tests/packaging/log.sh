@@ -34,7 +34,7 @@ in_code=$(
             xargs -0 grep -hoE '(.{0,8})"[a-z]+(_[a-z]+)+"' |
             grep -vE '(line|text|"), "[a-z_]+"$' | grep -oE '[a-z]+(_[a-z]+)+"$' || true
         find agent -name '*.c' -print0 |
-            xargs -0 grep -hoE '(LOG_LEVEL_[A-Z]+|emit_log\(actions), "[a-z]+"' |
+            xargs -0 grep -hoE '(LOG_LEVEL_[A-Z]+|hub_log\(actions), "[a-z]+"' |
             grep -oE '[a-z]+"$' || true
     } | tr -d '"' | sort -u
 )

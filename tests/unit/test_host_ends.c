@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "../suite_main.h"
+#include "host/requests_private.h"
 #include "host/state.h"
+#include "host/watches_private.h"
 #include "host_rig.h"
 
 static struct rig *rig;
@@ -453,7 +455,7 @@ END_TEST
  * the coordinator refuses the next one's. */
 START_TEST(one_namespace_leaves_requests_to_others)
 {
-    uint32_t *asks = &rig->host->spaces[0].asks;
+    uint32_t *asks = &rig->host->requests->asks[0];
     ck_assert_ptr_null(rig_open(rig, client, "b", 0));
     struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_eq(*asks, 1);
@@ -491,7 +493,7 @@ START_TEST(a_change_before_one_that_is_being_told)
     rig_pass(small, RIG_MS);
     small->reply_count = 0;
     (void)rig_take(small, &opens[1]);
-    small->host->told = WORK_PIECES_MAX - 2;
+    small->host->watches->told = HUB_PIECES_MAX - 2;
     rig_ring(small);
     ck_assert_uint_eq(small->reply_count, 2);
     (void)rig_take(small, &opens[0]);
@@ -527,7 +529,7 @@ START_TEST(a_change_of_the_one_that_is_being_told)
     }
     rig_pass(small, RIG_MS);
     struct hfi_held held = rig_take(small, &opened);
-    small->host->told = WORK_PIECES_MAX - 2;
+    small->host->watches->told = HUB_PIECES_MAX - 2;
     small->reply_count = 0;
     rig_ring(small);
     ck_assert_uint_eq(small->reply_count, 2);
@@ -539,7 +541,7 @@ START_TEST(a_change_of_the_one_that_is_being_told)
     for (uint32_t i = 0; i < WATCHERS; i++) {
         ck_assert_uint_ge(rig_count(small, watchers[i], HFI_FRAME_CHANGED), 1);
     }
-    ck_assert(!small->host->spaces[0].telling);
+    ck_assert(!small->host->watches->spaces[0].telling);
     rig_destroy(small);
 }
 END_TEST
@@ -551,7 +553,7 @@ START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
     enum { WATCHERS = 4 };
     struct rig *small = rig_create(4, 8, 8, 1);
     uint32_t watchers[WATCHERS];
-    struct place at;
+    struct lock_ref at;
     rig_begin(small);
     uint32_t user = rig_connect(small, HOST_MAY_USE);
     struct hfi_opened opened = rig_open_granted(small, user, "a", 0);
@@ -562,7 +564,7 @@ START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
     struct hfi_held held = rig_take(small, &opened);
     rig_pass(small, RIG_MS);
     small->reply_count = 0;
-    small->host->told = WORK_PIECES_MAX - 2;
+    small->host->watches->told = HUB_PIECES_MAX - 2;
     struct hfi_actor actor = rig_actor(small, opened.holder);
     hfi_release(&actor, opened.slot, held.token);
     rig_close(small, user, opened.handle);
@@ -598,8 +600,8 @@ START_TEST(a_lock_that_always_changes)
     (void)rig_take(small, &opens[1]);
     small->reply_count = 0;
     for (uint32_t i = 0; i < 3; i++) {
-        lock_changed(small->host, (struct place){0, opens[0].slot});
-        small->host->told = WORK_PIECES_MAX - 1;
+        watch_changed(small->host, (struct lock_ref){0, opens[0].slot});
+        small->host->watches->told = HUB_PIECES_MAX - 1;
         rig_ring(small);
     }
     bool told = false;
@@ -625,10 +627,10 @@ START_TEST(a_bell_that_never_stops)
     ck_assert_uint_lt(opens[0].slot, opens[1].slot);
     rig_pass(small, RIG_MS);
     const struct hfi_region *region = &small->host->spaces[0].region;
-    lock_look_later(small->host, (struct place){0, opens[1].slot});
+    lock_look_later(small->host, (struct lock_ref){0, opens[1].slot});
     for (uint32_t i = 0; i < 3; i++) {
-        lock_look_later(small->host, (struct place){0, opens[0].slot});
-        small->host->spaces[0].attended = WORK_PIECES_MAX - 1;
+        lock_look_later(small->host, (struct lock_ref){0, opens[0].slot});
+        small->host->spaces[0].attended = HUB_PIECES_MAX - 1;
         rig_ring(small);
     }
     ck_assert_uint_eq(atomic_load(&region->dirty[0]) >> opens[1].slot & 1, 0);
@@ -664,7 +666,7 @@ START_TEST(limits_beside_closed_locks)
     ck_assert(rig_word(small, first.slot) & HFI_W_CLOSED);
     ck_assert_uint_eq(hfi_word_holder(rig_word(small, second.slot)), second.holder);
     small->now_ns += 20 * RIG_MS;
-    small->host->walked = WORK_WALK_MAX - 1;
+    small->host->walked = HUB_WALK_MAX - 1;
     rig_ring(small);
     ck_assert(!(rig_word(small, first.slot) & HFI_W_CLOSED));
     ck_assert_uint_eq(hfi_word_holder(rig_word(small, second.slot)), 0);

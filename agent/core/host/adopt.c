@@ -46,10 +46,10 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
 bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint8_t *name,
                     size_t size)
 {
-    struct place at = {index, slot};
+    struct lock_ref at = {index, slot};
     if (index >= host->config.namespace_count || !host->spaces[index].used ||
         slot >= host->spaces[index].region.slot_count || lock_is_named(lock_at(host, at)) ||
-        lock_find(host, name, size, &(struct place){0})) {
+        lock_find(host, name, size, &(struct lock_ref){0})) {
         return false;
     }
     return lock_load(host, at, name, size);
@@ -59,7 +59,7 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
  * The agent before this one may have died before it put the grant in force: then the word knows
  * nothing of its range, and would begin below it. Raises the token; a live holder keeps its own.
  */
-static void token_raise(struct host *host, struct place at, uint64_t token_first)
+static void token_raise(struct host *host, struct lock_ref at, uint64_t token_first)
 {
     _Atomic uint64_t *word = lock_word(host, at);
     uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
@@ -94,7 +94,7 @@ static bool own_grant(const struct host *host, const struct message_value *value
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value)
 {
-    struct place at = {0};
+    struct lock_ref at = {0};
     struct message_order version;
     if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at) ||
         !grants_are_known(host, at.space)) {
@@ -153,7 +153,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 }
 
 /* The seats of one lock whose holders are dead. */
-static void adopt_seats(struct host *host, struct place at, uint32_t *ghost,
+static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
                         struct host_actions *actions)
 {
     struct space *space = &host->spaces[at.space];
@@ -167,7 +167,7 @@ static void adopt_seats(struct host *host, struct place at, uint32_t *ghost,
         client = ghost_of(host, id, ghost);
         if (client == NONE) {
             hfi_bury_waiter(&space->actor, walk.seat);
-        } else if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        } else if (hub_has_room(actions)) {
             handle_bury_seat(host, client, at, walk.seat, actions);
         } else { /* many at once: the rest without a line in the log */
             uint32_t count = actions->count;
@@ -181,7 +181,7 @@ static void adopt_seats(struct host *host, struct place at, uint32_t *ghost,
  * The lock of a session that goes on, of which the quorum has to be asked what it has. If its word
  * is in force it takes nobody in until then. If nobody is inside it is asked when it is wanted.
  */
-static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
+static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost,
                           struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
@@ -208,7 +208,7 @@ static void adopt_unknown(struct host *host, struct place at, uint32_t *ghost,
     }
 }
 
-static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
+static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
                        struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
@@ -230,7 +230,7 @@ static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
         !lock_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
         lock_put_in_force(host, at, 1, actions);
     }
-    if (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+    if (hub_has_room(actions)) {
         lock_attend(host, at, actions);
     } else { /* later, bit by bit */
         atomic_fetch_or(&host->spaces[at.space].region.dirty[at.slot / 64], UINT64_C(1)
@@ -238,6 +238,54 @@ static void adopt_lock(struct host *host, struct place at, uint32_t *ghost,
         host->spaces[at.space].dirty = true;
     }
     hfi_rouse(actor, at.slot);
+}
+
+/* Whether it is a lock of that name (namespaces may have been configured anew) of which this agent
+ * knows no grant, and which somebody waits for. The only voter knows all grants: there it is
+ * idle. */
+static bool goes_on(const struct host *host, const struct kept_note *note)
+{
+    struct lock_ref at = note->at;
+    if (note->since_ns <= 0 || note->since_ns > host->now_ns ||
+        at.space >= host->config.namespace_count || !host->spaces[at.space].used ||
+        at.slot >= host->spaces[at.space].slots_used) {
+        return false;
+    }
+    const struct lock *lock = lock_at(host, at);
+    bool open = lock->state == LOCK_IDLE || lock->state == LOCK_ADOPTED;
+    return open && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
+           lock_hash(host, at) == note->name_hash && lock_is_awaited(host, at);
+}
+
+/* Its note stands as it is until it is sent. */
+static void go_on(struct host *host, uint32_t index, const struct kept_note *note)
+{
+    struct lock_ref at = note->at;
+    if (note->known) {
+        lock_has_returned(lock_at(host, at), note->returned);
+    }
+    if (request_keep(host, at, index, note->id, note->since_ns) == NULL) {
+        kept_forget(host, index);
+    } else if (lock_at(host, at)->state != LOCK_ADOPTED) {
+        lock_set_state(host, at, LOCK_ADOPTED); /* what is kept is asked for as what is adopted */
+    }
+}
+
+/* Goes on with what the agent before waited for. */
+static void adopt_kept(struct host *host)
+{
+    bool continued = host->config.continued_epoch != 0 && requests_count(host) == 0;
+    for (uint32_t i = 0; i < kept_count(host); i++) {
+        struct kept_note note;
+        if (!kept_read(host, i, &note)) {
+            continue;
+        }
+        if (continued && goes_on(host, &note)) {
+            go_on(host, i, &note);
+        } else {
+            kept_forget(host, i);
+        }
+    }
 }
 
 void adopt_all(struct host *host, struct host_actions *actions)
@@ -251,7 +299,7 @@ void adopt_all(struct host *host, struct host_actions *actions)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
-            struct place at = {i, slot};
+            struct lock_ref at = {i, slot};
             if (lock_is_named(lock_at(host, at))) {
                 adopt_lock(host, at, &ghost, actions);
             } else if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
@@ -265,13 +313,13 @@ void adopt_all(struct host *host, struct host_actions *actions)
             }
         }
     }
-    kept_adopt(host);
+    adopt_kept(host);
     locks_mark_wanted(host);
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         if ((host->clients[i].flags & CLIENT_DEAD) && host->clients[i].handles == NONE &&
-            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            hub_has_room(actions)) {
             client_forget_if_done(host, i, actions);
         }
     }
-    emit_log(actions, "adopted", live);
+    hub_log(actions, "adopted", live);
 }

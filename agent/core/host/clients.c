@@ -141,23 +141,12 @@ bool client_may_open(const struct host *host, uint32_t client)
     return uid == 0 || host->handle_count < half(room) || share_of(host, uid).handles < half(room);
 }
 
-bool client_may_watch(const struct host *host, uint32_t client)
-{
-    int64_t uid = host->clients[client].peer.uid;
-    uint32_t count = 0;
-    for (uint32_t i = 0; uid != 0 && i < host->config.limits.watches; i++) {
-        const struct watch *watch = &host->watches[i];
-        count += watch->used && host->clients[watch->client].peer.uid == uid;
-    }
-    return uid == 0 || count < half(host->config.limits.watches);
-}
-
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
 {
     uint32_t id = id_is_left(host, host->clients[client].peer.uid) ? id_find_free(host) : 0;
     if (id != 0) {
         id_give(host, client, id);
-        struct host_action *action = emit(actions, HOST_ALIAS);
+        struct host_action *action = hub_emit(actions, HOST_ALIAS);
         action->client = host->clients[client].id;
         action->connection = host->clients[client].connection;
         action->as.identity.holder = id;
@@ -212,12 +201,12 @@ static void refuse(const struct host_event *event, int32_t error, struct host_ac
         .kind = HFI_FRAME_DONE, .request = event->as.connected.request, .error = error};
     size_t size = hfi_frame_encode(&frame, actions->output + actions->output_used,
                                    actions->output_size - actions->output_used);
-    struct host_action *action = emit(actions, HOST_REPLY);
+    struct host_action *action = hub_emit(actions, HOST_REPLY);
     action->connection = event->as.connected.connection;
     action->as.reply.offset = (uint32_t)actions->output_used;
     action->as.reply.size = (uint32_t)size;
     actions->output_used += size;
-    action = emit(actions, HOST_HANG_UP);
+    action = hub_emit(actions, HOST_HANG_UP);
     action->connection = event->as.connected.connection;
     action->as.text = "the table of clients is full";
 }
@@ -227,7 +216,7 @@ static void welcome(struct host *host, uint32_t client, const struct host_event 
 {
     static const char digits[] = "0123456789abcdef";
     struct client *who = &host->clients[client];
-    struct host_action *action = emit(actions, HOST_WELCOMED);
+    struct host_action *action = hub_emit(actions, HOST_WELCOMED);
     action->client = who->id;
     action->connection = who->connection;
     action->as.identity.holder = who->id;
@@ -252,7 +241,7 @@ static void welcome(struct host *host, uint32_t client, const struct host_event 
         .agent = {agent->text, agent->length},
         .store = {store, sizeof(store)},
     };
-    reply_frame(host, client, &frame, actions);
+    client_reply(host, client, &frame, actions);
 }
 
 void client_connected(struct host *host, const struct host_event *event,
@@ -296,7 +285,7 @@ static void client_bury(struct host *host, uint32_t client)
 {
     struct client *who = &host->clients[client];
     who->bury_next = who->handles;
-    busy_set(host, who, CLIENT_BURYING);
+    client_busy_set(host, who, CLIENT_BURYING);
 }
 
 void client_hangup(struct host *host, uint32_t client)
@@ -328,7 +317,7 @@ void client_resumed(struct host *host, uint32_t client)
     if (who->flags & CLIENT_SURVIVOR) {
         who->scan_space = 0;
         who->scan_slot = 0;
-        busy_set(host, who, CLIENT_SCANNING);
+        client_busy_set(host, who, CLIENT_SCANNING);
     }
 }
 
@@ -340,18 +329,19 @@ static void scan_piece(struct host *host, uint32_t client, struct host_actions *
     struct space *space = &host->spaces[who->scan_space];
     uint32_t scanned = 0;
     while (space->used && who->scan_slot < space->slots_used && scanned < SCAN_SLOTS) {
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        if (!hub_has_room(actions)) {
             return;
         }
         scanned++;
-        lock_bury_unknown(host, client, (struct place){who->scan_space, who->scan_slot++}, actions);
+        lock_bury_unknown(host, client, (struct lock_ref){who->scan_space, who->scan_slot++},
+                          actions);
     }
     if (!space->used || who->scan_slot >= space->slots_used) {
         who->scan_slot = 0;
         who->scan_space++;
     }
     if (who->scan_space >= host->config.namespace_count) {
-        busy_clear(host, who, CLIENT_SCANNING);
+        client_busy_clear(host, who, CLIENT_SCANNING);
         client_is_known(host, client);
         client_forget_if_done(host, client, actions);
     }
@@ -370,11 +360,11 @@ void client_bury_piece(struct host *host, uint32_t client, struct host_actions *
         handle_bury(host, handle, actions);
         return;
     }
-    busy_clear(host, who, CLIENT_BURYING);
+    client_busy_clear(host, who, CLIENT_BURYING);
     if ((who->flags & CLIENT_DEAD) && (who->flags & CLIENT_SURVIVOR)) {
         who->scan_space = 0;
         who->scan_slot = 0;
-        busy_set(host, who, CLIENT_SCANNING);
+        client_busy_set(host, who, CLIENT_SCANNING);
         return;
     }
     client_forget_if_done(host, client, actions);
@@ -387,11 +377,11 @@ void client_forget_if_done(struct host *host, uint32_t client, struct host_actio
         (who->flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
         return;
     }
-    struct host_action *action = emit(actions, HOST_FORGET);
+    struct host_action *action = hub_emit(actions, HOST_FORGET);
     action->client = who->id;
     action->as.identity.holder = who->id;
     action->as.identity.nonce = who->nonce;
-    busy_clear(host, who, CLIENT_POKE);
+    client_busy_clear(host, who, CLIENT_POKE);
     uint32_t id = who->id;
     for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
         host->ids[id].client = ID_LEAVING;
@@ -411,5 +401,68 @@ void client_forgotten(struct host *host, uint32_t id)
         uint32_t next = host->ids[id].next;
         host->ids[id] = (struct holder_id){0};
         id = next;
+    }
+}
+
+void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions)
+{
+    const struct client *who = &host->clients[client];
+    if (!(who->flags & CLIENT_CONNECTED)) {
+        return;
+    }
+    size_t size = hfi_frame_encode(frame, actions->output + actions->output_used,
+                                   actions->output_size - actions->output_used);
+    HF_CHECK(size > 0);
+    struct host_action *action = hub_emit(actions, HOST_REPLY);
+    action->client = who->id;
+    action->connection = who->connection;
+    action->as.reply.offset = (uint32_t)actions->output_used;
+    action->as.reply.size = (uint32_t)size;
+    actions->output_used += size;
+}
+
+void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
+                       struct host_actions *actions)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .request = request, .error = error};
+    client_reply(host, client, &frame, actions);
+}
+
+void client_busy_set(struct host *host, struct client *client, uint32_t flag)
+{
+    const uint32_t busy = CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE;
+    host->clients_busy += !(client->flags & busy);
+    client->flags |= flag;
+}
+
+void client_busy_clear(struct host *host, struct client *client, uint32_t flag)
+{
+    const uint32_t busy = CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE;
+    bool was = client->flags & busy;
+    client->flags &= ~flag;
+    host->clients_busy -= was && !(client->flags & busy);
+}
+
+int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
+                            uint32_t right)
+{
+    return host->clients[client].peer.rights[space] & right ? 0 : HF_EACCES;
+}
+
+void client_poke(struct host *host, uint32_t client)
+{
+    struct client *who = &host->clients[client];
+    if ((who->flags & CLIENT_CONNECTED) && (who->flags & CLIENT_EVENTS)) {
+        client_busy_set(host, who, CLIENT_POKE);
+    }
+}
+
+void clients_poke_all(struct host *host)
+{
+    for (uint32_t i = 0; i < host->client_capacity; i++) {
+        if (host->clients[i].flags & CLIENT_USED) {
+            client_poke(host, i);
+        }
     }
 }

@@ -53,7 +53,7 @@
  * up: its process goes on with it until it has opened it again. Not those of the dead: the grant
  * that they held under covers them.
  */
-static uint16_t longest_known(const struct host *host, struct place at, uint32_t at_least_ms)
+static uint16_t longest_known(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t longest_ms = at_least_ms;
     uint32_t handle = lock_at(host, at)->handles;
@@ -70,13 +70,13 @@ static uint16_t longest_known(const struct host *host, struct place at, uint32_t
 
 /* The same with the handles that clients of before have not opened again: who has one may take the
  * lock as soon as it is granted. */
-static uint16_t longest_delay(const struct host *host, struct place at, uint32_t at_least_ms)
+static uint16_t longest_delay(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t unknown_ms = handles_unknown(host) ? delay_noted_ms(host, at) : 0;
     return longest_known(host, at, at_least_ms > unknown_ms ? at_least_ms : unknown_ms);
 }
 
-bool lock_lacks_delay(const struct host *host, struct place at)
+bool lock_lacks_delay(const struct host *host, struct lock_ref at)
 {
     return hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE &&
            longest_delay(host, at, 0) > lock_at(host, at)->lock_delay_ms;
@@ -89,7 +89,7 @@ static struct message_order lock_version(const struct lock *lock)
 
 /* Whether a grant that is not fresh may have been returned by the agent before this one, or put in
  * force in a region that was given up: nothing is known here of any grant of that lock. */
-static bool lock_is_doubtful(const struct host *host, struct place at)
+static bool lock_is_doubtful(const struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     bool continued = host->lease.epoch == host->config.continued_epoch ||
@@ -123,7 +123,7 @@ static const uint64_t TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 /* ---- asking, amending, giving back ---- */
 
 /* The mode that the first of the local queue needs; `otherwise` if nobody waits. */
-static uint8_t wanted_mode(const struct host *host, struct place at, uint8_t otherwise)
+static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t otherwise)
 {
     enum hfi_grant wanted = HFI_GRANT_NONE;
     if (atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS)) {
@@ -136,26 +136,25 @@ static uint8_t wanted_mode(const struct host *host, struct place at, uint8_t oth
 
 /* A namespace asks for so many that others might find no place with the coordinators, which know
  * hosts and no namespaces: as if one of them had said so. */
-static void ask_refused(struct host *host, struct place at, struct host_actions *actions)
+static void ask_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     lock_at(host, at)->full = 1; /* until the next renewal */
     host->counts.refused[MESSAGE_REFUSED_QUOTA]++;
-    emit_lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
+    lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
     pending_resolve(host, at, HF_EFULL);
 }
 
-void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
+void lock_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
               struct host_actions *actions)
 {
-    struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
     bool adopted = lock->state == LOCK_ADOPTED;
     struct request *request = request_of(host, at);
-    bool asked = request != NULL && !request_is_kept(request);
-    if ((lock->state != LOCK_IDLE && !adopted) || asked || !lease_is_safe(host)) {
+    bool asked = request != NULL && !request_is_kept(host, request);
+    if ((lock->state != LOCK_IDLE && !adopted) || asked || !hub_lease_is_safe(host)) {
         return; /* under way, or asked for as soon as the session is safe */
     }
-    if (!adopted && space->asks >= ASKS_MAX && host->config.namespace_count > 1) {
+    if (!adopted && requests_are_many(host, at.space)) {
         ask_refused(host, at, actions);
         return;
     }
@@ -165,17 +164,16 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
         return;
     }
     if (!adopted) {
-        request->asks = true;
-        space->asks++;
+        request_count_ask(host, request);
     }
-    request->mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE);
+    struct request_terms terms = {.mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE)};
     if (adopted && lock->mode != HFI_GRANT_NONE) { /* what it should have */
-        request->mode = lock->mode == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
-                                                       : MESSAGE_MODE_EXCLUSIVE;
+        terms.mode = lock->mode == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED : MESSAGE_MODE_EXCLUSIVE;
     } else {
-        kept_note(host, request, !lock_is_doubtful(host, at));
+        request_keep_note(host, request, !lock_is_doubtful(host, at));
     }
-    request->lock_delay_ms = longest_delay(host, at, lock_delay_ms);
+    terms.lock_delay_ms = longest_delay(host, at, lock_delay_ms);
+    request_set_terms(request, &terms);
     if (!adopted) {
         lock_set_state(host, at, LOCK_ASKING);
     }
@@ -183,13 +181,12 @@ void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
 }
 
 /* Asked for already: for a writer (an OPEN does not tell), but a reader waits; or the reverse. */
-void lock_ask_anew(struct host *host, struct place at, struct host_actions *actions)
+void lock_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct request *request = request_of(host, at);
-    uint8_t mode = wanted_mode(host, at, request->mode);
-    if (lock_at(host, at)->state == LOCK_ASKING && mode != request->mode) {
-        request->mode = mode;
-        request->tries = 0;
+    uint8_t mode = wanted_mode(host, at, request_terms(request)->mode);
+    if (lock_at(host, at)->state == LOCK_ASKING && mode != request_terms(request)->mode) {
+        request_set_mode(request, mode);
         request_send(host, request, actions);
     }
 }
@@ -197,11 +194,11 @@ void lock_ask_anew(struct host *host, struct place at, struct host_actions *acti
 /* Which token an AMEND names: none; the last of the range; or the last one that was used. */
 enum naming { NAMES_NO_TOKEN, NAMES_LAST, NAMES_USED };
 
-static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, uint8_t mode,
+static void amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, uint8_t mode,
                   enum naming naming, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_GRANTED || !lease_is_safe(host) ||
+    if (lock->state != LOCK_GRANTED || !hub_lease_is_safe(host) ||
         (mode == MESSAGE_MODE_SHARED && !region_is_sound(host, at.space))) {
         return;
     }
@@ -211,19 +208,22 @@ static void amend(struct host *host, struct place at, uint32_t lock_delay_ms, ui
         return;
     }
     uint32_t delay_ms = longest_delay(host, at, lock_delay_ms);
-    request->version = lock_version(lock);
-    request->mode = mode;
-    request->lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
-                                                                       : lock->lock_delay_ms);
-    request->says_used = naming == NAMES_USED;
-    request->token = naming == NAMES_USED   ? lock_token_used(host, at)
-                     : naming == NAMES_LAST ? lock->token_last
-                                            : 0;
+    struct request_terms terms = {
+        .version = lock_version(lock),
+        .mode = mode,
+        .lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
+                                                                   : lock->lock_delay_ms),
+        .says_used = naming == NAMES_USED,
+        .token = naming == NAMES_USED   ? lock_token_used(host, at)
+                 : naming == NAMES_LAST ? lock->token_last
+                                        : 0,
+    };
+    request_set_terms(request, &terms);
     lock_set_state(host, at, LOCK_AMENDING);
     request_send(host, request, actions);
 }
 
-void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
+void lock_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, bool tokens,
                 struct host_actions *actions)
 {
     amend(host, at, lock_delay_ms, MESSAGE_MODE_NONE, tokens ? NAMES_LAST : NAMES_NO_TOKEN,
@@ -231,7 +231,7 @@ void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool
 }
 
 /* That version goes back; the word is out of use. There is room for a request. */
-static void give_back(struct host *host, struct place at, struct message_order version,
+static void give_back(struct host *host, struct lock_ref at, struct message_order version,
                       uint64_t token_used, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
@@ -244,8 +244,7 @@ static void give_back(struct host *host, struct place at, struct message_order v
     }
     struct request *request = request_start(host, at, MESSAGE_GIVE_BACK);
     HF_CHECK(request != NULL);
-    request->version = version;
-    request->token = token_used;
+    request_set_terms(request, &(struct request_terms){.version = version, .token = token_used});
     set_version(lock, version);
     lock_guard(host, at)->in_force = 0;
     lock_set_state(host, at, LOCK_RETURNING);
@@ -257,7 +256,7 @@ static void give_back(struct host *host, struct place at, struct message_order v
 static void give_back_unknown(struct host *host, const struct message_name *name,
                               struct message_order version, struct host_actions *actions)
 {
-    struct place at = {0};
+    struct lock_ref at = {0};
     if (!lock_find(host, name->bytes, name->length, &at)) {
         request_orphan(host, name, version, TOKENS_ALL, actions);
         return;
@@ -282,14 +281,14 @@ static void give_back_unknown(struct host *host, const struct message_name *name
  * When a lock may be given back behind a lock-delay. Here its end is known by the clock that its
  * holder had; whoever gets it next has another one, so it is counted long by what those may differ.
  */
-static int64_t return_due_ns(const struct host *host, struct place at)
+static int64_t return_due_ns(const struct host *host, struct lock_ref at)
 {
     int64_t delay_ns = (int64_t)lock_at(host, at)->lock_delay_ms * MS;
     return lock_closed_until_ns(host, at) + delay_ns / 100 * host->config.max_drift_percent;
 }
 
 /* Somebody else wants it. */
-static void attend_recalled(struct host *host, struct place at, struct host_actions *actions)
+static void attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
@@ -305,7 +304,7 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
     } else if (hfi_retract(actor, at.slot)) {
         host->counts.handoffs += lock->recalled;
         give_back(host, at, lock_version(lock), lock_token_used(host, at), actions);
-    } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && lease_is_safe(host) &&
+    } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && hub_lease_is_safe(host) &&
                hfi_share(actor, at.slot, first)) {
         /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
          * write, the next recall finds a shared grant, and lets no reader in any more. */
@@ -321,7 +320,7 @@ static void attend_recalled(struct host *host, struct place at, struct host_acti
  * cannot leave for that, so the grant is changed, if no other host shares it. Not if the next
  * tokens need another slot, which nobody can move to who is inside.
  */
-static void attend_shared(struct host *host, struct place at, struct host_actions *actions)
+static void attend_shared(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     const struct hfi_actor *actor = lock_actor(host, at);
     hfi_serve(actor, at.slot);
@@ -340,7 +339,7 @@ static void attend_shared(struct host *host, struct place at, struct host_action
     }
 }
 
-void grant_attend(struct host *host, struct place at, struct host_actions *actions)
+void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
@@ -389,7 +388,7 @@ void grant_attend(struct host *host, struct place at, struct host_actions *actio
  * durable, or a crash would issue its tokens twice: the grant goes back, behind the row, and is
  * asked for again.
  */
-static void grant_move(struct host *host, struct place at, const struct message_grant *grant,
+static void grant_move(struct host *host, struct lock_ref at, const struct message_grant *grant,
                        struct host_actions *actions)
 {
     /* Its tokens may have been used, by the agent before: the region's word for it is not taken. */
@@ -407,7 +406,7 @@ static void grant_move(struct host *host, struct place at, const struct message_
 }
 
 /* Whether its tokens have other high bits than the slot's. */
-static bool is_of_other_slot(const struct host *host, struct place at,
+static bool is_of_other_slot(const struct host *host, struct lock_ref at,
                              const struct message_grant *grant)
 {
     uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
@@ -417,8 +416,8 @@ static bool is_of_other_slot(const struct host *host, struct place at,
     return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
 }
 
-static void grant_elsewhere(struct host *host, struct place at, const struct message_grant *grant,
-                            struct host_actions *actions)
+static void grant_elsewhere(struct host *host, struct lock_ref at,
+                            const struct message_grant *grant, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     if (lock->state != LOCK_AMENDING || lock->mode != HFI_GRANT_SHARED ||
@@ -437,7 +436,7 @@ static void grant_elsewhere(struct host *host, struct place at, const struct mes
 }
 
 /* Another host waits: from now on so many hand-overs more. */
-static void recall_word(struct host *host, struct place at)
+static void recall_word(struct host *host, struct lock_ref at)
 {
     hfi_recall(lock_actor(host, at), at.slot,
                lock_at(host, at)->mode == HFI_GRANT_SHARED ? 0 : HANDOVERS_BEFORE_RECALL);
@@ -447,7 +446,7 @@ static void recall_word(struct host *host, struct place at)
  * Whether the quorum takes for exclusive what this agent, or the one before it, has made shared:
  * then the message that says so may still arrive, and what it names was used of this range.
  */
-static bool stays_shared(const struct host *host, struct place at,
+static bool stays_shared(const struct host *host, struct lock_ref at,
                          const struct message_grant *grant)
 {
     const struct lock *lock = lock_at(host, at);
@@ -459,7 +458,7 @@ static bool stays_shared(const struct host *host, struct place at,
 
 /* Puts a grant, or a range of it, in force. If it stays shared it asks for that (NAMES_USED), or
  * for the range above, with which it does not (NAMES_LAST). No request is under way. */
-static void grant_apply(struct host *host, struct place at, const struct message_grant *grant,
+static void grant_apply(struct host *host, struct lock_ref at, const struct message_grant *grant,
                         enum naming naming, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
@@ -518,7 +517,7 @@ static void grant_apply(struct host *host, struct place at, const struct message
         grant_attend(host, at, actions);
     }
     limits_attend(host, at);
-    lock_changed(host, at);
+    watch_changed(host, at);
 }
 
 /*
@@ -527,7 +526,7 @@ static void grant_apply(struct host *host, struct place at, const struct message
  * such a grant, and a longer lock-delay is asked for before the OPEN is answered. The same is so
  * for a hold that was found and whose client has not opened it again.
  */
-static void closing_hasten(struct host *host, struct place at, const struct message_grant *grant)
+static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
     int64_t latest_ns = host->now_ns + (int64_t)grant->lock_delay_ms * MS;
     if (lock_closed_until_ns(host, at) > latest_ns) {
@@ -545,7 +544,7 @@ static void closing_hasten(struct host *host, struct place at, const struct mess
 }
 
 /* The quorum knows the grant of the agent before this one, or has given a new one. */
-static void grant_confirm(struct host *host, struct place at, const struct message_grant *grant,
+static void grant_confirm(struct host *host, struct lock_ref at, const struct message_grant *grant,
                           struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
@@ -571,19 +570,19 @@ static void granted(struct host *host, const struct message_grant *grant,
     }
     if (request ==
         NULL) { /* late: nobody here wants it any more, or what is under way settles it */
-        struct place at = {0};
+        struct lock_ref at = {0};
         if (!lock_find(host, grant->name.bytes, grant->name.length, &at) ||
             lock_at(host, at)->state == LOCK_IDLE) {
             give_back_unknown(host, &grant->name, grant->version, actions);
         }
         return;
     }
-    struct place at = {request->space, request->slot};
+    struct lock_ref at = request_lock(request);
     struct lock *lock = lock_at(host, at);
     if (!message_order_before(lock_version(lock), grant->version)) {
         return; /* given back since; the request is answered with another one */
     }
-    histogram_add(&host->counts.acquire, host->now_ns - request->since_ns);
+    histogram_add(&host->counts.acquire, host->now_ns - request_since_ns(request));
     request_end(host, request);
     if (!grant->fresh && lock_is_doubtful(host, at)) {
         closing_hasten(host, at, grant);
@@ -605,13 +604,13 @@ static void amended(struct host *host, const struct message_grant *grant,
     struct request *request = request_answered(host, grant->request_id, MESSAGE_AMEND,
                                                &grant->name);
     if (request != NULL && grant->epoch == host->lease.epoch &&
-        message_order_equal(request->version, grant->version)) {
-        struct place at = {request->space, request->slot};
+        message_order_equal(request_terms(request)->version, grant->version)) {
+        struct lock_ref at = request_lock(request);
         /* If it is exclusive all the same, the coordinator, or who passed the request on, is of a
          * release that knows no token_used. */
-        enum naming naming = request->mode != MESSAGE_MODE_SHARED ? NAMES_USED
-                             : request->says_used                 ? NAMES_LAST
-                                                                  : NAMES_NO_TOKEN;
+        enum naming naming = request_terms(request)->mode != MESSAGE_MODE_SHARED ? NAMES_USED
+                             : request_terms(request)->says_used                 ? NAMES_LAST
+                                                                                 : NAMES_NO_TOKEN;
         if (naming == NAMES_LAST && grant->mode == MESSAGE_MODE_EXCLUSIVE) {
             host->whole_until_ns = host->now_ns + WHOLE_MS * MS;
         }
@@ -623,7 +622,7 @@ static void amended(struct host *host, const struct message_grant *grant,
 /* The quorum no longer has the version that was given back. */
 static void returned(struct host *host, struct request *request, struct host_actions *actions)
 {
-    struct place at = {request->space, request->slot};
+    struct lock_ref at = request_lock(request);
     request_end(host, request);
     host->counts.give_backs++;
     if (at.slot == NONE) {
@@ -632,17 +631,17 @@ static void returned(struct host *host, struct request *request, struct host_act
     struct lock *lock = lock_at(host, at);
     lock_set_state(host, at, LOCK_IDLE);
     lock->mode = HFI_GRANT_NONE;
-    emit_lock_log(host, actions, "grant_returned", at, 0, 0);
+    lock_log(host, actions, "grant_returned", at, 0, 0);
     lock_unwanted(host, at, actions);
     if (lock_is_named(lock)) { /* else nobody had it here: for its watchers nothing has changed */
-        lock_changed(host, at);
+        watch_changed(host, at);
     }
 }
 
 static void recalled(struct host *host, const struct message_version *recall,
                      struct host_actions *actions)
 {
-    struct place at = {0};
+    struct lock_ref at = {0};
     if (!is_of_session(host, recall->epoch)) {
         return; /* what a session had that is over is ended by its death, and the lock-delay */
     }
@@ -686,7 +685,7 @@ static void recalled(struct host *host, const struct message_version *recall,
 
 /* An amend was. The recall may have come while it was under way. What is not in force for want of
  * it goes back as it is: attended to, the same would be asked for again at once, without end. */
-static void attend_refused(struct host *host, struct place at, struct host_actions *actions)
+static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_at(host, at)->recalled) {
         return;
@@ -707,7 +706,7 @@ static void refused(struct host *host, const struct message_refused *refused,
     for (uint32_t i = 0; request == NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         request = request_answered(host, refused->request_id, kinds[i], &refused->name);
     }
-    if (request == NULL || request_is_kept(request)) { /* which the process before had sent */
+    if (request == NULL || request_is_kept(host, request)) { /* which the process before had sent */
         return;
     }
     host->counts.refused[refused->reason <= MESSAGE_REFUSED_QUOTA ? refused->reason : 0]++;
@@ -715,14 +714,15 @@ static void refused(struct host *host, const struct message_refused *refused,
         request_redirect(host, request, &refused->owner, actions);
         return;
     }
-    if (request->kind == MESSAGE_GIVE_BACK || refused->reason == MESSAGE_REFUSED_RULES) {
+    if (request_kind(request) == MESSAGE_GIVE_BACK || refused->reason == MESSAGE_REFUSED_RULES) {
         return; /* asked again at its time, until the session is over */
     }
-    struct place at = {request->space, request->slot};
+    struct lock_ref at = request_lock(request);
     struct lock *lock = lock_at(host, at);
-    bool amends_mode = request->kind == MESSAGE_AMEND && request->mode != MESSAGE_MODE_NONE;
+    bool amends_mode = request_kind(request) == MESSAGE_AMEND &&
+                       request_terms(request)->mode != MESSAGE_MODE_NONE;
     request_end(host, request);
-    emit_lock_log(host, actions, "request_refused", at, 0, refused->reason);
+    lock_log(host, actions, "request_refused", at, 0, refused->reason);
     if (lock->state == LOCK_ASKING) {
         lock_set_state(host, at, LOCK_IDLE);
         lock->recalled = 0;
@@ -746,7 +746,7 @@ static bool answers(struct host *host, const struct message *message,
 {
     bool ours = memcmp(agent, &host->config.agent, sizeof(*agent)) == 0;
     if (ours && message->kind != MESSAGE_REFUSED) {
-        (void)route_learn(host, names_partition(name->bytes, name->length), &message->from);
+        route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
     /* What is said of a give-back is heard: it was sent before the namespace was given up. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
@@ -777,7 +777,7 @@ void lock_message(struct host *host, const struct message *message, struct host_
     case MESSAGE_GIVE_BACK_ACK:
         request = request_answered(host, version->request_id, MESSAGE_GIVE_BACK, &version->name);
         if (answers(host, message, &version->agent, &version->name) && request != NULL &&
-            message_order_equal(request->version, version->version)) {
+            message_order_equal(request_terms(request)->version, version->version)) {
             returned(host, request, actions);
         }
         break;

@@ -9,7 +9,7 @@
  */
 #include "state.h"
 
-uint32_t handle_of(const struct host *host, struct place at, uint32_t holder)
+uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
@@ -27,7 +27,7 @@ static bool handle_is_left(const struct host *host, uint32_t client)
     return client_may_open(host, client) && host->handle_count < host->config.limits.handles;
 }
 
-static uint32_t handle_new(struct host *host, uint32_t client, struct place at)
+static uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at)
 {
     uint32_t handle = host->free_handle;
     if (handle != NONE) {
@@ -92,7 +92,7 @@ static void handle_limit(struct host *host, uint32_t handle)
     limit_due(host, handle, host->now_ns + LIMIT_IDLE_CHECK_MS * MS);
 }
 
-static void lock_unlink(struct host *host, struct place at, uint32_t handle)
+static void lock_unlink(struct host *host, struct lock_ref at, uint32_t handle)
 {
     uint32_t *link = &lock_at(host, at)->handles;
     for (uint32_t i = 0; *link != handle && i <= host->config.limits.handles; i++) {
@@ -105,7 +105,7 @@ static void lock_unlink(struct host *host, struct place at, uint32_t handle)
 static void handle_free(struct host *host, uint32_t handle)
 {
     struct handle *who = &host->handles[handle];
-    struct place at = {who->space, who->slot};
+    struct lock_ref at = {who->space, who->slot};
     struct client *client = &host->clients[who->client];
     bool left = who->flags & HANDLE_LEFT;
     if (!left) {
@@ -172,7 +172,7 @@ static uint64_t *ids_of(const struct host *host, uint32_t space)
 
 /* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
  * of them: a process may open a lock as often as it likes. */
-static void collect_lock_ids(struct host *host, struct place at)
+static void collect_lock_ids(struct host *host, struct lock_ref at)
 {
     const struct space *space = &host->spaces[at.space];
     uint32_t handle = lock_at(host, at)->handles;
@@ -191,7 +191,7 @@ static void collect_lock_ids(struct host *host, struct place at)
 }
 
 /* An id of the client that nothing of this lock has; 0: none. */
-static uint32_t handle_id(struct host *host, uint32_t client, struct place at,
+static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
                           struct host_actions *actions)
 {
     uint32_t id = host->clients[client].id;
@@ -218,10 +218,10 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
     struct hfi_frame frame = {.kind = HFI_FRAME_REGION};
     frame.region.region = index;
     frame.region.incarnation = host->spaces[index].incarnation;
-    frame.region.namespace_name = (struct hfi_text){name, text_size(name, HFI_LABEL_MAX)};
+    frame.region.namespace_name = (struct hfi_text){name, hub_text_size(name, HFI_LABEL_MAX)};
     frame.request = who->region_request;
     uint32_t count = actions->count;
-    reply_frame(host, client, &frame, actions);
+    client_reply(host, client, &frame, actions);
     if (actions->count > count) {
         actions->items[count].as.reply.fds = HOST_FD_REGION;
         actions->items[count].as.reply.region = index;
@@ -235,7 +235,7 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
     const struct handle *who = &host->handles[handle];
     struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
     if (!region_is_sound(host, who->space)) { /* what was written for it may not be there */
-        reply_done(host, who->client, request, HF_EUNSERVED, actions);
+        client_reply_done(host, who->client, request, HF_EUNSERVED, actions);
         return;
     }
     frame.opened = (struct hfi_opened){.handle = handle,
@@ -246,7 +246,7 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
     host->clients[who->client].region_request = request;
     send_region(host, who->client, who->space, actions);
     uint32_t count = actions->count;
-    reply_frame(host, who->client, &frame, actions);
+    client_reply(host, who->client, &frame, actions);
     if (actions->count > count) {
         actions->items[count].as.reply.region = who->space;
         actions->items[count].as.reply.birth = host->spaces[who->space].birth;
@@ -271,7 +271,7 @@ static bool pending_add(struct host *host, uint32_t handle, uint64_t request)
     return false;
 }
 
-void pending_resolve(struct host *host, struct place at, int32_t error)
+void pending_resolve(struct host *host, struct lock_ref at, int32_t error)
 {
     for (uint32_t i = 0; i < host->pending_end; i++) {
         struct pending *pending = &host->pending[i];
@@ -294,7 +294,7 @@ void pending_work(struct host *host, struct host_actions *actions)
         if (!pending.used || !pending.ready) {
             continue;
         }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        if (!hub_has_room(actions)) {
             return;
         }
         pending_drop(host, i);
@@ -302,15 +302,15 @@ void pending_work(struct host *host, struct host_actions *actions)
             reply_opened(host, pending.handle, pending.request, actions);
         } else {
             host->counts.opens_refused++;
-            reply_done(host, host->handles[pending.handle].client, pending.request, pending.error,
-                       actions);
+            client_reply_done(host, host->handles[pending.handle].client, pending.request,
+                              pending.error, actions);
             handle_free(host, pending.handle);
         }
     }
 }
 
 /* The client had this handle with the agent before, or before its connection broke. */
-static uint32_t handle_resume(struct host *host, uint32_t client, struct place at,
+static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_ref at,
                               const struct hfi_open *open)
 {
     struct space *space = &host->spaces[at.space];
@@ -406,7 +406,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     struct handle *who = &host->handles[handle];
     delay_gone(host, who->lock_delay_ms);
     who->lock_delay_ms = (uint16_t)((open->lock_delay_ns + MS - 1) / MS);
-    delay_note(host, (struct place){who->space, who->slot}, who->lock_delay_ms);
+    delay_note(host, (struct lock_ref){who->space, who->slot}, who->lock_delay_ms);
     who->flags |= open->flags & HFI_OPEN_BARGING ? HANDLE_BARGING : 0;
     int64_t limit_ns = open->lease_ns;
     if (open->max_stall_ns > 0 && (limit_ns == 0 || open->max_stall_ns < limit_ns)) {
@@ -441,8 +441,8 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     const struct hfi_open *open = &frame->open;
     const uint8_t *name = (const uint8_t *)open->name.bytes;
     uint32_t index = host_namespace(&host->config, open->name.bytes, open->name.size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_USE);
-    struct place at = {0};
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_USE);
+    struct lock_ref at = {0};
     bool made = false;
     HF_PROBE3(client_open, name, open->name.size, host->clients[client].id);
     if (error == 0) {
@@ -459,7 +459,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     host->counts.opens++;
     if (error != 0) {
         host->counts.opens_refused++;
-        reply_done(host, client, frame->request, error, actions);
+        client_reply_done(host, client, frame->request, error, actions);
         return;
     }
     uint32_t handle = open->flags & HFI_OPEN_RESUME ? handle_resume(host, client, at, open) : NONE;
@@ -473,7 +473,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     error = handle == NONE ? HF_EFULL : handle_options(host, handle, open);
     if (error != 0) {
         host->counts.opens_refused++;
-        reply_done(host, client, frame->request, error, actions);
+        client_reply_done(host, client, frame->request, error, actions);
         if (handle != NONE) {
             handle_free(host, handle);
         }
@@ -492,7 +492,7 @@ void handle_open(struct host *host, uint32_t client, const struct hfi_frame *fra
     bool pends = pending_add(host, handle, frame->request);
     if (granted && !pends) {
         host->counts.opens_refused++;
-        reply_done(host, client, frame->request, HF_EFULL, actions);
+        client_reply_done(host, client, frame->request, HF_EFULL, actions);
         handle_free(host, handle);
     } else if (granted) {
         lock_amend(host, at, delay_ms, false, actions);
@@ -513,7 +513,7 @@ int32_t handle_map(struct host *host, uint32_t client, const struct hfi_frame *f
                    struct host_actions *actions)
 {
     uint32_t index = host_namespace(&host->config, frame->text.bytes, frame->text.size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_USE);
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_USE);
     if (error == 0) {
         error = space_error(host, index);
     }
@@ -540,31 +540,31 @@ void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *fra
 {
     uint32_t handle = handle_check(host, client, frame->seat.handle);
     if (handle == NONE) {
-        reply_done(host, client, frame->request, HF_EINVAL, actions);
+        client_reply_done(host, client, frame->request, HF_EINVAL, actions);
         return;
     }
     struct handle *who = &host->handles[handle];
     if (who->flags & HANDLE_LEFT) {
-        reply_done(host, client, frame->request, HF_EUNSERVED, actions);
+        client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }
     if (who->seat == HFI_SEAT_NONE && seat_give(host, handle) == HFI_SEAT_NONE) {
-        reply_done(host, client, frame->request, HF_EFULL, actions);
+        client_reply_done(host, client, frame->request, HF_EFULL, actions);
         return;
     }
     if (frame->seat.flags & HFI_SEAT_SHARED) {
-        struct place at = {who->space, who->slot};
+        struct lock_ref at = {who->space, who->slot};
         lock_guard(host, at)->cells = 1;
         /* seq_cst: before the answer; from now on writers look for readers */
         atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
     }
     if (!region_is_sound(host, who->space)) { /* writers need not look for this reader */
-        reply_done(host, client, frame->request, HF_EUNSERVED, actions);
+        client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }
     struct hfi_frame answer = {
         .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = who->seat};
-    reply_frame(host, client, &answer, actions);
+    client_reply(host, client, &answer, actions);
 }
 
 /* Whether the handle can be forgotten at once: it never was in the queue, or is known to be out. */
@@ -590,7 +590,7 @@ void handle_retire(struct host *host, uint32_t handle)
 }
 
 /* What a dead process may have left of a hand-over on this lock. */
-static void heal_lock(struct host *host, struct place at)
+static void heal_lock(struct host *host, struct lock_ref at)
 {
     const struct hfi_actor *actor = lock_actor(host, at);
     uint32_t holder = hfi_word_holder(atomic_load(lock_word(host, at)));
@@ -605,7 +605,7 @@ static void heal_lock(struct host *host, struct place at)
 void handle_bury(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     struct handle *who = &host->handles[handle];
-    struct place at = {who->space, who->slot};
+    struct lock_ref at = {who->space, who->slot};
     const struct hfi_actor *actor = lock_actor(host, at);
     uint32_t holder = who->holder;
     if (who->flags & HANDLE_LEFT) {
@@ -629,7 +629,7 @@ void handle_bury(struct host *host, uint32_t handle, struct host_actions *action
     handle_retire(host, handle);
 }
 
-void handle_bury_seat(struct host *host, uint32_t client, struct place at, uint32_t seat,
+void handle_bury_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                       struct host_actions *actions)
 {
     struct space *space = &host->spaces[at.space];
@@ -652,7 +652,7 @@ void handle_close(struct host *host, uint32_t client, uint32_t number, struct ho
         return;
     }
     struct handle *who = &host->handles[handle];
-    struct place at = {who->space, who->slot};
+    struct lock_ref at = {who->space, who->slot};
     if (who->flags & HANDLE_LEFT) {
         handle_free(host, handle);
         return;
@@ -696,7 +696,7 @@ static void collect_named_ids(struct host *host, uint32_t space)
 static bool zombie_is_named(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     const struct handle *who = &host->handles[handle];
-    struct place at = {who->space, who->slot};
+    struct lock_ref at = {who->space, who->slot};
     if (hfi_word_holder(atomic_load(lock_word(host, at))) != who->holder) {
         return false;
     }
@@ -731,7 +731,7 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
                       (host->clients[client].flags & CLIENT_BURYING))) {
             continue;
         }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->walked >= WORK_WALK_MAX) {
+        if (!hub_has_room(actions) || host->walked >= HUB_WALK_MAX) {
             full = true; /* the rest at once, in the next step */
             break;
         }
@@ -747,7 +747,7 @@ void zombies_sweep(struct host *host, struct host_actions *actions)
 
 /* ---- holds with a limit ---- */
 
-static void limit_find(struct host *host, struct place at, uint32_t seat)
+static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
 {
     struct space *space = &host->spaces[at.space];
     const struct hfi_seat *shared = hfi_seat(&space->region, seat);
@@ -777,7 +777,7 @@ static void limit_find(struct host *host, struct place at, uint32_t seat)
     handle_limit(host, handle);
 }
 
-void limits_find(struct host *host, struct place at)
+void limits_find(struct host *host, struct lock_ref at)
 {
     struct seats walk = seats_of(host, at);
     while (seats_next(&walk)) {
@@ -785,7 +785,7 @@ void limits_find(struct host *host, struct place at)
     }
 }
 
-void limits_attend(struct host *host, struct place at)
+void limits_attend(struct host *host, struct lock_ref at)
 {
     uint32_t handle = lock_at(host, at)->handles;
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
@@ -804,14 +804,14 @@ static enum host_loss loss_of_limit(const struct handle *who)
 static int64_t limit_check(struct host *host, const struct handle *who,
                            struct host_actions *actions)
 {
-    struct place at = {who->space, who->slot};
+    struct lock_ref at = {who->space, who->slot};
     uint64_t cell = 0;
     uint64_t token = 0;
     int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0 : limit_deadline(host, who, &cell, &token);
     if (deadline_ns > host->now_ns) {
         return deadline_ns;
     }
-    if (deadline_ns > 0 && !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+    if (deadline_ns > 0 && !hub_has_room(actions)) {
         return host->now_ns;
     }
     if (deadline_ns > 0 && cell) {
@@ -858,7 +858,7 @@ void limits_check(struct host *host, struct host_actions *actions)
             continue;
         }
         if (*due_ns <= host->now_ns && host->walked - before < LIMITS_LOOK_MAX &&
-            has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            hub_has_room(actions)) {
             *due_ns = INT64_MAX; /* whoever is handed a lock here has it set, too */
             int64_t looked_ns = limits_check_group(host, group, actions);
             *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
@@ -869,4 +869,38 @@ void limits_check(struct host *host, struct host_actions *actions)
         next_ns = *due_ns < next_ns ? *due_ns : next_ns;
     }
     host->limits_due_ns = next_ns < host->limits_due_ns ? next_ns : host->limits_due_ns;
+}
+
+bool handle_may_take(const struct host *host, const struct handle *who)
+{
+    return (who->flags & HANDLE_USED) && !(who->flags & (HANDLE_FOUND | HANDLE_LEFT)) &&
+           (!(who->flags & HANDLE_ZOMBIE) || client_may_use_closed(host, who->client));
+}
+
+uint32_t handle_delay_ms(const struct host *host, const struct handle *who)
+{
+    struct lock_ref at = {who->space, who->slot};
+    uint32_t noted_ms = delays_are_noted(host) && (who->flags & HANDLE_ZOMBIE)
+                            ? delay_noted_ms(host, at)
+                            : UINT32_MAX;
+    return who->lock_delay_ms < noted_ms ? who->lock_delay_ms : noted_ms;
+}
+
+void handles_settle_delays(struct host *host)
+{
+    uint32_t hand = 0;
+    if (handles_unknown(host) || !delays_count_begin(host, &hand)) {
+        return;
+    }
+    uint32_t end = hand + HOST_DELAYS_PIECE;
+    end = end < host->handles_used ? end : host->handles_used;
+    for (uint32_t i = hand; i < end; i++) {
+        const struct handle *who = &host->handles[i];
+        struct lock_ref at = {who->space, who->slot};
+        if (who->lock_delay_ms > LOCK_DELAY_UNKNOWN_MS && handle_may_take(host, who) &&
+            lock_is_named(lock_at(host, at))) {
+            delays_count(host, at, handle_delay_ms(host, who));
+        }
+    }
+    delays_count_end(host, end < host->handles_used ? end : 0);
 }

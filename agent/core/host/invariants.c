@@ -28,8 +28,8 @@ static void check_handle(const struct host *host, uint32_t index)
         HF_CHECK(space->seat_handle[handle->seat] == index);
     }
     HF_CHECK(handle->seat != HFI_SEAT_NONE || !(handle->flags & HANDLE_LIMITED));
-    struct place at = {handle->space, handle->slot};
-    HF_CHECK(host->delay_count == 0 || (handle->flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
+    struct lock_ref at = {handle->space, handle->slot};
+    HF_CHECK(!delays_are_noted(host) || (handle->flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
              !lock_is_named(lock_at(host, at)) ||
              delay_noted_ms(host, at) >= handle->lock_delay_ms);
 }
@@ -90,7 +90,7 @@ static void check_ids(const struct host *host)
 }
 
 /* The handles of one lock; they have different ids. */
-static uint32_t check_lock_handles(const struct host *host, struct place at)
+static uint32_t check_lock_handles(const struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     uint32_t count = 0;
@@ -103,35 +103,7 @@ static uint32_t check_lock_handles(const struct host *host, struct place at)
     return count;
 }
 
-/* What is under way belongs to a lock that waits for it, or to none. */
-static void check_requests(const struct host *host)
-{
-    uint32_t used = 0;
-    uint32_t orphans = 0;
-    for (uint32_t i = 0; i < host->requests_used; i++) {
-        const struct request *request = &host->requests[i];
-        if (request->id == 0) {
-            continue;
-        }
-        used++;
-        orphans += request->slot == NONE;
-        HF_CHECK((request->id & 0xffff) == i && host->request_heap[request->heap] == i);
-        HF_CHECK(request->slot == NONE ||
-                 request_of(host, (struct place){request->space, request->slot}) == request);
-    }
-    HF_CHECK(used == host->request_count && used <= host->request_capacity);
-    for (uint32_t i = 1; i < host->request_count; i++) {
-        HF_CHECK(host->requests[host->request_heap[(i - 1) / 2]].due_ns <=
-                 host->requests[host->request_heap[i]].due_ns);
-    }
-    for (uint32_t at = host->orphans; at != 0; at = host->requests[at - 1].next) {
-        HF_CHECK(host->requests[at - 1].id != 0 && host->requests[at - 1].slot == NONE);
-        HF_CHECK(orphans-- > 0);
-    }
-    HF_CHECK(orphans == 0);
-}
-
-static void check_lock_request(const struct host *host, struct place at)
+static void check_lock_request(const struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     const struct request *request = request_of(host, at);
@@ -141,13 +113,12 @@ static void check_lock_request(const struct host *host, struct place at)
     if (request == NULL) {
         return;
     }
-    HF_CHECK(request->id != 0 && request->name == lock->name);
-    HF_CHECK(request->kind == (lock->state == LOCK_AMENDING    ? MESSAGE_AMEND
-                               : lock->state == LOCK_RETURNING ? MESSAGE_GIVE_BACK
-                                                               : MESSAGE_ACQUIRE));
+    HF_CHECK(request_kind(request) == (lock->state == LOCK_AMENDING    ? MESSAGE_AMEND
+                                       : lock->state == LOCK_RETURNING ? MESSAGE_GIVE_BACK
+                                                                       : MESSAGE_ACQUIRE));
 }
 
-static void check_lock(const struct host *host, struct place at)
+static void check_lock(const struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     check_lock_request(host, at);
@@ -160,7 +131,7 @@ static void check_lock(const struct host *host, struct place at)
         return; /* without handles too: retired by the agent before */
     }
     size_t size = 0;
-    struct place found = {0};
+    struct lock_ref found = {0};
     const uint8_t *name = names_bytes(host->names, lock->name, &size);
     HF_CHECK(lock_find(host, name, size, &found));
     HF_CHECK(found.space == at.space && found.slot == at.slot);
@@ -197,7 +168,7 @@ static uint32_t check_space(const struct host *host, uint32_t index)
     HF_CHECK(space->slots_used <= space->region.slot_count);
     HF_CHECK(space->blocks_used <= space->region.block_count);
     for (uint32_t slot = 0; slot < space->slots_used; slot++) {
-        struct place at = {index, slot};
+        struct lock_ref at = {index, slot};
         free += space->locks[slot].state == LOCK_FREE;
         check_lock(host, at);
         handles += check_lock_handles(host, at);
@@ -212,38 +183,14 @@ static uint32_t check_space(const struct host *host, uint32_t index)
     return handles;
 }
 
-static void check_openings(const struct host *host)
-{
-    uint32_t marked = 0;
-    for (uint32_t i = 0; i < host->opening_count; i++) {
-        const struct opening *opening = &host->openings[i];
-        HF_CHECK(i == 0 || host->openings[(i - 1) / 2].due_ns <= opening->due_ns);
-        HF_CHECK(lock_at(host, (struct place){opening->space, opening->slot})->opening);
-    }
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        const struct space *space = &host->spaces[i];
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
-            marked += space->locks[slot].opening;
-        }
-    }
-    HF_CHECK(marked == host->opening_count);
-}
-
 static void check_counts(const struct host *host, uint32_t zombies, uint32_t limited)
 {
     uint32_t pending = 0;
-    uint32_t watches = 0;
     for (uint32_t i = 0; i < PENDING_MAX; i++) {
         if (host->pending[i].used) {
             pending++;
             HF_CHECK(i < host->pending_end && host->pending[i].handle < host->handles_used);
             HF_CHECK(host->handles[host->pending[i].handle].flags & HANDLE_USED);
-        }
-    }
-    for (uint32_t i = 0; i < host->config.limits.watches; i++) {
-        if (host->watches[i].used) {
-            watches++;
-            HF_CHECK(host->clients[host->watches[i].client].flags & CLIENT_CONNECTED);
         }
     }
     for (uint32_t i = 0; i < host->handles_used; i++) {
@@ -254,18 +201,14 @@ static void check_counts(const struct host *host, uint32_t zombies, uint32_t lim
     }
     HF_CHECK(pending == host->pending_count);
     HF_CHECK(host->pending_end == 0 || host->pending[host->pending_end - 1].used);
-    HF_CHECK(watches == host->watch_count);
     HF_CHECK(limited == host->limited_count);
     HF_CHECK(zombies == host->zombie_count);
     HF_CHECK(zombies == 0 || host->sweep_due_ns != INT64_MAX);
 }
 
-/* The index has the locks that have a name, in order. */
-static void check_listing(const struct host *host)
+static uint32_t named_locks(const struct host *host)
 {
     uint32_t named = 0;
-    uint32_t listed = 0;
-    struct message_name last = {0};
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         const struct space *space = &host->spaces[i];
         uint32_t first = space->leaving ? space->leave_slot : 0;
@@ -273,15 +216,7 @@ static void check_listing(const struct host *host)
             named += lock_is_named(&space->locks[slot]);
         }
     }
-    uint32_t entry = order_from(&host->order, "", 0);
-    while (entry != 0) {
-        struct place at = {(entry - 1) / host->config.limits.locks,
-                           (entry - 1) % host->config.limits.locks};
-        HF_CHECK(lock_is_named(lock_at(host, at)) && ++listed <= named);
-        lock_name(host, at, &last);
-        entry = order_after(&host->order, last.bytes, last.length);
-    }
-    HF_CHECK(listed == named);
+    return named;
 }
 
 void host_check_invariants(const struct host *host)
@@ -312,8 +247,9 @@ void host_check_invariants(const struct host *host)
     HF_CHECK(of_locks == used);
     check_clients(host, used);
     check_ids(host);
-    check_openings(host);
-    check_requests(host);
-    check_listing(host);
+    openings_check(host);
+    requests_check(host);
+    watches_check(host);
+    listing_check(host, named_locks(host));
     check_counts(host, zombies, limited);
 }

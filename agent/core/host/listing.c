@@ -1,47 +1,62 @@
-/*
- * The names of locks in byte order, for listings page by page: this host's are indexed, other
- * hosts' come from gossip.
- */
+/* The names of locks in byte order: see listing.h. */
+#include "listing.h"
+
+#include "core/base/order.h"
+#include "core/gossip.h"
 #include "state.h"
 
-static uint32_t listing_entry(const struct host *host, struct place at)
+static uint32_t listing_entry(const struct host *host, struct lock_ref at)
 {
     return at.space * host->config.limits.locks + at.slot + 1;
 }
 
-static struct place listing_place(const struct host *host, uint32_t entry)
+static struct lock_ref listing_lock(const struct host *host, uint32_t entry)
 {
     uint32_t locks = host->config.limits.locks;
-    return (struct place){(entry - 1) / locks, (entry - 1) % locks};
+    return (struct lock_ref){(entry - 1) / locks, (entry - 1) % locks};
 }
 
 static const uint8_t *entry_name(const void *arg, uint32_t entry, size_t *size)
 {
     const struct host *host = arg;
-    return names_bytes(host->names, lock_at(host, listing_place(host, entry))->name, size);
+    return names_bytes(host->names, lock_at(host, listing_lock(host, entry))->name, size);
+}
+
+struct listing {
+    struct order order; /* of the locks that have a name */
+};
+
+struct listing *listing_lay_out(struct arena *arena, const struct host_config *config)
+{
+    struct listing *listing = arena_take(arena, 1, sizeof(*listing));
+    size_t locks = (size_t)config->limits.locks * config->namespace_count;
+    struct order_node *nodes = arena_take(arena, locks + 1, sizeof(*nodes));
+    if (listing != NULL) {
+        listing->order.nodes = nodes;
+    }
+    return listing;
 }
 
 void listing_init(struct host *host)
 {
-    host->order.seed = host->config.store_id[0];
-    host->order.name = entry_name;
-    host->order.arg = host;
+    host->listing->order.seed = host->config.store_id[0];
+    host->listing->order.name = entry_name;
+    host->listing->order.arg = host;
 }
 
-void listing_add(struct host *host, struct place at)
+void listing_add(struct host *host, struct lock_ref at)
 {
-    order_insert(&host->order, listing_entry(host, at));
+    order_insert(&host->listing->order, listing_entry(host, at));
 }
 
-void listing_remove(struct host *host, struct place at)
+void listing_remove(struct host *host, struct lock_ref at)
 {
-    publish_gone(host, at);
-    order_remove(&host->order, listing_entry(host, at));
+    order_remove(&host->listing->order, listing_entry(host, at));
 }
 
 static bool may_see(const struct host *host, uint32_t client, uint32_t space)
 {
-    return rights_check(host, client, space, HOST_MAY_USE | HOST_MAY_ADMIN) == 0;
+    return client_rights_error(host, client, space, HOST_MAY_USE | HOST_MAY_ADMIN) == 0;
 }
 
 static bool begins_with(const uint8_t *name, size_t size, const struct hfi_text *prefix)
@@ -56,7 +71,7 @@ static void skip_namespace(const struct host *host, uint32_t space, const uint8_
 {
     message_name_set(after, name, size);
     if (space != 0) {
-        size_t label = text_size(host->config.namespaces[space], HFI_LABEL_MAX);
+        size_t label = hub_text_size(host->config.namespaces[space], HFI_LABEL_MAX);
         after->bytes[label + 1] = 0xff; /* behind its slash */
         after->length = (uint8_t)(label + 2);
     }
@@ -70,14 +85,14 @@ static bool next_here(const struct host *host, uint32_t client, const struct hfi
     for (uint64_t i = 0; i <= most; i++) {
         bool begins = order_compare(after.bytes, after.length, prefix->bytes, prefix->size) < 0;
         uint32_t entry = begins || after.length == 0
-                             ? order_from(&host->order, prefix->bytes, prefix->size)
-                             : order_after(&host->order, after.bytes, after.length);
+                             ? order_from(&host->listing->order, prefix->bytes, prefix->size)
+                             : order_after(&host->listing->order, after.bytes, after.length);
         size_t size = 0;
         const uint8_t *name = entry != 0 ? entry_name(host, entry, &size) : NULL;
         if (name == NULL || !begins_with(name, size, prefix)) {
             return false;
         }
-        uint32_t space = listing_place(host, entry).space;
+        uint32_t space = listing_lock(host, entry).space;
         if (may_see(host, client, space)) {
             message_name_set(out, name, size);
             return true;
@@ -114,4 +129,18 @@ bool listing_next(const struct host *host, uint32_t client, const struct hfi_lis
         *out = elsewhere;
     }
     return true;
+}
+
+void listing_check(const struct host *host, uint32_t named)
+{
+    uint32_t listed = 0;
+    struct message_name last = {0};
+    uint32_t entry = order_from(&host->listing->order, "", 0);
+    while (entry != 0) {
+        struct lock_ref at = listing_lock(host, entry);
+        HF_CHECK(lock_is_named(lock_at(host, at)) && ++listed <= named);
+        lock_name(host, at, &last);
+        entry = order_after(&host->listing->order, last.bytes, last.length);
+    }
+    HF_CHECK(listed == named);
 }

@@ -39,19 +39,19 @@ static const uint8_t transitions[] = {
     [LOCK_ADOPTED] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),
 };
 
-void lock_set_state(struct host *host, struct place at, enum lock_state to)
+void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to)
 {
     struct lock *lock = lock_at(host, at);
     HF_CHECK(transitions[lock->state] & TO(to));
     lock->state = to;
 }
 
-static uint32_t place_pack(struct place at)
+static uint32_t lock_ref_pack(struct lock_ref at)
 {
     return (at.space << SPACE_SHIFT | at.slot) + 1;
 }
 
-void lock_name(const struct host *host, struct place at, struct message_name *out)
+void lock_name(const struct host *host, struct lock_ref at, struct message_name *out)
 {
     size_t size = 0;
     const uint8_t *bytes = names_bytes(host->names, lock_at(host, at)->name, &size);
@@ -60,22 +60,22 @@ void lock_name(const struct host *host, struct place at, struct message_name *ou
     memcpy(out->bytes, bytes, size);
 }
 
-uint64_t lock_hash(const struct host *host, struct place at)
+uint64_t lock_hash(const struct host *host, struct lock_ref at)
 {
     size_t size = 0;
     const uint8_t *bytes = names_bytes(host->names, lock_at(host, at)->name, &size);
     return hfi_name_hash((const char *)bytes, size);
 }
 
-bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct place *at)
+bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct lock_ref *at)
 {
     uint32_t id = names_find(host->names, name, size);
     uint32_t packed = id == NAMES_NONE ? 0 : names_lock(host->names, id);
     if (packed == 0) {
         return false;
     }
-    *at = (struct place){(packed - 1) >> SPACE_SHIFT,
-                         (packed - 1) & ((UINT32_C(1) << SPACE_SHIFT) - 1)};
+    *at = (struct lock_ref){(packed - 1) >> SPACE_SHIFT,
+                            (packed - 1) & ((UINT32_C(1) << SPACE_SHIFT) - 1)};
     return host->spaces[at->space].used; /* else it is being left: regions.c */
 }
 
@@ -95,7 +95,7 @@ static uint32_t slot_take(struct host *host, uint32_t index)
                hfi_word_mode(atomic_load(&space->region.words[space->slots_used].word)) ==
                    HFI_GRANT_RETIRED) {
             space->locks[space->slots_used].handles = NONE;
-            lock_set_state(host, (struct place){index, space->slots_used++}, LOCK_RETIRED);
+            lock_set_state(host, (struct lock_ref){index, space->slots_used++}, LOCK_RETIRED);
         }
         if (space->slots_used == space->region.slot_count) {
             return NONE;
@@ -113,22 +113,21 @@ static uint32_t slot_take(struct host *host, uint32_t index)
     return slot;
 }
 
-static void slot_free(struct host *host, struct place at)
+static void slot_free(struct host *host, struct lock_ref at)
 {
     struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
-    bool opening = lock->opening; /* its entry in the heap is still there */
     blocks_release(host, at);
     atomic_store(&space->region.words[at.slot].word, 0);
     space->guards[at.slot] = (struct guard){0};
     lock_set_state(host, at, LOCK_FREE);
-    *lock = (struct lock){.handles = NONE, .name = space->free_slot, .opening = opening};
+    *lock = (struct lock){.handles = NONE, .name = space->free_slot};
     space->free_slot = at.slot + 1;
     space->free_slots++;
 }
 
 bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t size,
-               struct place *at)
+               struct lock_ref *at)
 {
     struct space *space = &host->spaces[index];
     uint32_t id = names_hold(host->names, name, size);
@@ -139,10 +138,9 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
         }
         return false;
     }
-    *at = (struct place){index, slot};
+    *at = (struct lock_ref){index, slot};
     struct lock *lock = lock_at(host, *at);
-    bool opening = lock->opening;
-    *lock = (struct lock){.name = id, .handles = NONE, .opening = opening};
+    *lock = (struct lock){.name = id, .handles = NONE};
     lock_set_state(host, *at, LOCK_IDLE);
     if (!hfi_index_put(&space->region, slot, hfi_name_hash((const char *)name, size))) {
         hfi_index_remove(&space->region, slot, hfi_name_hash((const char *)name, size));
@@ -150,17 +148,17 @@ bool lock_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
         slot_free(host, *at);
         return false;
     }
-    names_set_lock(host->names, id, place_pack(*at));
+    names_set_lock(host->names, id, lock_ref_pack(*at));
     listing_add(host, *at);
-    if (watched(host, index, name, size)) {
+    if (watch_is_on(host, index, name, size)) {
         lock_guard(host, *at)->watched = 1;
         atomic_fetch_or(lock_word(host, *at), HFI_W_WATCHED);
     }
-    (void)request_inherit(host, *at);
+    request_inherit(host, *at);
     return true;
 }
 
-bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t size)
+bool lock_load(struct host *host, struct lock_ref at, const uint8_t *name, size_t size)
 {
     struct space *space = &host->spaces[at.space];
     uint32_t id = names_hold(host->names, name, size);
@@ -169,15 +167,15 @@ bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t s
     }
     *lock_at(host, at) = (struct lock){.name = id, .handles = NONE};
     lock_set_state(host, at, LOCK_IDLE);
-    names_set_lock(host->names, id, place_pack(at));
+    names_set_lock(host->names, id, lock_ref_pack(at));
     listing_add(host, at);
     space->slots_used = at.slot >= space->slots_used ? at.slot + 1 : space->slots_used;
     return true;
 }
 
-void slot_persist(struct host *host, struct place at, struct host_actions *actions)
+void slot_persist(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    struct host_action *action = emit(actions, HOST_PERSIST_SLOT);
+    struct host_action *action = hub_emit(actions, HOST_PERSIST_SLOT);
     action->as.slot.region = at.space;
     action->as.slot.slot = at.slot;
     lock_name(host, at, &action->as.slot.name);
@@ -189,22 +187,23 @@ bool handles_unknown(const struct host *host)
 }
 
 /* The name gives its slot up. */
-static void lock_unmake(struct host *host, struct place at, struct host_actions *actions)
+static void lock_unmake(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
-    struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
+    struct host_action *action = hub_emit(actions, HOST_PERSIST_NO_SLOT);
     HF_CHECK(lock->request == 0);
-    lock_leaves_untold(host, at);
+    watch_slot_goes(host, at);
     action->as.slot.region = at.space;
     action->as.slot.slot = at.slot;
     hfi_index_remove(&host->spaces[at.space].region, at.slot, lock_hash(host, at));
+    publish_gone(host, at);
     listing_remove(host, at);
     names_set_lock(host->names, lock->name, NAMES_NONE);
     names_drop(host->names, lock->name);
     slot_free(host, at);
 }
 
-void lock_unused(struct host *host, struct place at)
+void lock_unused(struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     if (lock->handles != NONE || handles_unknown(host)) {
@@ -227,7 +226,7 @@ void locks_known(struct host *host)
         const struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
             if (space->slot_blocks[slot] != 0) {
-                lock_unused(host, (struct place){i, slot});
+                lock_unused(host, (struct lock_ref){i, slot});
             }
         }
     }
@@ -235,14 +234,14 @@ void locks_known(struct host *host)
 
 /* ---- taking holds away ---- */
 
-uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder)
+uint32_t lock_delay_of(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     uint32_t handle = handle_of(host, at, holder);
     return handle != NONE ? host->handles[handle].lock_delay_ms
                           : (uint32_t)lock_at(host, at)->lock_delay_ms;
 }
 
-static void log_loss(struct host *host, struct place at, enum host_loss why, uint64_t token,
+static void log_loss(struct host *host, struct lock_ref at, enum host_loss why, uint64_t token,
                      uint32_t delay_ms, struct host_actions *actions)
 {
     const char *event = why == HOST_LOSS_DEATH   ? "lock_closed"
@@ -250,7 +249,7 @@ static void log_loss(struct host *host, struct place at, enum host_loss why, uin
                                                  : "lease_ended";
     host->counts.losses[why]++;
     HF_PROBE4(hold_taken_away, at.space, at.slot, why, token);
-    emit_lock_log(host, actions, event, at, token, delay_ms);
+    lock_log(host, actions, event, at, token, delay_ms);
 }
 
 /*
@@ -269,7 +268,7 @@ static uint64_t closed_units(int64_t until_ns)
     return units + !(units & ((UINT64_C(1) << CLOSED_BITS) - 1)); /* 0 is "not closed" */
 }
 
-int64_t lock_closed_until_ns(const struct host *host, struct place at)
+int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
 {
     const uint32_t above = 32 - CLOSED_BITS;
     uint32_t closed = lock_guard(host, at)->closed;
@@ -281,27 +280,27 @@ int64_t lock_closed_until_ns(const struct host *host, struct place at)
     return ((int64_t)now + ahead) << CLOSED_SHIFT;
 }
 
-void lock_close(struct host *host, struct place at, int64_t until_ns)
+void lock_close(struct host *host, struct lock_ref at, int64_t until_ns)
 {
     const uint64_t mask = (UINT64_C(1) << CLOSED_BITS) - 1;
     lock_guard(host, at)->closed = until_ns > 0 ? closed_units(until_ns) & mask : 0;
 }
 
 /* The region says what is so. */
-static void closing_tell(struct host *host, struct place at)
+static void closing_tell(struct host *host, struct lock_ref at)
 {
     atomic_store(&host->spaces[at.space].region.slots[at.slot].closed_until_ns,
                  (uint64_t)lock_closed_until_ns(host, at));
 }
 
-void lock_close_told(struct host *host, struct place at, int64_t until_ns)
+void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns)
 {
     lock_close(host, at, until_ns);
     closing_tell(host, at);
 }
 
 /* Until when a lock is to be closed behind a hold that ends now: 0: it is not. Noted, too. */
-static int64_t closing_end(const struct host *host, struct place at, uint32_t delay_ms)
+static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     region_note_closing(host, at, delay_ms);
     int64_t until_ns = host->now_ns + (int64_t)delay_ms * MS;
@@ -310,7 +309,7 @@ static int64_t closing_end(const struct host *host, struct place at, uint32_t de
     return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
 }
 
-static void closing_begin(struct host *host, struct place at, int64_t until_ns)
+static void closing_begin(struct host *host, struct lock_ref at, int64_t until_ns)
 {
     if (until_ns > 0) {
         lock_close(host, at, until_ns);
@@ -318,14 +317,14 @@ static void closing_begin(struct host *host, struct place at, int64_t until_ns)
     }
 }
 
-void lock_revoke(struct host *host, struct place at, enum hfi_grant mode)
+void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode)
 {
     lock_guard(host, at)->in_force = 0;
     hfi_revoke(lock_actor(host, at), at.slot, mode);
     lock_close_told(host, at, 0);
 }
 
-void lock_put_in_force(struct host *host, struct place at, uint64_t token_first,
+void lock_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
                        struct host_actions *actions)
 {
     const struct lock *lock = lock_at(host, at);
@@ -337,7 +336,7 @@ void lock_put_in_force(struct host *host, struct place at, uint64_t token_first,
     repair_word(host, at, actions);
 }
 
-void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
+void lock_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
     int64_t until_ns = closing_end(host, at, delay_ms);
@@ -350,12 +349,12 @@ void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t to
     log_loss(host, at, why, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
     if (client != NONE) {
-        poke(host, client);
+        client_poke(host, client);
     }
-    lock_changed(host, at);
+    watch_changed(host, at);
 }
 
-void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
+void lock_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
     const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
@@ -374,12 +373,12 @@ void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64
     log_loss(host, at, why, 0, delay_ms, actions);
     uint32_t client = client_of_id(host, host->spaces[at.space].seat_holder[seat]);
     if (client != NONE) {
-        poke(host, client);
+        client_poke(host, client);
     }
-    lock_changed(host, at);
+    watch_changed(host, at);
 }
 
-bool lock_use_up(struct host *host, struct place at, const struct hfi_range *range,
+bool lock_use_up(struct host *host, struct lock_ref at, const struct hfi_range *range,
                  uint32_t delay_ms, struct host_actions *actions)
 {
     int64_t until_ns = closing_end(host, at, delay_ms);
@@ -393,14 +392,14 @@ bool lock_use_up(struct host *host, struct place at, const struct hfi_range *ran
                  delay_ms, actions);
         uint32_t client = client_of_id(host, hfi_word_holder(before));
         if (client != NONE) {
-            poke(host, client);
+            client_poke(host, client);
         }
-        lock_changed(host, at);
+        watch_changed(host, at);
     }
     return true;
 }
 
-void lock_open_due(struct host *host, struct place at, struct host_actions *actions)
+void lock_open_due(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_is_named(lock_at(host, at))) {
         return;
@@ -415,12 +414,12 @@ void lock_open_due(struct host *host, struct place at, struct host_actions *acti
         return;
     }
     hfi_open(lock_actor(host, at), at.slot);
-    emit_lock_log(host, actions, "lock_opened", at, 0, 0);
+    lock_log(host, actions, "lock_opened", at, 0, 0);
     lock_attend(host, at, actions);
-    lock_changed(host, at);
+    watch_changed(host, at);
 }
 
-void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
+void lock_bury_unknown(struct host *host, uint32_t client, struct lock_ref at,
                        struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
@@ -454,7 +453,7 @@ void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
 /* ---- what a rung bell asks for ---- */
 
 /* A word that names somebody who cannot hold: a dead process, or nobody at all. */
-static void attend_holder(struct host *host, struct place at, struct host_actions *actions)
+static void attend_holder(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
@@ -477,12 +476,12 @@ static void attend_holder(struct host *host, struct place at, struct host_action
     }
 }
 
-static bool word_is_awaited(const struct host *host, struct place at)
+static bool word_is_awaited(const struct host *host, struct lock_ref at)
 {
     return atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS);
 }
 
-bool lock_is_awaited(const struct host *host, struct place at)
+bool lock_is_awaited(const struct host *host, struct lock_ref at)
 {
     if (word_is_awaited(host, at)) {
         return true;
@@ -498,22 +497,22 @@ bool lock_is_awaited(const struct host *host, struct place at)
 }
 
 /* Whether its grant has to be asked for. */
-static bool lock_is_missing(const struct host *host, struct place at)
+static bool lock_is_missing(const struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     return (lock->state == LOCK_IDLE && !lock->full && lock_is_awaited(host, at)) ||
            (lock->state == LOCK_ADOPTED && lock->request == 0 &&
             (lock->mode != HFI_GRANT_NONE || lock_is_awaited(host, at))) ||
-           (lock->request != 0 && request_is_kept(request_of(host, at)));
+           (lock->request != 0 && request_is_kept(host, request_of(host, at)));
 }
 
-void lock_look_later(struct host *host, struct place at)
+void lock_look_later(struct host *host, struct lock_ref at)
 {
     struct space *space = &host->spaces[at.space];
     atomic_fetch_or(&space->region.dirty[at.slot / 64], UINT64_C(1) << (at.slot % 64));
 }
 
-void lock_unwanted(struct host *host, struct place at, struct host_actions *actions)
+void lock_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     const struct lock *lock = lock_at(host, at);
     if (lock_is_awaited(host, at)) {
@@ -525,7 +524,7 @@ void lock_unwanted(struct host *host, struct place at, struct host_actions *acti
     }
 }
 
-void lock_attend(struct host *host, struct place at, struct host_actions *actions)
+void lock_attend(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct lock *lock = lock_at(host, at);
     if (!lock_is_named(lock)) {
@@ -546,7 +545,7 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
     }
     limits_attend(host, at);
     if ((word & HFI_W_WATCHED) && lock_is_named(lock_at(host, at))) {
-        lock_watched_changed(host, at);
+        watch_bell_rang(host, at);
     }
 }
 
@@ -554,7 +553,7 @@ void lock_attend(struct host *host, struct place at, struct host_actions *action
  * The new tokens have other high bits than the slot's: the name gets another slot. Who waits in
  * the old one is told that it is used up, and opens the name again.
  */
-bool lock_move(struct host *host, struct place *at, struct host_actions *actions)
+bool lock_move(struct host *host, struct lock_ref *at, struct host_actions *actions)
 {
     struct lock *old = lock_at(host, *at);
     struct space *space = &host->spaces[at->space];
@@ -562,36 +561,35 @@ bool lock_move(struct host *host, struct place *at, struct host_actions *actions
     if (slot == NONE) {
         return false;
     }
-    struct place to = {at->space, slot};
+    struct lock_ref to = {at->space, slot};
     struct lock *lock = lock_at(host, to);
-    bool opening = lock->opening;
     uint64_t hash = lock_hash(host, *at);
+    publish_gone(host, *at);
     listing_remove(host, *at);
     struct lock moved = *old;
     lock_set_state(host, to, LOCK_IDLE); /* what is granted to it under these tokens goes back */
     moved.state = lock->state;
     moved.handles = NONE;
     moved.token_last = 0;
-    moved.opening = opening;
     *lock = moved;
     hfi_index_remove(&space->region, at->slot, hash);
     hfi_index_put(&space->region, slot, hash);
-    names_set_lock(host->names, lock->name, place_pack(to));
+    names_set_lock(host->names, lock->name, lock_ref_pack(to));
     listing_add(host, to);
     if (atomic_load(lock_word(host, *at)) & HFI_W_WATCHED) {
         lock_guard(host, to)->watched = 1;
         atomic_fetch_or(lock_word(host, to), HFI_W_WATCHED);
     }
-    struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
+    struct host_action *action = hub_emit(actions, HOST_PERSIST_NO_SLOT);
     action->as.slot.region = at->space;
     action->as.slot.slot = at->slot;
     slot_persist(host, to, actions);
     lock_revoke(host, *at, HFI_GRANT_RETIRED);
     lock_set_state(host, *at, LOCK_RETIRED);
     old->name = 0;
-    emit_lock_log(host, actions, "slot_retired", to, 0, at->slot);
+    lock_log(host, actions, "slot_retired", to, 0, at->slot);
     lock_unused(host, *at);
-    lock_changed(host, to); /* what the old slot was not told yet, too */
+    watch_changed(host, to); /* what the old slot was not told yet, too */
     *at = to;
     return true;
 }
@@ -609,7 +607,7 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
     for (uint32_t i = 0; i < RECLAIM_SCAN && i < space->slots_used && taken < RECLAIM_MAX; i++) {
         space->reclaim_hand = space->reclaim_hand + 1 < space->slots_used ? space->reclaim_hand + 1
                                                                           : 0;
-        struct place at = {index, space->reclaim_hand};
+        struct lock_ref at = {index, space->reclaim_hand};
         struct lock *lock = lock_at(host, at);
         if (!lock_is_named(lock) || lock->handles != NONE) {
             continue;
@@ -621,7 +619,7 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
         } else if (lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE) {
             lock_ask(host, at, 0, actions); /* first to know what it has */
             taken++;
-        } else if (lock->state == LOCK_GRANTED && lease_is_safe(host) &&
+        } else if (lock->state == LOCK_GRANTED && hub_lease_is_safe(host) &&
                    !(word & (HFI_W_HOLDER | HFI_W_WAITERS | HFI_W_CLOSED))) {
             hfi_recall(lock_actor(host, at), at.slot, 0);
             lock_attend(host, at, actions);
@@ -631,7 +629,7 @@ void locks_reclaim(struct host *host, uint32_t index, struct host_actions *actio
 }
 
 /* By a process of this host. */
-static bool lock_is_held(const struct host *host, struct place at)
+static bool lock_is_held(const struct host *host, struct lock_ref at)
 {
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
@@ -647,7 +645,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
-            struct place at = {i, slot};
+            struct lock_ref at = {i, slot};
             struct lock *lock = lock_at(host, at);
             if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
                 host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
@@ -659,7 +657,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
                 lock->recalled = 0;
                 lock->ballot = 0;
                 lock->sequence = 0;
-                lock_changed(host, at);
+                watch_changed(host, at);
             }
         }
     }
@@ -667,7 +665,7 @@ void locks_revoke_all(struct host *host, struct host_actions *actions)
 }
 
 /* A grant that nobody has had open for long goes back, so that its register can be deleted. */
-static bool grant_is_idle(struct host *host, struct place at, uint32_t ages)
+static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
 {
     const struct lock *lock = lock_at(host, at);
     uint8_t *idle = &host->spaces[at.space].idle[at.slot];
@@ -687,7 +685,7 @@ void locks_mark_wanted(struct host *host)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
-            struct place at = {i, slot};
+            struct lock_ref at = {i, slot};
             struct lock *lock = lock_at(host, at);
             lock->full = 0;
             if (!lock_is_named(lock)) {
@@ -710,8 +708,22 @@ void locks_mark_wanted(struct host *host)
         const struct pending *pending = &host->pending[i];
         if (pending->used && !pending->ready) {
             const struct handle *who = &host->handles[pending->handle];
-            lock_look_later(host, (struct place){who->space, who->slot});
+            lock_look_later(host, (struct lock_ref){who->space, who->slot});
             host->spaces[who->space].dirty = true;
         }
+    }
+}
+
+void lock_log(struct host *host, struct host_actions *actions, const char *event,
+              struct lock_ref at, uint64_t token, int64_t number)
+{
+    struct host_action *action = hub_emit(actions, HOST_LOG);
+    action->as.log.event = event;
+    action->as.log.region = at.space;
+    action->as.log.slot = at.slot;
+    action->as.log.token = token;
+    action->as.log.number = number;
+    if (lock_is_named(lock_at(host, at))) {
+        lock_name(host, at, &action->as.log.name);
     }
 }

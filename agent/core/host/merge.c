@@ -1,11 +1,9 @@
-/*
- * One lock as people see it: what this host knows of itself, and what gossip says of the others.
- *
- * This host's part is read from the region; the others' may be old. Of exclusive holders the one
- * with the highest token is shown: tokens rise from hold to hold, so any other has let go, or has
- * lost it, and its host's word to that effect is still on its way. Readers show the token of the
- * last writer before them.
- */
+/* One lock as this host and others know it: see merge.h. */
+#include "merge.h"
+
+#include "core/gossip.h"
+#include "look.h"
+#include "routes.h"
 #include "state.h"
 
 #include "holdfast/admin.h"
@@ -22,7 +20,7 @@ static struct hfi_text keep_agent(struct merged *merged, const struct message_ag
 static struct hfi_text keep_command(struct merged *merged, const char *command)
 {
     char *kept = merged->commands[merged->commands_used++];
-    uint32_t size = text_size(command, HFI_FRAME_COMMAND_MAX);
+    uint32_t size = hub_text_size(command, HFI_FRAME_COMMAND_MAX);
     memcpy(kept, command, size);
     return (struct hfi_text){kept, size};
 }
@@ -171,7 +169,7 @@ static struct hfi_text coordinator_of(const struct host *host, const uint8_t *na
 {
     uint32_t partition = names_partition(name, size);
     if (host->gossip == NULL || !gossip_owner(host->gossip, partition, out)) {
-        *out = host->config.voters[host->routes[partition]];
+        *out = host->config.voters[route_owner(host, partition)];
     }
     return (struct hfi_text){out->text, out->length};
 }
@@ -181,10 +179,10 @@ void merge_lock(const struct host *host, const uint8_t *name, size_t size,
 {
     struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];
     struct hfi_lock_frame here = {.state = HF_STATE_FREE};
-    struct place at = {0};
+    struct lock_ref at = {0};
     bool has = lock_find(host, name, size, &at);
     if (has) {
-        lock_look(host, at, &here, parties);
+        look_lock(host, at, &here, parties);
     }
     out->lock = here;
     out->lock.name = (struct hfi_text){(const char *)name, (uint32_t)size};

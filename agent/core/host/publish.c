@@ -1,12 +1,8 @@
-/*
- * Telling other hosts, by way of gossip, who holds and who waits here.
- *
- * Processes take and free locks without a word to the agent, so it looks: four times a second at
- * every lock's word, and closer at those that are not as they were, or that have waiters or
- * readers (who come and go beside the word). A pass goes in pieces, so that no step takes long. A
- * lock that nobody uses and of which nobody was told costs the look at its word. When there is no
- * other agent nothing is looked at.
- */
+/* What other hosts are told: see publish.h. */
+#include "publish.h"
+
+#include "core/gossip.h"
+#include "look.h"
 #include "state.h"
 
 #include "holdfast/admin.h"
@@ -18,12 +14,38 @@ enum {
     PIECE_LOCKS = 64,   /* looked at closely in a piece */
 };
 
-static bool was_told(const struct space *space, uint32_t slot)
+/* Of one namespace, by slot. */
+struct publish_space {
+    uint64_t *words; /* the word when it was published last */
+    uint64_t *told;  /* bits: other hosts were told that the lock is in use */
+};
+
+struct publish {
+    int64_t due_ns;
+    int64_t began_ns;     /* the pass over all words that is under way */
+    struct lock_ref hand; /* where it goes on */
+    struct publish_space spaces[HOST_NAMESPACES_MAX];
+};
+
+struct publish *publish_lay_out(struct arena *arena, const struct host_config *config)
+{
+    struct publish *publish = arena_take(arena, 1, sizeof(*publish));
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        uint64_t *words = arena_take(arena, config->limits.locks, sizeof(*words));
+        uint64_t *told = arena_take(arena, config->limits.locks / 64 + 1, sizeof(*told));
+        if (publish != NULL) {
+            publish->spaces[i] = (struct publish_space){words, told};
+        }
+    }
+    return publish;
+}
+
+static bool was_told(const struct publish_space *space, uint32_t slot)
 {
     return space->told[slot / 64] >> (slot % 64) & 1;
 }
 
-static void set_told(struct space *space, uint32_t slot, bool told)
+static void set_told(struct publish_space *space, uint32_t slot, bool told)
 {
     uint64_t bit = UINT64_C(1) << (slot % 64);
     space->told[slot / 64] = told ? space->told[slot / 64] | bit : space->told[slot / 64] & ~bit;
@@ -53,11 +75,11 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
 }
 
 /* What other hosts are told of a lock. */
-static void fill(const struct host *host, struct place at, struct gossip_lock *out)
+static void fill(const struct host *host, struct lock_ref at, struct gossip_lock *out)
 {
     struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];
     struct hfi_lock_frame lock = {.state = HF_STATE_FREE};
-    lock_look(host, at, &lock, parties);
+    look_lock(host, at, &lock, parties);
     memset(out, 0, sizeof(*out));
     lock_name(host, at, &out->name);
     out->state = lock.state;
@@ -87,35 +109,35 @@ static bool is_of_interest(uint64_t word)
 }
 
 /* true: it was looked at closely. */
-static bool publish_lock(struct host *host, struct place at)
+static bool publish_lock(struct host *host, struct lock_ref at)
 {
-    struct space *space = &host->spaces[at.space];
+    struct publish_space *space = &host->publish->spaces[at.space];
     struct gossip_lock lock;
     if (!lock_is_named(lock_at(host, at))) {
-        space->published[at.slot] = 0;
+        space->words[at.slot] = 0;
         return false;
     }
     uint64_t word = atomic_load(lock_word(host, at));
     bool beside = word & (HFI_W_CELLS | HFI_W_WAITERS | HFI_W_BARGERS);
-    if (word == space->published[at.slot] && !beside) {
+    if (word == space->words[at.slot] && !beside) {
         return false;
     }
     if (!is_of_interest(word) && !was_told(space, at.slot)) {
-        space->published[at.slot] = word;
+        space->words[at.slot] = word;
         return false;
     }
     fill(host, at, &lock);
     if (gossip_put_lock(host->gossip, &lock, host->now_ns)) {
-        space->published[at.slot] = word;
+        space->words[at.slot] = word;
         set_told(space, at.slot, in_use(&lock));
     } /* else it is full: looked at again in the next pass */
     return true;
 }
 
-void publish_gone(struct host *host, struct place at)
+void publish_gone(struct host *host, struct lock_ref at)
 {
-    struct space *space = &host->spaces[at.space];
-    space->published[at.slot] = 0;
+    struct publish_space *space = &host->publish->spaces[at.space];
+    space->words[at.slot] = 0;
     if (host->gossip == NULL || !was_told(space, at.slot)) {
         return;
     }
@@ -126,10 +148,17 @@ void publish_gone(struct host *host, struct place at)
     }
 }
 
+void publish_leave(struct host *host, struct lock_ref at)
+{
+    struct publish_space *space = &host->publish->spaces[at.space];
+    space->words[at.slot] = 0;
+    set_told(space, at.slot, false);
+}
+
 int64_t publish_due_ns(const struct host *host)
 {
     return host->gossip != NULL && host->started && gossip_active(host->gossip)
-               ? host->publish_due_ns
+               ? host->publish->due_ns
                : INT64_MAX;
 }
 
@@ -139,27 +168,27 @@ void publish_work(struct host *host)
     if (publish_due_ns(host) > host->now_ns) {
         return;
     }
-    if (host->publish_space == 0 && host->publish_slot == 0) {
-        host->publish_began_ns = host->now_ns;
+    if (host->publish->hand.space == 0 && host->publish->hand.slot == 0) {
+        host->publish->began_ns = host->now_ns;
     }
     for (uint32_t looked = 0; looked < PIECE_SLOTS && closely < PIECE_LOCKS;) {
-        const struct space *space = &host->spaces[host->publish_space];
-        if (space->used && host->publish_slot < space->slots_used) {
-            closely += publish_lock(host, (struct place){host->publish_space, host->publish_slot});
-            host->publish_slot++;
+        const struct space *space = &host->spaces[host->publish->hand.space];
+        if (space->used && host->publish->hand.slot < space->slots_used) {
+            closely += publish_lock(host, host->publish->hand);
+            host->publish->hand.slot++;
             looked++;
             continue;
         }
-        host->publish_slot = 0;
-        host->publish_space++;
-        if (host->publish_space == host->config.namespace_count) {
-            host->publish_space = 0;
-            host->publish_due_ns = host->publish_began_ns + PASS_MS * MS;
-            if (host->publish_due_ns <= host->now_ns) {
-                host->publish_due_ns = host->now_ns + PIECE_MS * MS;
+        host->publish->hand.slot = 0;
+        host->publish->hand.space++;
+        if (host->publish->hand.space == host->config.namespace_count) {
+            host->publish->hand.space = 0;
+            host->publish->due_ns = host->publish->began_ns + PASS_MS * MS;
+            if (host->publish->due_ns <= host->now_ns) {
+                host->publish->due_ns = host->now_ns + PIECE_MS * MS;
             }
             return;
         }
     }
-    host->publish_due_ns = host->now_ns + PIECE_MS * MS;
+    host->publish->due_ns = host->now_ns + PIECE_MS * MS;
 }

@@ -110,10 +110,10 @@ static int64_t counted_long(const struct host *host, uint32_t delay_ms)
     return (int64_t)delay_ms * MS / 100 * host->config.max_drift_percent;
 }
 
-void region_note_closing(const struct host *host, struct place at, uint32_t delay_ms)
+void region_note_closing(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     struct host_region_note *note = host->spaces[at.space].note;
-    if (host->delay_count > 0 && delay_noted_ms(host, at) < delay_ms) {
+    if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
         delay_ms = delay_noted_ms(host,
                                   at); /* the lock's grant covers more than any handle asked */
     }
@@ -126,16 +126,6 @@ void region_note_closing(const struct host *host, struct place at, uint32_t dela
 }
 
 /* ---- giving up ---- */
-
-static void end_requests(struct host *host, uint32_t space)
-{
-    for (uint32_t i = 0; i < host->requests_used; i++) {
-        struct request *request = &host->requests[i];
-        if (request->id != 0 && request->slot != NONE && request->space == space) {
-            request_end(host, request);
-        }
-    }
-}
 
 /* When nobody can have anything there any more. */
 static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline_ns)
@@ -205,13 +195,13 @@ int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_
     space->used = false;
     space->leaving = true;
     space->leave_slot = 0;
-    end_requests(host, index);
+    requests_leave(host, index);
     openings_leave(host, index);
     handles_leave(host, index);
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         host->clients[i].regions_sent &= ~(UINT64_C(1) << index);
         if (host->clients[i].flags & CLIENT_USED) {
-            poke(host, i);
+            client_poke(host, i);
         }
     }
     return until_ns;
@@ -238,15 +228,16 @@ bool host_region_is_left(const struct host *host, uint32_t space)
 
 /* ---- leaving it: what is known here of its locks goes, bit by bit ---- */
 
-static void leave_lock(struct host *host, struct place at, struct host_actions *actions)
+static void leave_lock(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
     if (lock_is_named(lock)) {
-        struct host_action *action = emit(actions, HOST_PERSIST_NO_SLOT);
+        struct host_action *action = hub_emit(actions, HOST_PERSIST_NO_SLOT);
         action->as.slot.region = at.space;
         action->as.slot.slot = at.slot;
-        lock_leaves_untold(host, at);
+        watch_slot_goes(host, at);
+        publish_gone(host, at);
         listing_remove(host, at);
         names_set_lock(host->names, lock->name, NAMES_NONE);
         names_drop(host->names, lock->name);
@@ -259,9 +250,8 @@ static void leave_lock(struct host *host, struct place at, struct host_actions *
     }
     *lock = (struct lock){0};
     *lock_guard(host, at) = (struct guard){0};
-    space->published[at.slot] = 0;
-    space->told[at.slot / 64] &= ~(UINT64_C(1) << (at.slot % 64));
-    space->changed[at.slot / 64] &= ~(UINT64_C(1) << (at.slot % 64));
+    publish_leave(host, at);
+    watch_lock_left(host, at);
     space->idle[at.slot] = 0;
     space->slot_blocks[at.slot] = 0;
 }
@@ -281,10 +271,7 @@ static void leave_space(struct space *space)
     space->free_block = 0;
     space->reclaim_hand = 0;
     space->attend_slot = 0;
-    space->changed_slot = 0;
-    space->changed_watch = 0;
     space->dirty = false;
-    space->telling = false;
     space->lease = 0;
     space->leaving = false;
 }
@@ -306,12 +293,13 @@ void regions_work(struct host *host, struct host_actions *actions)
         while (space->leaving) {
             if (space->leave_slot == space->slots_used) {
                 leave_space(space);
+                watches_space_left(host, i);
                 break;
             }
-            if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+            if (!hub_has_room(actions)) {
                 return;
             }
-            leave_lock(host, (struct place){i, space->leave_slot++}, actions);
+            leave_lock(host, (struct lock_ref){i, space->leave_slot++}, actions);
         }
     }
 }

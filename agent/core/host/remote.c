@@ -1,16 +1,7 @@
-/*
- * What has to be asked of other hosts, and what they ask: whether a sequencer is held now, and an
- * administrator's break.
- *
- * A sequencer names its holder's host, which is asked (CHECK, CHECKED). A break of what this host
- * does not have goes to the coordinator, which tells every owner (BREAK, BREAK_HOLD, BROKEN). The
- * rights of the client who asks are checked here, once; hosts of a cell trust each other for it.
- *
- * Messages get lost, so a question is repeated until it is answered or its time is over. A break
- * that arrives again must not end the next hold too: what was broken lately is remembered by the
- * question's id, and answered the same. One that arrives late must not either: it names the grant
- * that it is about, and ends nothing under another.
- */
+/* What is asked of other hosts, and what they ask: see remote.h. */
+#include "remote.h"
+
+#include "routes.h"
 #include "state.h"
 
 enum {
@@ -18,7 +9,46 @@ enum {
     BREAK_PATIENCE_MS = 2000,
     ASK_PAUSE_MS = 300,
     OUTCOME_ID = 0xffff, /* in the low bits of a question's id: no request's index */
+    QUESTIONS_MAX = 128, /* one user other than root may have half of them */
+    BROKEN_MAX = 64,
 };
+
+/* What another host was asked for a client that waits. */
+struct question {
+    uint64_t id; /* 0: free */
+    uint64_t request;
+    int64_t due_ns; /* when it is asked again */
+    int64_t end_ns;
+    int64_t uid;     /* of the client */
+    uint32_t client; /* its first holder id */
+    uint32_t connection;
+    uint32_t tries;
+    enum message_kind kind;      /* CHECK or BREAK */
+    struct message_agent holder; /* CHECK: who is asked */
+    union {
+        struct message_check check;
+        struct message_break break_lock;
+    } as;
+};
+
+/* A break that was done here, so that its repeat is not done to the next holder. */
+struct broken {
+    uint64_t id;
+    struct message_agent agent;
+    int32_t result;
+};
+
+struct remote {
+    struct question questions[QUESTIONS_MAX];
+    uint32_t question_count;
+    uint32_t broken_next;
+    struct broken broken[BROKEN_MAX];
+};
+
+struct remote *remote_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct remote));
+}
 
 /* ---- asking ---- */
 
@@ -43,14 +73,14 @@ static void question_send(struct host *host, struct question *question,
         uint8_t relay = question->tries % 2 == 0
                             ? HOST_NO_RELAY
                             : relay_to(host, &question->holder, question->tries / 2);
-        struct message *message = emit_send(actions, MESSAGE_CHECK, HOST_TO_AGENT, relay);
+        struct message *message = hub_send(actions, MESSAGE_CHECK, HOST_TO_AGENT, relay);
         message->to = question->holder;
         message->as.check = question->as.check;
     } else {
         const struct message_name *name = &question->as.break_lock.name;
         struct route route = route_choose(host, names_partition(name->bytes, name->length),
                                           question->tries, question->tries / 3);
-        emit_send(actions, MESSAGE_BREAK, route.to, route.relay)->as.break_lock =
+        hub_send(actions, MESSAGE_BREAK, route.to, route.relay)->as.break_lock =
             question->as.break_lock;
     }
     question->tries++;
@@ -64,7 +94,7 @@ static bool question_is_left(const struct host *host, int64_t uid)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; uid != 0 && i < QUESTIONS_MAX; i++) {
-        count += host->questions[i].id != 0 && host->questions[i].uid == uid;
+        count += host->remote->questions[i].id != 0 && host->remote->questions[i].uid == uid;
     }
     return count < QUESTIONS_MAX / 2;
 }
@@ -78,7 +108,7 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
         return NULL;
     }
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
-        struct question *question = &host->questions[i];
+        struct question *question = &host->remote->questions[i];
         if (question->id == 0) {
             memset(question, 0, sizeof(*question));
             question->id = ++host->last_request << 16 | OUTCOME_ID;
@@ -88,7 +118,7 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
             question->connection = host->clients[client].connection;
             question->request = request;
             question->end_ns = host->now_ns + patience_ms * MS;
-            host->question_count++;
+            host->remote->question_count++;
             return question;
         }
     }
@@ -100,29 +130,28 @@ static void question_end(struct host *host, struct question *question, int32_t r
 {
     uint32_t client = client_of_id(host, question->client);
     if (client != NONE && host->clients[client].connection == question->connection) {
-        reply_done(host, client, question->request, result, actions);
+        client_reply_done(host, client, question->request, result, actions);
     }
     question->id = 0;
-    host->question_count--;
+    host->remote->question_count--;
 }
 
-int64_t questions_due_ns(const struct host *host)
+int64_t remote_due_ns(const struct host *host)
 {
     int64_t due_ns = INT64_MAX;
-    for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
-        if (host->questions[i].id != 0 && host->questions[i].due_ns < due_ns) {
-            due_ns = host->questions[i].due_ns;
+    for (uint32_t i = 0; host->remote->question_count > 0 && i < QUESTIONS_MAX; i++) {
+        if (host->remote->questions[i].id != 0 && host->remote->questions[i].due_ns < due_ns) {
+            due_ns = host->remote->questions[i].due_ns;
         }
     }
     return due_ns;
 }
 
-void questions_tick(struct host *host, struct host_actions *actions)
+void remote_tick(struct host *host, struct host_actions *actions)
 {
-    for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
-        struct question *question = &host->questions[i];
-        if (question->id == 0 || question->due_ns > host->now_ns ||
-            !has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+    for (uint32_t i = 0; host->remote->question_count > 0 && i < QUESTIONS_MAX; i++) {
+        struct question *question = &host->remote->questions[i];
+        if (question->id == 0 || question->due_ns > host->now_ns || !hub_has_room(actions)) {
             continue;
         }
         if (question->end_ns <= host->now_ns) {
@@ -139,7 +168,7 @@ void questions_tick(struct host *host, struct host_actions *actions)
 /* Whether this host's hold of that description is held now: 0, HF_ESTALE or HF_EUNKNOWN. */
 static int32_t held_now(const struct host *host, const struct message_check *check)
 {
-    struct place at = {0};
+    struct lock_ref at = {0};
     if (name_is_barred(host, &check->name)) {
         return HF_EUNKNOWN;
     }
@@ -170,7 +199,7 @@ static int32_t held_now(const struct host *host, const struct message_check *che
     if (!held) {
         return HF_ESTALE;
     }
-    return lease_is_safe(host) && !adopted ? 0 : HF_EUNKNOWN;
+    return hub_lease_is_safe(host) && !adopted ? 0 : HF_EUNKNOWN;
 }
 
 int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame *frame,
@@ -178,12 +207,12 @@ int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame 
 {
     struct hfi_sequencer sequencer;
     if (hfi_sequencer_parse(frame->text.bytes, frame->text.size, &sequencer) != 0 ||
-        text_size(sequencer.cell, sizeof(sequencer.cell)) != host->config.cell.length ||
+        hub_text_size(sequencer.cell, sizeof(sequencer.cell)) != host->config.cell.length ||
         memcmp(sequencer.cell, host->config.cell.text, host->config.cell.length) != 0) {
         return HF_EINVAL;
     }
     uint32_t index = host_namespace(&host->config, sequencer.name, sequencer.name_size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_USE | HOST_MAY_ADMIN);
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_USE | HOST_MAY_ADMIN);
     if (error != 0) {
         return error;
     }
@@ -196,7 +225,7 @@ int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame 
                                   .shared = sequencer.shared};
     struct message_agent holder = {0};
     message_name_set(&check.name, sequencer.name, sequencer.name_size);
-    message_agent_set(&holder, sequencer.agent, text_size(sequencer.agent, MESSAGE_AGENT_MAX));
+    message_agent_set(&holder, sequencer.agent, hub_text_size(sequencer.agent, MESSAGE_AGENT_MAX));
     if (memcmp(&holder, &host->config.agent, sizeof(holder)) == 0) {
         return held_now(host, &check);
     }
@@ -209,7 +238,7 @@ int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame 
     question->holder = holder;
     question->as.check = check;
     question_send(host, question, actions);
-    return ANSWERED_LATER;
+    return REMOTE_ANSWERS_LATER;
 }
 
 static void check_asked(struct host *host, const struct message *message,
@@ -217,7 +246,7 @@ static void check_asked(struct host *host, const struct message *message,
 {
     const struct message_check *check = &message->as.check;
     uint8_t relay = message->relayed ? relay_to(host, &check->agent, 0) : HOST_NO_RELAY;
-    struct message *answer = emit_send(actions, MESSAGE_CHECKED, HOST_TO_AGENT, relay);
+    struct message *answer = hub_send(actions, MESSAGE_CHECKED, HOST_TO_AGENT, relay);
     answer->to = check->agent;
     answer->as.outcome.agent = check->agent;
     answer->as.outcome.request_id = check->request_id;
@@ -227,7 +256,7 @@ static void check_asked(struct host *host, const struct message *message,
 /* ---- an administrator's break ---- */
 
 /* Ends every hold of the lock that this host has. HF_EFULL: there are more; break again. */
-static int32_t break_here(struct host *host, struct place at, bool now,
+static int32_t break_here(struct host *host, struct lock_ref at, bool now,
                           struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
@@ -246,7 +275,7 @@ static int32_t break_here(struct host *host, struct place at, bool now,
     struct seats walk = seats_of(host, at);
     while (seats_next(&walk)) {
         uint32_t id = space->seat_holder[walk.seat];
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+        if (!hub_has_room(actions)) {
             return HF_EFULL; /* more readers than a step can end */
         }
         if (id != 0) {
@@ -257,7 +286,7 @@ static int32_t break_here(struct host *host, struct place at, bool now,
     if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
         lock_close_told(host, at, 0);
         hfi_open(lock_actor(host, at), at.slot);
-        lock_changed(host, at);
+        watch_changed(host, at);
     }
     lock_attend(host, at, actions);
     return 0;
@@ -269,8 +298,8 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     const struct hfi_text *name = &frame->break_lock.name;
     bool now = frame->break_lock.flags & HFI_BREAK_FRAME_NOW;
     uint32_t index = host_namespace(&host->config, name->bytes, name->size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
-    struct place at = {0};
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_ADMIN);
+    struct lock_ref at = {0};
     if (error != 0 || name->size == 0 || name->size > MESSAGE_NAME_MAX) {
         return error != 0 ? error : HF_EINVAL;
     }
@@ -294,7 +323,7 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     breaking->now = now;
     message_name_set(&breaking->name, name->bytes, name->size);
     question_send(host, question, actions);
-    return ANSWERED_LATER;
+    return REMOTE_ANSWERS_LATER;
 }
 
 /* Whether the lock has that grant. Of an adopted one that is not known yet, and it has no other
@@ -315,14 +344,15 @@ static void break_asked(struct host *host, const struct message *message,
         return; /* it is asked again */
     }
     for (uint32_t i = 0; broken == NULL && i < BROKEN_MAX; i++) {
-        if (host->broken[i].id == breaking->request_id &&
-            memcmp(&host->broken[i].agent, &breaking->agent, sizeof(breaking->agent)) == 0) {
-            broken = &host->broken[i];
+        if (host->remote->broken[i].id == breaking->request_id &&
+            memcmp(&host->remote->broken[i].agent, &breaking->agent, sizeof(breaking->agent)) ==
+                0) {
+            broken = &host->remote->broken[i];
         }
     }
     if (broken == NULL) {
-        struct place at = {0};
-        broken = &host->broken[host->broken_next++ % BROKEN_MAX];
+        struct lock_ref at = {0};
+        broken = &host->remote->broken[host->remote->broken_next++ % BROKEN_MAX];
         *broken = (struct broken){.id = breaking->request_id, .agent = breaking->agent};
         if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
             is_meant(lock_at(host, at), breaking->version)) {
@@ -330,19 +360,19 @@ static void break_asked(struct host *host, const struct message *message,
         }
     }
     uint8_t relay = message->relayed ? relay_to(host, &breaking->agent, 0) : HOST_NO_RELAY;
-    struct message *answer = emit_send(actions, MESSAGE_BROKEN, HOST_TO_AGENT, relay);
+    struct message *answer = hub_send(actions, MESSAGE_BROKEN, HOST_TO_AGENT, relay);
     answer->to = breaking->agent;
     answer->as.outcome.agent = breaking->agent;
     answer->as.outcome.request_id = breaking->request_id;
     answer->as.outcome.result = broken->result;
 }
 
-int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
-                     struct host_actions *actions)
+int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text *name,
+                      struct host_actions *actions)
 {
     uint32_t index = host_namespace(&host->config, name->bytes, name->size);
-    int32_t error = rights_check(host, client, index, HOST_MAY_ADMIN);
-    struct place at = {0};
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_ADMIN);
+    struct lock_ref at = {0};
     if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
         return error;
     }
@@ -371,8 +401,8 @@ static void answered(struct host *host, const struct message *message, enum mess
                      struct host_actions *actions)
 {
     const struct message_outcome *outcome = &message->as.outcome;
-    for (uint32_t i = 0; host->question_count > 0 && i < QUESTIONS_MAX; i++) {
-        struct question *question = &host->questions[i];
+    for (uint32_t i = 0; host->remote->question_count > 0 && i < QUESTIONS_MAX; i++) {
+        struct question *question = &host->remote->questions[i];
         if (question->id != 0 && question->id == outcome->request_id && question->kind == kind &&
             memcmp(&outcome->agent, &host->config.agent, sizeof(outcome->agent)) == 0 &&
             may_answer(host, question, message)) {

@@ -27,7 +27,7 @@ enum {
 };
 
 /* What is adopted need not be as it should: the agent before was stopped at any moment. */
-static void mended(struct host *host, struct place at)
+static void mended(struct host *host, struct lock_ref at)
 {
     host->spaces[at.space].repairs += host->started;
     host->counts.repairs += host->started;
@@ -36,7 +36,7 @@ static void mended(struct host *host, struct place at)
 /* ---- the word ---- */
 
 /* What the word's mode has to be. */
-static enum hfi_grant mode_in_force(const struct host *host, struct place at)
+static enum hfi_grant mode_in_force(const struct host *host, struct lock_ref at)
 {
     const struct lock *lock = lock_at(host, at);
     bool in_force = lock_is_granted(lock) ? lock_guard(host, at)->in_force
@@ -44,13 +44,13 @@ static enum hfi_grant mode_in_force(const struct host *host, struct place at)
     return in_force ? (enum hfi_grant)lock->mode : HFI_GRANT_NONE;
 }
 
-static struct hfi_range range_of(const struct host *host, struct place at)
+static struct hfi_range range_of(const struct host *host, struct lock_ref at)
 {
     return (struct hfi_range){.floor = lock_guard(host, at)->floor,
                               .last = lock_at(host, at)->token_last & HFI_W_TOKEN};
 }
 
-uint64_t lock_token_used(const struct host *host, struct place at)
+uint64_t lock_token_used(const struct host *host, struct lock_ref at)
 {
     struct hfi_range range = range_of(host, at);
     uint64_t last = lock_at(host, at)->token_last;
@@ -59,7 +59,7 @@ uint64_t lock_token_used(const struct host *host, struct place at)
 }
 
 /* A token that was not handed out: whoever had the lock has lost it, by whoever wrote that. */
-static void repair_token(struct host *host, struct place at, struct host_actions *actions)
+static void repair_token(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct hfi_range range = range_of(host, at);
     uint64_t word = atomic_load(lock_word(host, at));
@@ -77,7 +77,7 @@ static void repair_token(struct host *host, struct place at, struct host_actions
 }
 
 /* Closed is what the agent closed, and for as long as it did. */
-static void repair_closing(struct host *host, struct place at, struct host_actions *actions)
+static void repair_closing(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     _Atomic uint64_t *told = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
@@ -97,21 +97,21 @@ static void repair_closing(struct host *host, struct place at, struct host_actio
         atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED); /* as hfi_evict_reader() does */
         mended(host, at);
     }
-    if (closed && !lock_at(host, at)->opening) {
+    if (closed && !opening_is_due(host, at)) {
         opening_add(host, at, until_ns);
     } else if (!closed && (word & HFI_W_CLOSED)) {
         hfi_open(lock_actor(host, at), at.slot);
         if (until_ns != 0) {
-            emit_lock_log(host, actions, "lock_opened", at, 0, 0);
+            lock_log(host, actions, "lock_opened", at, 0, 0);
         } else {
             mended(host, at);
         }
-        lock_changed(host, at);
+        watch_changed(host, at);
     }
 }
 
 /* Bits that stand for ever, or until they are taken away here. */
-static void repair_bits(struct host *host, struct place at)
+static void repair_bits(struct host *host, struct lock_ref at)
 {
     const struct guard *guard = lock_guard(host, at);
     const struct lock *lock = lock_at(host, at);
@@ -125,7 +125,7 @@ static void repair_bits(struct host *host, struct place at)
     }
 }
 
-void repair_word(struct host *host, struct place at, struct host_actions *actions)
+void repair_word(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     const struct lock *lock = lock_at(host, at);
     enum hfi_grant mode = lock->state == LOCK_RETIRED ? HFI_GRANT_RETIRED : mode_in_force(host, at);
@@ -158,7 +158,7 @@ void repair_word(struct host *host, struct place at, struct host_actions *action
     }
 }
 
-void repair_adopt(struct host *host, struct place at, uint32_t delay_ms)
+void repair_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     const struct lock *lock = lock_at(host, at);
     (void)hfi_index_mend(&host->spaces[at.space].region, at.slot, lock_hash(host, at));
@@ -183,7 +183,7 @@ void repair_adopt(struct host *host, struct place at, uint32_t delay_ms)
 
 /* ---- what lies beside the word ---- */
 
-static void repair_number(struct host *host, struct place at, _Atomic uint32_t *field,
+static void repair_number(struct host *host, struct lock_ref at, _Atomic uint32_t *field,
                           uint32_t value)
 {
     /* seq_cst: written by nobody but the agent, with this value */
@@ -193,7 +193,7 @@ static void repair_number(struct host *host, struct place at, _Atomic uint32_t *
     }
 }
 
-static void repair_slot(struct host *host, struct place at)
+static void repair_slot(struct host *host, struct lock_ref at)
 {
     struct space *space = &host->spaces[at.space];
     struct hfi_slot *shared = &space->region.slots[at.slot];
@@ -235,7 +235,7 @@ static void look_at_place(struct queued *queued, uint64_t wait)
 
 /* Whether the cell is none that its owner can read under: of no session that is, or not as any
  * reader writes it. */
-static bool cell_is_rubbish(const struct host *host, struct place at, uint64_t cell)
+static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_t cell)
 {
     uint64_t epoch = cell >> HFI_CELL_EPOCH_SHIFT;
     uint64_t lease = host->spaces[at.space].lease;
@@ -244,7 +244,7 @@ static bool cell_is_rubbish(const struct host *host, struct place at, uint64_t c
 }
 
 /* A seat of nobody, or of one that is dead: nobody waits and reads there. */
-static void repair_empty_seat(struct host *host, struct place at, uint32_t seat,
+static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t seat,
                               struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
@@ -267,7 +267,7 @@ static void repair_empty_seat(struct host *host, struct place at, uint32_t seat,
     }
 }
 
-static void repair_seat(struct host *host, struct place at, uint32_t seat, struct queued *queued,
+static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, struct queued *queued,
                         struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
@@ -297,7 +297,7 @@ static void repair_seat(struct host *host, struct place at, uint32_t seat, struc
  * The seats of a lock, so many at most, from that block on (0: the first). Where it goes on; 0: all
  * were looked at.
  */
-static uint32_t repair_seats(struct host *host, struct place at, uint32_t block, uint32_t most,
+static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t block, uint32_t most,
                              struct queued *queued, struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
@@ -306,7 +306,7 @@ static uint32_t repair_seats(struct host *host, struct place at, uint32_t block,
         walk.next_block = block;
     }
     uint32_t looked = 0;
-    while (has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
+    while (hub_has_room(actions)) {
         if (walk.seat % HFI_BLOCK_SEATS == HFI_BLOCK_SEATS - 1 && looked >= most) {
             break;
         }
@@ -325,7 +325,7 @@ static uint32_t repair_seats(struct host *host, struct place at, uint32_t block,
 }
 
 /* What the places in the queue ask of word and slot. */
-static void repair_queue(struct host *host, struct place at, const struct queued *queued)
+static void repair_queue(struct host *host, struct lock_ref at, const struct queued *queued)
 {
     if (!queued->any) {
         return;
@@ -342,7 +342,7 @@ static void repair_queue(struct host *host, struct place at, const struct queued
 }
 
 /* Whether the word names somebody who cannot hold: see attend_holder(). *walked: handles. */
-static bool holder_is_nobody(const struct host *host, struct place at, uint32_t holder,
+static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32_t holder,
                              uint32_t *walked)
 {
     uint32_t client = client_of_id(host, holder);
@@ -361,8 +361,8 @@ static bool holder_is_nobody(const struct host *host, struct place at, uint32_t 
 }
 
 /* Whether the agent has to act, after all was put right. */
-static bool wants_attention(const struct host *host, struct place at, const struct queued *queued,
-                            uint32_t *walked)
+static bool wants_attention(const struct host *host, struct lock_ref at,
+                            const struct queued *queued, uint32_t *walked)
 {
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
@@ -371,7 +371,7 @@ static bool wants_attention(const struct host *host, struct place at, const stru
            (holder != 0 && holder_is_nobody(host, at, holder, walked));
 }
 
-void repair_lock(struct host *host, struct place at, struct host_actions *actions)
+void repair_lock(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct queued queued = {0};
     repair_word(host, at, actions);
@@ -397,7 +397,7 @@ static void repair_header(struct space *space)
 }
 
 /* A piece of a lock, all of most. What it cost. */
-static uint32_t pass_slot(struct host *host, struct place at, struct host_actions *actions)
+static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
     struct queued queued = {0};
@@ -449,7 +449,7 @@ static void pass_next_space(struct host *host, struct host_actions *actions)
 {
     struct space *space = &host->spaces[host->repair_space];
     if (space->repairs > 0) {
-        emit_log(actions, "region_repaired", (int64_t)space->repairs);
+        hub_log(actions, "region_repaired", (int64_t)space->repairs);
         actions->items[actions->count - 1].as.log.region = host->repair_space;
         actions->items[actions->count - 1].as.log.whole = true;
         space->repairs = 0;
@@ -471,7 +471,7 @@ static uint32_t pass_piece(struct host *host, struct host_actions *actions)
         repair_header(space);
     }
     if (host->repair_slot < space->slots_used) {
-        return pass_slot(host, (struct place){host->repair_space, host->repair_slot}, actions);
+        return pass_slot(host, (struct lock_ref){host->repair_space, host->repair_slot}, actions);
     }
     if (host->repair_entry < space->region.index_count) {
         return pass_index(space, &host->repair_entry);
@@ -505,7 +505,7 @@ void repair_work(struct host *host, struct host_actions *actions)
     }
     uint64_t piece = slots_in_use(host) / PIECES_MAX;
     piece = piece > PIECE_SLOTS ? piece : PIECE_SLOTS;
-    for (uint64_t cost = 0; cost < piece && has_room(actions, WORK_ACTIONS, WORK_OUTPUT);) {
+    for (uint64_t cost = 0; cost < piece && hub_has_room(actions);) {
         cost += pass_piece(host, actions);
         if (host->repair_space == host->config.namespace_count) {
             host->repair_space = 0;

@@ -1,18 +1,8 @@
-/*
- * What was asked of the quorum and is not answered yet: ACQUIRE, AMEND, GIVE_BACK.
- *
- * A lock has at most one request under way: it is ASKING, AMENDING or RETURNING (or ADOPTED, and
- * asks what it has). Messages get lost, so a request is sent again until it is answered, each time
- * under the same id, by changing ways (routes.c). It ends with its answer, or with the session.
- *
- * An orphan is the give-back of a grant that came for a name which has no lock here. It has to be
- * remembered too: a request for that name must not overtake it, or it would be answered with the
- * very grant that is on its way back. So the name's next lock begins with it.
- *
- * What waits is noted for the next agent (kept.c).
- *
- * The table is bounded. What finds no room is not begun, and is tried again when one has ended.
- */
+/* Requests to the quorum, sent again until they are answered: see requests.h. */
+#include "requests_private.h"
+
+#include "kept.h"
+#include "routes.h"
 #include "state.h"
 
 enum {
@@ -24,75 +14,45 @@ enum {
     REDIRECTS_MAX = 4, /* sent at once to another voter that was named; then at the next pause */
 };
 
-static void starve(struct host *host)
+struct requests *requests_lay_out(struct arena *arena, const struct host_config *config)
 {
-    host->starved = true;
-}
-
-/* ---- the heap, by due_ns ---- */
-
-static void heap_put(struct host *host, uint32_t place, uint32_t index)
-{
-    host->request_heap[place] = index;
-    host->requests[index].heap = place;
-}
-
-static void heap_up(struct host *host, uint32_t place, uint32_t index)
-{
-    int64_t due_ns = host->requests[index].due_ns;
-    while (place > 0 && host->requests[host->request_heap[(place - 1) / 2]].due_ns > due_ns) {
-        heap_put(host, place, host->request_heap[(place - 1) / 2]);
-        place = (place - 1) / 2;
+    struct requests *requests = arena_take(arena, 1, sizeof(*requests));
+    uint64_t wanted = config->limits.requests;
+    if (wanted == 0) {
+        wanted = (uint64_t)config->limits.locks * config->namespace_count;
     }
-    heap_put(host, place, index);
+    uint32_t capacity = wanted < HOST_REQUESTS_MAX ? (uint32_t)wanted : HOST_REQUESTS_MAX;
+    struct request *table = arena_take(arena, capacity, sizeof(*table));
+    struct heap_entry *entries = arena_take(arena, capacity, sizeof(*entries));
+    uint32_t *indexes = arena_take(arena, capacity, sizeof(*indexes));
+    if (requests != NULL) {
+        requests->table = table;
+        requests->heap.entries = entries;
+        requests->heap.indexes = indexes;
+        requests->capacity = capacity;
+    }
+    return requests;
 }
 
-static void heap_down(struct host *host, uint32_t place, uint32_t index)
-{
-    int64_t due_ns = host->requests[index].due_ns;
-    for (;;) { /* at most as deep as the heap */
-        uint32_t child = 2 * place + 1;
-        if (child >= host->request_count) {
-            break;
-        }
-        if (child + 1 < host->request_count &&
-            host->requests[host->request_heap[child + 1]].due_ns <
-                host->requests[host->request_heap[child]].due_ns) {
-            child++;
-        }
-        if (host->requests[host->request_heap[child]].due_ns >= due_ns) {
-            break;
-        }
-        heap_put(host, place, host->request_heap[child]);
-        place = child;
-    }
-    heap_put(host, place, index);
-}
+/* ---- when they are sent again ---- */
 
-static void set_due(struct host *host, struct request *request, int64_t due_ns)
+static void set_due(struct host *host, const struct request *request, int64_t due_ns)
 {
-    uint32_t index = (uint32_t)(request - host->requests);
-    bool sooner = due_ns < request->due_ns;
-    request->due_ns = due_ns;
-    if (sooner) {
-        heap_up(host, request->heap, index);
-    } else {
-        heap_down(host, request->heap, index);
-    }
+    heap_set(&host->requests->heap, (uint32_t)(request - host->requests->table), due_ns);
 }
 
 int64_t requests_due_ns(const struct host *host)
 {
-    return host->request_count == 0 ? INT64_MAX : host->requests[host->request_heap[0]].due_ns;
+    return heap_first_ns(&host->requests->heap);
 }
 
 bool host_asks_only(const struct host *host, const struct message_name *name)
 {
-    if (host->request_count == 0) {
+    if (host->requests->heap.count == 0) {
         return true;
     }
-    const struct request *request = &host->requests[host->request_heap[0]];
-    return host->request_count == 1 &&
+    const struct request *request = &host->requests->table[heap_first(&host->requests->heap)];
+    return host->requests->heap.count == 1 &&
            request->name == names_find(host->names, name->bytes, name->length);
 }
 
@@ -100,8 +60,8 @@ bool host_asks_only(const struct host *host, const struct message_name *name)
 
 bool request_room(struct host *host)
 {
-    if (host->request_free == 0 && host->requests_used == host->request_capacity) {
-        starve(host);
+    if (host->requests->free == 0 && host->requests->used == host->requests->capacity) {
+        host->requests->starved = true;
         return false;
     }
     return true;
@@ -111,19 +71,18 @@ bool request_room(struct host *host)
 static struct request *request_put(struct host *host, uint32_t index, uint64_t id, uint32_t name,
                                    enum message_kind kind)
 {
-    struct request *request = &host->requests[index];
+    struct request *request = &host->requests->table[index];
     size_t size = 0;
     const uint8_t *bytes = names_bytes(host->names, name, &size);
     *request = (struct request){
         .id = id != 0 ? id : ++host->last_request << INDEX_BITS | index,
         .kind = (uint8_t)kind,
         .name = name,
-        .slot = NONE,
+        .at.slot = NONE,
         .partition = (uint8_t)names_partition(bytes, size),
         .since_ns = host->now_ns,
-        .due_ns = host->now_ns,
     };
-    heap_up(host, host->request_count++, index);
+    set_due(host, request, host->now_ns);
     return request;
 }
 
@@ -132,24 +91,23 @@ static struct request *request_new(struct host *host, uint32_t name, enum messag
     if (!request_room(host)) {
         return NULL;
     }
-    uint32_t index = host->requests_used;
-    if (host->request_free != 0) {
-        index = host->request_free - 1;
-        host->request_free = host->requests[index].next;
+    uint32_t index = host->requests->used;
+    if (host->requests->free != 0) {
+        index = host->requests->free - 1;
+        host->requests->free = host->requests->table[index].next;
     } else {
-        host->requests_used++;
+        host->requests->used++;
     }
     return request_put(host, index, 0, name, kind);
 }
 
-static void attach(struct host *host, struct request *request, struct place at)
+static void attach(struct host *host, struct request *request, struct lock_ref at)
 {
-    request->space = at.space;
-    request->slot = at.slot;
-    lock_at(host, at)->request = (uint16_t)(request - host->requests + 1);
+    request->at = at;
+    lock_at(host, at)->request = (uint16_t)(request - host->requests->table + 1);
 }
 
-struct request *request_start(struct host *host, struct place at, enum message_kind kind)
+struct request *request_start(struct host *host, struct lock_ref at, enum message_kind kind)
 {
     HF_CHECK(lock_at(host, at)->request == 0);
     struct request *request = request_new(host, lock_at(host, at)->name, kind);
@@ -159,18 +117,18 @@ struct request *request_start(struct host *host, struct place at, enum message_k
     return request;
 }
 
-struct request *request_keep(struct host *host, struct place at, uint32_t index, uint64_t id,
+struct request *request_keep(struct host *host, struct lock_ref at, uint32_t index, uint64_t id,
                              int64_t since_ns)
 {
     HF_CHECK(lock_at(host, at)->request == 0);
-    if (index >= host->request_capacity || index < host->requests_used) {
+    if (index >= host->requests->capacity || index < host->requests->used) {
         return NULL;
     }
-    while (host->requests_used < index) { /* what is passed over is free */
-        host->requests[host->requests_used].next = host->request_free;
-        host->request_free = ++host->requests_used;
+    while (host->requests->used < index) { /* what is passed over is free */
+        host->requests->table[host->requests->used].next = host->requests->free;
+        host->requests->free = ++host->requests->used;
     }
-    host->requests_used++;
+    host->requests->used++;
     bool has_index = (id & ((1 << INDEX_BITS) - 1)) == index;
     struct request *request = request_put(host, index, has_index ? id : 0, lock_at(host, at)->name,
                                           MESSAGE_ACQUIRE);
@@ -180,17 +138,59 @@ struct request *request_keep(struct host *host, struct place at, uint32_t index,
     return request;
 }
 
-bool request_is_kept(const struct request *request)
+bool requests_are_many(const struct host *host, uint32_t space)
 {
-    return request->due_ns == INT64_MAX;
+    return host->requests->asks[space] >= ASKS_MAX && host->config.namespace_count > 1;
+}
+
+void request_count_ask(struct host *host, struct request *request)
+{
+    request->asks = true;
+    host->requests->asks[request->at.space]++;
+}
+
+void request_set_terms(struct request *request, const struct request_terms *terms)
+{
+    request->terms = *terms;
+}
+
+const struct request_terms *request_terms(const struct request *request)
+{
+    return &request->terms;
+}
+
+void request_set_mode(struct request *request, uint8_t mode)
+{
+    request->terms.mode = mode;
+    request->tries = 0;
+}
+
+void request_keep_note(struct host *host, const struct request *request, bool known)
+{
+    const struct lock *lock = lock_at(host, request->at);
+    const struct kept_note note = {
+        .since_ns = request->since_ns,
+        .name_hash = lock_hash(host, request->at),
+        .at = request->at,
+        .known = known,
+        .returned = {lock->ballot, lock->sequence},
+        .id = request->id,
+    };
+    kept_write(host, (uint32_t)(request - host->requests->table), &note);
+}
+
+bool request_is_kept(const struct host *host, const struct request *request)
+{
+    uint32_t index = (uint32_t)(request - host->requests->table);
+    return heap_when_ns(&host->requests->heap, index) == INT64_MAX;
 }
 
 static void orphan_unlink(struct host *host, struct request *request)
 {
-    uint32_t index = (uint32_t)(request - host->requests);
-    uint32_t *link = &host->orphans;
-    for (uint32_t i = 0; *link != index + 1 && i < host->request_capacity; i++) {
-        link = &host->requests[*link - 1].next;
+    uint32_t index = (uint32_t)(request - host->requests->table);
+    uint32_t *link = &host->requests->orphans;
+    for (uint32_t i = 0; *link != index + 1 && i < host->requests->capacity; i++) {
+        link = &host->requests->table[*link - 1].next;
     }
     HF_CHECK(*link == index + 1);
     *link = request->next;
@@ -198,54 +198,80 @@ static void orphan_unlink(struct host *host, struct request *request)
 
 void request_end(struct host *host, struct request *request)
 {
-    uint32_t index = (uint32_t)(request - host->requests);
-    if (request->slot != NONE) {
-        lock_at(host, (struct place){request->space, request->slot})->request = 0;
+    uint32_t index = (uint32_t)(request - host->requests->table);
+    if (request->at.slot != NONE) {
+        lock_at(host, request->at)->request = 0;
     } else {
         orphan_unlink(host, request);
         names_drop(host->names, request->name);
     }
-    uint32_t place = request->heap;
-    uint32_t last = host->request_heap[--host->request_count];
-    if (last != index) {
-        heap_down(host, place, last);
-        heap_up(host, host->requests[last].heap, last);
-    }
+    heap_remove(&host->requests->heap, index);
     kept_forget(host, index);
-    host->spaces[request->space].asks -= request->asks;
+    host->requests->asks[request->at.space] -= request->asks;
     request->id = 0;
-    request->next = host->request_free;
-    host->request_free = index + 1;
-    for (uint32_t i = 0; host->starved && i < host->config.namespace_count; i++) {
+    request->next = host->requests->free;
+    host->requests->free = index + 1;
+    for (uint32_t i = 0; host->requests->starved && i < host->config.namespace_count; i++) {
         host->spaces[i].dirty = true; /* those that found no room rang already */
     }
-    host->starved = false;
+    host->requests->starved = false;
 }
 
-struct request *request_of(const struct host *host, struct place at)
+void requests_leave(struct host *host, uint32_t space)
+{
+    for (uint32_t i = 0; i < host->requests->used; i++) {
+        struct request *request = &host->requests->table[i];
+        if (request->id != 0 && request->at.slot != NONE && request->at.space == space) {
+            request_end(host, request);
+        }
+    }
+}
+
+struct lock_ref request_lock(const struct request *request)
+{
+    return request->at;
+}
+
+enum message_kind request_kind(const struct request *request)
+{
+    return (enum message_kind)request->kind;
+}
+
+int64_t request_since_ns(const struct request *request)
+{
+    return request->since_ns;
+}
+
+uint32_t requests_count(const struct host *host)
+{
+    return host->requests->heap.count;
+}
+
+struct request *request_of(const struct host *host, struct lock_ref at)
 {
     uint32_t request = lock_at(host, at)->request;
-    return request == 0 ? NULL : &host->requests[request - 1];
+    return request == 0 ? NULL : &host->requests->table[request - 1];
 }
 
 struct request *request_answered(const struct host *host, uint64_t id, enum message_kind kind,
                                  const struct message_name *name)
 {
     uint32_t index = id & ((1 << INDEX_BITS) - 1);
-    if (id == 0 || index >= host->requests_used || host->requests[index].id != id ||
-        host->requests[index].kind != kind) {
+    if (id == 0 || index >= host->requests->used || host->requests->table[index].id != id ||
+        host->requests->table[index].kind != kind) {
         return NULL;
     }
     size_t size = 0;
-    const uint8_t *bytes = names_bytes(host->names, host->requests[index].name, &size);
-    return size == name->length && memcmp(bytes, name->bytes, size) == 0 ? &host->requests[index]
-                                                                         : NULL;
+    const uint8_t *bytes = names_bytes(host->names, host->requests->table[index].name, &size);
+    return size == name->length && memcmp(bytes, name->bytes, size) == 0
+               ? &host->requests->table[index]
+               : NULL;
 }
 
 void requests_end_all(struct host *host)
 {
-    while (host->request_count > 0) {
-        request_end(host, &host->requests[host->request_heap[0]]);
+    while (host->requests->heap.count > 0) {
+        request_end(host, &host->requests->table[heap_first(&host->requests->heap)]);
     }
 }
 
@@ -260,8 +286,8 @@ static void fill(const struct host *host, const struct request *request, struct 
         acquire->agent = host->config.agent;
         acquire->epoch = host->lease.epoch;
         acquire->request_id = request->id;
-        acquire->mode = request->mode;
-        acquire->lock_delay_ms = request->lock_delay_ms;
+        acquire->mode = request->terms.mode;
+        acquire->lock_delay_ms = request->terms.lock_delay_ms;
         acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
         name = &acquire->name;
     } else if (request->kind == MESSAGE_AMEND) {
@@ -269,18 +295,19 @@ static void fill(const struct host *host, const struct request *request, struct 
         amend->agent = host->config.agent;
         amend->epoch = host->lease.epoch;
         amend->request_id = request->id;
-        amend->version = request->version;
-        amend->mode = request->mode;
-        amend->lock_delay_ms = request->lock_delay_ms;
-        *(request->says_used ? &amend->token_used : &amend->token_last) = request->token;
+        amend->version = request->terms.version;
+        amend->mode = request->terms.mode;
+        amend->lock_delay_ms = request->terms.lock_delay_ms;
+        *(request->terms.says_used ? &amend->token_used
+                                   : &amend->token_last) = request->terms.token;
         name = &amend->name;
     } else {
         struct message_give_back *give_back = &message->as.give_back;
         give_back->agent = host->config.agent;
         give_back->epoch = host->lease.epoch;
         give_back->request_id = request->id;
-        give_back->version = request->version;
-        give_back->token_used = request->token;
+        give_back->version = request->terms.version;
+        give_back->token_used = request->terms.token;
         name = &give_back->name;
     }
     size_t size = 0;
@@ -288,9 +315,9 @@ static void fill(const struct host *host, const struct request *request, struct 
     name->length = (uint8_t)size;
     memcpy(name->bytes, bytes, size);
     if (request->kind == MESSAGE_ACQUIRE) {
-        HF_PROBE4(grant_asked, bytes, size, request->mode, request->tries);
+        HF_PROBE4(grant_asked, bytes, size, request->terms.mode, request->tries);
     } else if (request->kind == MESSAGE_GIVE_BACK) {
-        HF_PROBE4(given_back, bytes, size, request->token, request->tries);
+        HF_PROBE4(given_back, bytes, size, request->terms.token, request->tries);
     }
 }
 
@@ -298,7 +325,7 @@ void request_send(struct host *host, struct request *request, struct host_action
 {
     struct route route = route_choose(host, request->partition, request->tries,
                                       (uint32_t)(request->id >> INDEX_BITS) + request->tries / 3);
-    fill(host, request, emit_send(actions, request->kind, route.to, route.relay));
+    fill(host, request, hub_send(actions, request->kind, route.to, route.relay));
     int64_t pause_ms = request->tries == 0 ? FIRST_PAUSE_MS : PAUSE_MS;
     if (request->kind == MESSAGE_ACQUIRE && request->tries >= WAITING_TRIES) {
         pause_ms = WAITING_PAUSE_MS;
@@ -315,7 +342,7 @@ void request_redirect(struct host *host, struct request *request, const struct m
     if (voter == NONE) {
         return; /* there is none yet: it says so when there is, else at the next pause */
     }
-    (void)route_learn(host, request->partition, owner);
+    route_learn(host, request->partition, owner);
     if (voter != request->sent_to && request->redirects < REDIRECTS_MAX) {
         request->redirects++;
         request->tries = 0;
@@ -325,8 +352,8 @@ void request_redirect(struct host *host, struct request *request, const struct m
 
 void requests_tick(struct host *host, struct host_actions *actions)
 {
-    while (requests_due_ns(host) <= host->now_ns && has_room(actions, WORK_ACTIONS, WORK_OUTPUT)) {
-        struct request *request = &host->requests[host->request_heap[0]];
+    while (requests_due_ns(host) <= host->now_ns && hub_has_room(actions)) {
+        struct request *request = &host->requests->table[heap_first(&host->requests->heap)];
         request->redirects = 0;
         request_send(host, request, actions);
     }
@@ -340,12 +367,12 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
     }
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS; i++) {
         if (message_partition_has(partitions, i)) {
-            (void)route_learn(host, i, owner);
+            route_learn(host, i, owner);
         }
     }
-    for (uint32_t index = 0; index < host->requests_used; index++) {
-        struct request *request = &host->requests[index];
-        if (request->id != 0 && !request_is_kept(request) &&
+    for (uint32_t index = 0; index < host->requests->used; index++) {
+        struct request *request = &host->requests->table[index];
+        if (request->id != 0 && !request_is_kept(host, request) &&
             message_partition_has(partitions, request->partition)) {
             request->tries = 0;
             set_due(host, request, host->now_ns);
@@ -355,13 +382,13 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
 
 void requests_voters_up(struct host *host, uint32_t voters)
 {
-    for (uint32_t index = 0; index < host->requests_used && voters != 0; index++) {
-        struct request *request = &host->requests[index];
+    for (uint32_t index = 0; index < host->requests->used && voters != 0; index++) {
+        struct request *request = &host->requests->table[index];
         /* What was sent there just now is not sent again for a link that comes and goes: the other
          * ways have their turns. */
         bool is_new = request->tries <= 1;
-        if (request->id != 0 && !is_new && !request_is_kept(request) &&
-            (voters >> host->routes[request->partition] & 1)) {
+        if (request->id != 0 && !is_new && !request_is_kept(host, request) &&
+            (voters >> route_owner(host, request->partition) & 1)) {
             request->tries = 0;
             set_due(host, request, host->now_ns);
         }
@@ -372,12 +399,12 @@ void requests_voters_up(struct host *host, uint32_t voters)
 
 static struct request *orphan_find(struct host *host, uint32_t name)
 {
-    uint32_t at = host->orphans;
-    for (uint32_t i = 0; at != 0 && i < host->request_capacity; i++) {
-        if (host->requests[at - 1].name == name) {
-            return &host->requests[at - 1];
+    uint32_t at = host->requests->orphans;
+    for (uint32_t i = 0; at != 0 && i < host->requests->capacity; i++) {
+        if (host->requests->table[at - 1].name == name) {
+            return &host->requests->table[at - 1];
         }
-        at = host->requests[at - 1].next;
+        at = host->requests->table[at - 1].next;
     }
     return NULL;
 }
@@ -387,7 +414,7 @@ void request_orphan(struct host *host, const struct message_name *name,
 {
     uint32_t id = names_find(host->names, name->bytes, name->length);
     struct request *request = id == NAMES_NONE ? NULL : orphan_find(host, id);
-    if (request != NULL && !message_order_before(request->version, version)) {
+    if (request != NULL && !message_order_before(request->terms.version, version)) {
         return; /* that one, or a later one, is on its way back */
     }
     if (request == NULL) {
@@ -399,26 +426,51 @@ void request_orphan(struct host *host, const struct message_name *name,
             }
             return;
         }
-        request->next = host->orphans;
-        host->orphans = (uint32_t)(request - host->requests) + 1;
+        request->next = host->requests->orphans;
+        host->requests->orphans = (uint32_t)(request - host->requests->table) + 1;
     }
-    request->version = version;
-    request->token = token_used;
+    request->terms.version = version;
+    request->terms.token = token_used;
     request_send(host, request, actions);
 }
 
-bool request_inherit(struct host *host, struct place at)
+void request_inherit(struct host *host, struct lock_ref at)
 {
     struct lock *lock = lock_at(host, at);
-    struct request *request = host->orphans == 0 ? NULL : orphan_find(host, lock->name);
+    struct request *request = host->requests->orphans == 0 ? NULL : orphan_find(host, lock->name);
     if (request == NULL) {
-        return false;
+        return;
     }
     orphan_unlink(host, request);
     names_drop(host->names, request->name); /* the lock has a reference of its own */
     attach(host, request, at);
-    lock->ballot = request->version.ballot;
-    lock->sequence = request->version.sequence;
+    lock->ballot = request->terms.version.ballot;
+    lock->sequence = request->terms.version.sequence;
     lock_set_state(host, at, LOCK_RETURNING);
-    return true;
+}
+
+/* What is under way belongs to a lock that waits for it, or to none. */
+void requests_check(const struct host *host)
+{
+    const struct requests *requests = host->requests;
+    uint32_t used = 0;
+    uint32_t orphans = 0;
+    for (uint32_t i = 0; i < requests->used; i++) {
+        const struct request *request = &requests->table[i];
+        if (request->id == 0) {
+            continue;
+        }
+        used++;
+        orphans += request->at.slot == NONE;
+        HF_CHECK((request->id & 0xffff) == i && heap_has(&requests->heap, i));
+        HF_CHECK(request->at.slot == NONE || lock_at(host, request->at)->name == request->name);
+        HF_CHECK(request->at.slot == NONE || request_of(host, request->at) == request);
+    }
+    HF_CHECK(used == requests->heap.count && used <= requests->capacity);
+    heap_check_invariants(&requests->heap);
+    for (uint32_t at = requests->orphans; at != 0; at = requests->table[at - 1].next) {
+        HF_CHECK(requests->table[at - 1].id != 0 && requests->table[at - 1].at.slot == NONE);
+        HF_CHECK(orphans-- > 0);
+    }
+    HF_CHECK(orphans == 0);
 }

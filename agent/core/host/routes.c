@@ -1,17 +1,27 @@
-/*
- * Which voter coordinates which partition, as far as this host knows.
- *
- * At first the one that rendezvous hashing prefers. Afterwards whoever says so itself (OWNER),
- * answered a request, or was named by one that is not it any more. A wrong belief costs a detour:
- * every voter passes a request on to whom it takes for the coordinator.
- */
+/* Routes: who coordinates which partition. See routes.h. */
+#include "routes.h"
+
+#include "core/quorum.h"
 #include "state.h"
+
+struct routes {
+    uint8_t owner[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
+    uint32_t up;                       /* bit by voter */
+    uint32_t heard;                    /* which people are shown as up */
+    uint32_t refused;
+};
+
+struct routes *routes_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct routes));
+}
 
 void routes_init(struct host *host)
 {
+    host->routes->up = UINT32_MAX;
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS; i++) {
-        host->routes[i] = (uint8_t)quorum_preferred(host->config.voters, host->config.voter_count,
-                                                    i);
+        host->routes->owner[i] = (uint8_t)quorum_preferred(host->config.voters,
+                                                           host->config.voter_count, i);
     }
 }
 
@@ -25,22 +35,46 @@ uint32_t route_voter(const struct host *host, const struct message_agent *agent)
     return NONE;
 }
 
-bool route_learn(struct host *host, uint32_t partition, const struct message_agent *agent)
+void route_learn(struct host *host, uint32_t partition, const struct message_agent *agent)
 {
     uint32_t voter = route_voter(host, agent);
-    if (voter == NONE || host->routes[partition] == voter) {
-        return false;
+    if (voter != NONE) {
+        host->routes->owner[partition] = (uint8_t)voter;
     }
-    host->routes[partition] = (uint8_t)voter;
-    return true;
+}
+
+uint32_t route_owner(const struct host *host, uint32_t partition)
+{
+    return host->routes->owner[partition];
+}
+
+uint32_t routes_voters(struct host *host, uint32_t up, uint32_t heard, uint32_t refused)
+{
+    struct routes *routes = host->routes;
+    uint32_t again = up & ~routes->up;
+    routes->up = up;
+    routes->heard = heard;
+    routes->refused = refused;
+    return again;
+}
+
+bool route_is_heard(const struct host *host, uint32_t voter)
+{
+    return voter == host->config.self || (host->routes->heard >> voter & 1);
+}
+
+bool route_is_refused(const struct host *host, uint32_t voter)
+{
+    return host->routes->refused >> voter & 1;
 }
 
 bool route_is_up(const struct host *host, uint32_t voter)
 {
-    return voter == host->config.self || (host->voters_up >> voter & 1);
+    return voter == host->config.self || (host->routes->up >> voter & 1);
 }
 
-uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self)
+/* Another voter that is up (self: it may be this agent), by turns; NONE: there is none. */
+static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self)
 {
     uint32_t count = host->config.voter_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -57,7 +91,7 @@ uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, boo
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn)
 {
-    uint32_t owner = host->routes[partition];
+    uint32_t owner = host->routes->owner[partition];
     uint32_t phase = tries % 3;
     struct route straight = {owner, HOST_NO_RELAY};
     if (phase == 0 && !route_is_up(host, owner)) {

@@ -7,7 +7,7 @@
  */
 #include "state.h"
 
-struct seats seats_of(const struct host *host, struct place at)
+struct seats seats_of(const struct host *host, struct lock_ref at)
 {
     const struct space *space = &host->spaces[at.space];
     return (struct seats){.space = space,
@@ -74,7 +74,7 @@ uint32_t seat_give(struct host *host, uint32_t handle)
     struct handle *who = &host->handles[handle];
     struct space *space = &host->spaces[who->space];
     uint32_t seat = HFI_SEAT_NONE;
-    struct seats walk = seats_of(host, (struct place){who->space, who->slot});
+    struct seats walk = seats_of(host, (struct lock_ref){who->space, who->slot});
     while (seat == HFI_SEAT_NONE && seats_next(&walk)) {
         seat = space->seat_holder[walk.seat] == 0 ? walk.seat : HFI_SEAT_NONE;
     }
@@ -106,7 +106,7 @@ void seat_take_back(struct host *host, struct handle *who)
     who->seat = HFI_SEAT_NONE;
 }
 
-uint32_t seat_orphan(const struct host *host, struct place at, uint32_t holder)
+uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     const struct space *space = &host->spaces[at.space];
     struct seats walk = seats_of(host, at);
@@ -118,7 +118,7 @@ uint32_t seat_orphan(const struct host *host, struct place at, uint32_t holder)
     return HFI_SEAT_NONE;
 }
 
-bool blocks_are_empty(const struct host *host, struct place at)
+bool blocks_are_empty(const struct host *host, struct lock_ref at)
 {
     const struct space *space = &host->spaces[at.space];
     bool empty = space->slot_blocks[at.slot] != 0;
@@ -129,7 +129,7 @@ bool blocks_are_empty(const struct host *host, struct place at)
     return empty;
 }
 
-void blocks_release(struct host *host, struct place at)
+void blocks_release(struct host *host, struct lock_ref at)
 {
     struct space *space = &host->spaces[at.space];
     uint32_t block = space->slot_blocks[at.slot];

@@ -29,33 +29,26 @@
 #ifndef HOST_STATE_H
 #define HOST_STATE_H
 
-#include <string.h>
-
-#include "core/base/order.h"
+#include "core/base/arena.h"
 #include "core/gossip.h"
-#include "core/host.h"
-#include "core/quorum.h"
-#include "holdfast/holdfast.h"
-#include "proto/check.h"
-#include "proto/probe.h"
-
-#define NONE UINT32_MAX
-
-/* In the simulator every lock-delay is longer. */
-#ifndef HOST_DELAY_UNKNOWN_MS
-#define HOST_DELAY_UNKNOWN_MS 1000
-#endif
+#include "delays.h"
+#include "hub.h"
+#include "inspect.h"
+#include "kept.h"
+#include "listing.h"
+#include "look.h"
+#include "merge.h"
+#include "openings.h"
+#include "publish.h"
+#include "remote.h"
+#include "requests.h"
+#include "routes.h"
+#include "survey.h"
+#include "watches.h"
 
 enum {
     HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     ID_WORDS = HOLDER_IDS / 64 + 1,
-    WORK_ACTIONS = 24, /* the room that one piece of work may need */
-    WORK_OUTPUT = 1024,
-    /* From one tick to the next, however many steps that are: a turn of the loop may have thousands
-     * of them. Of each kind of work, and of each namespace. */
-    WORK_PIECES_MAX = 4096,
-    WORK_WALK_MAX = 1 << 20, /* handles that are looked at; some milliseconds */
-    WALK_PIECE = WORK_WALK_MAX / WORK_PIECES_MAX, /* so many count as a piece */
     HANDOVERS_BEFORE_RECALL = 16,
     OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
     ZOMBIE_SWEEP_MS = 1000,
@@ -65,16 +58,8 @@ enum {
     PENDING_MAX = 1024,
     UPGRADE_PAUSE_MS = 20,
     WHOLE_MS = 60 * 1000, /* see whole_until_ns */
-    QUESTIONS_MAX = 128,  /* one user other than root may have half of them */
-    BROKEN_MAX = 64,
-    ASKS_MAX = 8192, /* of one namespace, if there are others: a third of what one host may ask */
-    ANSWERED_LATER = 1, /* instead of an error: the client's request is not answered yet */
-    /* Of a handle that is not known yet, at least: the API's default. */
-    LOCK_DELAY_UNKNOWN_MS = HOST_DELAY_UNKNOWN_MS,
-    SCAN_SLOTS = 4096, /* slots looked at in one piece of a scan */
+    SCAN_SLOTS = 4096,    /* slots looked at in one piece of a scan */
 };
-
-static const int64_t MS = 1000000;
 
 enum lock_state {
     LOCK_FREE = 0, /* the slot is nobody's */
@@ -95,7 +80,6 @@ struct lock {
     uint64_t sequence : 40;
     uint64_t state : 3;    /* enum lock_state; changed by lock_set_state() alone */
     uint64_t mode : 2;     /* enum hfi_grant */
-    uint64_t opening : 1;  /* stands in the heap of locks to be opened */
     uint64_t full : 1;     /* no slot for its next tokens: asks again with a renewal */
     uint64_t recalled : 1; /* the quorum wants it back */
     uint64_t request : 16; /* index + 1 of what is under way; 0: nothing */
@@ -181,35 +165,6 @@ struct holder_id {
     uint16_t next;
 };
 
-/* A message to the quorum that is not answered yet. */
-struct request {
-    uint64_t id; /* its index in the low 16 bits; 0: free */
-    struct message_order version;
-    uint64_t token; /* GIVE_BACK: the last that was handed out; AMEND: see message_amend */
-    int64_t since_ns;
-    int64_t due_ns; /* when it is sent again */
-    uint32_t space;
-    uint32_t slot; /* NONE: an orphan, the give-back of a grant without a lock; it holds the name */
-    uint32_t name;
-    uint32_t heap; /* its place in request_heap */
-    uint32_t next; /* index + 1: of the free ones, of the orphans */
-    uint32_t tries;
-    uint16_t lock_delay_ms;
-    uint8_t kind; /* enum message_kind */
-    uint8_t mode; /* enum message_mode */
-    uint8_t partition;
-    uint8_t sent_to;   /* the voter, last */
-    uint8_t redirects; /* since its last pause */
-    bool asks;         /* counted in its namespace's asks */
-    bool says_used;    /* AMEND: its token is token_used */
-};
-
-/* Where a message goes: a voter, and the voter that is to pass it on, or HOST_NO_RELAY. */
-struct route {
-    uint32_t to;
-    uint8_t relay;
-};
-
 /* An OPEN that is not answered yet. */
 struct pending {
     uint64_t request;
@@ -218,45 +173,6 @@ struct pending {
     bool used;
     int32_t error; /* ready with this error */
     bool ready;
-};
-
-/* What another host was asked for a client that waits. */
-struct question {
-    uint64_t id; /* 0: free */
-    uint64_t request;
-    int64_t due_ns; /* when it is asked again */
-    int64_t end_ns;
-    int64_t uid;     /* of the client */
-    uint32_t client; /* its first holder id */
-    uint32_t connection;
-    uint32_t tries;
-    enum message_kind kind;      /* CHECK or BREAK */
-    struct message_agent holder; /* CHECK: who is asked */
-    union {
-        struct message_check check;
-        struct message_break break_lock;
-    } as;
-};
-
-/* A break that was done here, so that its repeat is not done to the next holder. */
-struct broken {
-    uint64_t id;
-    struct message_agent agent;
-    int32_t result;
-};
-
-struct watch {
-    bool used;
-    uint32_t client;
-    uint32_t size;
-    char prefix[HFI_NAME_MAX + 1];
-};
-
-/* A closed lock and when it is to be looked at. */
-struct opening {
-    int64_t due_ns;
-    uint32_t slot;
-    uint32_t space;
 };
 
 /* One namespace's region. */
@@ -281,9 +197,6 @@ struct space {
     uint32_t *block_slot; /* slot + 1, 0 free */
     uint16_t *seat_holder;
     uint32_t *seat_handle; /* NONE */
-    uint64_t *changed;     /* bits: slots whose watchers are to be told */
-    uint64_t *published;   /* by slot: the word when it was last told to other hosts */
-    uint64_t *told;        /* bits: slots of which other hosts were told that they are in use */
     uint64_t *token_first; /* by slot: of its grant's range */
     uint8_t *idle;         /* by slot: for how many ages nobody has had it open */
     uint32_t slots_used;   /* slots from here on were never used */
@@ -292,14 +205,10 @@ struct space {
     uint32_t blocks_used;
     uint32_t free_block; /* block + 1 */
     uint32_t reclaim_hand;
-    uint32_t attend_slot;   /* where the next look at the dirty bits begins */
-    uint32_t attended;      /* pieces of that since the last tick */
-    uint64_t causes;        /* dirty bits that were found, ever */
-    uint32_t asks;          /* grants that are asked for */
-    uint32_t changed_slot;  /* where telling changes goes on */
-    uint32_t changed_watch; /* the watch to be told next, of the slot that is being told */
-    bool dirty;             /* the bell rang */
-    bool telling;           /* changed bits are set */
+    uint32_t attend_slot; /* where the next look at the dirty bits begins */
+    uint32_t attended;    /* pieces of that since the last tick */
+    uint64_t causes;      /* dirty bits that were found, ever */
+    bool dirty;           /* the bell rang */
 };
 
 struct host {
@@ -310,39 +219,22 @@ struct host {
     host_sound_fn *sound;           /* NULL: every region is */
     void *sound_arg;
     struct gossip *gossip; /* NULL: none */
-    struct order order;    /* of the locks that have a name */
-    int64_t publish_due_ns;
-    int64_t publish_began_ns; /* the pass over all words that is under way */
-    uint32_t publish_space;   /* where it goes on */
-    uint32_t publish_slot;
     int64_t repair_due_ns;
     int64_t repair_began_ns; /* the pass over all locks that is under way */
     uint32_t repair_space;   /* where it goes on */
     uint32_t repair_slot;
     uint32_t repair_block; /* block + 1 of that slot; 0: from its first */
     uint32_t repair_entry; /* of the index, once all slots are done */
-    uint32_t remote_watch; /* the watch to be told next of remote_changed */
-    uint32_t remote_left;  /* so many have to be looked at for it */
-    struct message_name remote_changed;
     int64_t now_ns;
     bool started;
     bool rang;
     bool ringing;            /* a lock is looked at because its bell rang */
-    bool starved;            /* a request found no room */
     struct host_lease lease; /* epoch: of the grants */
     struct host_counts counts;
     uint64_t last_request;
-    uint32_t request_capacity;
-    uint32_t requests_used; /* from here on never used */
-    uint32_t request_count;
-    uint32_t request_free; /* index + 1 */
-    uint32_t orphans;      /* index + 1 of the first */
-    int64_t aged_ns;       /* up to when grants were counted as idle */
+    int64_t aged_ns; /* up to when grants were counted as idle */
     int64_t upgrade_due_ns;
     int64_t whole_until_ns; /* grants are made shared with all tokens of their range: grants.c */
-    uint32_t voters_up;     /* bit by voter */
-    uint32_t voters_refused;
-    uint32_t voters_heard; /* what people are told of as up */
     uint32_t client_capacity;
     uint32_t free_handle;
     uint32_t handles_used; /* has ever been */
@@ -351,16 +243,12 @@ struct host {
     uint32_t walked;      /* handles that pieces of work have looked at since the last tick */
     uint32_t buried;      /* pieces of burying since then */
     uint32_t opened;      /* closed locks whose time had come */
-    uint32_t told;        /* changes */
     uint32_t client_hand; /* the client whose pieces are the next step's first */
     uint32_t space_hand;  /* the namespace likewise */
-    uint32_t tell_hand;   /* and when changes are told */
     uint32_t limited_count;
     uint32_t limits_hand; /* the group that was left for the next step: it is the first then */
     uint32_t zombie_count;
     uint32_t pending_count;
-    uint32_t opening_count;
-    uint32_t watch_count;
     uint32_t survivor_count; /* clients that have CLIENT_SURVIVOR set */
     uint32_t clients_busy;   /* how many have BURYING, SCANNING or POKE set */
     uint32_t connected_count;
@@ -370,61 +258,41 @@ struct host {
     struct client *clients;
     struct handle *handles;
     struct holder_id *ids;
-    struct opening *openings;
-    struct request *requests;
-    struct host_kept *kept; /* by a request's index; outside of this block */
-    uint32_t kept_count;
-    _Atomic uint16_t *delays_ms; /* outside of this block: see delays.c */
-    uint32_t delay_count;
-    bool delays_stale;                           /* some may say too much */
-    uint16_t delays_settled_ms[HOST_DELAYS_MAX]; /* of the handles that are counted */
-    uint32_t delays_hand;    /* the first that is not counted yet; 0: no count is under way */
-    uint32_t *request_heap;  /* by due_ns */
+    struct openings *openings;
     uint64_t *limited;       /* bits: handles with a limit, a group in each */
     int64_t *limited_due_ns; /* of each group that has some: when it is looked at */
     uint64_t *named_ids;     /* by space, ID_WORDS each: ids that are named there (scratch) */
-    uint8_t routes[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
-    uint32_t pending_end;               /* of pending: one behind the last that is used */
+    struct routes *routes;
+    struct listing *listing;
+    struct publish *publish;
+    struct watches *watches;
+    struct remote *remote;
+    struct delays *delays;
+    struct requests *requests;
+    struct kept *kept;
+    uint32_t pending_end; /* of pending: one behind the last that is used */
     struct pending pending[PENDING_MAX];
-    struct question questions[QUESTIONS_MAX];
-    uint32_t question_count;
-    uint32_t broken_next;
-    struct broken broken[BROKEN_MAX];
-    struct watch *watches;
     struct space spaces[HOST_NAMESPACES_MAX];
 };
 
-/* A lock, by where it is. */
-struct place {
-    uint32_t space;
-    uint32_t slot;
-};
-
-static inline struct lock *lock_at(const struct host *host, struct place at)
+static inline struct lock *lock_at(const struct host *host, struct lock_ref at)
 {
     return &host->spaces[at.space].locks[at.slot];
 }
 
-static inline struct guard *lock_guard(const struct host *host, struct place at)
+static inline struct guard *lock_guard(const struct host *host, struct lock_ref at)
 {
     return &host->spaces[at.space].guards[at.slot];
 }
 
-static inline _Atomic uint64_t *lock_word(const struct host *host, struct place at)
+static inline _Atomic uint64_t *lock_word(const struct host *host, struct lock_ref at)
 {
     return &host->spaces[at.space].region.words[at.slot].word;
 }
 
-static inline const struct hfi_actor *lock_actor(const struct host *host, struct place at)
+static inline const struct hfi_actor *lock_actor(const struct host *host, struct lock_ref at)
 {
     return &host->spaces[at.space].actor;
-}
-
-/* The size of a terminated text of at most `max` bytes. */
-static inline uint32_t text_size(const char *text, size_t max)
-{
-    const char *end = memchr(text, '\0', max);
-    return (uint32_t)(end ? (size_t)(end - text) : max);
 }
 
 static inline bool lock_is_named(const struct lock *lock)
@@ -437,33 +305,20 @@ static inline bool lock_is_granted(const struct lock *lock)
     return lock->state == LOCK_GRANTED || lock->state == LOCK_AMENDING;
 }
 
-static inline bool lease_is_safe(const struct host *host)
-{
-    return !host->lease.lost && host->lease.deadline_ns > host->now_ns;
-}
-
-/* ---- host.c ---- */
-
-struct host_action *emit(struct host_actions *actions, enum host_action_kind kind);
-struct message *emit_send(struct host_actions *actions, enum message_kind kind, uint32_t to,
-                          uint8_t relay);
-bool has_room(const struct host_actions *actions, uint32_t count, size_t output);
 /* Encodes and queues a frame for a connected client. */
-void reply_frame(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                 struct host_actions *actions);
-void reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
-                struct host_actions *actions);
-void emit_log(struct host_actions *actions, const char *event, int64_t number);
-void emit_lock_log(struct host *host, struct host_actions *actions, const char *event,
-                   struct place at, uint64_t token, int64_t number);
-/* Remembers that a closed lock is to be looked at, no later than that. */
-void opening_add(struct host *host, struct place at, int64_t due_ns);
-/* No lock is waited for any more that is not closed. */
-void openings_forget(struct host *host);
-/* Nor one of that namespace. */
-void openings_leave(struct host *host, uint32_t space);
-void busy_set(struct host *host, struct client *client, uint32_t flag);
-void busy_clear(struct host *host, struct client *client, uint32_t flag);
+void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions);
+void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
+                       struct host_actions *actions);
+void lock_log(struct host *host, struct host_actions *actions, const char *event,
+              struct lock_ref at, uint64_t token, int64_t number);
+void client_busy_set(struct host *host, struct client *client, uint32_t flag);
+void client_busy_clear(struct host *host, struct client *client, uint32_t flag);
+void client_poke(struct host *host, uint32_t client);
+void clients_poke_all(struct host *host);
+/* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
+int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
+                            uint32_t right);
 
 /* ---- clients.c ---- */
 
@@ -480,10 +335,9 @@ uint32_t client_of_id(const struct host *host, uint32_t id);
 /* Gives the client one more id. 0: none is free. */
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
 
-/* Whether one more handle, or watch, is within what the client's user may have: all but root
+/* Whether one more handle is within what the client's user may have: all but root
  * half of what there is room for. */
 bool client_may_open(const struct host *host, uint32_t client);
-bool client_may_watch(const struct host *host, uint32_t client);
 bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
 /* If it is gone and nothing names it any more: frees the record and its ids. */
 void client_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);
@@ -510,21 +364,21 @@ void handle_close(struct host *host, uint32_t client, uint32_t number,
 /* Its client is gone or it was closed: takes away what it held and waited for. */
 void handle_bury(struct host *host, uint32_t handle, struct host_actions *actions);
 /* The same for a seat of a client whose handles are not known. */
-void handle_bury_seat(struct host *host, uint32_t client, struct place at, uint32_t seat,
+void handle_bury_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                       struct host_actions *actions);
 /* Frees it if nothing can name it any more, else leaves it a zombie. */
 void handle_retire(struct host *host, uint32_t handle);
 void zombies_sweep(struct host *host, struct host_actions *actions);
 /* The handle of a lock that has this holder id; NONE. */
-uint32_t handle_of(const struct host *host, struct place at, uint32_t holder);
+uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder);
 /* Answers what can be answered of the OPENs of this lock: error 0, or why not. */
-void pending_resolve(struct host *host, struct place at, int32_t error);
+void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
 void pending_work(struct host *host, struct host_actions *actions);
 void limits_check(struct host *host, struct host_actions *actions);
 /* Survivors' holds with a limit on this lock, which have to end in time: gives them handles. */
-void limits_find(struct host *host, struct place at);
+void limits_find(struct host *host, struct lock_ref at);
 /* A hold with a limit may have begun on this lock. */
-void limits_attend(struct host *host, struct place at);
+void limits_attend(struct host *host, struct lock_ref at);
 
 /* ---- seats.c ---- */
 
@@ -536,7 +390,7 @@ struct seats {
     uint32_t next_block; /* block + 1, 0 none */
     uint32_t blocks_left;
 };
-struct seats seats_of(const struct host *host, struct place at);
+struct seats seats_of(const struct host *host, struct lock_ref at);
 /* Goes on to the next. false: there is none. */
 bool seats_next(struct seats *walk);
 /* A free seat for this handle, which has none. HFI_SEAT_NONE: none. */
@@ -544,11 +398,11 @@ uint32_t seat_give(struct host *host, uint32_t handle);
 void seat_take_back(struct host *host, struct handle *who);
 /* A seat of this lock that is that holder id's and no handle's: of the agent before this one, whose
  * client has not resumed it, or was never told of it. HFI_SEAT_NONE: none. */
-uint32_t seat_orphan(const struct host *host, struct place at, uint32_t holder);
+uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holder);
 /* Whether the slot has blocks, and no seat in them is anybody's. */
-bool blocks_are_empty(const struct host *host, struct place at);
+bool blocks_are_empty(const struct host *host, struct lock_ref at);
 /* Drops the slot's blocks; no handle has it. */
-void blocks_release(struct host *host, struct place at);
+void blocks_release(struct host *host, struct lock_ref at);
 /* Rebuilds the agent's copies of an adopted region's chains. false: they make no sense. */
 bool blocks_adopt(struct host *host, uint32_t space);
 
@@ -556,58 +410,58 @@ bool blocks_adopt(struct host *host, uint32_t space);
 
 /* The only change of a lock's state; a transition that is not in the table of locks.c is a fault of
  * this agent, and ends it. */
-void lock_set_state(struct host *host, struct place at, enum lock_state to);
+void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to);
 /* What stands for its name where that is too long. */
-uint64_t lock_hash(const struct host *host, struct place at);
+uint64_t lock_hash(const struct host *host, struct lock_ref at);
 /* The place of a name; false: it has none. */
-bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct place *at);
+bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct lock_ref *at);
 /* Gives a name a slot. false: full. */
 bool lock_make(struct host *host, uint32_t space, const uint8_t *name, size_t size,
-               struct place *at);
+               struct lock_ref *at);
 /* The store says that this slot is that name's. false: it does not fit. */
-bool lock_load(struct host *host, struct place at, const uint8_t *name, size_t size);
+bool lock_load(struct host *host, struct lock_ref at, const uint8_t *name, size_t size);
 /* Notes durably which slot the name has. */
-void slot_persist(struct host *host, struct place at, struct host_actions *actions);
+void slot_persist(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Called when a handle left it: frees the seats, and a retired slot, that nobody has open. */
-void lock_unused(struct host *host, struct place at);
+void lock_unused(struct host *host, struct lock_ref at);
 /* Called after the start, and when a survivor is known: once all are, does the same for what
  * nobody opened again. */
 void locks_known(struct host *host);
 /* Looks at a lock whose bell rang. */
-void lock_attend(struct host *host, struct place at, struct host_actions *actions);
+void lock_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Makes its bell ring when all are looked at next. */
-void lock_look_later(struct host *host, struct place at);
+void lock_look_later(struct host *host, struct lock_ref at);
 /* Its grant is back with the quorum: asks for it if somebody waits, else frees a slot that nobody
  * has open. */
-void lock_unwanted(struct host *host, struct place at, struct host_actions *actions);
+void lock_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Gives the name another slot; *at becomes that one. false: none is free. */
-bool lock_move(struct host *host, struct place *at, struct host_actions *actions);
+bool lock_move(struct host *host, struct lock_ref *at, struct host_actions *actions);
 /* Whether a client of the agent before this one has not said yet all that it has open: it may be
  * any lock, and its handles name slots, which then must not become another lock's. */
 bool handles_unknown(const struct host *host);
 /* Evicts whoever the word names, or one that is dead; closes for delay_ms (0: not). */
-void lock_evict(struct host *host, struct place at, uint32_t holder, uint64_t token,
+void lock_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
-void lock_evict_reader(struct host *host, struct place at, uint32_t seat, uint64_t cell,
+void lock_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
 /* Its word's token is none of the range: all of it counts as used, and who the word names has lost
  * the lock, which closes for delay_ms. false: it is one. */
-bool lock_use_up(struct host *host, struct place at, const struct hfi_range *range,
+bool lock_use_up(struct host *host, struct lock_ref at, const struct hfi_range *range,
                  uint32_t delay_ms, struct host_actions *actions);
 /* Whether somebody waits for it to be granted. */
-bool lock_is_awaited(const struct host *host, struct place at);
+bool lock_is_awaited(const struct host *host, struct lock_ref at);
 /* Until when the lock is closed, or was last; 0: it was not lately. By the agent's own number. */
-int64_t lock_closed_until_ns(const struct host *host, struct place at);
+int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at);
 /* It is closed until then, at least; 0: it is not. The word and the region are the caller's. */
-void lock_close(struct host *host, struct place at, int64_t until_ns);
+void lock_close(struct host *host, struct lock_ref at, int64_t until_ns);
 /* The same, and the region says so, too. */
-void lock_close_told(struct host *host, struct place at, int64_t until_ns);
+void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns);
 /* Takes it out of use whoever holds it, see hfi_revoke(). */
-void lock_revoke(struct host *host, struct place at, enum hfi_grant mode);
+void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode);
 /* Puts the grant in force, whose range begins there. */
-void lock_put_in_force(struct host *host, struct place at, uint64_t token_first,
+void lock_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
                        struct host_actions *actions);
-void lock_open_due(struct host *host, struct place at, struct host_actions *actions);
+void lock_open_due(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Takes back idle locks when slots run short. */
 void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);
 /* The session is over: nothing that was granted is granted any more. */
@@ -615,83 +469,32 @@ void locks_revoke_all(struct host *host, struct host_actions *actions);
 /* Marks every lock that somebody waits for as to be looked at, and some that nobody has had open
  * for long. One pass over all locks. */
 void locks_mark_wanted(struct host *host);
-void lock_name(const struct host *host, struct place at, struct message_name *out);
+void lock_name(const struct host *host, struct lock_ref at, struct message_name *out);
 /* A client died whose handles are not known: looks whether it had this lock. */
-void lock_bury_unknown(struct host *host, uint32_t client, struct place at,
+void lock_bury_unknown(struct host *host, uint32_t client, struct lock_ref at,
                        struct host_actions *actions);
 /* How long it stays closed behind a holder: the handle's lock-delay, or the grant's. */
-uint32_t lock_delay_of(const struct host *host, struct place at, uint32_t holder);
+uint32_t lock_delay_of(const struct host *host, struct lock_ref at, uint32_t holder);
 
 /* ---- grants.c ---- */
 
 /* Asks for the grant, if it is not here and was not asked for. */
-void lock_ask(struct host *host, struct place at, uint32_t lock_delay_ms,
+void lock_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
               struct host_actions *actions);
 /* It is asked for: whether the mode is still the one that is wanted. */
-void lock_ask_anew(struct host *host, struct place at, struct host_actions *actions);
-void lock_amend(struct host *host, struct place at, uint32_t lock_delay_ms, bool tokens,
+void lock_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions);
+void lock_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, bool tokens,
                 struct host_actions *actions);
 /* Adopted: its word was in force, so the agent before this one had not given its grant back. */
 void lock_was_in_force(struct lock *lock);
 /* Adopted: the agent before this one had returned that version, and none above it. */
 void lock_has_returned(struct lock *lock, struct message_order version);
 /* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
-bool lock_lacks_delay(const struct host *host, struct place at);
+bool lock_lacks_delay(const struct host *host, struct lock_ref at);
 /* Serves, gives back or amends a grant that is here. */
-void grant_attend(struct host *host, struct place at, struct host_actions *actions);
+void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* A message of a coordinator. */
 void lock_message(struct host *host, const struct message *message, struct host_actions *actions);
-
-/* ---- requests.c ---- */
-
-/* Whether there is room for one more; if not, those that were told so are looked at again
- * (lock_look_later) when there is. */
-bool request_room(struct host *host);
-/* Something is under way for that lock from now on; the caller fills it in and sends it. NULL: no
- * room. */
-struct request *request_start(struct host *host, struct place at, enum message_kind kind);
-void request_send(struct host *host, struct request *request, struct host_actions *actions);
-void request_end(struct host *host, struct request *request);
-void requests_end_all(struct host *host);
-/* What is under way for a lock; NULL: nothing. */
-struct request *request_of(const struct host *host, struct place at);
-/* The request of that kind and name that an answer belongs to; NULL: none any more. */
-struct request *request_answered(const struct host *host, uint64_t id, enum message_kind kind,
-                                 const struct message_name *name);
-/* Gives a grant back for which there is no lock. */
-void request_orphan(struct host *host, const struct message_name *name,
-                    struct message_order version, uint64_t token_used,
-                    struct host_actions *actions);
-/* The new lock of a name begins with the give-back that is under way for it, if one is. */
-bool request_inherit(struct host *host, struct place at);
-/* Another voter coordinates its name. */
-void request_redirect(struct host *host, struct request *request, const struct message_agent *owner,
-                      struct host_actions *actions);
-/* That voter coordinates these partitions from now on: what waits is sent again. */
-void requests_owner(struct host *host, const struct message_partitions *partitions,
-                    const struct message_agent *owner);
-/* These voters, bit by index, are there again: what was sent to them may be lost, and one that was
- * started anew knows of nobody who waits. What was sent first less than its first pause ago waits
- * for that. */
-void requests_voters_up(struct host *host, uint32_t voters);
-int64_t requests_due_ns(const struct host *host);
-void requests_tick(struct host *host, struct host_actions *actions);
-
-/* An ACQUIRE that the agent before began then, at the index that it had there (which rises from one
- * to the next; nothing else has been made yet). id: the one it had; 0, or one that does not go with
- * the index: a new one. Only lock_ask() sends it. NULL: no room. */
-struct request *request_keep(struct host *host, struct place at, uint32_t index, uint64_t id,
-                             int64_t since_ns);
-/* Made by request_keep(), and not sent yet. */
-bool request_is_kept(const struct request *request);
-
-/* ---- kept.c ---- */
-
-/* Notes the request of a lock for the next agent. known: see lock_has_returned(). */
-void kept_note(struct host *host, const struct request *request, bool known);
-void kept_forget(struct host *host, uint32_t index);
-/* Goes on with what the agent before waited for. */
-void kept_adopt(struct host *host);
 
 /* ---- regions.c ---- */
 
@@ -704,59 +507,19 @@ bool grants_are_known(const struct host *host, uint32_t space);
 /* The name is of a namespace that is given up: what is said of it is not answered. */
 bool name_is_barred(const struct host *host, const struct message_name *name);
 /* Before a lock is closed for so long. */
-void region_note_closing(const struct host *host, struct place at, uint32_t delay_ms);
+void region_note_closing(const struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* Leaves what was given up, bit by bit. */
 bool regions_leaving(const struct host *host);
 void regions_work(struct host *host, struct host_actions *actions);
 
-/* ---- delays.c ---- */
-
 /* Whether its process may take the lock by this handle: it is not closed, nor its client dead. */
 bool handle_may_take(const struct host *host, const struct handle *who);
-/* The longest lock-delay of the lock's handles that the agent before this one may have told of. */
-uint32_t delay_noted_ms(const struct host *host, struct place at);
-/* The longest of any handle. */
-uint32_t delays_longest_ms(const struct host *host);
 /* What that handle asks for. One of a client that hung up may be one that was only found, with the
  * longest lock-delay that there is: it is known from the notes. */
 uint32_t handle_delay_ms(const struct host *host, const struct handle *who);
-/* Before a handle with that lock-delay is told of. */
-void delay_note(struct host *host, struct place at, uint32_t delay_ms);
-/* A handle had that one, and has it no more. */
-void delay_gone(struct host *host, uint32_t delay_ms);
-/* Takes over what the agent before noted, if its session goes on. */
-void delays_adopt(struct host *host);
-/* Counts some more of the handles, if every one is known; behind the last: lowers what says too
- * much. */
-void delays_settle(struct host *host);
-
-/* ---- routes.c ---- */
-
-void routes_init(struct host *host);
-/* Its index among the voters; NONE: it is none. */
-uint32_t route_voter(const struct host *host, const struct message_agent *agent);
-/* That agent coordinates the partition. true: that is news. */
-bool route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);
-bool route_is_up(const struct host *host, uint32_t voter);
-/* Another voter that is up (self: it may be this agent), by turns; NONE: there is none. */
-uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self);
-/* The way of a request that was sent so many times before. */
-struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
-                          uint32_t turn);
-
-/* ---- remote.c ---- */
-
-/* CHECK and BREAK of a client: an error, 0, or ANSWERED_LATER. */
-int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                     struct host_actions *actions);
-int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                     struct host_actions *actions);
-int32_t admin_recall(struct host *host, uint32_t client, const struct hfi_text *name,
-                     struct host_actions *actions);
-/* false: it is no message about these. */
-bool remote_message(struct host *host, const struct message *message, struct host_actions *actions);
-int64_t questions_due_ns(const struct host *host);
-void questions_tick(struct host *host, struct host_actions *actions);
+/* Counts some more of the handles' lock-delays, if every handle is known; behind the last: lowers
+ * what says too much. */
+void handles_settle_delays(struct host *host);
 
 /* ---- adopt.c ---- */
 
@@ -765,92 +528,16 @@ void adopt_all(struct host *host, struct host_actions *actions);
 /* ---- repair.c ---- */
 
 /* Puts right what the lock's word says against what is known here. */
-void repair_word(struct host *host, struct place at, struct host_actions *actions);
+void repair_word(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* The same of all that the region says of the lock. */
-void repair_lock(struct host *host, struct place at, struct host_actions *actions);
+void repair_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Adopted: takes over what only the region knows of the lock. A lock-delay that runs has at most
  * that long to go. */
-void repair_adopt(struct host *host, struct place at, uint32_t delay_ms);
+void repair_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* What of the lock's tokens has been used, by its word. */
-uint64_t lock_token_used(const struct host *host, struct place at);
+uint64_t lock_token_used(const struct host *host, struct lock_ref at);
 int64_t repair_due_ns(const struct host *host);
 /* A piece of the pass over all locks. */
 void repair_work(struct host *host, struct host_actions *actions);
-
-/* ---- survey.c ---- */
-
-/* What a word of a region that says since when (units of 2^20 ns) is long ago. */
-int64_t since_to_elapsed(int64_t now_ns, uint32_t since);
-/* Counts how old the hold and the first wait of that lock are, if there are any. */
-void survey_ages(struct host *host, struct place at);
-
-/* ---- inspect.c ---- */
-
-void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                  struct host_actions *actions);
-void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                    struct host_actions *actions);
-
-/* What people see of a lock on this host.
- * parties: room for HFI_FRAME_PARTIES_MAX, holders first. */
-void lock_look(const struct host *host, struct place at, struct hfi_lock_frame *lock,
-               struct hfi_party_frame *parties);
-
-/* ---- listing.c ---- */
-
-void listing_init(struct host *host);
-/* The lock has its name and its place from now on, resp. is about to lose them. */
-void listing_add(struct host *host, struct place at);
-void listing_remove(struct host *host, struct place at);
-/* The first lock behind `after`, here or elsewhere, of a LIST, that this client may see. */
-bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
-                  const struct message_name *after, struct message_name *out);
-
-/* ---- publish.c ---- */
-
-/* Tells other hosts what has changed here, a bounded part at a time. */
-void publish_work(struct host *host);
-int64_t publish_due_ns(const struct host *host);
-/* The name of a lock goes. */
-void publish_gone(struct host *host, struct place at);
-
-/* ---- merge.c ---- */
-
-/* What this host and others know of one lock. Its texts point into itself. */
-struct merged {
-    struct hfi_lock_frame lock;
-    struct hfi_party_frame parties[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
-    char commands[HFI_FRAME_PARTIES_MAX][HFI_FRAME_COMMAND_MAX + 1];
-    struct message_agent agents[2 * HFI_FRAME_PARTIES_MAX];
-    uint32_t commands_used;
-    uint32_t agents_used;
-};
-/* coordinator: room for its name. */
-void merge_lock(const struct host *host, const uint8_t *name, size_t size,
-                struct message_agent *coordinator, struct merged *out);
-
-/* ---- notify.c ---- */
-
-/* Something is left to be told of other hosts' locks. */
-bool notify_is_left(const struct host *host);
-
-/* Somebody may watch it. */
-void lock_changed(struct host *host, struct place at);
-/* The lock is about to lose its slot. A change that not all were told yet can no more be told by
- * its name: the watchers are told to look at everything. */
-void lock_leaves_untold(struct host *host, struct place at);
-/* Its word says that it is watched, which may be over: then the word does not say so any more. */
-void lock_watched_changed(struct host *host, struct place at);
-int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix);
-void watch_drop(struct host *host, uint32_t client);
-/* Whether anybody watches this name. */
-bool watched(const struct host *host, uint32_t space, const uint8_t *name, size_t size);
-void poke(struct host *host, uint32_t client);
-void poke_all(struct host *host);
-void notify_work(struct host *host, struct host_actions *actions);
-/* Tells a client that it missed changes. */
-void notify_lagged(struct host *host, uint32_t client, struct host_actions *actions);
-/* HF_EACCES, or 0: the client may use (admin: administer) the namespace of that name. */
-int32_t rights_check(const struct host *host, uint32_t client, uint32_t space, uint32_t right);
 
 #endif

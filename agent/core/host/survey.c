@@ -1,21 +1,14 @@
-/*
- * Counts and figures for people: what an operator's monitoring reads. Decides nothing.
- *
- * Most holds begin and end in shared memory, and the agent neither sees nor counts them: that is
- * what makes them cheap. What it knows of them is what it finds when it looks at the words anyway,
- * at each renewal (survey_ages()), or when somebody asks (host_survey()).
- */
+/* Counts and figures for people: see survey.h. */
+#include "survey.h"
+
+#include "look.h"
+#include "requests.h"
 #include "state.h"
+#include "watches.h"
 
 const struct host_counts *host_counts(const struct host *host)
 {
     return &host->counts;
-}
-
-int64_t since_to_elapsed(int64_t now_ns, uint32_t since)
-{
-    uint32_t now = (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
-    return (int64_t)((uint64_t)(now - since) << HFI_LEASE_UNIT_SHIFT);
 }
 
 /* A time stamp in a region may be anything, also one of the future. */
@@ -23,7 +16,7 @@ int64_t since_to_elapsed(int64_t now_ns, uint32_t since)
 
 static int64_t age(int64_t now_ns, uint32_t since)
 {
-    int64_t elapsed_ns = since_to_elapsed(now_ns, since);
+    int64_t elapsed_ns = look_elapsed_ns(now_ns, since);
     return elapsed_ns <= AGE_MAX_NS ? elapsed_ns : 0;
 }
 
@@ -34,7 +27,7 @@ struct ages {
     int64_t wait_ns;
 };
 
-static struct ages look(const struct host *host, struct place at, int64_t now_ns)
+static struct ages look(const struct host *host, struct lock_ref at, int64_t now_ns)
 {
     const struct hfi_region *region = &host->spaces[at.space].region;
     struct ages ages = {.hold_ns = -1, .wait_ns = -1};
@@ -53,7 +46,7 @@ static struct ages look(const struct host *host, struct place at, int64_t now_ns
     return ages;
 }
 
-void survey_ages(struct host *host, struct place at)
+void survey_ages(struct host *host, struct lock_ref at)
 {
     struct ages ages = look(host, at, host->now_ns);
     if (ages.hold_ns >= 0) {
@@ -64,7 +57,7 @@ void survey_ages(struct host *host, struct place at)
     }
 }
 
-static void survey_lock(const struct host *host, struct place at, int64_t now_ns,
+static void survey_lock(const struct host *host, struct lock_ref at, int64_t now_ns,
                         struct host_survey *out)
 {
     const struct hfi_region *region = &host->spaces[at.space].region;
@@ -100,7 +93,7 @@ static void survey_space(const struct host *host, uint32_t index, int64_t now_ns
     out->seats += (uint64_t)space->region.block_count * HFI_BLOCK_SEATS;
     out->seats_used += (space->region.block_count - free_blocks(space)) * HFI_BLOCK_SEATS;
     for (uint32_t slot = 0; slot < space->slots_used; slot++) {
-        struct place at = {index, slot};
+        struct lock_ref at = {index, slot};
         if (lock_is_named(lock_at(host, at))) {
             survey_lock(host, at, now_ns, out);
         }
@@ -111,8 +104,8 @@ void host_survey(const struct host *host, int64_t now_ns, struct host_survey *ou
 {
     *out = (struct host_survey){.clients = host->connected_count,
                                 .handles = host->handle_count,
-                                .watches = host->watch_count,
-                                .requests = host->request_count};
+                                .watches = watches_count(host),
+                                .requests = requests_count(host)};
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].used) {
             survey_space(host, i, now_ns, out);

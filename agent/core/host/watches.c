@@ -1,40 +1,47 @@
-/*
- * Telling clients unasked.
- *
- * A watched lock has a bit in its word that makes every change ring the bell. Changes are noted as
- * bits and told bit by bit, so that many watchers or many changes never fill a step; two changes
- * of one lock in between are told as one. A watcher that does not read misses changes and is then
- * told once, with an empty name, to look at everything.
- *
- * A watch that ends leaves the bits: a lock that nobody watches loses its bit when it changes next.
- * To look for them at once would be a walk through all locks for each watch of a process that dies.
- */
+/* Which clients want to hear of what: see watches.h. */
+#include "watches_private.h"
+
+#include "core/gossip.h"
 #include "state.h"
 
 enum { REMOTE_CHANGES_MAX = 1024 }; /* looked at in one step */
 
-int32_t rights_check(const struct host *host, uint32_t client, uint32_t space, uint32_t right)
+struct watches *watches_lay_out(struct arena *arena, const struct host_config *config)
 {
-    return host->clients[client].peer.rights[space] & right ? 0 : HF_EACCES;
-}
-
-/* ---- POKE ---- */
-
-void poke(struct host *host, uint32_t client)
-{
-    struct client *who = &host->clients[client];
-    if ((who->flags & CLIENT_CONNECTED) && (who->flags & CLIENT_EVENTS)) {
-        busy_set(host, who, CLIENT_POKE);
+    struct watches *watches = arena_take(arena, 1, sizeof(*watches));
+    struct watch *table = arena_take(arena, config->limits.watches, sizeof(*table));
+    if (watches != NULL) {
+        watches->table = table;
     }
-}
-
-void poke_all(struct host *host)
-{
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        if (host->clients[i].flags & CLIENT_USED) {
-            poke(host, i);
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        uint64_t *changed = arena_take(arena, config->limits.locks / 64 + 1, sizeof(*changed));
+        if (watches != NULL) {
+            watches->spaces[i].changed = changed;
         }
     }
+    return watches;
+}
+
+uint32_t watches_count(const struct host *host)
+{
+    return host->watches->count;
+}
+
+void watches_tick(struct host *host)
+{
+    host->watches->told = 0;
+}
+
+void watch_lock_left(struct host *host, struct lock_ref at)
+{
+    host->watches->spaces[at.space].changed[at.slot / 64] &= ~(UINT64_C(1) << (at.slot % 64));
+}
+
+void watches_space_left(struct host *host, uint32_t space)
+{
+    host->watches->spaces[space].hand = 0;
+    host->watches->spaces[space].next_watch = 0;
+    host->watches->spaces[space].telling = false;
 }
 
 /* ---- watches ---- */
@@ -43,13 +50,13 @@ static bool watch_matches(const struct host *host, const struct watch *watch, ui
                           const uint8_t *name, size_t size)
 {
     return watch->size <= size && memcmp(watch->prefix, name, watch->size) == 0 &&
-           rights_check(host, watch->client, space, HOST_MAY_USE | HOST_MAY_ADMIN) == 0;
+           client_rights_error(host, watch->client, space, HOST_MAY_USE | HOST_MAY_ADMIN) == 0;
 }
 
-bool watched(const struct host *host, uint32_t space, const uint8_t *name, size_t size)
+bool watch_is_on(const struct host *host, uint32_t space, const uint8_t *name, size_t size)
 {
-    for (uint32_t i = 0; host->watch_count > 0 && i < host->config.limits.watches; i++) {
-        const struct watch *watch = &host->watches[i];
+    for (uint32_t i = 0; host->watches->count > 0 && i < host->config.limits.watches; i++) {
+        const struct watch *watch = &host->watches->table[i];
         if (watch->used && watch_matches(host, watch, space, name, size)) {
             return true;
         }
@@ -62,11 +69,11 @@ static void watch_mark(struct host *host, const struct watch *watch)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         const struct space *space = &host->spaces[i];
-        if (rights_check(host, watch->client, i, HOST_MAY_USE | HOST_MAY_ADMIN) != 0) {
+        if (client_rights_error(host, watch->client, i, HOST_MAY_USE | HOST_MAY_ADMIN) != 0) {
             continue;
         }
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
-            struct place at = {i, slot};
+            struct lock_ref at = {i, slot};
             size_t size = 0;
             if (!lock_is_named(lock_at(host, at)) ||
                 (atomic_load(lock_word(host, at)) & HFI_W_WATCHED)) {
@@ -81,6 +88,18 @@ static void watch_mark(struct host *host, const struct watch *watch)
     }
 }
 
+/* Whether one more is within what the client's user may have: all but root half of the room. */
+static bool client_may_watch(const struct host *host, uint32_t client)
+{
+    int64_t uid = host->clients[client].peer.uid;
+    uint32_t count = 0;
+    for (uint32_t i = 0; uid != 0 && i < host->config.limits.watches; i++) {
+        const struct watch *watch = &host->watches->table[i];
+        count += watch->used && host->clients[watch->client].peer.uid == uid;
+    }
+    return uid == 0 || count < (host->config.limits.watches + 1) / 2;
+}
+
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix)
 {
     bool any = false;
@@ -92,7 +111,7 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
     }
     struct watch *free = NULL;
     for (uint32_t i = 0; i < host->config.limits.watches; i++) {
-        struct watch *watch = &host->watches[i];
+        struct watch *watch = &host->watches->table[i];
         if (!watch->used) {
             free = free ? free : watch;
         } else if (watch->client == client && watch->size == prefix->size &&
@@ -107,38 +126,38 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
     if (prefix->size > 0) {
         memcpy(free->prefix, prefix->bytes, prefix->size);
     }
-    host->watch_count++;
+    host->watches->count++;
     watch_mark(host, free);
     return 0;
 }
 
 void watch_drop(struct host *host, uint32_t client)
 {
-    for (uint32_t i = 0; host->watch_count > 0 && i < host->config.limits.watches; i++) {
-        struct watch *watch = &host->watches[i];
+    for (uint32_t i = 0; host->watches->count > 0 && i < host->config.limits.watches; i++) {
+        struct watch *watch = &host->watches->table[i];
         if (watch->used && watch->client == client) {
             watch->used = false;
-            host->watch_count--;
+            host->watches->count--;
         }
     }
 }
 
-void lock_changed(struct host *host, struct place at)
+void watch_changed(struct host *host, struct lock_ref at)
 {
-    if (host->watch_count == 0) {
+    if (host->watches->count == 0) {
         return;
     }
-    struct space *space = &host->spaces[at.space];
+    struct watch_space *space = &host->watches->spaces[at.space];
     space->changed[at.slot / 64] |= UINT64_C(1) << (at.slot % 64);
     space->telling = true;
 }
 
-void lock_watched_changed(struct host *host, struct place at)
+void watch_bell_rang(struct host *host, struct lock_ref at)
 {
     size_t size = 0;
     const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
-    if (watched(host, at.space, name, size)) {
-        lock_changed(host, at);
+    if (watch_is_on(host, at.space, name, size)) {
+        watch_changed(host, at);
     } else {
         lock_guard(host, at)->watched = 0;
         atomic_fetch_and(lock_word(host, at), ~HFI_W_WATCHED);
@@ -149,41 +168,41 @@ static void tell(struct host *host, uint32_t client, const uint8_t *name, size_t
                  struct host_actions *actions)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CHANGED};
-    host->told++;
+    host->watches->told++;
     frame.text = (struct hfi_text){(const char *)name, (uint32_t)size};
     uint32_t count = actions->count;
-    reply_frame(host, client, &frame, actions);
+    client_reply(host, client, &frame, actions);
     if (actions->count > count) {
         actions->items[count].as.reply.unasked = true;
     }
 }
 
-void notify_lagged(struct host *host, uint32_t client, struct host_actions *actions)
+void watch_lagged(struct host *host, uint32_t client, struct host_actions *actions)
 {
     tell(host, client, (const uint8_t *)"", 0, actions);
 }
 
 /* Tells the watchers of one slot, from where the last step stopped. false: no room was left. */
-static bool tell_watchers(struct host *host, struct place at, struct host_actions *actions)
+static bool tell_watchers(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    struct space *space = &host->spaces[at.space];
+    struct watch_space *space = &host->watches->spaces[at.space];
     size_t size = 0;
     if (!lock_is_named(lock_at(host, at))) {
-        space->changed_watch = 0;
+        space->next_watch = 0;
         return true;
     }
     const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
-    for (; space->changed_watch < host->config.limits.watches; space->changed_watch++) {
-        const struct watch *watch = &host->watches[space->changed_watch];
+    for (; space->next_watch < host->config.limits.watches; space->next_watch++) {
+        const struct watch *watch = &host->watches->table[space->next_watch];
         if (!watch->used || !watch_matches(host, watch, at.space, name, size)) {
             continue;
         }
-        if (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->told >= WORK_PIECES_MAX) {
+        if (!hub_has_room(actions) || host->watches->told >= HUB_PIECES_MAX) {
             return false;
         }
         tell(host, watch->client, name, size, actions);
     }
-    space->changed_watch = 0;
+    space->next_watch = 0;
     return true;
 }
 
@@ -191,25 +210,25 @@ static bool tell_watchers(struct host *host, struct place at, struct host_action
  * A bit is cleared before the first is told: what changes from then on is told to all of them. */
 static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
-    struct space *space = &host->spaces[index];
-    uint32_t words = space->slots_used / 64 + 1;
-    if (space->changed_watch != 0 &&
-        !tell_watchers(host, (struct place){index, space->changed_slot}, actions)) {
+    struct watch_space *space = &host->watches->spaces[index];
+    uint32_t words = host->spaces[index].slots_used / 64 + 1;
+    if (space->next_watch != 0 &&
+        !tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
         return false;
     }
     for (uint32_t i = 0; i <= words; i++) { /* the first word's lower bits at last */
-        uint32_t word = space->changed_slot / 64;
-        uint64_t bits = space->changed[word] & UINT64_MAX << space->changed_slot % 64;
+        uint32_t word = space->hand / 64;
+        uint64_t bits = space->changed[word] & UINT64_MAX << space->hand % 64;
         for (; bits != 0; bits &= bits - 1) {
             uint64_t bit = bits & -bits;
-            space->changed_slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            space->hand = word * 64 + (uint32_t)__builtin_ctzll(bits);
             space->changed[word] &= ~bit;
-            if (!tell_watchers(host, (struct place){index, space->changed_slot}, actions)) {
-                space->changed[word] |= space->changed_watch == 0 ? bit : 0; /* nobody was told */
+            if (!tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
+                space->changed[word] |= space->next_watch == 0 ? bit : 0; /* nobody was told */
                 return false;
             }
         }
-        space->changed_slot = word + 1 < words ? (word + 1) * 64 : 0;
+        space->hand = word + 1 < words ? (word + 1) * 64 : 0;
     }
     space->telling = false;
     return true;
@@ -217,52 +236,58 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
 
 /* ---- other hosts' locks ---- */
 
-bool notify_is_left(const struct host *host)
+bool watches_are_left(const struct host *host)
 {
-    return host->remote_left > 0 ||
-           (host->gossip != NULL && host->watch_count > 0 && gossip_has_changed(host->gossip));
+    const struct watches *watches = host->watches;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].used && watches->spaces[i].telling) {
+            return true;
+        }
+    }
+    return watches->remote_left > 0 ||
+           (host->gossip != NULL && watches->count > 0 && gossip_has_changed(host->gossip));
 }
 
 /* remote_changed is for every watch now; the round begins where the one before it stopped. */
 static void remote_begin(struct host *host)
 {
-    host->remote_left = host->watch_count > 0 ? host->config.limits.watches : 0;
+    host->watches->remote_left = host->watches->count > 0 ? host->config.limits.watches : 0;
 }
 
 /* Tells the watchers of one name, from where the last step stopped. false: no room was left. An
  * empty name: changes were missed, all watchers are to look at everything. */
 static bool tell_remote(struct host *host, struct host_actions *actions)
 {
-    const struct message_name *name = &host->remote_changed;
+    const struct message_name *name = &host->watches->remote_changed;
     uint32_t space = host_namespace(&host->config, (const char *)name->bytes, name->length);
-    for (; host->remote_left > 0; host->remote_left--) {
-        const struct watch *watch = &host->watches[host->remote_watch];
+    for (; host->watches->remote_left > 0; host->watches->remote_left--) {
+        const struct watch *watch = &host->watches->table[host->watches->remote_watch];
         bool all = name->length == 0;
         bool meant = watch->used &&
                      (all || watch_matches(host, watch, space, name->bytes, name->length));
-        if (meant &&
-            (!has_room(actions, WORK_ACTIONS, WORK_OUTPUT) || host->told >= WORK_PIECES_MAX)) {
+        if (meant && (!hub_has_room(actions) || host->watches->told >= HUB_PIECES_MAX)) {
             return false;
         }
         if (meant) {
             tell(host, watch->client, name->bytes, name->length, actions);
         }
-        host->remote_watch = (host->remote_watch + 1) % host->config.limits.watches;
+        host->watches->remote_watch = (host->watches->remote_watch + 1) %
+                                      host->config.limits.watches;
     }
     return true;
 }
 
-void lock_leaves_untold(struct host *host, struct place at)
+void watch_slot_goes(struct host *host, struct lock_ref at)
 {
-    struct space *space = &host->spaces[at.space];
+    struct watch_space *space = &host->watches->spaces[at.space];
     uint64_t bit = UINT64_C(1) << (at.slot % 64);
-    bool begun = space->changed_watch != 0 && space->changed_slot == at.slot;
+    bool begun = space->next_watch != 0 && space->hand == at.slot;
     if (!begun && !(space->changed[at.slot / 64] & bit)) {
         return;
     }
     space->changed[at.slot / 64] &= ~bit;
-    space->changed_watch = begun ? 0 : space->changed_watch;
-    host->remote_changed.length = 0; /* also for what was being told */
+    space->next_watch = begun ? 0 : space->next_watch;
+    host->watches->remote_changed.length = 0; /* also for what was being told */
     remote_begin(host);
 }
 
@@ -273,7 +298,7 @@ static bool tell_others(struct host *host, struct host_actions *actions)
         if (!tell_remote(host, actions)) {
             return false;
         }
-        if (host->gossip == NULL || !gossip_changed(host->gossip, &host->remote_changed)) {
+        if (host->gossip == NULL || !gossip_changed(host->gossip, &host->watches->remote_changed)) {
             return true;
         }
         remote_begin(host);
@@ -282,19 +307,31 @@ static bool tell_others(struct host *host, struct host_actions *actions)
 }
 
 /* What finds no more room comes behind all others in the next step. */
-void notify_work(struct host *host, struct host_actions *actions)
+void watches_work(struct host *host, struct host_actions *actions)
 {
     uint32_t count = host->config.namespace_count + 1; /* the last one: other hosts' locks */
-    uint32_t first = host->tell_hand;
+    uint32_t first = host->watches->hand;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;
         bool others = index == count - 1;
-        if (!others && (!host->spaces[index].used || !host->spaces[index].telling)) {
+        if (!others && (!host->spaces[index].used || !host->watches->spaces[index].telling)) {
             continue;
         }
         if (!(others ? tell_others(host, actions) : tell_space(host, index, actions))) {
-            host->tell_hand = index + 1;
+            host->watches->hand = index + 1;
             return;
         }
     }
+}
+
+void watches_check(const struct host *host)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < host->config.limits.watches; i++) {
+        if (host->watches->table[i].used) {
+            count++;
+            HF_CHECK(host->clients[host->watches->table[i].client].flags & CLIENT_CONNECTED);
+        }
+    }
+    HF_CHECK(count == host->watches->count);
 }

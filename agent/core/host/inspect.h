@@ -1,0 +1,15 @@
+/*
+ * Inspect: what a client is answered that asks what there is: LIST, SHOW, STATUS. It changes
+ * nothing.
+ */
+#ifndef HOST_INSPECT_H
+#define HOST_INSPECT_H
+
+#include "hub.h"
+
+void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions);
+void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                    struct host_actions *actions);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Listing: the names of locks in byte order, for listings page by page. This host's are indexed;
+ * other hosts' come from gossip.
+ *
+ * Invariant: the index has exactly the locks that have a name, and a name does not change while it
+ * is in. Nobody is shown a name of a namespace that its user may not use.
+ */
+#ifndef HOST_LISTING_H
+#define HOST_LISTING_H
+
+#include "core/base/arena.h"
+#include "hub.h"
+
+struct listing;
+
+struct listing *listing_lay_out(struct arena *arena, const struct host_config *config);
+void listing_init(struct host *host);
+/* The lock has its name and its slot from now on, resp. is about to lose them. */
+void listing_add(struct host *host, struct lock_ref at);
+void listing_remove(struct host *host, struct lock_ref at);
+/* The first lock behind `after`, here or elsewhere, of a LIST, that this client may see. */
+bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
+                  const struct message_name *after, struct message_name *out);
+/* named: how many locks have a name. */
+void listing_check(const struct host *host, uint32_t named);
+
+#endif

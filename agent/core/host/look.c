@@ -1,0 +1,126 @@
+/* A lock as people see it: see look.h. */
+#include "look.h"
+
+#include "state.h"
+
+static void fill_party(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
+                       struct hfi_party_frame *out)
+{
+    const struct message_agent *agent = &host->config.agent;
+    uint32_t client = client_of_id(host, holder);
+    *out = (struct hfi_party_frame){
+        .pid = -1,
+        .uid = -1,
+        .elapsed_ns = -1,
+        .remaining_ns = -1,
+        .agent = {agent->text, agent->length},
+        .mode = HF_EXCLUSIVE,
+    };
+    if (client != NONE) {
+        const struct host_peer *peer = &host->clients[client].peer;
+        out->pid = peer->pid > 0 ? peer->pid : -1;
+        out->uid = peer->uid;
+        out->command = (struct hfi_text){peer->command,
+                                         hub_text_size(peer->command, sizeof(peer->command))};
+    }
+    out->remaining_ns = host->lease.deadline_ns - host->now_ns;
+    if (seat != HFI_SEAT_NONE) {
+        const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
+        uint32_t handle = host->spaces[at.space].seat_handle[seat];
+        /* unsigned: hostile bytes must not overflow */
+        int64_t own_ns = (int64_t)(atomic_load(&shared->deadline_ns) - (uint64_t)host->now_ns);
+        bool limited = handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED);
+        out->remaining_ns = limited && own_ns < out->remaining_ns ? own_ns : out->remaining_ns;
+        out->elapsed_ns = look_elapsed_ns(host->now_ns, atomic_load(&shared->since));
+    }
+    out->remaining_ns = out->remaining_ns > 0 ? out->remaining_ns : 0;
+}
+
+/* Readers inside, as holders. */
+static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64_t token,
+                             struct hfi_party_frame *parties, uint32_t room)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t count = 0;
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        const struct hfi_seat *shared = hfi_seat(&space->region, walk.seat);
+        if (!(atomic_load(&shared->reader) & HFI_CELL_COUNT)) {
+            continue;
+        }
+        if (count < room) {
+            fill_party(host, at, space->seat_holder[walk.seat], walk.seat, &parties[count]);
+            parties[count].mode = HF_SHARED;
+            parties[count].token = token;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* The seat of that holder id; HFI_SEAT_NONE: it has none. */
+static uint32_t seat_of_holder(const struct host *host, struct lock_ref at, uint32_t holder)
+{
+    struct seats walk = seats_of(host, at);
+    while (holder != 0 && seats_next(&walk)) {
+        if (host->spaces[at.space].seat_holder[walk.seat] == holder) {
+            return walk.seat;
+        }
+    }
+    return HFI_SEAT_NONE;
+}
+
+void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_frame *lock,
+               struct hfi_party_frame *parties)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word) == HFI_HOLDER_AGENT ? 0 : hfi_word_holder(word);
+    uint64_t token = hfi_token(lock_at(host, at)->token_last, word);
+    uint32_t holder_seat = seat_of_holder(host, at, holder);
+    uint32_t readers = fill_readers(host, at, token, parties, HFI_FRAME_PARTIES_MAX);
+    uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
+    lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
+    lock->holder_count = used;
+    /* Beside readers the word names one of the queue, which tells of him; a reader that wants to
+     * write, who is next; or somebody who only tries, and will let go of it: he does not wait. */
+    bool upgrades = readers > 1 && holder_seat != HFI_SEAT_NONE &&
+                    (atomic_load(&hfi_seat(&space->region, holder_seat)->reader) & HFI_CELL_COUNT);
+    bool apart = holder && (!readers || upgrades);
+    if (apart && used < HFI_FRAME_PARTIES_MAX) {
+        fill_party(host, at, holder, holder_seat, &parties[used]);
+        parties[used].token = readers ? 0 : token;
+        parties[used].elapsed_ns = look_elapsed_ns(
+            host->now_ns, atomic_load(&space->region.slots[at.slot].since));
+        used++;
+        lock->holder_count += readers ? 0 : 1;
+    }
+    uint32_t seats[HFI_FRAME_PARTIES_MAX];
+    size_t queued = hfi_queue(&space->region, at.slot, seats, HFI_FRAME_PARTIES_MAX);
+    size_t known = queued < HFI_FRAME_PARTIES_MAX ? queued : HFI_FRAME_PARTIES_MAX;
+    for (size_t i = 0; i < known && used < HFI_FRAME_PARTIES_MAX; i++) {
+        uint32_t id = space->seat_holder[seats[i]];
+        if (id != 0 && !(apart && id == holder)) {
+            fill_party(host, at, id, seats[i], &parties[used]);
+            uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seats[i]));
+            parties[used].mode = wait & HFI_WAIT_SHARED ? HF_SHARED : HF_EXCLUSIVE;
+            parties[used].remaining_ns = -1;
+            parties[used].command = (struct hfi_text){NULL, 0};
+            used++;
+        }
+    }
+    lock->waiter_count = used - lock->holder_count;
+    lock->more_parties = used == HFI_FRAME_PARTIES_MAX && queued + readers > used;
+    int64_t closed_ns = lock_closed_until_ns(host, at) - host->now_ns;
+    if (closed_ns > 0) {
+        lock->closed_ns = closed_ns;
+    } else if (word & HFI_W_CLOSED) {
+        lock->closed_ns = 1;
+    }
+}
+
+int64_t look_elapsed_ns(int64_t now_ns, uint32_t since)
+{
+    uint32_t now = (uint32_t)((uint64_t)now_ns >> HFI_LEASE_UNIT_SHIFT);
+    return (int64_t)((uint64_t)(now - since) << HFI_LEASE_UNIT_SHIFT);
+}

@@ -1,0 +1,29 @@
+/*
+ * Merge: one lock as people see it, by what this host knows of itself (look.h) and what gossip says
+ * of the others.
+ *
+ * This host's part is read from the region; the others' may be old. Of exclusive holders the one
+ * with the highest token is shown: tokens rise from hold to hold, so any other has let go, or has
+ * lost it, and its host's word to that effect is still on its way. Readers show the token of the
+ * last writer before them.
+ */
+#ifndef HOST_MERGE_H
+#define HOST_MERGE_H
+
+#include "hub.h"
+
+/* What this host and others know of one lock. Its texts point into itself. */
+struct merged {
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame parties[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
+    char commands[HFI_FRAME_PARTIES_MAX][HFI_FRAME_COMMAND_MAX + 1];
+    struct message_agent agents[2 * HFI_FRAME_PARTIES_MAX];
+    uint32_t commands_used;
+    uint32_t agents_used;
+};
+
+/* coordinator: room for its name. */
+void merge_lock(const struct host *host, const uint8_t *name, size_t size,
+                struct message_agent *coordinator, struct merged *out);
+
+#endif

@@ -1,0 +1,103 @@
+/* Openings: when closed locks are to be looked at. See openings.h. */
+#include "openings.h"
+
+#include "core/base/heap.h"
+#include "state.h"
+
+struct openings {
+    struct heap heap; /* of locks, by item_of() */
+};
+
+struct openings *openings_lay_out(struct arena *arena, const struct host_config *config)
+{
+    struct openings *openings = arena_take(arena, 1, sizeof(*openings));
+    size_t locks = (size_t)config->limits.locks * config->namespace_count;
+    struct heap_entry *entries = arena_take(arena, locks, sizeof(*entries));
+    uint32_t *indexes = arena_take(arena, locks, sizeof(*indexes));
+    if (openings != NULL) {
+        openings->heap.entries = entries;
+        openings->heap.indexes = indexes;
+    }
+    return openings;
+}
+
+static uint32_t item_of(const struct host *host, struct lock_ref at)
+{
+    return at.space * host->config.limits.locks + at.slot;
+}
+
+static struct lock_ref lock_of(const struct host *host, uint32_t item)
+{
+    return (struct lock_ref){item / host->config.limits.locks, item % host->config.limits.locks};
+}
+
+bool opening_is_due(const struct host *host, struct lock_ref at)
+{
+    return heap_has(&host->openings->heap, item_of(host, at));
+}
+
+void opening_add(struct host *host, struct lock_ref at, int64_t due_ns)
+{
+    /* Its entry may be of a closing that ended before its time: this one may be over sooner. */
+    if (due_ns < heap_when_ns(&host->openings->heap, item_of(host, at)) ||
+        !opening_is_due(host, at)) {
+        heap_set(&host->openings->heap, item_of(host, at), due_ns);
+    }
+}
+
+/* Empties the heap, and puts back what stays, which is then before what is looked at next. */
+static void openings_filter(struct host *host,
+                            bool stays(const struct host *, struct lock_ref, uint32_t),
+                            uint32_t space)
+{
+    struct heap *heap = &host->openings->heap;
+    uint32_t count = heap->count;
+    heap->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct heap_entry entry = heap->entries[i];
+        heap->indexes[entry.item] = 0;
+        if (stays(host, lock_of(host, entry.item), space)) {
+            heap_set(heap, entry.item, entry.when_ns);
+        }
+    }
+}
+
+static bool is_closed(const struct host *host, struct lock_ref at, uint32_t space)
+{
+    (void)space;
+    return atomic_load(lock_word(host, at)) & HFI_W_CLOSED;
+}
+
+static bool is_of_other_space(const struct host *host, struct lock_ref at, uint32_t space)
+{
+    (void)host;
+    return at.space != space;
+}
+
+void openings_forget(struct host *host)
+{
+    openings_filter(host, is_closed, 0);
+}
+
+void openings_leave(struct host *host, uint32_t space)
+{
+    openings_filter(host, is_of_other_space, space);
+}
+
+int64_t openings_due_ns(const struct host *host)
+{
+    return heap_first_ns(&host->openings->heap);
+}
+
+struct lock_ref opening_take(struct host *host)
+{
+    uint32_t item = heap_first(&host->openings->heap);
+    HF_CHECK(item != HEAP_NONE);
+    heap_remove(&host->openings->heap, item);
+    return lock_of(host, item);
+}
+
+void openings_check(const struct host *host)
+{
+    heap_check_invariants(&host->openings->heap);
+}

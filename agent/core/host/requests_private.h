@@ -1,0 +1,38 @@
+/* The table of requests: for requests.c and its test. */
+#ifndef HOST_REQUESTS_PRIVATE_H
+#define HOST_REQUESTS_PRIVATE_H
+
+#include "core/base/heap.h"
+#include "requests.h"
+
+enum {
+    ASKS_MAX = 8192
+}; /* of one namespace, if there are others: a third of what a host may ask */
+
+struct request {
+    uint64_t id; /* its index in the low 16 bits; 0: free */
+    struct request_terms terms;
+    int64_t since_ns;
+    struct lock_ref at; /* slot NONE: an orphan, a give-back without a lock; it holds the name */
+    uint32_t name;
+    uint32_t next; /* index + 1: of the free ones, of the orphans */
+    uint32_t tries;
+    uint8_t kind; /* enum message_kind */
+    uint8_t partition;
+    uint8_t sent_to;   /* the voter, last */
+    uint8_t redirects; /* since its last pause */
+    bool asks;         /* counted in its namespace's asks */
+};
+
+struct requests {
+    struct request *table;
+    struct heap heap; /* of those that are under way, by when they are sent again */
+    uint32_t capacity;
+    uint32_t used;                      /* from here on never used */
+    uint32_t free;                      /* index + 1 */
+    uint32_t orphans;                   /* index + 1 of the first */
+    bool starved;                       /* a request found no room */
+    uint32_t asks[HOST_NAMESPACES_MAX]; /* grants that are asked for, by namespace */
+};
+
+#endif

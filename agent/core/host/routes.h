@@ -1,0 +1,44 @@
+/*
+ * Routes: which voter coordinates which partition, as far as this host knows, and which voters can
+ * be reached.
+ *
+ * At first it is the voter that rendezvous hashing prefers. Afterwards it is the voter that says so
+ * itself (OWNER), answered a request, or was named by a voter that is not the coordinator any more.
+ * A wrong belief costs a detour, never safety: every voter passes a request on to the one that it
+ * takes for the coordinator.
+ */
+#ifndef HOST_ROUTES_H
+#define HOST_ROUTES_H
+
+#include "core/base/arena.h"
+#include "hub.h"
+
+struct routes;
+
+/* Where a message goes: a voter, and the voter that is to pass it on, or HOST_NO_RELAY. */
+struct route {
+    uint32_t to;
+    uint8_t relay;
+};
+
+struct routes *routes_lay_out(struct arena *arena);
+void routes_init(struct host *host);
+
+/* The agent's index among the voters; NONE: it is no voter. */
+uint32_t route_voter(const struct host *host, const struct message_agent *agent);
+/* The voter that is taken for the partition's coordinator. */
+uint32_t route_owner(const struct host *host, uint32_t partition);
+/* That agent coordinates the partition. */
+void route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);
+/* Which voters can be reached, bit by voter: see HOST_VOTERS. Returns those that could not be
+ * before. */
+uint32_t routes_voters(struct host *host, uint32_t up, uint32_t heard, uint32_t refused);
+bool route_is_up(const struct host *host, uint32_t voter);
+/* For people. */
+bool route_is_heard(const struct host *host, uint32_t voter);
+bool route_is_refused(const struct host *host, uint32_t voter);
+/* The way of a request that was sent so many times before. turn: which of the other voters. */
+struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
+                          uint32_t turn);
+
+#endif
