@@ -15,7 +15,7 @@ int64_t real_rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
 bool real_members_votes(const struct quorum *quorum);
 bool real_members_admit(const struct quorum *quorum, const struct message *message);
 bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
-bool real_acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
+bool real_registers_adopt(struct quorum *quorum, const struct message_accept *value);
 void real_session_renew(struct quorum *quorum, const struct message *message);
 void real_session_mark(struct quorum *quorum, const struct message *message);
 void real_handover_look(struct quorum *quorum, struct work *work);
@@ -62,14 +62,16 @@ bool sweep_complete(const struct quorum *quorum, uint32_t partition)
 }
 
 /* What another acceptor has is taken over, even if it is older. */
-bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value)
+bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
 {
     uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
-    struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    struct record *record = name == NAMES_NONE
+                                ? NULL
+                                : (struct record *)(uintptr_t)registers_find(quorum, name);
     if (broken == BREAK_ADOPT && record != NULL) {
         record_set_accepted(record, (struct message_order){0, 0});
     }
-    return real_acceptor_adopt(quorum, value);
+    return real_registers_adopt(quorum, value);
 }
 
 /* A marked session is acknowledged all the same. */
@@ -153,7 +155,7 @@ void work_request(struct quorum *quorum, const struct message *message)
     uint32_t name = amends || message->kind == MESSAGE_GIVE_BACK
                         ? names_find(quorum->names, lock->bytes, lock->length)
                         : NAMES_NONE;
-    const struct record *record = name == NAMES_NONE ? NULL : acceptor_find(quorum, name);
+    const struct record *record = name == NAMES_NONE ? NULL : registers_find(quorum, name);
     struct message changed;
     message_copy(&changed, message);
     if (amends && amend_broken(&message->as.amend, record, &changed.as.amend)) {

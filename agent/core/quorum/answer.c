@@ -28,23 +28,6 @@ void answer_refused(struct quorum *quorum, const struct request *request,
     }
 }
 
-/* What that host has of a value: its version. */
-static struct message_order version_of(const struct quorum *quorum, const struct record *value,
-                                       uint16_t agent)
-{
-    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
-        HF_CHECK(value->owner == agent);
-        return record_version(value);
-    }
-    HF_CHECK(value->mode == MESSAGE_MODE_SHARED);
-    uint32_t at = value->shares;
-    while (at != NONE && quorum->shares[at].agent != agent) {
-        at = quorum->shares[at].next;
-    }
-    HF_CHECK(at != NONE);
-    return share_version(&quorum->shares[at]);
-}
-
 static void answer_grant(struct quorum *quorum, const struct request *request,
                          const struct message_name *name, const struct record *value)
 {
@@ -54,7 +37,7 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     grant->epoch = request->epoch;
     grant->request_id = request->id;
     grant->name = *name;
-    grant->version = version_of(quorum, value, request->agent);
+    grant->version = record_version_of(quorum, value, request->agent);
     grant->mode = value->mode;
     grant->lock_delay_ms = value->lock_delay_ms;
     grant->token_first = value->token_first;

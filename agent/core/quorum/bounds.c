@@ -39,7 +39,7 @@ void bounds_rounds(struct quorum *quorum)
     struct bounds *bounds = &quorum->bounds;
     bounds->round = quorum->round;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        uint32_t promised = round_of(quorum->partitions[p].promised);
+        uint32_t promised = round_of(registers_promised(quorum, p));
         bounds->round = promised > bounds->round ? promised : bounds->round;
     }
     bounds->pressed_ns = 0;
@@ -51,7 +51,8 @@ void bounds_start(struct quorum *quorum)
     bounds_rounds(quorum);
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
         uint32_t marked = quorum->sessions[i].marked;
-        quorum->epochs_before[i] = marked > quorum->granted[i] ? marked : quorum->granted[i];
+        uint32_t granted = records_granted_epoch(quorum, i);
+        quorum->epochs_before[i] = marked > granted ? marked : granted;
     }
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         quorum->bounds.generations[i] = quorum->members.of[i].line.generation;

@@ -30,19 +30,6 @@ enum {
     ROOM = 64,                    /* actions that are left for others in a step */
 };
 
-bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *row)
-{
-    HF_CHECK(!step_started(quorum));
-    const struct message_checkpoint *checkpoint = &row->checkpoint;
-    if (row->partition >= MESSAGE_PARTITIONS || !order_valid(checkpoint->order) ||
-        checkpoint->floor >= MESSAGE_TOKEN_LIMIT) {
-        return false;
-    }
-    quorum->partitions[row->partition].checkpoint = *checkpoint;
-    quorum->partitions[row->partition].floor = checkpoint->floor;
-    return true;
-}
-
 static bool is_above(const struct record *record, struct message_order order)
 {
     return message_order_before(order, record_accepted(record));
@@ -52,43 +39,30 @@ static bool is_above(const struct record *record, struct message_order order)
 static void take_away(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
     if (!step_has_room(quorum, 1 + ROOM)) {
-        acceptor_delete_later(quorum, partition, index);
+        registers_delete_later(quorum, partition, index);
         return;
     }
-    struct message_name *name = &step_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted;
-    step_lock_name(quorum, quorum->links[index].name, name);
-    acceptor_delete(quorum, partition, index);
+    registers_delete(quorum, partition, index);
 }
 
 static void take_idle(struct quorum *quorum, uint32_t p, struct message_order order)
 {
     uint32_t next = NONE;
-    for (uint32_t at = quorum->partitions[p].first; at != NONE; at = next) {
-        next = quorum->links[at].next;
-        if (quorum->registers[at].mode == MESSAGE_MODE_NONE &&
-            !is_above(&quorum->registers[at], order)) {
+    for (uint32_t at = registers_first(quorum, p); at != NONE; at = next) {
+        next = registers_next(quorum, at);
+        if (registers_at(quorum, at)->mode == MESSAGE_MODE_NONE &&
+            !is_above(registers_at(quorum, at), order)) {
             take_away(quorum, p, at);
         }
     }
 }
 
-static void keep(struct quorum *quorum, uint32_t p, const struct message_checkpoint *checkpoint)
-{
-    struct partition *partition = &quorum->partitions[p];
-    struct quorum_checkpoint *row = &step_emit(quorum, ACTION_PERSIST_CHECKPOINT)->as.checkpoint;
-    partition->checkpoint = *checkpoint;
-    if (checkpoint->floor > partition->floor) {
-        partition->floor = checkpoint->floor;
-    }
-    row->partition = p;
-    row->checkpoint = *checkpoint;
-}
-
 void checkpoint_start(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (quorum->partitions[p].checkpoint.order.ballot != 0) {
-            take_idle(quorum, p, quorum->partitions[p].checkpoint.order);
+        struct message_order order = registers_checkpoint(quorum, p)->order;
+        if (order.ballot != 0) {
+            take_idle(quorum, p, order);
         }
         quorum->checkpoints.changed_ns[p] = step_now_ns(quorum);
     }
@@ -99,24 +73,16 @@ void checkpoint_start(struct quorum *quorum)
 /* NULL: it can be followed. */
 static bool can_follow(const struct quorum *quorum, const struct message_delete *asked)
 {
-    const struct partition *partition = &quorum->partitions[asked->partition];
-    if (partition->live != asked->live || work_busy(quorum, asked->partition)) {
+    uint32_t p = asked->partition;
+    if (registers_live_digest(quorum, p) != asked->live || work_busy(quorum, p)) {
         return false;
     }
-    for (uint32_t at = partition->first; at != NONE; at = quorum->links[at].next) {
-        if (is_above(&quorum->registers[at], asked->checkpoint.order)) {
+    for (uint32_t at = registers_first(quorum, p); at != NONE; at = registers_next(quorum, at)) {
+        if (is_above(registers_at(quorum, at), asked->checkpoint.order)) {
             return false;
         }
     }
     return true;
-}
-
-static void raise_promise(struct quorum *quorum, uint32_t p, uint64_t ballot)
-{
-    struct quorum_promise *promise = &step_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
-    quorum->partitions[p].promised = ballot;
-    promise->ballot = ballot;
-    message_partition_add(&promise->partitions, p);
 }
 
 void checkpoint_asked(struct quorum *quorum, const struct message *message)
@@ -128,20 +94,21 @@ void checkpoint_asked(struct quorum *quorum, const struct message *message)
         return;
     }
     uint32_t p = asked->partition;
-    struct partition *partition = &quorum->partitions[p];
+    uint64_t promised = registers_promised(quorum, p);
+    struct message_order order = registers_checkpoint(quorum, p)->order;
     struct message_deleted answer = {
         .ballot = asked->ballot, .partition = asked->partition, .order = asked->checkpoint.order};
-    if (asked->ballot < partition->promised) {
-        answer.higher = partition->promised;
-    } else if (message_order_before(asked->checkpoint.order, partition->checkpoint.order)) {
+    if (asked->ballot < promised) {
+        answer.higher = promised;
+    } else if (message_order_before(asked->checkpoint.order, order)) {
         return; /* overtaken */
-    } else if (!message_order_equal(asked->checkpoint.order, partition->checkpoint.order)) {
-        if (asked->ballot > partition->promised) {
-            raise_promise(quorum, p, asked->ballot);
+    } else if (!message_order_equal(asked->checkpoint.order, order)) {
+        if (asked->ballot > promised) {
+            registers_promise_one(quorum, p, asked->ballot);
         }
         answer.missing = !can_follow(quorum, asked);
         if (!answer.missing) {
-            keep(quorum, p, &asked->checkpoint);
+            registers_keep_checkpoint(quorum, p, &asked->checkpoint);
             take_idle(quorum, p, asked->checkpoint.order);
         } else if (voter != quorum->config->self) {
             message_partition_add(&quorum->behind, p);
@@ -154,7 +121,8 @@ void checkpoint_asked(struct quorum *quorum, const struct message *message)
 static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_order order,
                     uint32_t listing)
 {
-    return quorum->links[index].listing != listing && !is_above(&quorum->registers[index], order);
+    return registers_listing(quorum, index) != listing &&
+           !is_above(registers_at(quorum, index), order);
 }
 
 /* Takes away what is gone: of the idle ones all, of the others as many as there is room for. */
@@ -162,9 +130,9 @@ static void take_gone(struct quorum *quorum, uint32_t p, struct message_order or
                       uint32_t listing, bool idle)
 {
     uint32_t next = NONE;
-    for (uint32_t at = quorum->partitions[p].first; at != NONE; at = next) {
-        next = quorum->links[at].next;
-        bool is_idle = quorum->registers[at].mode == MESSAGE_MODE_NONE;
+    for (uint32_t at = registers_first(quorum, p); at != NONE; at = next) {
+        next = registers_next(quorum, at);
+        bool is_idle = registers_at(quorum, at)->mode == MESSAGE_MODE_NONE;
         if (is_idle == idle && is_gone(quorum, at, order, listing) &&
             (idle || step_has_room(quorum, 1 + ROOM))) {
             take_away(quorum, p, at);
@@ -176,9 +144,9 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
                       const struct message_checkpoint *checkpoint, uint32_t listing)
 {
     uint32_t live = 0;
-    for (uint32_t at = quorum->partitions[p].first; at != NONE; at = quorum->links[at].next) {
+    for (uint32_t at = registers_first(quorum, p); at != NONE; at = registers_next(quorum, at)) {
         live += is_gone(quorum, at, checkpoint->order, listing) &&
-                quorum->registers[at].mode != MESSAGE_MODE_NONE;
+                registers_at(quorum, at)->mode != MESSAGE_MODE_NONE;
     }
     if (work_busy(quorum, p)) {
         return false;
@@ -188,7 +156,7 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
      * checkpoint. */
     bool all = step_has_room(quorum, live + 2 + ROOM);
     if (all) {
-        keep(quorum, p, checkpoint);
+        registers_keep_checkpoint(quorum, p, checkpoint);
     }
     take_gone(quorum, p, checkpoint->order, listing, false);
     if (all) {
@@ -214,10 +182,9 @@ static void send_round(struct quorum *quorum)
 /* What the next token of every idle register is above. */
 static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
 {
-    const struct partition *partition = &quorum->partitions[p];
-    uint64_t floor = partition->floor;
-    for (uint32_t at = partition->first; at != NONE; at = quorum->links[at].next) {
-        const struct record *record = &quorum->registers[at];
+    uint64_t floor = registers_floor(quorum, p);
+    for (uint32_t at = registers_first(quorum, p); at != NONE; at = registers_next(quorum, at)) {
+        const struct record *record = registers_at(quorum, at);
         if (record->mode == MESSAGE_MODE_NONE && record->token_first - 1 > floor) {
             floor = record->token_first - 1;
         }
@@ -229,16 +196,17 @@ static bool is_wanted(struct quorum *quorum, uint32_t p)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
     const struct partition *partition = &quorum->partitions[p];
-    uint32_t idle = partition->register_count - partition->live_count;
-    if (partition->digest != checkpoints->digest[p]) {
-        checkpoints->digest[p] = partition->digest;
+    uint32_t idle = registers_idle_of(quorum, p);
+    uint64_t digest = registers_digest(quorum, p);
+    if (digest != checkpoints->digest[p]) {
+        checkpoints->digest[p] = digest;
         checkpoints->changed_ns[p] = step_now_ns(quorum);
     }
     if (partition->state != PARTITION_PREPARED || !sweep_complete(quorum, p) ||
         work_busy(quorum, p) || step_now_ns(quorum) < checkpoints->again_ns[p]) {
         return false;
     }
-    bool many = idle > IDLE_MIN && idle * IDLE_PART > partition->register_count;
+    bool many = idle > IDLE_MIN && idle * IDLE_PART > registers_count_of(quorum, p);
     return many ||
            (idle > 0 && step_now_ns(quorum) - checkpoints->changed_ns[p] >= REST_MS * MS_NS);
 }
@@ -259,8 +227,8 @@ static void begin(struct quorum *quorum, uint32_t p)
     asked->ballot = partition->ballot;
     asked->partition = (uint8_t)p;
     asked->checkpoint.floor = floor;
-    asked->live = partition->live;
-    partition->floor = floor;
+    asked->live = registers_live_digest(quorum, p);
+    registers_raise_floor(quorum, p, floor);
     checkpoints->active = true;
     checkpoints->mask = 0;
     checkpoints->missing = 0;
@@ -323,8 +291,8 @@ static void continue_round(struct quorum *quorum)
 void checkpoint_end_step(struct quorum *quorum)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
-    if (quorum->register_gone != NONE) {
-        acceptor_delete_rows(quorum, ROOM);
+    if (registers_have_rows(quorum)) {
+        registers_delete_rows(quorum, ROOM);
         step_schedule(quorum, step_now_ns(quorum));
     }
     if (step_now_ns(quorum) < checkpoints->next_ns || !members_votes(quorum) ||
@@ -348,7 +316,7 @@ void checkpoint_end_step(struct quorum *quorum)
 
 int64_t checkpoint_tick(const struct quorum *quorum)
 {
-    if (quorum->register_gone != NONE) {
+    if (registers_have_rows(quorum)) {
         return step_now_ns(quorum);
     }
     return quorum->checkpoints.active ? quorum->checkpoints.next_ns : NEVER;

@@ -114,6 +114,14 @@ bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t excep
     return coordinator_claimant(quorum, p, except) < quorum->config->voter_count;
 }
 
+bool coordinator_is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
+{
+    const struct partition *partition = &quorum->partitions[p];
+    bool own = voter != quorum->config->self && partition->state == PARTITION_PREPARED &&
+               beat_majority(quorum);
+    return own || coordinator_claimed(quorum, p, voter);
+}
+
 /* ---- States ---- */
 
 static void set_state(struct quorum *quorum, uint32_t p, enum partition_state state)

@@ -650,9 +650,9 @@ bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 /* Whether the store was ever used to vote. */
 static bool was_used(const struct quorum *quorum)
 {
-    bool used = quorum->register_count != 0;
+    bool used = registers_count(quorum) != 0;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        used = used || quorum->partitions[p].promised != 0;
+        used = used || registers_promised(quorum, p) != 0;
     }
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
         used = used || quorum->sessions[i].marked != 0;

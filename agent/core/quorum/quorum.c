@@ -34,11 +34,8 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->config = arena_take(arena, 1, sizeof(struct quorum_config));
     into->step = step_lay_out(arena);
     into->agents = agents_lay_out(arena, limits);
-    into->registers = arena_take(arena, (size_t)limits->registers + 1, sizeof(struct record));
-    into->shares = arena_take(arena, (size_t)limits->shares + SHARES_RESERVE + 1,
-                              sizeof(struct share_record));
-    into->granted = arena_take(arena, limits->agents, sizeof(uint32_t));
-    into->links = arena_take(arena, (size_t)limits->registers + 1, sizeof(struct register_link));
+    into->records = records_lay_out(arena, limits);
+    into->registers = registers_lay_out(arena, limits);
     into->sessions = arena_take(arena, limits->agents, sizeof(struct agent_record));
     into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
     into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
@@ -136,11 +133,21 @@ bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
 {
     const struct agent_record *session = &quorum->sessions[agent];
     const struct quota *quota = &quorum->quotas[agent];
-    return session->epoch == 0 && session->marked == 0 && quorum->granted[agent] == 0 &&
-           quorum->epochs_before[agent] == 0 && session->heard_ns == INT64_MIN &&
-           session->heard_older_ns == INT64_MIN && session->dead == 0 &&
-           session->phase == DEATH_IDLE && quota->waiting == NONE && quota->acquires == 0 &&
-           quota->others == 0;
+    return session->epoch == 0 && session->marked == 0 &&
+           records_granted_epoch(quorum, agent) == 0 && quorum->epochs_before[agent] == 0 &&
+           session->heard_ns == INT64_MIN && session->heard_older_ns == INT64_MIN &&
+           session->dead == 0 && session->phase == DEATH_IDLE && quota->waiting == NONE &&
+           quota->acquires == 0 && quota->others == 0;
+}
+
+bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter)
+{
+    return coordinator_is_owned(quorum, partition, voter);
+}
+
+void reaction_beaten(struct quorum *quorum, uint32_t partition, uint64_t ballot)
+{
+    coordinator_beaten(quorum, partition, ballot);
 }
 
 /* ---- Public ---- */
@@ -176,23 +183,19 @@ bool quorum_load_round(struct quorum *quorum, uint32_t round)
 bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *promise)
 {
     HF_CHECK(!step_started(quorum));
-    if (promise->ballot == 0 || promise->ballot >= MESSAGE_BALLOT_LIMIT) {
-        return false;
-    }
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (message_partition_has(&promise->partitions, p) &&
-            quorum->partitions[p].promised < promise->ballot) {
-            quorum->partitions[p].promised = promise->ballot;
-        }
-    }
-    return true;
+    return registers_load_promise(quorum, promise);
 }
 
 bool quorum_load_register(struct quorum *quorum, const struct quorum_register *reg)
 {
     HF_CHECK(!step_started(quorum));
-    return reg->name.length > 0 && order_valid(reg->accepted) && value_valid(&reg->value) &&
-           acceptor_store(quorum, &reg->name, reg->accepted, &reg->value);
+    return registers_load(quorum, reg);
+}
+
+bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *row)
+{
+    HF_CHECK(!step_started(quorum));
+    return registers_load_checkpoint(quorum, row);
 }
 
 bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
@@ -209,7 +212,7 @@ bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
 
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out)
 {
-    const struct record *record = acceptor_find(quorum, name);
+    const struct record *record = registers_find(quorum, name);
     if (record == NULL) {
         return false;
     }
@@ -238,21 +241,6 @@ int64_t quorum_next_tick_ns(const struct quorum *quorum)
 
 /* ---- Events ---- */
 
-/* A promise is at least what was accepted under it, also if its own row is older. */
-static void raise_promises(struct quorum *quorum)
-{
-    uint32_t name = names_next(quorum->names, NAMES_NONE);
-    for (; name != NAMES_NONE; name = names_next(quorum->names, name)) {
-        const struct record *record = acceptor_find(quorum, name);
-        size_t length = 0;
-        const uint8_t *bytes = names_bytes(quorum->names, name, &length);
-        struct partition *partition = &quorum->partitions[names_partition(bytes, length)];
-        if (record != NULL && record_accepted(record).ballot > partition->promised) {
-            partition->promised = record_accepted(record).ballot;
-        }
-    }
-}
-
 static void start(struct quorum *quorum)
 {
     HF_CHECK(!step_started(quorum));
@@ -260,9 +248,9 @@ static void start(struct quorum *quorum)
     quorum->fresh_since_ns = step_now_ns(quorum);
     quorum->stamp_ns = step_now_ns(quorum);
     quorum->incarnation = step_random(quorum) | 1; /* never 0, which is no echo */
-    raise_promises(quorum);
+    registers_raise_promises(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        uint32_t round = (uint32_t)(quorum->partitions[p].promised >> 16);
+        uint32_t round = (uint32_t)(registers_promised(quorum, p) >> 16);
         quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
     }
     bounds_start(quorum);
@@ -284,7 +272,9 @@ static void receive(struct quorum *quorum, const struct message *message)
     }
     switch (message->kind) {
     case MESSAGE_PREPARE:
-        acceptor_prepare(quorum, message);
+        if (members_votes(quorum)) {
+            registers_prepare(quorum, message);
+        }
         break;
     case MESSAGE_PROMISE:
         if (quorum_standing(quorum) == MESSAGE_STANDING_REJOINING) {
@@ -303,13 +293,17 @@ static void receive(struct quorum *quorum, const struct message *message)
         checkpoint_answered(quorum, message);
         break;
     case MESSAGE_READ:
-        acceptor_read(quorum, message);
+        if (members_votes(quorum)) {
+            registers_read(quorum, message);
+        }
         break;
     case MESSAGE_VALUE:
         work_value(quorum, message);
         break;
     case MESSAGE_ACCEPT:
-        acceptor_accept(quorum, message);
+        if (members_votes(quorum)) {
+            registers_accept(quorum, message);
+        }
         break;
     case MESSAGE_ACCEPTED:
         work_accepted(quorum, message);
@@ -414,25 +408,6 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
 
 void quorum_check_invariants(const struct quorum *quorum)
 {
-    uint32_t registers = 0;
-    uint32_t shares = 0;
-    uint32_t name = names_next(quorum->names, NAMES_NONE);
-    for (; name != NAMES_NONE; name = names_next(quorum->names, name)) {
-        const struct record *record = acceptor_find(quorum, name);
-        if (record == NULL) {
-            continue;
-        }
-        registers++;
-        size_t length = 0;
-        const uint8_t *bytes = names_bytes(quorum->names, name, &length);
-        const struct partition *partition = &quorum->partitions[names_partition(bytes, length)];
-        HF_CHECK(!step_started(quorum) || record_accepted(record).ballot <= partition->promised);
-        struct message_value value;
-        record_to_value(quorum, record, &value);
-        HF_CHECK(value_valid(&value));
-        shares += record_share_count(record);
-    }
-    HF_CHECK(registers == quorum->register_count);
     uint32_t preparing = 0;
     uint32_t incomplete = 0;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -446,7 +421,6 @@ void quorum_check_invariants(const struct quorum *quorum)
         deaths += quorum->sessions[i].phase != DEATH_IDLE;
     }
     HF_CHECK(deaths == quorum->deaths);
-    HF_CHECK(shares == quorum->share_stored);
-    HF_CHECK(shares + work_share_count(quorum) == quorum->share_used);
+    records_check_invariants(quorum, registers_check_invariants(quorum), work_share_count(quorum));
     work_check_invariants(quorum);
 }

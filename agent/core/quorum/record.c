@@ -1,15 +1,41 @@
-/*
- * Records: values as the core keeps them, packed, agents by their index.
- *
- * A record of mode SHARED keeps its shares in a list of its own in the pool. Who overwrites or
- * forgets a record frees that list (record_drop); a record that is assigned to another place takes
- * its list along, so one of the two is then no longer used. The limit is of what registers have;
- * the pool has a reserve beyond it, for the lists of rounds on the way.
- */
+/* Values as the core keeps them: see record.h. */
+#include "record.h"
+
 #include <string.h>
 
 #include "proto/check.h"
 #include "state.h"
+
+enum { SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX };
+
+/* One host's part of a shared grant, packed. */
+struct share_record {
+    uint32_t next; /* in its record's list, or free */
+    uint32_t epoch;
+    uint32_t version_round;
+    uint32_t version_sequence_low;
+    uint16_t version_voter;
+    uint16_t agent;
+    uint8_t version_sequence_high;
+};
+
+struct records {
+    struct share_record *shares; /* from 1 */
+    uint32_t share_top, share_free, share_used;
+    uint32_t share_stored; /* by registers */
+    uint32_t *granted;     /* by agent */
+};
+
+struct records *records_lay_out(struct arena *arena, const struct quorum_limits *limits)
+{
+    struct records nowhere;
+    struct records *records = arena_take(arena, 1, sizeof(*records));
+    struct records *into = records != NULL ? records : &nowhere;
+    into->shares = arena_take(arena, (size_t)limits->shares + SHARES_RESERVE + 1,
+                              sizeof(struct share_record));
+    into->granted = arena_take(arena, limits->agents, sizeof(uint32_t));
+    return records;
+}
 
 static uint64_t ballot_of(uint32_t round, uint16_t voter)
 {
@@ -32,7 +58,7 @@ struct message_order record_version(const struct record *record)
     };
 }
 
-struct message_order share_version(const struct share_record *share)
+static struct message_order share_version(const struct share_record *share)
 {
     return (struct message_order){
         .ballot = ballot_of(share->version_round, share->version_voter),
@@ -78,27 +104,43 @@ uint64_t record_token_last(const struct record *record)
 /* Another share behind *link, which then leads to it. */
 static struct share_record *share_take(struct quorum *quorum, uint32_t *link)
 {
-    uint32_t at = quorum->share_free;
+    uint32_t at = quorum->records->share_free;
     if (at != NONE) {
-        quorum->share_free = quorum->shares[at].next;
+        quorum->records->share_free = quorum->records->shares[at].next;
     } else {
-        at = ++quorum->share_top;
+        at = ++quorum->records->share_top;
     }
     HF_CHECK(at <= quorum->config->limits.shares + SHARES_RESERVE);
-    quorum->share_used++;
+    quorum->records->share_used++;
     *link = at;
-    quorum->shares[at].next = NONE;
-    return &quorum->shares[at];
+    quorum->records->shares[at].next = NONE;
+    return &quorum->records->shares[at];
 }
 
-bool shares_fit(const struct quorum *quorum, uint32_t count)
+bool records_have_room(const struct quorum *quorum, uint32_t count)
 {
-    return quorum->share_used + count <= quorum->config->limits.shares + SHARES_RESERVE;
+    return quorum->records->share_used + count <= quorum->config->limits.shares + SHARES_RESERVE;
 }
 
-bool shares_may_grow(const struct quorum *quorum, uint32_t count)
+bool records_may_grow(const struct quorum *quorum, uint32_t count)
 {
-    return quorum->share_stored + count <= quorum->config->limits.shares;
+    return quorum->records->share_stored + count <= quorum->config->limits.shares;
+}
+
+void records_stored(struct quorum *quorum, int32_t shares)
+{
+    quorum->records->share_stored += (uint32_t)shares;
+}
+
+uint32_t records_granted_epoch(const struct quorum *quorum, uint32_t agent)
+{
+    return quorum->records->granted[agent];
+}
+
+void records_check_invariants(const struct quorum *quorum, uint32_t stored, uint32_t under_way)
+{
+    HF_CHECK(stored == quorum->records->share_stored);
+    HF_CHECK(stored + under_way == quorum->records->share_used);
 }
 
 uint32_t record_share_count(const struct record *record)
@@ -114,15 +156,15 @@ void record_drop(struct quorum *quorum, struct record *record)
     uint32_t count = 0;
     uint32_t at = record->shares;
     while (at != NONE) {
-        struct share_record *share = &quorum->shares[at];
+        struct share_record *share = &quorum->records->shares[at];
         uint32_t next = share->next;
-        share->next = quorum->share_free;
-        quorum->share_free = at;
+        share->next = quorum->records->share_free;
+        quorum->records->share_free = at;
         at = next;
         count++;
     }
-    HF_CHECK(count == record->share_count && count <= quorum->share_used);
-    quorum->share_used -= count;
+    HF_CHECK(count == record->share_count && count <= quorum->records->share_used);
+    quorum->records->share_used -= count;
     record->shares = NONE;
     record->share_count = 0;
     record->mode = MESSAGE_MODE_NONE;
@@ -134,8 +176,8 @@ uint32_t record_shares(const struct quorum *quorum, const struct record *record,
     if (record->mode != MESSAGE_MODE_SHARED) {
         return 0;
     }
-    for (uint32_t at = record->shares; at != NONE; at = quorum->shares[at].next) {
-        const struct share_record *share = &quorum->shares[at];
+    for (uint32_t at = record->shares; at != NONE; at = quorum->records->shares[at].next) {
+        const struct share_record *share = &quorum->records->shares[at];
         HF_CHECK(count < MESSAGE_SHARES_MAX);
         out[count].version = share_version(share);
         out[count].epoch = share->epoch;
@@ -149,7 +191,7 @@ bool record_set_shares(struct quorum *quorum, struct record *record, const struc
                        uint32_t count)
 {
     HF_CHECK(count > 0 && count <= MESSAGE_SHARES_MAX);
-    if (!shares_fit(quorum, count)) {
+    if (!records_have_room(quorum, count)) {
         return false;
     }
     struct message_order newest = shares[0].version;
@@ -173,6 +215,22 @@ bool record_set_shares(struct quorum *quorum, struct record *record, const struc
     return true;
 }
 
+struct message_order record_version_of(const struct quorum *quorum, const struct record *record,
+                                       uint16_t agent)
+{
+    if (record->mode == MESSAGE_MODE_EXCLUSIVE) {
+        HF_CHECK(record->owner == agent);
+        return record_version(record);
+    }
+    HF_CHECK(record->mode == MESSAGE_MODE_SHARED);
+    uint32_t at = record->shares;
+    while (at != NONE && quorum->records->shares[at].agent != agent) {
+        at = quorum->records->shares[at].next;
+    }
+    HF_CHECK(at != NONE);
+    return share_version(&quorum->records->shares[at]);
+}
+
 /* ---- Values ---- */
 
 void record_to_value(const struct quorum *quorum, const struct record *record,
@@ -191,8 +249,8 @@ void record_to_value(const struct quorum *quorum, const struct record *record,
         value->epoch = record->epoch;
     } else if (record->mode == MESSAGE_MODE_SHARED) {
         value->token_last = record->token_first;
-        for (uint32_t at = record->shares; at != NONE; at = quorum->shares[at].next) {
-            const struct share_record *share = &quorum->shares[at];
+        for (uint32_t at = record->shares; at != NONE; at = quorum->records->shares[at].next) {
+            const struct share_record *share = &quorum->records->shares[at];
             struct message_share *out = &value->shares[value->share_count++];
             memset(out, 0, sizeof(*out));
             out->version = share_version(share);
@@ -226,11 +284,11 @@ static void note_epochs(struct quorum *quorum, const struct message_value *value
                         const struct share *shares, uint32_t owner)
 {
     for (uint32_t i = 0; value->mode == MESSAGE_MODE_SHARED && i < value->share_count; i++) {
-        uint32_t *granted = &quorum->granted[shares[i].agent];
+        uint32_t *granted = &quorum->records->granted[shares[i].agent];
         *granted = shares[i].epoch > *granted ? shares[i].epoch : *granted;
     }
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
-        uint32_t *granted = &quorum->granted[owner];
+        uint32_t *granted = &quorum->records->granted[owner];
         *granted = value->epoch > *granted ? value->epoch : *granted;
     }
 }
@@ -243,7 +301,7 @@ bool record_from_value(struct quorum *quorum, const struct message_value *value,
     uint32_t had = record_share_count(record);
     HF_CHECK(value->share_count <= MESSAGE_SHARES_MAX);
     if (!agents_of(quorum, value, shares, &owner) ||
-        (value->share_count > had && !shares_fit(quorum, value->share_count - had))) {
+        (value->share_count > had && !records_have_room(quorum, value->share_count - had))) {
         return false;
     }
     record_drop(quorum, record);

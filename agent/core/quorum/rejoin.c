@@ -204,16 +204,13 @@ static void finish(struct quorum *quorum)
     struct message_partitions lower = {{0}};
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (quorum->partitions[p].promised < rejoin->ballot) {
-            quorum->partitions[p].promised = rejoin->ballot;
+        if (registers_promised(quorum, p) < rejoin->ballot) {
             message_partition_add(&lower, p);
             any = true;
         }
     }
     if (any) {
-        struct quorum_promise *promise = &step_emit(quorum, ACTION_PERSIST_PROMISE)->as.promise;
-        promise->partitions = lower;
-        promise->ballot = rejoin->ballot;
+        registers_promise(quorum, &lower, rejoin->ballot);
     }
     step_emit(quorum, ACTION_PERSIST_REJOINED);
     rejoin->phase = REJOIN_NONE;

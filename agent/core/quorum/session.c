@@ -102,7 +102,7 @@ static void refuse_rules(struct quorum *quorum, uint32_t index, const struct mes
 static uint32_t highest_epoch(const struct quorum *quorum, uint32_t index)
 {
     const struct agent_record *agent = &quorum->sessions[index];
-    uint32_t granted = quorum->granted[index];
+    uint32_t granted = records_granted_epoch(quorum, index);
     uint32_t epoch = agent->epoch > agent->marked ? agent->epoch : agent->marked;
     epoch = agent->dead > epoch ? agent->dead : epoch;
     return granted > epoch ? granted : epoch;

@@ -1,8 +1,6 @@
 /*
  * The quorum core's state, and what its files do for each other.
  *
- *   record.c       values as they are kept, and the pool of shares
- *   acceptor.c     promises and registers
  *   session.c      the voter's side of sessions: renewals, polls, marks
  *   death.c        the coordinator's side: having a lapsed session marked by a majority
  *   beat.c         the other voters: who is alive, what they claim, whether they hear us
@@ -30,6 +28,8 @@
 #include "core/base/names.h"
 #include "core/quorum.h"
 #include "proto/message.h"
+#include "record.h"
+#include "registers.h"
 #include "rules.h"
 #include "step.h"
 
@@ -42,61 +42,6 @@ enum {
     OUTCOMES_MAX = 16, /* requests answered together */
     BROKEN_KEPT = 64,
     WORKS_PER_REQUEST = 2, /* names that were asked for a moment ago have a work too */
-    SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX, /* beyond the limit, for rounds on the way */
-};
-
-/* A message_value and its acceptance, packed. 1 << 40 tokens are one block, see message.h. */
-struct record {
-    uint64_t token_first;
-    union {
-        uint32_t token_extra; /* EXCLUSIVE: token_last - token_first */
-        uint32_t share_count; /* SHARED */
-    };
-    union {
-        uint32_t epoch;  /* EXCLUSIVE */
-        uint32_t shares; /* SHARED: the first of its list */
-    };
-    uint32_t round; /* accepted: ballot = round << 16 | voter */
-    uint32_t version_round;
-    uint32_t sequence_low;
-    uint32_t version_sequence_low;
-    uint16_t voter;
-    uint16_t version_voter;
-    uint8_t sequence_high;
-    uint8_t version_sequence_high;
-    uint16_t owner; /* index of an agent, or AGENTS_NONE */
-    uint16_t successor;
-    uint16_t lock_delay_ms;
-    uint16_t permits;
-    uint8_t mode;
-    uint8_t closing;
-};
-
-_Static_assert(sizeof(struct record) == 48, "256 bytes a lock: 48 of them are its register");
-
-/* Where a register belongs. Registers of one partition are a list. */
-struct register_link {
-    uint32_t name;           /* NAMES_NONE: it is free */
-    uint32_t next, previous; /* or the next free one */
-    uint32_t listing;        /* the last listing of another voter that had it */
-};
-
-/* One host's part of a shared grant, packed. */
-struct share_record {
-    uint32_t next; /* in its record's list, or free */
-    uint32_t epoch;
-    uint32_t version_round;
-    uint32_t version_sequence_low;
-    uint16_t version_voter;
-    uint16_t agent;
-    uint8_t version_sequence_high;
-};
-
-/* The same, to work with. */
-struct share {
-    struct message_order version;
-    uint32_t epoch;
-    uint16_t agent;
 };
 
 enum death_phase { DEATH_IDLE = 0, DEATH_POLL, DEATH_MARK };
@@ -219,16 +164,6 @@ struct work {
 enum partition_state { PARTITION_OTHERS = 0, PARTITION_PREPARING, PARTITION_PREPARED };
 
 struct partition {
-    /* Acceptor. */
-    uint64_t promised;
-    uint64_t digest; /* of all its registers, see acceptor.c */
-    uint64_t live;   /* of those whose mode is not NONE */
-    uint32_t first;  /* its registers, the newest first; NONE: there is none */
-    uint32_t register_count;
-    uint32_t live_count;
-    /* Deletion: where it stands durably; and what names that are new here start above. */
-    struct message_checkpoint checkpoint;
-    uint64_t floor;
     /* Coordinator. */
     uint64_t ballot;     /* own ballot */
     int64_t began_ns;    /* PREPARING: since when */
@@ -390,22 +325,15 @@ struct quorum {
     struct names *names;
     struct step *step;
     struct agents *agents;
+    struct records *records;
+    struct registers *registers;
 
     uint64_t commit;
     bool committing; /* another is on its way */
     struct quorum_counts counts;
 
     struct partition partitions[MESSAGE_PARTITIONS];
-    struct record *registers;
-    struct register_link *links; /* of the registers */
-    uint32_t register_top, register_free, register_count;
-    uint32_t register_gone, gone_count; /* deleted ones whose rows are still on the disk */
-    struct share_record *shares;
-    uint32_t share_top, share_free, share_used;
-    uint32_t share_stored; /* by registers */
-
     struct agent_record *sessions; /* by agent, as what follows */
-    uint32_t *granted;             /* the highest epoch that any value stored here was granted to */
     uint32_t *epochs_before;       /* the highest known at this voter's start; see bounds.c */
     struct quota *quotas;
     int64_t fresh_since_ns; /* voter's start, or the end of its last stall */
@@ -473,57 +401,6 @@ struct quorum {
     struct heap wakes; /* of works */
 };
 
-/* record.c */
-struct message_order record_accepted(const struct record *record);
-struct message_order record_version(const struct record *record);
-void record_set_accepted(struct record *record, struct message_order order);
-void record_set_version(struct record *record, struct message_order order);
-/* A name never used, in a partition with that floor. What was in the record is not freed. */
-void record_blank(struct record *record, uint64_t floor);
-uint64_t record_token_last(const struct record *record);
-void record_to_value(const struct quorum *quorum, const struct record *record,
-                     struct message_value *value);
-/* Replaces the record (a blank or zeroed one, if there is none yet). false: the table of agents or
- * the pool of shares is full; the record stays as it is. */
-bool record_from_value(struct quorum *quorum, const struct message_value *value,
-                       struct record *record);
-/* Frees its shares, if it has any; its mode is NONE then. */
-void record_drop(struct quorum *quorum, struct record *record);
-uint32_t record_share_count(const struct record *record);
-/* Its shares into out, which has room for MESSAGE_SHARES_MAX; returns how many there are. */
-uint32_t record_shares(const struct quorum *quorum, const struct record *record, struct share *out);
-/* Makes a record without shares one of mode SHARED; its version is the newest of theirs. false: the
- * pool is full. */
-bool record_set_shares(struct quorum *quorum, struct record *record, const struct share *shares,
-                       uint32_t count);
-/* Whether there is room for so many now; whether registers may have so many more. */
-bool shares_fit(const struct quorum *quorum, uint32_t count);
-bool shares_may_grow(const struct quorum *quorum, uint32_t count);
-struct message_order share_version(const struct share_record *share);
-
-/* acceptor.c */
-/* NULL: there is none. */
-struct record *acceptor_find(const struct quorum *quorum, uint32_t name);
-/* Whether a value of that name can be stored here. */
-bool acceptor_has_room(const struct quorum *quorum, uint32_t name);
-bool acceptor_store(struct quorum *quorum, const struct message_name *name,
-                    struct message_order order, const struct message_value *value);
-/* Stores and persists a value that another acceptor has, if it is newer than what is here: late,
- * but as if its ACCEPT had come. It counts for nobody's round. false: no room. */
-bool acceptor_adopt(struct quorum *quorum, const struct message_accept *value);
-/* Takes a register away (not from the disk), which no round is under way for. */
-void acceptor_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
-/* The same; its row goes from the disk in a later step, by acceptor_delete_rows(), which leaves
- * room for so many other actions. */
-void acceptor_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
-void acceptor_delete_rows(struct quorum *quorum, uint32_t room);
-/* The register after that one in the partition's list; from NONE, or if that one is not there any
- * more: the first. NONE: that was the last. */
-uint32_t acceptor_next(const struct quorum *quorum, uint32_t partition, uint32_t index);
-void acceptor_prepare(struct quorum *quorum, const struct message *message);
-void acceptor_read(struct quorum *quorum, const struct message *message);
-void acceptor_accept(struct quorum *quorum, const struct message *message);
-
 /* session.c */
 void session_renew(struct quorum *quorum, const struct message *message);
 void session_poll(struct quorum *quorum, const struct message *message);
@@ -582,6 +459,8 @@ int64_t coordinator_tick(struct quorum *quorum);
 bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
 /* Whether another voter coordinates that partition by its own word, as far as it counts here. */
 bool coordinator_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
+/* Whether another voter than that one coordinates it, this one included. */
+bool coordinator_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
 /* Which one does; voter_count: none. */
 uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 

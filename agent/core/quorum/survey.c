@@ -9,7 +9,7 @@ const struct quorum_counts *quorum_counts(const struct quorum *quorum)
 void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
 {
     *out = (struct quorum_survey){.incomplete = quorum->incomplete,
-                                  .registers = quorum->register_count,
+                                  .registers = registers_count(quorum),
                                   .registers_max = quorum->config->limits.registers,
                                   .agents = agents_count(quorum),
                                   .votes = members_votes(quorum),

@@ -70,16 +70,16 @@ static struct message_pulled *answer(struct quorum *quorum, uint32_t voter,
     pulled->kind = (uint8_t)kind;
     pulled->id = pull->id;
     pulled->index = (*index)++;
-    pulled->checkpoint = quorum->partitions[pull->partition].checkpoint;
+    pulled->checkpoint = *registers_checkpoint(quorum, pull->partition);
     return pulled;
 }
 
 static void answer_registers(struct quorum *quorum, uint32_t voter, const struct message_pull *pull)
 {
-    const struct partition *partition = &quorum->partitions[pull->partition];
+    struct message_order order = registers_checkpoint(quorum, pull->partition)->order;
     uint32_t index = 0;
-    if (pull->digest == partition->digest &&
-        message_order_equal(pull->checkpoint.order, partition->checkpoint.order)) {
+    if (pull->digest == registers_digest(quorum, pull->partition) &&
+        message_order_equal(pull->checkpoint.order, order)) {
         answer(quorum, voter, pull, &index, MESSAGE_PULLED_SAME);
         return;
     }
@@ -88,17 +88,17 @@ static void answer_registers(struct quorum *quorum, uint32_t voter, const struct
         return;
     }
     uint32_t last = pull->after;
-    uint32_t at = acceptor_next(quorum, pull->partition, last);
+    uint32_t at = registers_resume(quorum, pull->partition, last);
     while (at != NONE && index < MESSAGE_PULL_BATCH) {
         struct message_pulled *pulled = answer(quorum, voter, pull, &index,
                                                MESSAGE_PULLED_REGISTER);
-        const struct record *record = &quorum->registers[at];
-        step_lock_name(quorum, quorum->links[at].name, &pulled->name);
+        const struct record *record = registers_at(quorum, at);
+        step_lock_name(quorum, registers_name(quorum, at), &pulled->name);
         pulled->accepted = record_accepted(record);
         record_to_value(quorum, record, &pulled->value);
         pulled->next = at;
         last = at;
-        at = quorum->links[at].next;
+        at = registers_next(quorum, at);
     }
     answer(quorum, voter, pull, &index, at == NONE ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)
         ->next = last;
@@ -158,7 +158,6 @@ static int64_t pause_ns(const struct quorum *quorum, const struct pull *pull)
 /* Asks for what follows the place that was reached. */
 static void ask(struct quorum *quorum, struct pull *pull)
 {
-    const struct partition *partition = &quorum->partitions[pull->partition];
     pull->id = ++quorum->pull_id;
     pull->got = 0;
     pull->answers = 0;
@@ -169,8 +168,8 @@ static void ask(struct quorum *quorum, struct pull *pull)
     message->partition = pull->partition;
     message->id = pull->id;
     message->after = pull->after;
-    message->digest = partition->digest;
-    message->checkpoint = partition->checkpoint;
+    message->digest = registers_digest(quorum, pull->partition);
+    message->checkpoint = *registers_checkpoint(quorum, pull->partition);
 }
 
 static void restart(struct quorum *quorum, struct pull *pull)
@@ -372,7 +371,7 @@ static bool finish(struct quorum *quorum, struct pull *pull, bool same)
         return false;
     }
     if (!same && pull->what == MESSAGE_PULL_REGISTERS &&
-        message_order_before(partition->checkpoint.order, pull->checkpoint.order) &&
+        message_order_before(registers_checkpoint(quorum, p)->order, pull->checkpoint.order) &&
         !checkpoint_adopt(quorum, p, &pull->checkpoint, pull->listing)) {
         return false; /* what is gone there is still here */
     }
@@ -395,15 +394,11 @@ static void take_register(struct quorum *quorum, struct pull *pull,
     }
     struct message_accept value = {.order = pulled->accepted, .name = pulled->name};
     message_value_copy(&value.value, &pulled->value);
-    if (!acceptor_adopt(quorum, &value)) {
+    if (!registers_adopt(quorum, &value)) {
         pull->lacking = true;
         return;
     }
-    uint32_t name = names_find(quorum->names, value.name.bytes, value.name.length);
-    uint32_t index = name == NAMES_NONE ? NONE : names_register(quorum->names, name);
-    if (index != NONE) {
-        quorum->links[index].listing = pull->listing;
-    }
+    registers_set_listing(quorum, &value.name, pull->listing);
 }
 
 static struct pull *pull_of(struct quorum *quorum, const struct message *message)

@@ -277,12 +277,12 @@ static void take_value(struct quorum *quorum, struct work *work, struct plan *pl
 
 static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
 {
-    if (!acceptor_has_room(quorum, work->name)) {
+    if (!registers_have_room(quorum, work->name)) {
         answer_all(quorum, work, OUTCOME_REFUSED_FULL);
         wait_until(quorum, work, step_now_ns(quorum)); /* the rest, or its end */
         return;
     }
-    if (!shares_fit(quorum, plan->share_count)) {
+    if (!records_have_room(quorum, plan->share_count)) {
         forget_outcomes(quorum, work); /* until rounds that are on the way have made room */
         wait_until(quorum, work, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
@@ -343,11 +343,8 @@ static void decide(struct quorum *quorum, struct work *work, const struct record
 
 static void decide_unused(struct quorum *quorum, struct work *work)
 {
-    const struct partition *partition = partition_of(quorum, work);
-    uint64_t floor = partition->checkpoint.floor > partition->floor ? partition->checkpoint.floor
-                                                                    : partition->floor;
     struct record blank;
-    record_blank(&blank, floor);
+    record_blank(&blank, registers_floor(quorum, work->partition));
     decide(quorum, work, &blank, true);
 }
 
@@ -370,7 +367,7 @@ void work_look(struct quorum *quorum, struct work *work)
     if (partition->state != PARTITION_PREPARED) {
         return;
     }
-    const struct record *own = acceptor_find(quorum, work->name);
+    const struct record *own = registers_find(quorum, work->name);
     if (own != NULL && record_accepted(own).ballot == partition->ballot) {
         decide(quorum, work, own, true);
     } else if (own != NULL && sweep_complete(quorum, work->partition)) {
@@ -467,12 +464,9 @@ static void note_checkpoint(struct work *work, const struct message_read_value *
 /* A majority was read: what it says. */
 static void read_done(struct quorum *quorum, struct work *work)
 {
-    struct partition *partition = partition_of(quorum, work);
     patience_round(quorum, step_now_ns(quorum) - work->began_ns);
     set_state(quorum, work, WORK_WAITING);
-    if (work->checkpoint.floor > partition->floor) {
-        partition->floor = work->checkpoint.floor;
-    }
+    registers_raise_floor(quorum, work->partition, work->checkpoint.floor);
     bool deleted = work->found && work->lacking &&
                    !message_order_before(work->checkpoint.order, record_accepted(&work->value));
     work->unused = !work->found || deleted;
@@ -530,7 +524,7 @@ static void accept_full(struct quorum *quorum, struct work *work, uint32_t voter
 /* Whether the own acceptor has what is proposed. */
 static bool own_has(const struct quorum *quorum, const struct work *work)
 {
-    const struct record *own = acceptor_find(quorum, work->name);
+    const struct record *own = registers_find(quorum, work->name);
     return own != NULL && message_order_equal(record_accepted(own), work->order);
 }
 
