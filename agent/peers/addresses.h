@@ -14,9 +14,9 @@
  *
  * A trial or a guest for which nobody answers is forgotten after ADDRESSES_TRIAL_MS. An address
  * counts for the host that said it. A host has ADDRESSES_GUESTS_MAX trials and guests at a time and
- * ADDRESSES_SAID_MAX entries in all. After a trial of a host that came to nothing, that host gets no
- * other one for the same agent for ADDRESSES_AGAIN_MS. So an agent that lies can have this one dial
- * some addresses for a while; it neither fills the table nor takes the entry of another agent.
+ * ADDRESSES_SAID_MAX entries in all. After a trial of a host that came to nothing, that host gets
+ * no other one for the same agent for ADDRESSES_AGAIN_MS. So an agent that lies can have this one
+ * dial some addresses for a while; it neither fills the table nor takes another agent's entry.
  */
 #ifndef AGENT_ADDRESSES_H
 #define AGENT_ADDRESSES_H

@@ -1,6 +1,7 @@
 /*
  * Where an agent listens (agent/peers/addresses.h), with links that this file makes come up and
- * break: what is there stays, whatever is said; lies are forgotten, and cost a bounded number of links.
+ * break: what is there stays, whatever is said; lies are forgotten, and cost a bounded number of
+ * links.
  */
 #include <check.h>
 #include <stdio.h>
