@@ -32,6 +32,7 @@
 #include "io/store.h"
 #include "observe/log.h"
 #include "observe/turns.h"
+#include "serve/anew.h"
 #include "serve/bells.h"
 
 enum {
@@ -58,6 +59,7 @@ struct peers;
 struct process;
 struct processes;
 struct closer;
+struct remover;
 struct committer;
 struct web;
 
@@ -97,7 +99,8 @@ struct block {
 
 struct agent {
     struct config config;
-    struct closer *closer; /* main.c's */
+    struct closer *closer; /* main.c's, both */
+    struct remover *remover;
     uid_t own;
     char error[AGENT_ERROR_MAX];
     /* Folders and locks. */
@@ -107,6 +110,8 @@ struct agent {
     const char *config_path; /* NULL: --dev */
     int clients_fd;
     int bells_fd;
+    int shm_fd; /* its folder in /dev/shm: serve/memory.h */
+    char shm_folder[REGION_FOLDER_MAX];
     int lock_fd;
     int socket_lock_fd;
     /* What is durable. */
@@ -148,6 +153,9 @@ struct agent {
     int64_t anew_ns[HOST_NAMESPACES_MAX]; /* of these: when it is to be begun anew */
     uint64_t given_up; /* how often that was done, and how often one was begun anew */
     uint64_t anew;
+    struct anew anew_work;
+    int64_t regions_ns;  /* when they were looked at last */
+    bool removals_told;  /* that something stays in /dev/shm */
     int64_t promised_ns; /* the last deadline */
     bool adopted;
     bool unheard; /* this start began the epoch, and no other agent or client knows of it */

@@ -15,6 +15,7 @@
 
 #include "agent.h"
 #include "io/late_close.h"
+#include "io/remover.h"
 #include "io/sandbox.h"
 #include "io/wake.h"
 #include "peers/peers.h"
@@ -160,7 +161,8 @@ static void confine(struct agent *agent, char **arguments)
 {
     const struct config *config = &agent->config;
     const char *kept = sandbox_drop();
-    if (socket_needs_closer()) { /* before the filter, which lets it make no process */
+    agent->remover = remover_open(arguments); /* before the filter, which lets it make no process */
+    if (socket_needs_closer()) {
         agent->closer = closer_open(SOCKET_CLOSER_ROOM, arguments);
         if (agent->closer == NULL) {
             log_simple(LOG_LEVEL_WARN, "closer_ended", strerror(errno));
@@ -296,6 +298,7 @@ int main(int argc, char **argv)
         agent_release(agent);
     }
     closer_close(agent->closer);
+    remover_close(agent->remover);
     free(agent);
     return code;
 }

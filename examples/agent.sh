@@ -18,7 +18,7 @@ stop_agent() {
     wait "$agent_pid" 2>/dev/null || true
     rm -rf "$work"
     for region in $regions; do
-        rm -f "$region"
+        rm -rf "$region"
     done
 }
 trap stop_agent EXIT

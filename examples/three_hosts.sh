@@ -205,7 +205,7 @@ clean_up() {
         kill -KILL "$pid" 2>/dev/null || true
     done
     wait 2>/dev/null || true
-    rm -f -- /dev/shm/holdfast."$CELL".*
+    rm -rf -- /dev/shm/holdfast."$CELL".*
     rm -rf -- "$DEMO_DIR"
 }
 

@@ -68,11 +68,17 @@ bool sandbox_filter_closer(void)
     return false;
 }
 
+bool sandbox_filter_remover(void)
+{
+    return false;
+}
+
 #else
 
 static const char *const allowed[] = {
     /* memory */
-    "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "membarrier",
+    "brk", "pread64", "rt_sigaction", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise",
+    "membarrier",
     /* files */
     "open", "openat", "close", "close_range", "read", "readv", "pread64", "preadv", "write",
     "writev", "pwrite64", "pwritev", "lseek", "_llseek", "stat", "stat64", "lstat", "lstat64",
@@ -188,6 +194,14 @@ static const char *const closes[] = {"clone",
                                      "futex",
                                      "restart_syscall"};
 
+/* What io/remover.c needs beside those: to open, empty, remove and make files, to send. */
+static const char *const removes[] = {
+    "open",         "openat",   "fstat",     "fstat64",     "newfstatat",
+    "fstatat64",    "statx",    "ftruncate", "ftruncate64", "fallocate",
+    "unlink",       "unlinkat", "rmdir",     "mkdir",       "mkdirat",
+    "mmap",         "mmap2",    "munmap",    "brk",         "pread64",
+    "rt_sigaction", "sendmsg",  "geteuid",   "geteuid32",   "futex_time64"};
+
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo asks there */};
 
 static const unsigned requests[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS};
@@ -245,6 +259,17 @@ bool sandbox_filter_closer(void)
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
     bool good = filter != NULL &&
                 add_all(filter, SCMP_ACT_ALLOW, closes, sizeof(closes) / sizeof(closes[0])) &&
+                seccomp_load(filter) == 0;
+    seccomp_release(filter);
+    return good;
+}
+
+bool sandbox_filter_remover(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+    bool good = filter != NULL &&
+                add_all(filter, SCMP_ACT_ALLOW, closes, sizeof(closes) / sizeof(closes[0])) &&
+                add_all(filter, SCMP_ACT_ALLOW, removes, sizeof(removes) / sizeof(removes[0])) &&
                 seccomp_load(filter) == 0;
     seccomp_release(filter);
     return good;

@@ -123,11 +123,16 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
 static int open_folder(struct agent *agent, int at, const char *path, const char *shown)
 {
     struct stat status;
-    const int follow = at == AT_FDCWD ? 0 : O_NOFOLLOW;
-    if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
-        return fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW);
+    /* What is there is found without its parent's lock, which any user can keep who may list that
+     * one (docs/SECURITY.md, "Locks of the kernel that a client can keep"). */
+    int fd = openat(at, path, flags);
+    if (fd < 0 && errno == ENOENT) {
+        if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
+            return fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
+        }
+        fd = openat(at, path, flags);
     }
-    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
     if (fd < 0 || fstat(fd, &status) != 0) {
         fail(agent, -1, "%s: %s", shown, strerror(errno));
         if (fd >= 0) {
@@ -204,6 +209,9 @@ static bool make_socket_folder(struct agent *agent)
     /* Not to be listed: who does can keep the kernel's lock on it for as long as he likes (by a
      * buffer whose pages never come), and no agent removes and makes its socket meanwhile. */
     mode_t mode = config_admits_others(&agent->config, agent->own) ? 0711 : 0700;
+    if (access(folder, F_OK) == 0) { /* as in open_folder() */
+        return check_socket_folder(agent, folder);
+    }
     if (mkdir(folder, mode) == 0) {
         (void)chmod(folder, mode); /* whatever the umask is */
     } else if (errno != EEXIST) {

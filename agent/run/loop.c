@@ -85,6 +85,7 @@ void agent_turn(struct agent *agent, enum turn_part part)
         late_ns = 0;
     }
     driver_turn(agent->driver, agent->turn_ns - (late_ns > 0 ? late_ns : 0));
+    regions_watch(agent);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -531,7 +532,7 @@ static bool set_up_loop(struct agent *agent)
     bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
                 sigaction(SIGCONT, &resume, NULL) == 0 &&
                 agent_poll(agent, &agent->timer, agent->timer_fd, on_timer) &&
-                uv_check_init(&agent->loop, &agent->check) == 0 &&
+                regions_set_up(agent) && uv_check_init(&agent->loop, &agent->check) == 0 &&
                 uv_check_start(&agent->check, on_check) == 0;
     agent->check.data = agent;
     for (size_t i = 0; good && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -671,6 +672,7 @@ void agent_close_loop(struct agent *agent)
     clients_close(agent);
     processes_destroy(agent->processes);
     agent->processes = NULL;
+    regions_leave(agent);
     uv_walk(&agent->loop, on_walk, NULL);
     uv_run(&agent->loop, UV_RUN_DEFAULT); /* nothing but close callbacks is left */
     socket_shares_forget(&agent->shares);

@@ -36,6 +36,7 @@
 #include "run/folders.h"
 #include "run/loop.h"
 #include "serve/clients.h"
+#include "serve/memory.h"
 #include "serve/processes.h"
 #include "serve/regions.h"
 
@@ -73,22 +74,15 @@ void agent_raise_limits(void)
 }
 
 /* The deadline's page, with what is kept of requests and the lock-delays: of one size whatever the
- * cell is, so that an agent whose cell has grown finds them. It is named as a region is; no
- * namespace's name has capitals. */
+ * cell is, so that an agent whose cell has grown finds them. */
 static int open_lease_page(struct agent *agent)
 {
-    struct hfi_region_identity identity = {.namespace_name = "LEASE"};
-    char name[REGION_NAME_MAX];
-    memcpy(identity.store_id, agent->meta.store_id, sizeof(identity.store_id));
-    snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
-    snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
-    region_file_name(&identity, name);
     const struct lease_file_room room = {
         .kept = KEPT_MAX, .delays = HOST_DELAYS_MAX, .regions = HOST_NAMESPACES_MAX};
-    if (!lease_file_share(&agent->lease_file, name, &room, &agent->left)) {
+    if (!lease_file_share(&agent->lease_file, agent->shm_fd, "lease", &room, &agent->left)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s: %s; expected room for a file of this user, mode 0600", name,
-                    strerror(errno));
+                    "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
+                    agent->shm_folder, strerror(errno));
     }
     return AGENT_EXIT_OK;
 }
@@ -514,8 +508,11 @@ static bool leave_session(struct agent *agent)
         return false;
     }
     for (uint32_t i = 0; i < old.count; i++) {
-        region_file_abandon(old.rows[i].shm_name);
+        if (memory_is_flat(old.rows[i].shm_name)) {
+            memory_remove_flat(agent, old.rows[i].shm_name);
+        }
     }
+    memory_sweep(agent, REMOVER_FOLDER);
     return true;
 }
 
@@ -528,7 +525,9 @@ static bool keep_session(struct agent *agent)
         return false;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (!store_put_region(store, agent->spaces[i], agent->regions[i].shm_name)) {
+        char name[REGION_NAME_MAX];
+        snprintf(name, sizeof(name), "%s/%s", agent->shm_folder, agent->spaces[i]);
+        if (!store_put_region(store, agent->spaces[i], name)) {
             return false;
         }
     }
@@ -587,7 +586,9 @@ void agent_give_epoch_back(struct agent *agent)
         return;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        region_file_abandon(agent->regions[i].shm_name);
+        if (agent->regions[i].fd >= 0) {
+            memory_remove(agent, i, REMOVER_FOLDER, agent->regions[i].own_name);
+        }
     }
 }
 
@@ -672,6 +673,7 @@ static int make_session(struct agent *agent)
         return code;
     }
     if (agent->adopted) {
+        memory_sweep(agent, REMOVER_EMPTIED);
         agent->epoch = agent->meta.session_epoch;
         agent->promised_ns = agent->left.deadline_ns;
     } else {
@@ -691,7 +693,7 @@ static void blank(struct agent *agent)
 {
     agent->own = geteuid();
     agent->state_fd = agent->store_fd = agent->door_fd = agent->clients_fd = agent->bells_fd = -1;
-    agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = -1;
+    agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = agent->shm_fd = -1;
     for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
         region_file_init(&agent->regions[i]);
     }
@@ -775,6 +777,9 @@ int agent_prepare(struct agent *agent)
         code = peers_open(agent);
     }
     if (code == AGENT_EXIT_OK) {
+        code = memory_open(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
         code = open_lease_page(agent);
     }
     if (code == AGENT_EXIT_OK) {
@@ -810,6 +815,7 @@ void agent_release(struct agent *agent)
     close_fd(agent->timer_fd);
     close_fd(agent->bells_fd);
     close_fd(agent->clients_fd);
+    close_fd(agent->shm_fd);
     close_fd(agent->socket_lock_fd);
     close_fd(agent->store_fd);
     close_fd(agent->door_fd);

@@ -7,12 +7,15 @@
  * is not migrated either), as long as the session may go on and a process of it lives: the agent
  * that made the regions can be started again, and nobody has lost anything.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent.h"
 #include "io/client_record.h"
@@ -20,6 +23,7 @@
 #include "io/region.h"
 #include "observe/files.h"
 #include "run/start.h"
+#include "serve/memory.h"
 #include "serve/processes.h"
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
@@ -56,14 +60,48 @@ static void look_at(void *arg, uint32_t client)
     client_record_free(&record);
 }
 
-/* The last deadline of before stands in a page beside its regions: see open_lease_page(). */
+/* The last deadline of before stands in a page beside its regions. */
 static bool read_deadline(struct agent *agent, const char *shm_name)
 {
-    char page[REGION_NAME_MAX];
-    const char *dot = strrchr(shm_name, '.');
-    snprintf(page, sizeof(page), "%.*s.LEASE", dot != NULL ? (int)(dot - shm_name) : 0, shm_name);
+    char page[REGION_NAME_MAX + 16];
+    const bool flat = memory_is_flat(shm_name);
+    const char *end = strrchr(shm_name, flat ? '.' : '/');
     const struct lease_file_room none = {0};
-    return lease_file_share(&agent->lease_file, page, &none, &agent->left);
+    snprintf(page, sizeof(page), "%.*s%s", end != NULL ? (int)(end - shm_name) : 0, shm_name,
+             flat ? ".LEASE" : "/lease");
+    int folder = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool read = folder >= 0 &&
+                lease_file_share(&agent->lease_file, folder, page + 1, &none, &agent->left);
+    if (folder >= 0) {
+        close(folder);
+    }
+    return read;
+}
+
+/* Which layout a namespace's region has that is neither this one nor in no use; 0: there is none. A
+ * name of a release before is another layout, too: of a new session it is left over. */
+static uint32_t other_layout(const char *space, const char *shm_name)
+{
+    const struct dirent *entry;
+    uint32_t layout = 0;
+    if (memory_is_flat(shm_name)) {
+        return region_flat_layout(shm_name);
+    }
+    char path[REGION_NAME_MAX + 16];
+    const char *end = strrchr(shm_name, '/');
+    snprintf(path, sizeof(path), "/dev/shm%.*s", end != NULL ? (int)(end - shm_name) : 0, shm_name);
+    DIR *folder = opendir(path);
+    while (folder != NULL && layout == 0 && (entry = readdir(folder)) != NULL) {
+        size_t length = strlen(space);
+        if (strncmp(entry->d_name, space, length) == 0 && entry->d_name[length] == '.') {
+            layout = region_file_layout(dirfd(folder), entry->d_name);
+            layout = layout != HFI_REGION_VERSION ? layout : 0;
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return layout;
 }
 
 /* Whether what was held under the agent of before can still count, or count again. */
@@ -78,9 +116,12 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
 {
     struct agent *agent = arg;
     struct living living = {.agent = agent};
-    (void)space;
-    uint32_t layout = region_file_layout(shm_name);
-    if (layout == 0 || layout == HFI_REGION_VERSION) {
+    if (agent->left.epoch != 0 &&
+        memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
+        return true; /* nothing of it is left, and to look for it takes the lock of /dev/shm */
+    }
+    uint32_t layout = other_layout(space, shm_name);
+    if (layout == 0) {
         return true;
     }
     if (read_deadline(agent, shm_name) && !session_may_go_on(agent)) {
@@ -94,12 +135,12 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
     }
     int64_t left_ns = agent->left.deadline_ns + agent->config.grace_ns - clock_boottime_ns();
     snprintf(agent->error, sizeof(agent->error),
-             "%s: found layout %" PRIu32 ", expected %d, and %" PRIu32
+             "%s: found layout %" PRIu32 "%s, expected %d, and %" PRIu32
              " living processes (one is %" PRIu32 ") that may hold locks there: nothing was "
              "changed; they keep them if the release that made it is started again within %" PRId64
              " ms",
-             shm_name, layout, (int)HFI_REGION_VERSION, living.count, living.first,
-             left_ns / 1000000);
+             shm_name, layout, memory_is_flat(shm_name) ? " in no folder" : "",
+             (int)HFI_REGION_VERSION, living.count, living.first, left_ns / 1000000);
     return false;
 }
 

@@ -27,6 +27,7 @@
  */
 #include "serve/regions.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +38,10 @@
 #include "io/clock.h"
 #include "proto/check.h"
 #include "run/loop.h"
+#include "serve/memory.h"
 #include "turn.h"
+
+enum { LOOK_MS = 50 }; /* between two looks at all of them, when a turn begins */
 
 __attribute__((format(printf, 2, 3))) static void set_error(struct agent *agent, const char *format,
                                                             ...)
@@ -70,18 +74,20 @@ static struct hfi_region_sizes sizes_of(const struct agent *agent)
                                      .block_count = agent->config.limits.blocks};
 }
 
-static bool make_one(struct agent *agent, uint32_t space, bool again, char *error)
+static void note_incarnation(struct agent *agent, uint32_t space, uint64_t incarnation)
+{
+    atomic_store(&agent->notes[space]->incarnation, incarnation); /* seq_cst: for the next agent */
+}
+
+static bool make_one(struct agent *agent, uint32_t space, char *error)
 {
     const struct hfi_region_sizes sizes = sizes_of(agent);
-    struct region_file *file = &agent->regions[space];
     struct hfi_region_identity identity;
-    uint64_t incarnation = clock_random() | 1; /* 0 is none */
-    identify(agent, space, incarnation, &identity);
-    if (!(again ? region_file_create_again(file, agent->bells_fd, &sizes, &identity, error)
-                : region_file_create(file, agent->bells_fd, &sizes, &identity, error))) {
+    identify(agent, space, clock_random() | 1 /* 0 is none */, &identity);
+    if (!region_file_create(&agent->regions[space], agent->shm_fd, &sizes, &identity, error)) {
         return false;
     }
-    atomic_store(&agent->notes[space]->incarnation, incarnation);
+    note_incarnation(agent, space, identity.incarnation);
     return true;
 }
 
@@ -147,7 +153,12 @@ static bool open_one(struct agent *agent, uint32_t space, char *error)
     struct region_file *file = &agent->regions[space];
     struct hfi_region_identity identity;
     identify(agent, space, atomic_load(&agent->notes[space]->incarnation), &identity);
-    if (!region_file_adopt(file, agent->bells_fd, &sizes, &identity, error)) {
+    if (identity.incarnation == 0) {
+        snprintf(error, REGION_ERROR_MAX, "no region of it is noted in /dev/shm%s/lease",
+                 agent->shm_folder);
+        return false;
+    }
+    if (!region_file_adopt(file, agent->shm_fd, &sizes, &identity, error)) {
         return false;
     }
     const char *wrong = host_add_region(agent->host, space, &file->region, true);
@@ -191,6 +202,8 @@ static const char *contradiction(struct agent *agent, uint32_t space)
         return "a process punched a hole into it";
     case REGION_ROOMLESS:
         return "/dev/shm has no room for a page of it";
+    case REGION_SWOLLEN:
+        return "a process put memory behind its end";
     case REGION_SOUND:
     case REGION_HEADER:
         break;
@@ -255,21 +268,14 @@ static bool leave_rows(struct agent *agent)
     return true;
 }
 
-/* Their processes are told, now that the notes say that they are given up. */
+/* Their processes learn of it with the sweep (serve/memory.h), when the notes say it. */
 static bool leave_barred(struct agent *agent)
 {
-    const struct hfi_region_sizes sizes = sizes_of(agent);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        struct hfi_region_identity identity;
-        char name[REGION_NAME_MAX];
-        if (!is_barred(agent, i)) {
-            continue;
+        if (is_barred(agent, i)) {
+            agent->anew_ns[i] = host_give_up_region(agent->host, i, agent->left.deadline_ns);
+            agent->given_up++;
         }
-        agent->anew_ns[i] = host_give_up_region(agent->host, i, agent->left.deadline_ns);
-        identify(agent, i, 0, &identity);
-        region_file_name(&identity, name);
-        region_file_give_up(name, hfi_region_size(&sizes));
-        agent->given_up++;
     }
     return agent->rubbish == 0 || leave_rows(agent);
 }
@@ -340,9 +346,9 @@ bool regions_make(struct agent *agent)
     agent->rubbish = 0;
     for (uint32_t i = 0; i < count; i++) {
         char error[REGION_ERROR_MAX];
-        if (!make_one(agent, i, false, error)) {
+        if (!make_one(agent, i, error)) {
             for (uint32_t made = 0; made < i; made++) {
-                region_file_abandon(agent->regions[made].shm_name);
+                region_file_drop(&agent->regions[made], agent->shm_fd);
             }
             if (count == 1) {
                 set_error(agent, "%s", error);
@@ -381,6 +387,8 @@ static const char *text_of(enum region_fault fault)
     case REGION_ROOMLESS:
         return "a page of its region could not be had: /dev/shm is full, and the region had a hole "
                "there, of a release before or made by a process of this namespace";
+    case REGION_SWOLLEN:
+        return "a process of this namespace put memory behind the end of its region";
     default:
         return "a process of this namespace punched a hole into its region";
     }
@@ -388,7 +396,6 @@ static const char *text_of(enum region_fault fault)
 
 static void give_up(struct agent *agent, uint32_t space, enum region_fault fault)
 {
-    const struct region_file *file = &agent->regions[space];
     struct log_line line;
     uint64_t bit = UINT64_C(1) << space;
     int64_t now_ns = clock_boottime_ns();
@@ -397,7 +404,7 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     agent->given_up++;
     uv_poll_stop(&agent->bells[space]);
     agent->anew_ns[space] = host_give_up_region(agent->host, space, agent->promised_ns);
-    region_file_give_up(file->shm_name, file->region.size);
+    memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
     log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
     log_text(&line, "namespace", agent->spaces[space]);
     log_seconds(&line, "anew_in", agent->anew_ns[space] - now_ns);
@@ -413,21 +420,60 @@ static bool watch_bell(struct agent *agent, uint32_t space)
                : agent_poll(agent, bell, agent->regions[space].bell_fd, agent_on_bell);
 }
 
+/* It is tried again in a while. */
+static void tell_not_made(struct agent *agent, uint32_t space, const char *why)
+{
+    struct log_line line;
+    int64_t now_ns = clock_boottime_ns();
+    agent->anew_ns[space] = now_ns + agent->config.session_ttl_ns / 4;
+    log_begin_limited(&line, LOG_LEVEL_ERROR, "region_not_made", &agent->region_limit, now_ns);
+    log_text(&line, "namespace", agent->spaces[space]);
+    log_text(&line, "text", why);
+    log_end(&line);
+}
+
 /* Nobody can hold anything in the old region any more. */
 static void begin_anew(struct agent *agent, uint32_t space)
 {
-    struct log_line line;
-    char error[REGION_ERROR_MAX] = "its bell cannot be watched";
-    uint64_t bit = UINT64_C(1) << space;
-    int64_t now_ns = clock_boottime_ns();
-    if (!make_one(agent, space, true, error) || !watch_bell(agent, space)) {
-        agent->anew_ns[space] = now_ns + agent->config.session_ttl_ns / 4;
-        log_begin_limited(&line, LOG_LEVEL_ERROR, "region_not_made", &agent->region_limit, now_ns);
-        log_text(&line, "namespace", agent->spaces[space]);
-        log_text(&line, "text", error);
-        log_end(&line);
+    struct anew *work = &agent->anew_work;
+    if (work->runs) {
+        return; /* with the turn that follows it */
+    }
+    if (memory_is_stuck(agent, space)) {
+        /* Else who spoils it again and again would have the memory of a region each time. */
+        tell_not_made(agent, space,
+                      "its regions that were given up cannot be removed: a process keeps them "
+                      "locked (docs/SECURITY.md, \"Locks of the kernel that a client can keep\")");
         return;
     }
+    work->space = space;
+    work->folder = agent->shm_fd;
+    work->sizes = sizes_of(agent);
+    identify(agent, space, clock_random() | 1, &work->identity);
+    if (!anew_begin(work)) {
+        tell_not_made(agent, space, strerror(errno));
+    }
+}
+
+/* It was made, or it could not be. */
+static void end_anew(struct agent *agent)
+{
+    struct anew *work = &agent->anew_work;
+    uint32_t space = work->space;
+    uint64_t bit = UINT64_C(1) << space;
+    struct log_line line;
+    anew_end(work);
+    if (!work->good ||
+        !region_file_take(&agent->regions[space], &work->file, agent->shm_fd, work->error)) {
+        tell_not_made(agent, space, work->error);
+        return;
+    }
+    if (!watch_bell(agent, space)) {
+        tell_not_made(agent, space, "its bell cannot be watched");
+        memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
+        return;
+    }
+    note_incarnation(agent, space, work->identity.incarnation);
     /* Whole, and what was in its place is forgotten: the next agent may adopt it. */
     atomic_store(&agent->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions[space].region, false);
@@ -440,6 +486,30 @@ static void begin_anew(struct agent *agent, uint32_t space)
     log_begin(&line, LOG_LEVEL_INFO, "region_begun_anew");
     log_text(&line, "namespace", agent->spaces[space]);
     log_end(&line);
+}
+
+/* The end of the turn does what follows from it. */
+static void on_made(uv_async_t *async)
+{
+    agent_turn(async->data, TURN_END);
+}
+
+bool regions_set_up(struct agent *agent)
+{
+    uv_async_t *made = &agent->anew_work.made;
+    made->data = agent;
+    return uv_async_init(&agent->loop, made, on_made) == 0;
+}
+
+void regions_leave(struct agent *agent)
+{
+    struct anew *work = &agent->anew_work;
+    if (work->runs) {
+        anew_end(work);
+        if (work->good) {
+            region_file_drop(&work->file, work->folder);
+        }
+    }
 }
 
 static void tell_of_mended(struct agent *agent)
@@ -459,6 +529,9 @@ static void tell_of_mended(struct agent *agent)
 void regions_see(struct agent *agent)
 {
     tell_of_mended(agent);
+    if (anew_is_done(&agent->anew_work)) {
+        end_anew(agent);
+    }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i)) {
             if (host_region_is_left(agent->host, i) && agent->anew_ns[i] <= clock_boottime_ns()) {
@@ -479,9 +552,25 @@ void regions_look(struct agent *agent)
     }
 }
 
+void regions_watch(struct agent *agent)
+{
+    if (agent->turn_ns - agent->regions_ns < LOOK_MS * INT64_C(1000000)) {
+        return;
+    }
+    agent->regions_ns = agent->turn_ns;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (!is_barred(agent, i) && !regions_are_sound(agent, i)) {
+            give_up(agent, i, region_file_fault(&agent->regions[i]));
+        }
+    }
+}
+
 int64_t regions_next_ns(const struct agent *agent)
 {
     int64_t due_ns = INT64_MAX;
+    if (agent->anew_work.runs) {
+        return due_ns; /* it wakes the loop when it is done */
+    }
     for (uint32_t i = 0; agent->rubbish != 0 && i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i) && agent->anew_ns[i] < due_ns) {
             due_ns = agent->anew_ns[i];

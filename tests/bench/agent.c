@@ -434,11 +434,26 @@ void agent_end(struct agent *agent)
     }
 }
 
+/* With the folders that it is in, as soon as nothing else is there. */
+static void remove_region(const char *path)
+{
+    char folder[PATH_MAX];
+    unlink(path);
+    snprintf(folder, sizeof(folder), "%s", path);
+    for (char *end = strrchr(folder, '/'); end != NULL && end > folder + sizeof(shm_directory);
+         end = strrchr(folder, '/')) {
+        *end = '\0';
+        if (rmdir(folder) != 0) {
+            return;
+        }
+    }
+}
+
 void agent_stop(struct agent *agent)
 {
     agent_end(agent);
     for (size_t i = 0; i < agent->regions.count; i++) {
-        shm_unlink(agent->regions.paths[i] + sizeof(shm_directory) - 1);
+        remove_region(agent->regions.paths[i]);
     }
     if (agent->directory[0] != '\0' &&
         nftw(agent->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) {

@@ -137,8 +137,8 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Removes /dev/shm/holdfast.* of the agent whose store has this id; a folder that is kept gets
- * copies, for who asks what a waiter that was never served had there. */
+/* Removes the folder in /dev/shm of the agent whose store has this id; a folder that is kept gets
+ * a copy, for who asks what a waiter that was never served had there. */
 static void remove_regions(const char *folder_kept, const char *store_id)
 {
     DIR *folder = opendir("/dev/shm");
@@ -147,13 +147,14 @@ static void remove_regions(const char *folder_kept, const char *store_id)
         if (strncmp(entry->d_name, "holdfast.", 9) == 0 && strstr(entry->d_name, store_id)) {
             char path[300];
             snprintf(path, sizeof(path), "/dev/shm/%s", entry->d_name);
-            if (folder_kept && entry->d_type == DT_REG) { /* a bell has no end */
-                char command[500];
-                snprintf(command, sizeof(command), "cp --sparse=always %s %s", path, folder_kept);
+            if (folder_kept) {
+                char command[600];
+                snprintf(command, sizeof(command), "cp -r --sparse=always %s %s", path,
+                         folder_kept);
                 int ignored = system(command);
                 (void)ignored; /* what it says is on the test's stderr */
             }
-            unlink(path);
+            nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
         }
     }
     if (folder) {
@@ -547,9 +548,9 @@ void agent_region_path(const struct agent_process *agent, const char *space, cha
     while (maps && !found && fgets(line, sizeof(line), maps)) {
         char *name = strstr(line, "/dev/shm/holdfast.");
         size_t length = name ? strcspn(name, " \n") : 0;
-        size_t tail = strlen(space);
-        found = length > tail && name[length - tail - 1] == '.' &&
-                strncmp(name + length - tail, space, tail) == 0;
+        char own[48];
+        snprintf(own, sizeof(own), "/%s.", space); /* .../SPACE.INCARNATION/region */
+        found = name && strstr(name, own) != NULL;
         if (found) {
             snprintf(path, size, "%.*s", (int)length, name);
         }

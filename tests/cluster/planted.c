@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -90,8 +89,8 @@ static void configure(const char *state_dir, const char *socket)
     agent_configure(&place, text);
 }
 
-/* What the agent that ran before left in /dev/shm whose name ends so; "": nothing. */
-static void find_object(const char *end, char *out, size_t size)
+/* What the agent that ran before has in /dev/shm; "": nothing. */
+static void find_folder(char *out, size_t size)
 {
     char prefix[64];
     DIR *folder = opendir("/dev/shm");
@@ -99,13 +98,25 @@ static void find_object(const char *end, char *out, size_t size)
     out[0] = '\0';
     snprintf(prefix, sizeof(prefix), "holdfast.%s.", cell);
     while ((entry = readdir(folder)) != NULL) {
-        size_t length = strlen(entry->d_name);
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && length > strlen(end) &&
-            strcmp(entry->d_name + length - strlen(end), end) == 0) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
             snprintf(out, size, "/dev/shm/%s", entry->d_name);
         }
     }
     closedir(folder);
+}
+
+/* How many regions are in it. */
+static unsigned count_regions(const char *path)
+{
+    unsigned count = 0;
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    ck_assert_msg(folder != NULL, "%s: %s", path, strerror(errno));
+    while ((entry = readdir(folder)) != NULL) {
+        count += entry->d_name[0] != '.' && entry->d_type == DT_DIR;
+    }
+    closedir(folder);
+    return count;
 }
 
 static void set_up(void)
@@ -130,11 +141,11 @@ static void tear_down(void)
 /* So that the janitor removes them, however the test ends: the store's id is in their names. */
 static void note_objects(void)
 {
-    char object[300];
-    find_object(".LEASE", object, sizeof(object));
-    const char *end = strrchr(object, '.');
-    if (end != NULL && end - object > 32) {
-        REQUIRE(write(place.janitor_fd, end - 32, 32) == 32, "janitor");
+    char folder[300];
+    find_folder(folder, sizeof(folder));
+    const char *end = strrchr(folder, '.');
+    if (end != NULL && strlen(end + 1) == 32) {
+        REQUIRE(write(place.janitor_fd, end + 1, 32) == 32, "janitor");
     }
 }
 
@@ -287,21 +298,6 @@ START_TEST(a_lease_of_somebody_else)
 }
 END_TEST
 
-START_TEST(a_bell_that_is_a_link)
-{
-    char bell[300];
-    ck_assert_int_eq(run_agent(), 0); /* makes everything */
-    find_object(".default.BELL", bell, sizeof(bell));
-    ck_assert_int_eq(unlink(bell), 0);
-    ck_assert_int_eq(symlink(path_of("victim"), bell), 0);
-    ck_assert_int_eq(lchown(bell, OTHER_USER, OTHER_USER), 0);
-    refuses(69, ".default.BELL"); /* in /dev/shm it cannot remove what is another user's */
-    ck_assert_int_eq(lchown(bell, AGENT_USER, AGENT_USER), 0);
-    ck_assert_int_eq(run_agent(), 0); /* not adopted: a new session, with a bell of its own */
-    ck_assert_ptr_nonnull(strstr(said, "event=session_new"));
-}
-END_TEST
-
 START_TEST(something_at_the_sockets_place)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -346,60 +342,78 @@ START_TEST(a_folder_for_the_socket)
 }
 END_TEST
 
-/* Another user's object, then his link, at the place of one of the agent's. */
-static void take_the_place_of(const char *object, const char *text)
+static void move_away(const char *path, char *kept, size_t size)
 {
-    ck_assert_int_eq(unlink(object), 0);
-    int fd = open(object, O_RDWR | O_CREAT | O_EXCL, 0666);
-    ck_assert(fd >= 0 && fchown(fd, OTHER_USER, OTHER_USER) == 0 && fchmod(fd, 0666) == 0);
-    close(fd);
-    refuses(69, text);
-    ck_assert_int_eq(unlink(object), 0);
-    ck_assert_int_eq(symlink(path_of("victim"), object), 0);
-    ck_assert_int_eq(lchown(object, OTHER_USER, OTHER_USER), 0);
-    refuses(69, object);
-    ck_assert_int_eq(unlink(object), 0);
-    ck_assert_int_eq(run_agent(), 0); /* as soon as it is gone */
+    snprintf(kept, size, "%s.kept", path);
+    ck_assert_msg(rename(path, kept) == 0, "%s: %s", path, strerror(errno));
 }
 
-START_TEST(objects_in_shared_memory)
+/* Another user's folder, file and link at the place of the agent's folder in /dev/shm. */
+START_TEST(a_folder_in_shared_memory)
 {
-    char object[300];
+    char path[300];
+    char kept[320];
     ck_assert_int_eq(run_agent(), 0);
-    find_object(".default", object, sizeof(object));
-    take_the_place_of(object, "found an object of somebody else's there");
-    find_object(".LEASE", object, sizeof(object));
-    take_the_place_of(object, object);
+    find_folder(path, sizeof(path));
+    move_away(path, kept, sizeof(kept));
+    ck_assert(mkdir(path, 0777) == 0 && chmod(path, 0777) == 0 &&
+              chown(path, OTHER_USER, OTHER_USER) == 0);
+    refuses(69, "expected a folder of user");
+    ck_assert_int_eq(chmod(path, 0700), 0);
+    refuses(69, "somebody else made it: remove it");
+    ck_assert_int_eq(chown(path, AGENT_USER, AGENT_USER), 0);
+    ck_assert_int_eq(chmod(path, 0750), 0); /* a folder that others may list */
+    refuses(69, "found owner 1 and mode 0750");
+    ck_assert_int_eq(rmdir(path), 0);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
+    ck_assert(fd >= 0 && fchown(fd, OTHER_USER, OTHER_USER) == 0 && fchmod(fd, 0666) == 0);
+    close(fd);
+    refuses(69, "found no folder, expected one of this agent's user: remove it");
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(symlink(path_of("own"), path), 0);
+    ck_assert_int_eq(lchown(path, OTHER_USER, OTHER_USER), 0);
+    refuses(69, "found no folder, expected one of this agent's user: remove it");
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(symlink("/dev/shm/nowhere", path), 0);
+    refuses(69, "found no folder");
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rename(kept, path), 0);
+    ck_assert_int_eq(run_agent(), 0); /* as soon as it is gone */
+    ck_assert_ptr_nonnull(strstr(said, "event=session_"));
 }
 END_TEST
 
-/* How often something whose name ends so was made (*made) and is there still. */
-static int left_over(int watch, const char *end, unsigned *made)
+/* What is left over in the agent's folder goes; what is none of its regions stays. */
+START_TEST(left_overs_in_shared_memory)
 {
-    char events[4096] __attribute__((aligned(8)));
-    int left = 0;
-    *made = 0;
-    for (ssize_t size; (size = read(watch, events, sizeof(events))) > 0;) {
-        const struct inotify_event *event;
-        for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof(*event) + event->len)) {
-            event = (const struct inotify_event *)(const void *)(events + at);
-            size_t length = event->len ? strlen(event->name) : 0;
-            if (length < strlen(end) || strcmp(event->name + length - strlen(end), end) != 0) {
-                continue;
-            }
-            *made += event->mask & IN_CREATE ? 1 : 0;
-            left += event->mask & IN_CREATE ? 1 : -1;
-        }
+    char path[300];
+    char inner[340];
+    ck_assert_int_eq(run_agent(), 0);
+    find_folder(path, sizeof(path));
+    ck_assert_uint_eq(count_regions(path), 1);
+    static const char *const names[] = {"default.0123456789abcdef", "gone.0123456789abcdef"};
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(inner, sizeof(inner), "%s/%s", path, names[i]);
+        ck_assert(mkdir(inner, 0700) == 0 && chown(inner, AGENT_USER, AGENT_USER) == 0);
     }
-    return left;
+    snprintf(inner, sizeof(inner), "%s/%s/region", path, names[0]);
+    ck_assert_int_eq(symlink(path_of("victim"), inner), 0); /* the link goes, and nothing else */
+    snprintf(inner, sizeof(inner), "%s/something", path);
+    ck_assert_int_eq(mkdir(inner, 0700), 0);
+    ck_assert_int_eq(run_agent(), 0);
+    ck_assert_ptr_nonnull(strstr(said, "event=session_continued"));
+    for (unsigned ms = 0; ms < GUARD_MS && count_regions(path) > 2; ms += 10) {
+        sleep_ms(10);
+    }
+    ck_assert_uint_eq(count_regions(path), 2);
 }
+END_TEST
 
 /* Whoever fills /dev/shm first keeps an agent from starting, and nothing of it stays behind that
  * takes up room: the namespace that there was room for had its region already. */
 START_TEST(no_room_in_shared_memory)
 {
     char object[300];
-    unsigned made = 0;
     ck_assert_msg(unshare(CLONE_NEWNS) == 0 &&
                       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
                       mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=40M") == 0,
@@ -409,15 +423,10 @@ START_TEST(no_room_in_shared_memory)
     static const char second[] = "[namespace.second]\n";
     ck_assert_int_eq(write(fd, second, sizeof(second) - 1), sizeof(second) - 1);
     close(fd);
-    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    ck_assert(watch >= 0 && inotify_add_watch(watch, "/dev/shm", IN_CREATE | IN_DELETE) >= 0);
     refuses(69, "namespace second takes 28332032 bytes from the start");
     ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
-    ck_assert_int_eq(left_over(watch, ".default", &made), 0);
-    ck_assert_uint_eq(made, 1);
-    close(watch);
-    find_object(".default", object, sizeof(object));
-    ck_assert_str_eq(object, "");
+    find_folder(object, sizeof(object));
+    ck_assert_uint_eq(count_regions(object), 0);
     refuses(69, "make room in /dev/shm"); /* no session is used up by it */
     ck_assert_int_eq(mount("", "/dev/shm", "", MS_REMOUNT, "mode=1777,size=64M"), 0);
     ck_assert_int_eq(run_agent(), 0);
@@ -485,9 +494,18 @@ static void number_sessions(unsigned epoch)
 
 static void lose_regions(void)
 {
-    char object[300];
-    find_object(".default", object, sizeof(object));
-    ck_assert_int_eq(unlink(object), 0);
+    char path[300];
+    const struct dirent *entry;
+    unsigned lost = 0;
+    find_folder(path, sizeof(path));
+    DIR *folder = opendir(path);
+    while ((entry = readdir(folder)) != NULL) {
+        char object[600];
+        snprintf(object, sizeof(object), "%s/%s/region", path, entry->d_name);
+        lost += unlink(object) == 0;
+    }
+    closedir(folder);
+    ck_assert_uint_eq(lost, 1);
 }
 
 /* The last number that there is, and none after it: said as what it is, and nothing is damaged. */
@@ -524,10 +542,10 @@ int main(void)
     tcase_add_test(tests, a_folder_for_the_state);
     tcase_add_test(tests, links_in_the_state);
     tcase_add_test(tests, a_lease_of_somebody_else);
-    tcase_add_test(tests, a_bell_that_is_a_link);
     tcase_add_test(tests, something_at_the_sockets_place);
     tcase_add_test(tests, a_folder_for_the_socket);
-    tcase_add_test(tests, objects_in_shared_memory);
+    tcase_add_test(tests, a_folder_in_shared_memory);
+    tcase_add_test(tests, left_overs_in_shared_memory);
     tcase_add_test(tests, no_room_in_shared_memory);
     tcase_add_test(tests, starts_that_fail_use_up_no_session);
     tcase_add_test(tests, the_last_session);

@@ -25,23 +25,19 @@ static struct hfi_region_identity identity = {
     .cell = "fuzz", .namespace_name = "default", .grace_ns = 5, .incarnation = 9};
 static char folder[64];
 static int folder_fd = -1;
+static char own_name[REGION_OWN_MAX];
+static char object[REGION_OWN_MAX + 16];
 
-static void lease_name(char out[64])
-{
-    snprintf(out, 64, "/holdfast-fuzz-lease.%ld", (long)getpid());
-}
+static const char page[] = "page"; /* of shared memory: of the same folder here */
 
 static void remove_folder(void)
 {
-    char shm_name[REGION_NAME_MAX];
-    char lease[64];
-    region_file_name(&identity, shm_name);
-    lease_name(lease);
-    shm_unlink(shm_name);
-    shm_unlink(lease);
+    unlinkat(folder_fd, object, 0);
+    unlinkat(folder_fd, own_name, AT_REMOVEDIR);
+    unlinkat(folder_fd, page, 0);
     unlinkat(folder_fd, "lease", 0);
     unlinkat(folder_fd, "7", 0);
-    unlinkat(folder_fd, "default", 0);
+    unlinkat(folder_fd, "default.BELL", 0);
     rmdir(folder);
 }
 
@@ -55,10 +51,10 @@ static void make_folder(void)
     folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(identity.agent, sizeof(identity.agent), "fuzz-%ld", (long)getpid());
     HF_CHECK(folder_fd >= 0 && atexit(remove_folder) == 0 && region_file_guard());
-    char lease[64];
-    lease_name(lease);
-    shm_unlink(lease); /* of a process that was killed and had this number */
-    HF_CHECK(mkfifoat(folder_fd, "default", 0600) == 0);
+    region_own_name(identity.namespace_name, identity.incarnation, own_name);
+    snprintf(object, sizeof(object), "%s/region", own_name);
+    HF_CHECK(mkdirat(folder_fd, own_name, 0700) == 0);
+    HF_CHECK(mkfifoat(folder_fd, "default.BELL", 0600) == 0);
 }
 
 /* What is in the file, at a seed's start. */
@@ -112,19 +108,17 @@ static void read_lease(const uint8_t *bytes, size_t size)
     struct lease_record again = {.epoch = 5, .deadline_ns = 77};
     const struct lease_file_room none = {0};
     const struct lease_file_room room = {.kept = 4, .delays = 3};
-    char shared[64];
-    lease_name(shared);
     write_file("lease", bytes, size / 2);
-    int fd = shm_open(shared, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = openat(folder_fd, page, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     HF_CHECK(fd >= 0 && write(fd, bytes + size / 2, size - size / 2) >= 0 && close(fd) == 0);
     HF_CHECK(lease_file_open(&file, folder_fd, &found));
     uint32_t epoch = found.epoch;
-    HF_CHECK(lease_file_share(&file, shared, &none, &found) && found.epoch == epoch);
+    HF_CHECK(lease_file_share(&file, folder_fd, page, &none, &found) && found.epoch == epoch);
     HF_CHECK(found.epoch == 0 || found.deadline_ns > 0);
     lease_file_write(&file, &again);
     lease_file_close(&file);
     HF_CHECK(lease_file_open(&file, folder_fd, &found) && found.epoch == 5);
-    HF_CHECK(lease_file_share(&file, shared, &room, &found) && found.deadline_ns == 77);
+    HF_CHECK(lease_file_share(&file, folder_fd, page, &room, &found) && found.deadline_ns == 77);
     lease_file_close(&file);
 }
 
@@ -150,10 +144,8 @@ static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
 {
     struct region_file file;
     char error[REGION_ERROR_MAX];
-    char shm_name[REGION_NAME_MAX];
     uint64_t whole = hfi_region_size(&sizes);
-    region_file_name(&identity, shm_name);
-    int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = openat(folder_fd, object, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     HF_CHECK(fd >= 0 && fchmod(fd, 0600) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
     bool odd = size > 700; /* not of the size that it should have */
     HF_CHECK(ftruncate(fd, odd ? (off_t)size * 8 : (off_t)whole) == 0);
@@ -174,7 +166,7 @@ static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
         region_file_close(&file);
     }
     close(fd);
-    region_file_abandon(shm_name);
+    HF_CHECK(unlinkat(folder_fd, object, 0) == 0);
 }
 
 static void files_entry(const uint8_t *bytes, size_t size)

@@ -16,7 +16,7 @@
 enum { KEPT = 3, DELAYS = 5, REGIONS = 2, DEADLINE_OFFSET = 32 };
 
 static char folder[48];
-static char page[64];
+static const char page[] = "page";
 static int folder_fd;
 static struct lease_file file;
 static struct lease_record found;
@@ -27,14 +27,12 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_ge(folder_fd, 0);
-    snprintf(page, sizeof(page), "/holdfast.unit.%d.LEASE", (int)getpid());
-    shm_unlink(page); /* of a process that was killed and had this number */
 }
 
 static void teardown(void)
 {
     ck_assert_int_eq(unlinkat(folder_fd, "lease", 0), 0);
-    ck_assert_int_eq(shm_unlink(page), 0);
+    ck_assert_int_eq(unlinkat(folder_fd, page, 0), 0);
     ck_assert_int_eq(close(folder_fd), 0);
     ck_assert_int_eq(rmdir(folder), 0);
 }
@@ -43,7 +41,7 @@ static void begin(void)
 {
     const struct lease_file_room room = {.kept = KEPT, .delays = DELAYS, .regions = REGIONS};
     ck_assert(lease_file_open(&file, folder_fd, &found));
-    ck_assert(lease_file_share(&file, page, &room, &found));
+    ck_assert(lease_file_share(&file, folder_fd, page, &room, &found));
     ck_assert_uint_eq(file.room.kept, KEPT);
     ck_assert_uint_eq(file.room.delays, DELAYS);
 }
@@ -114,7 +112,7 @@ START_TEST(what_is_noted_of_regions)
     ck_assert_uint_eq(file.regions[1].given_up, 1);
     kill_it();
     /* A release that knows no notes was there in between. */
-    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), 3000);
+    write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), 3000);
     begin();
     ck_assert(file.counts && !file.regions_count);
     ck_assert_uint_eq(file.regions[1].given_up, 0);
@@ -133,7 +131,7 @@ END_TEST
 START_TEST(a_page_that_is_gone_does_not_count)
 {
     live();
-    ck_assert_int_eq(shm_unlink(page), 0);
+    ck_assert_int_eq(unlinkat(folder_fd, page, 0), 0);
     begin();
     ck_assert_uint_eq(found.epoch, 3); /* as the file has it */
     ck_assert(!file.counts && !file.regions_count);
@@ -172,7 +170,7 @@ END_TEST
 START_TEST(what_was_kept_before_one_that_keeps_nothing_is_forgotten)
 {
     live();
-    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), 3000);
+    write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), 3000);
     begin();
     ck_assert_int_eq(found.deadline_ns, 3000);
     ck_assert_int_eq(file.kept[1].since_ns, 0);
@@ -188,7 +186,7 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
     promise(3, last_ns);
     promise(3, unsaid_ns);
     kill_it();
-    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), last_ns);
+    write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), last_ns);
     begin();
     ck_assert_int_eq(found.deadline_ns, last_ns);
     ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 7000);
@@ -199,7 +197,7 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
 START_TEST(lock_delays_are_not_lost_before_the_first_promise)
 {
     live();
-    write_deadline(shm_open(page, O_WRONLY | O_CLOEXEC, 0), 3000);
+    write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), 3000);
     begin();
     ck_assert_uint_eq(file.delays_ms[DELAYS - 1], 0);
     atomic_store(&file.delays_ms[0], 9000);
@@ -228,7 +226,7 @@ START_TEST(where_they_lie_elsewhere_nothing_is_found)
                                             {.kept = KEPT, .delays = DELAYS + 1}};
     live();
     ck_assert(lease_file_open(&file, folder_fd, &found));
-    ck_assert(lease_file_share(&file, page, &rooms[_i], &found));
+    ck_assert(lease_file_share(&file, folder_fd, page, &rooms[_i], &found));
     ck_assert_int_eq(found.deadline_ns, 2000);
     for (uint32_t i = 0; i < rooms[_i].delays; i++) {
         ck_assert_uint_eq(file.delays_ms[i], 0);

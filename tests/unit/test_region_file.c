@@ -20,61 +20,66 @@
 
 #include "../suite_main.h"
 
-enum { PAGE = 4096, HOLE = 4 * PAGE };
+enum { PAGE = 4096, HOLE = 4 * PAGE, SLACK = REGION_SLACK };
 
 static const struct hfi_region_sizes sizes = {
     .slot_count = 2048, .holder_count = 256, .block_count = 256};
 static struct hfi_region_identity identity;
 static char folder[48];
-static int bells;
+static int folder_fd;
 static struct region_file file;
 static char error[REGION_ERROR_MAX];
 
+static void make_folder(void)
+{
+    snprintf(folder, sizeof(folder), "/dev/shm/holdfast-unit-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(folder_fd, 0);
+}
+
 static void setup(void)
 {
-    identity = (struct hfi_region_identity){.cell = "unit", .namespace_name = "space"};
+    identity = (struct hfi_region_identity){
+        .cell = "unit", .namespace_name = "space", .incarnation = 0xabc};
     snprintf(identity.agent, sizeof(identity.agent), "a-%d", (int)getpid());
-    snprintf(folder, sizeof(folder), "%s/region-XXXXXX", suite_folder());
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    bells = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ck_assert_int_ge(bells, 0);
+    make_folder();
     ck_assert(region_file_guard());
     signal(SIGXFSZ, SIG_IGN);
 }
 
 static void teardown(void)
 {
-    char name[REGION_NAME_MAX];
-    region_file_name(&identity, name);
+    region_file_drop(&file, folder_fd);
     region_file_close(&file);
-    region_file_abandon(name); /* and its bell */
-    ck_assert_int_eq(close(bells), 0);
-    ck_assert_int_eq(rmdir(folder), 0);
+    unlinkat(folder_fd, "space.BELL", 0);
+    ck_assert_int_eq(close(folder_fd), 0);
+    ck_assert_int_eq(rmdir(folder), 0); /* nothing else is in it */
 }
 
 static void create(void)
 {
-    bool made = region_file_create(&file, bells, &sizes, &identity, error);
+    bool made = region_file_create(&file, folder_fd, &sizes, &identity, error);
     ck_assert_msg(made, "%s", error);
 }
 
 static void adopt(void)
 {
     region_file_close(&file);
-    bool adopted = region_file_adopt(&file, bells, &sizes, &identity, error);
+    bool adopted = region_file_adopt(&file, folder_fd, &sizes, &identity, error);
     ck_assert_msg(adopted, "%s", error);
 }
 
 static void is_not_made(const char *why)
 {
-    char name[REGION_NAME_MAX];
+    char name[REGION_OWN_MAX];
     char bytes[64];
-    ck_assert(!region_file_create(&file, bells, &sizes, &identity, error));
+    ck_assert(!region_file_create(&file, folder_fd, &sizes, &identity, error));
     snprintf(bytes, sizeof(bytes), "namespace space takes %llu bytes",
              (unsigned long long)hfi_region_size(&sizes));
     ck_assert_msg(strstr(error, bytes) != NULL && strstr(error, why) != NULL, "%s", error);
-    region_file_name(&identity, name);
-    ck_assert_int_eq(shm_open(name, O_RDONLY | O_CLOEXEC, 0), -1); /* nothing is left */
+    region_own_name("space", identity.incarnation, name);
+    ck_assert_int_eq(faccessat(folder_fd, name, F_OK, 0), -1); /* nothing is left */
     ck_assert_int_eq(errno, ENOENT);
 }
 
@@ -101,26 +106,39 @@ START_TEST(a_region_has_all_its_memory)
 }
 END_TEST
 
-/* A process of the release before has the bell that its agent made in state_dir/bells. */
-START_TEST(a_bell_of_the_release_before_is_adopted)
+/* It lies alone in a folder of its own, which its incarnation names. */
+START_TEST(each_region_has_a_folder)
 {
-    char name[REGION_NAME_MAX];
-    char path[REGION_NAME_MAX + 32];
-    char byte;
+    struct stat status;
     create();
-    region_file_name(&identity, name);
-    snprintf(path, sizeof(path), "/dev/shm%s.BELL", name);
-    ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(mkfifoat(bells, "space", 0600), 0);
-    int before = openat(bells, "space", O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    adopt();
-    ck_assert_int_eq(write(before, "x", 1), 1);
-    ck_assert_int_eq(read(file.bell_fd, &byte, 1), 1);
-    close(before);
+    ck_assert_str_eq(file.own_name, "space.0000000000000abc");
+    ck_assert_int_eq(fstatat(folder_fd, "space.0000000000000abc", &status, AT_SYMLINK_NOFOLLOW), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
+    ck_assert_int_eq(
+        fstatat(folder_fd, "space.0000000000000abc/region", &status, AT_SYMLINK_NOFOLLOW), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
     region_file_close(&file);
-    create(); /* and goes with its session */
-    ck_assert_int_eq(faccessat(bells, "space", F_OK, 0), -1);
-    ck_assert_int_eq(access(path, F_OK), 0);
+    identity.incarnation++; /* is another region */
+    ck_assert(!region_file_adopt(&file, folder_fd, &sizes, &identity, error));
+    identity.incarnation--;
+    adopt();
+}
+END_TEST
+
+/* Memory behind its end is found, whether an agent runs or not. */
+START_TEST(a_region_that_swells)
+{
+    create();
+    ck_assert_int_eq(fallocate(file.fd, FALLOC_FL_KEEP_SIZE, (off_t)file.region.size, SLACK / 2),
+                     0);
+    ck_assert_int_eq(region_file_fault(&file), REGION_SOUND);
+    adopt();
+    ck_assert_int_eq(
+        fallocate(file.fd, FALLOC_FL_KEEP_SIZE, (off_t)file.region.size, SLACK + 2 * HOLE), 0);
+    ck_assert_int_eq(region_file_fault(&file), REGION_SWOLLEN);
+    region_file_close(&file);
+    ck_assert(!region_file_adopt(&file, folder_fd, &sizes, &identity, error));
+    ck_assert_ptr_nonnull(strstr(error, "of memory behind its end"));
 }
 END_TEST
 
@@ -173,7 +191,7 @@ START_TEST(a_limit_of_descriptors_is_told)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    bool made = region_file_create(&file, bells, &sizes, &identity, error);
+    bool made = region_file_create(&file, folder_fd, &sizes, &identity, error);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert(!made);
     ck_assert_ptr_nonnull(strstr(error, "LimitNOFILE"));
@@ -186,6 +204,18 @@ static bool own_shared_memory(const char *size)
 {
     return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
+}
+
+/* The folder that the test began with is seen no more. */
+static bool move_to_own_memory(const char *size)
+{
+    char before[48];
+    memcpy(before, folder, sizeof(before));
+    ck_assert_int_eq(rmdir(before), 0);
+    ck_assert_int_eq(close(folder_fd), 0);
+    bool own = own_shared_memory(size);
+    make_folder();
+    return own;
 }
 
 static void fill(void)
@@ -202,7 +232,7 @@ static void fill(void)
 
 START_TEST(no_room_is_told)
 {
-    if (own_shared_memory("size=128k")) {
+    if (move_to_own_memory("size=128k")) {
         is_not_made("make room in /dev/shm");
         ck_assert_ptr_nonnull(strstr(error, "131072 are free"));
     }
@@ -212,7 +242,7 @@ END_TEST
 /* Without room it is adopted as it is. */
 START_TEST(a_hole_that_cannot_be_filled)
 {
-    if (!own_shared_memory("size=8M")) {
+    if (!move_to_own_memory("size=8M")) {
         return;
     }
     create();
@@ -251,6 +281,7 @@ int main(void)
     tcase_add_test(tests, no_room_is_told);
     tcase_add_test(tests, a_hole_that_cannot_be_filled);
     tcase_add_test(tests, a_region_that_is_cut);
-    tcase_add_test(tests, a_bell_of_the_release_before_is_adopted);
+    tcase_add_test(tests, each_region_has_a_folder);
+    tcase_add_test(tests, a_region_that_swells);
     return suite_main("region files", tests);
 }

@@ -3,8 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,24 +11,28 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "io/late_close.h"
 #include "proto/check.h"
 
-enum { HUSH_READS_MAX = 32, RESERVE_TRIES_MAX = 100, SLIM_PIECE = 4096 };
+enum {
+    RESERVE_TRIES_MAX = 100,
+    SLIM_PIECE = 4096,
+    OBJECT_PATH_MAX = REGION_OWN_MAX + 8, /* in the agent's folder */
+};
 
 /* ---- pages that are gone ---- */
 
 struct watched {
-    _Atomic uintptr_t begin; /* 0: a free place */
+    _Atomic bool taken;
+    _Atomic uintptr_t begin; /* 0: nothing is there to be watched */
     _Atomic uintptr_t end;
     _Atomic bool rubbish;
 };
 
-/* One thread writes it; the handler interrupts that thread and reads. So every order would do;
- * seq_cst is used since none of it is hot. */
+/* Whoever took a place writes it; the handler interrupts that thread, or another one that has a
+ * place of its own, and reads. seq_cst is used since none of it is hot. */
 static struct watched watched[REGION_FILES_MAX];
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
@@ -64,7 +67,7 @@ bool region_file_guard(void)
 static void watch_mapping(struct region_file *file, uint64_t size)
 {
     for (int i = 0; i < REGION_FILES_MAX; i++) {
-        if (atomic_load(&watched[i].begin) == 0) {
+        if (!atomic_exchange(&watched[i].taken, true)) {
             atomic_store(&watched[i].rubbish, false);
             atomic_store(&watched[i].end, (uintptr_t)file->memory + size);
             atomic_store(&watched[i].begin, (uintptr_t)file->memory);
@@ -82,19 +85,35 @@ bool region_file_is_rubbish(const struct region_file *file)
 
 /* ---- objects ---- */
 
+static const char region_object[] = "region"; /* in its folder */
+
 void region_file_init(struct region_file *file)
 {
     *file = (struct region_file){.fd = -1, .bell_fd = -1, .bell_client_fd = -1, .watched = -1};
 }
 
-void region_file_name(const struct hfi_region_identity *identity, char out[REGION_NAME_MAX])
+void region_folder_name(const struct hfi_region_identity *identity, char out[REGION_FOLDER_MAX])
 {
     char id[2 * sizeof(identity->store_id) + 1];
     for (size_t i = 0; i < sizeof(identity->store_id); i++) {
         snprintf(id + 2 * i, 3, "%02x", identity->store_id[i]);
     }
-    snprintf(out, REGION_NAME_MAX, "/holdfast.%s.%s.%s.%s", identity->cell, identity->agent, id,
-             identity->namespace_name);
+    snprintf(out, REGION_FOLDER_MAX, "/holdfast.%s.%s.%s", identity->cell, identity->agent, id);
+}
+
+void region_own_name(const char *space, uint64_t incarnation, char out[REGION_OWN_MAX])
+{
+    snprintf(out, REGION_OWN_MAX, "%s.%016" PRIx64, space, incarnation);
+}
+
+static void name_file(struct region_file *file, const struct hfi_region_identity *identity)
+{
+    char top[REGION_FOLDER_MAX];
+    region_folder_name(identity, top);
+    region_own_name(identity->namespace_name, identity->incarnation, file->own_name);
+    snprintf(file->shm_name, sizeof(file->shm_name), "%s/%s/%s", top, file->own_name,
+             region_object);
+    snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
 }
 
 /* Clients have the same files. */
@@ -108,6 +127,7 @@ void region_file_leave(struct region_file *file)
 {
     if (file->watched >= 0) {
         atomic_store(&watched[file->watched].begin, 0);
+        atomic_store(&watched[file->watched].taken, false);
         file->watched = -1;
     }
     if (file->memory != NULL) {
@@ -219,44 +239,26 @@ static bool map(struct region_file *file, uint64_t size, char *error)
     return true;
 }
 
-enum { BELL_PATH_MAX = REGION_NAME_MAX + 32 };
-
 /* No namespace's name has capitals. */
-static void bell_path(const char *shm_name, char out[BELL_PATH_MAX])
+static void bell_path(const char *space, char out[REGION_OWN_MAX])
 {
-    snprintf(out, BELL_PATH_MAX, "/dev/shm%s.BELL", shm_name);
+    snprintf(out, REGION_OWN_MAX, "%s.BELL", space);
 }
 
-static void bell_remove(const char *shm_name)
-{
-    char path[BELL_PATH_MAX];
-    bell_path(shm_name, path);
-    unlink(path);
-}
-
-static int open_bell_end(const struct region_file *file, int bells)
+static bool open_bell(struct region_file *file, int folder, bool fresh, char *error)
 {
     const int flags = O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
-    char path[BELL_PATH_MAX];
-    bell_path(file->shm_name, path);
-    int fd = open(path, flags);
-    return fd < 0 && errno == ENOENT ? openat(bells, file->bell_name, flags) : fd;
-}
-
-static bool open_bell(struct region_file *file, int bells, bool fresh, char *error)
-{
     struct stat status;
+    char path[REGION_OWN_MAX];
+    bell_path(file->bell_name, path);
     if (fresh) {
-        char path[BELL_PATH_MAX];
-        bell_path(file->shm_name, path);
-        unlinkat(bells, file->bell_name, 0);
-        bell_remove(file->shm_name);
-        if (mkfifo(path, 0600) != 0) {
+        unlinkat(folder, path, 0);
+        if (mkfifoat(folder, path, 0600) != 0) {
             return fail(error, "cannot make the bell", path);
         }
     }
-    file->bell_fd = open_bell_end(file, bells);
-    file->bell_client_fd = open_bell_end(file, bells);
+    file->bell_fd = openat(folder, path, flags);
+    file->bell_client_fd = openat(folder, path, flags);
     if (file->bell_fd < 0 || file->bell_client_fd < 0 || fstat(file->bell_fd, &status) != 0) {
         return fail(error, "cannot open the bell", file->bell_name);
     }
@@ -280,66 +282,100 @@ static void note_made(struct region_file *file, const struct hfi_region_sizes *s
     file->blocks = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_blocks : 0;
 }
 
-bool region_file_create_again(struct region_file *file, int bells,
-                              const struct hfi_region_sizes *sizes,
-                              const struct hfi_region_identity *identity, char *error)
+/* Nobody else has had it. */
+static void undo(const struct region_file *file, int folder)
 {
-    region_file_leave(file);
-    region_file_name(identity, file->shm_name);
-    snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
-    uint64_t size = hfi_region_size(sizes);
-    HF_CHECK(size > 0);
-    shm_unlink(file->shm_name);
-    file->fd = shm_open(file->shm_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file->fd < 0 && errno == EEXIST) {
-        snprintf(error, REGION_ERROR_MAX,
-                 "/dev/shm%s: found an object of somebody else's there, expected none: remove it",
-                 file->shm_name);
-        return false;
+    char object[OBJECT_PATH_MAX];
+    snprintf(object, sizeof(object), "%s/%s", file->own_name, region_object);
+    unlinkat(folder, object, 0);
+    unlinkat(folder, file->own_name, AT_REMOVEDIR);
+}
+
+static bool make_object(struct region_file *file, int folder, char *error)
+{
+    char object[OBJECT_PATH_MAX];
+    snprintf(object, sizeof(object), "%s/%s", file->own_name, region_object);
+    if (mkdirat(folder, file->own_name, 0700) == 0) {
+        file->fd = openat(folder, object, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     }
     if (file->fd < 0) {
         return fail(error, "cannot make it", file->shm_name);
     }
-    if (fchmod(file->fd, 0600) != 0) {
-        fail(error, "cannot set its mode", file->shm_name);
-        goto failed;
-    }
+    return fchmod(file->fd, 0600) == 0 || fail(error, "cannot set its mode", file->shm_name);
+}
+
+static bool fill_object(struct region_file *file, const struct hfi_region_sizes *sizes,
+                        const struct hfi_region_identity *identity, char *error)
+{
+    uint64_t size = hfi_region_size(sizes);
+    HF_CHECK(size > 0);
     int reason = reserve(file->fd, size);
     if (reason != 0) {
-        fail_room(file, size, reason, error);
-        goto failed;
+        return fail_room(file, size, reason, error);
     }
     if (!map(file, size, error)) {
-        goto failed;
+        return false;
     }
     hfi_region_format(file->memory, sizes, identity);
     const char *wrong = hfi_region_attach(file->memory, size, &file->region);
     if (wrong != NULL || region_file_is_rubbish(file)) {
         snprintf(error, REGION_ERROR_MAX, "%s: cannot write it: %s", file->shm_name,
                  wrong != NULL ? wrong : "its memory is gone");
-        goto failed;
-    }
-    if (file->bell_fd < 0 && !open_bell(file, bells, true, error)) {
-        close_fd(&file->bell_fd);
-        close_fd(&file->bell_client_fd);
-        goto failed;
+        return false;
     }
     note_made(file, sizes, identity);
     return true;
-failed:
-    shm_unlink(file->shm_name);
-    if (file->bell_fd < 0) {
-        bell_remove(file->shm_name);
+}
+
+bool region_file_make(struct region_file *made, int folder, const struct hfi_region_sizes *sizes,
+                      const struct hfi_region_identity *identity, char *error)
+{
+    region_file_init(made);
+    name_file(made, identity);
+    if (make_object(made, folder, error) && fill_object(made, sizes, identity, error)) {
+        return true;
     }
-    region_file_leave(file);
+    region_file_drop(made, folder);
     return false;
 }
 
-bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+void region_file_drop(struct region_file *made, int folder)
+{
+    undo(made, folder);
+    region_file_leave(made);
+}
+
+bool region_file_take(struct region_file *file, struct region_file *made, int folder, char *error)
+{
+    made->bell_fd = file->bell_fd;
+    made->bell_client_fd = file->bell_client_fd;
+    region_file_leave(file);
+    *file = *made;
+    region_file_init(made);
+    if (file->bell_fd < 0 && !open_bell(file, folder, true, error)) {
+        close_fd(&file->bell_fd);
+        close_fd(&file->bell_client_fd);
+        region_file_drop(file, folder);
+        return false;
+    }
+    return true;
+}
+
+bool region_file_create(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
 {
+    struct region_file made;
     region_file_init(file);
-    return region_file_create_again(file, bells, sizes, identity, error);
+    return region_file_make(&made, folder, sizes, identity, error) &&
+           region_file_take(file, &made, folder, error);
+}
+
+/* Whether it has more memory than it was made with: behind its end, where that bounds nothing. */
+static bool is_swollen(const struct stat *status, uint64_t size)
+{
+    uint64_t piece = status->st_blksize > 0 ? (uint64_t)status->st_blksize : 0; /* a huge page */
+    uint64_t slack = piece > REGION_SLACK ? piece : REGION_SLACK;
+    return (uint64_t)status->st_blocks * 512 > size + slack;
 }
 
 /* The owner, mode and size of what was left. */
@@ -359,6 +395,11 @@ static bool check_object(const struct region_file *file, uint64_t size, char *er
         snprintf(error, REGION_ERROR_MAX,
                  "%s: found %lld bytes, expected %llu as the [limits] have it", file->shm_name,
                  (long long)status.st_size, (unsigned long long)size);
+        return false;
+    }
+    if (is_swollen(&status, size)) {
+        snprintf(error, REGION_ERROR_MAX, "%s: found %lld bytes of memory behind its end",
+                 file->shm_name, (long long)status.st_blocks * 512 - (long long)size);
         return false;
     }
     return true;
@@ -387,29 +428,37 @@ static const char *identity_difference(const struct hfi_header *header,
     return header->grace_ns == expected->grace_ns ? NULL : "grace period";
 }
 
-bool region_file_adopt(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+/* Without the object's lock, for which fallocate(2) would wait. Without room, or before Linux 5.14,
+ * it is as good as it was: nobody is to lose its holds for it now. */
+static void fill_holes(const struct region_file *file)
+{
+    if (region_file_missing(file) > 0) {
+        (void)madvise(file->memory, file->region.size, MADV_POPULATE_WRITE);
+    }
+}
+
+static int open_left(int folder, const char *own_name)
+{
+    char object[OBJECT_PATH_MAX];
+    snprintf(object, sizeof(object), "%s/%s", own_name, region_object);
+    return openat(folder, object, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+bool region_file_adopt(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity, char *error)
 {
     region_file_init(file);
-    region_file_name(identity, file->shm_name);
-    snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
+    name_file(file, identity);
     uint64_t size = hfi_region_size(sizes);
     HF_CHECK(size > 0);
-    file->fd = shm_open(file->shm_name, O_RDWR | O_CLOEXEC, 0);
+    file->fd = open_left(folder, file->own_name);
     if (file->fd < 0) {
         return fail(error, "cannot open it", file->shm_name);
     }
-    if (!check_object(file, size, error)) {
+    if (!check_object(file, size, error) || !map(file, size, error)) {
         goto failed;
     }
-    if (region_file_missing(file) > 0) {
-        /* Before a page is touched. Without room it is as good as it was: nobody is to lose his
-         * holds for it now. */
-        (void)reserve(file->fd, size);
-    }
-    if (!map(file, size, error)) {
-        goto failed;
-    }
+    fill_holes(file); /* before a page is touched */
     const char *wrong = hfi_region_attach(file->memory, size, &file->region);
     const char *other = wrong == NULL ? identity_difference(file->region.header, identity) : NULL;
     if (wrong != NULL || other != NULL || file->region.slot_count != sizes->slot_count ||
@@ -422,14 +471,10 @@ bool region_file_adopt(struct region_file *file, int bells, const struct hfi_reg
                                  : "its parts are not as large as the [limits] have it");
         goto failed;
     }
-    if (!open_bell(file, bells, false, error)) {
+    if (!open_bell(file, folder, false, error)) {
         goto failed;
     }
-    struct hfi_region_identity made = *identity;
-    if (made.incarnation == 0) {
-        made.incarnation = file->region.header->incarnation;
-    }
-    note_made(file, sizes, &made);
+    note_made(file, sizes, identity);
     region_file_mend(file); /* who came first may have written another incarnation */
     return true;
 failed:
@@ -443,6 +488,9 @@ enum region_fault region_file_fault(const struct region_file *file)
     bool rubbish = region_file_is_rubbish(file);
     if (fstat(file->fd, &status) != 0 || (uint64_t)status.st_size != file->region.size) {
         return REGION_CUT;
+    }
+    if (is_swollen(&status, file->region.size)) {
+        return REGION_SWOLLEN; /* and nothing of it is touched */
     }
     if (rubbish) {
         return REGION_ROOMLESS;
@@ -472,78 +520,33 @@ void region_file_slim(const struct region_file *file)
     }
 }
 
-/* Those who map it are told. Its parts need not be where they were any more, the header is. */
-static void tell_abandoned(int fd, const char *shm_name)
-{
-    struct region_file file;
-    region_file_init(&file);
-    file.fd = fd;
-    snprintf(file.shm_name, sizeof(file.shm_name), "%s", shm_name);
-    char error[REGION_ERROR_MAX];
-    if (map(&file, HFI_HEADER_SIZE, error)) {
-        struct hfi_header *header = file.memory;
-        /* seq_cst, both: a waiter that sees the new count sees that it is abandoned */
-        atomic_store(&header->abandoned, 1);
-        atomic_fetch_add(&header->lease_wake, 1);
-        syscall(SYS_futex, &header->lease_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    }
-    file.fd = -1; /* the caller's */
-    region_file_close(&file);
-}
-
-uint32_t region_file_layout(const char *shm_name)
+static uint32_t layout_of(int fd)
 {
     struct {
         uint64_t magic;
         uint32_t version; /* as in every layout's header */
     } seen = {.magic = 0};
     struct stat status;
-    int fd = shm_open(shm_name, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) {
-        return 0;
-    }
-    bool read_whole = fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+    bool read_whole = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                      status.st_uid == geteuid() &&
                       pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen);
-    late_close(fd, (uid_t)-1);
     return read_whole && seen.magic == HFI_REGION_MAGIC ? seen.version : 0;
 }
 
-void region_file_abandon(const char *shm_name)
+uint32_t region_file_layout(int folder, const char *own_name)
 {
-    struct stat status;
-    int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0);
-    bell_remove(shm_name);
-    if (fd < 0) {
-        return;
-    }
-    /* Of another layout nothing is known, so nothing is written: its processes learn of the end of
-     * their session by their own timers. */
-    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
-        status.st_size >= HFI_HEADER_SIZE && region_file_layout(shm_name) == HFI_REGION_VERSION) {
-        tell_abandoned(fd, shm_name);
-    }
+    int fd = open_left(folder, own_name);
+    uint32_t layout = layout_of(fd);
     late_close(fd, (uid_t)-1);
-    shm_unlink(shm_name);
+    return layout;
 }
 
-void region_file_give_up(const char *shm_name, uint64_t size)
+uint32_t region_flat_layout(const char *shm_name)
 {
-    struct stat status;
-    int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0) {
-        return;
-    }
-    bool own = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
-    /* As long as it was: who maps it is to read zeros, rather than to die of what is gone. */
-    if (own && ((uint64_t)status.st_size >= size || ftruncate(fd, (off_t)size) == 0)) {
-        tell_abandoned(fd, shm_name);
-    }
-    if (own) { /* nobody holds anything there any more, and a client may have it open for ever */
-        late_close_emptied(fd, HFI_HEADER_SIZE);
-    } else {
-        late_close(fd, (uid_t)-1);
-    }
-    shm_unlink(shm_name);
+    int fd = shm_open(shm_name, O_RDONLY | O_CLOEXEC, 0);
+    uint32_t layout = layout_of(fd);
+    late_close(fd, (uid_t)-1);
+    return layout;
 }
 
 /* In one read: each of a FIFO that was full may cost much (bells.h). */

@@ -2,11 +2,9 @@
 #include "io/late_close.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -17,7 +15,6 @@ enum {
 struct waiting {
     int fd;
     uid_t uid;
-    off_t keep; /* what is behind these bytes gives its memory back first; 0: nothing does */
 };
 
 static struct {
@@ -29,16 +26,6 @@ static struct {
     struct waiting items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
-static void close_one(const struct waiting *one)
-{
-    struct stat status;
-    if (one->keep > 0 && fstat(one->fd, &status) == 0 && status.st_size > one->keep) {
-        (void)!fallocate(one->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, one->keep,
-                         status.st_size - one->keep);
-    }
-    close(one->fd);
-}
-
 static void *run(void *arg)
 {
     (void)arg;
@@ -49,7 +36,7 @@ static void *run(void *arg)
         }
         struct waiting one = own.items[own.first];
         pthread_mutex_unlock(&own.mutex);
-        close_one(&one);
+        close(one.fd);
         pthread_mutex_lock(&own.mutex);
         own.first = (own.first + 1) % WAITING_MAX;
         own.count--;
@@ -93,18 +80,13 @@ static void give(const struct waiting *one)
     }
     pthread_mutex_unlock(&own.mutex);
     if (!waits) {
-        close_one(one);
+        close(one->fd);
     }
 }
 
 void late_close(int fd, uid_t uid)
 {
     give(&(struct waiting){.fd = fd, .uid = uid});
-}
-
-void late_close_emptied(int fd, off_t keep)
-{
-    give(&(struct waiting){.fd = fd, .uid = (uid_t)-1, .keep = keep});
 }
 
 bool late_close_is_busy(uid_t uid)

@@ -186,17 +186,12 @@ void lease_file_count_notes(struct lease_file *file)
     }
 }
 
-bool lease_file_share(struct lease_file *file, const char *shm_name,
+bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)
 {
     struct lease_record shared;
     leave_page(file);
-    /* Without O_CREAT first: before Linux 6.10 that takes the folder's lock also for what is there,
-     * and any user can keep that (docs/SECURITY.md). */
-    int fd = shm_open(shm_name, O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 && errno == ENOENT) {
-        fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    }
+    int fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     file->shared = fd < 0 ? NULL : map_record(fd, shared_size(room));
     if (file->shared == NULL) {
         return false;

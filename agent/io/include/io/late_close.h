@@ -21,10 +21,6 @@ bool late_close_start(void) __attribute__((warn_unused_result));
 /* Takes fd; -1 is allowed. uid: whose processes can make that close a long one; -1: any. */
 void late_close(int fd, uid_t uid);
 
-/* Takes fd, and gives the memory of what is behind its first bytes back before it is closed: a
- * client may have the file open for as long as it likes. */
-void late_close_emptied(int fd, off_t keep);
-
 /* Whether so many of that user's wait that nothing should be opened for it that must be closed. */
 bool late_close_is_busy(uid_t uid);
 

@@ -66,11 +66,11 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     __attribute__((warn_unused_result));
 
 /*
- * Opens or makes the page of shared memory of that name, with that room behind it, and makes *found
- * what was promised last: what stands there, if it is of the epoch and the boot that *found, from
- * the file, has. false: errno; EPERM: an object of that name is another user's, or open to others.
+ * Opens or makes the page of shared memory of that name in folder, with that room behind it, and
+ * makes *found what was promised last: what stands there, if it is of the epoch and the boot that
+ * *found, from the file, has. false: errno; EPERM: an object of that name is another user's, or open to others.
  */
-bool lease_file_share(struct lease_file *file, const char *shm_name,
+bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
 /* What is noted of the regions counts from now on, if it did not, even if a kill comes before the

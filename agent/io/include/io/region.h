@@ -2,7 +2,15 @@
  * Region upkeep: making, adopting, giving up the shared-memory objects of this agent, and the bells
  * beside them.
  *
- * A region is a POSIX shared-memory object, mode 0600; clients get its descriptor over the socket.
+ * All that an agent has in /dev/shm is in one folder of its own, 0700, so that nobody else can list
+ * it or look anything up there: who lists a folder can keep its lock (docs/SECURITY.md, "Locks of
+ * the kernel that a client can keep"). Each region that is made is the one object in a folder of
+ * its own in there, `NAMESPACE.INCARNATION/region`: a removal that waits for the object's lock
+ * keeps that of a folder in which nothing else happens. Nothing here waits for a lock of an object
+ * that a client has had: such a one is opened, looked at, mapped and closed; it is removed, cut and
+ * emptied by io/remover.h.
+ *
+ * A region is a file there, mode 0600; clients get its descriptor over the socket.
  * A bell is a FIFO beside its region: no client can keep anything of the file system that the store
  * is on. (One of the release before is in state_dir/bells, and is adopted with its region.) Agent
  * and clients each have their own open file description of it, both for reading and writing: so
@@ -21,7 +29,8 @@
  * would have without the handler. Since a signal handler has no argument, the list of mappings is
  * this file's one global.
  *
- * One thread. Errors are one line of text: what, where, what was expected.
+ * One thread, but for region_file_make(). Errors are one line of text: what, where, what was
+ * expected.
  */
 #ifndef IO_REGION_H
 #define IO_REGION_H
@@ -32,13 +41,22 @@
 
 #include "proto/region.h"
 
-enum { REGION_ERROR_MAX = 512, REGION_NAME_MAX = 200, REGION_FILES_MAX = 66 };
+enum {
+    REGION_ERROR_MAX = 512,
+    REGION_NAME_MAX = 200,
+    REGION_FOLDER_MAX = 128,             /* of a cell's, an agent's and a store's name */
+    REGION_OWN_MAX = HFI_LABEL_MAX + 18, /* NAMESPACE.INCARNATION */
+    REGION_FILES_MAX = 70,               /* that are mapped at once */
+    REGION_SLACK = 64 << 20, /* bytes that one may have behind its end, or a piece of its memory */
+};
 
 /* What is wrong with a region. */
 enum region_fault {
     REGION_SOUND = 0,
     REGION_HEADER,   /* what never changes in its header was changed: region_file_mend() */
     REGION_CUT,      /* it has another size */
+    REGION_SWOLLEN,  /* somebody put memory behind its end: to take that away again keeps whoever
+                      * touches it meanwhile waiting, 0.25 s for each GiB */
     REGION_PUNCHED,  /* memory that it had is gone */
     REGION_ROOMLESS, /* a page that had no memory was touched, and could not be had */
 };
@@ -52,42 +70,49 @@ struct region_file {
     int watched;        /* its place in the handler's list */
     uint64_t blocks;    /* of 512 bytes: its memory when it was made or adopted */
     unsigned char made[offsetof(struct hfi_header, lease)]; /* what never changes in its header */
-    char shm_name[REGION_NAME_MAX];
+    char shm_name[REGION_NAME_MAX]; /* where it is in /dev/shm; begins with a slash */
+    char own_name[REGION_OWN_MAX];  /* of its folder, in the agent's */
     char bell_name[HFI_LABEL_MAX + 1];
 };
 
 /* All -1 and NULL: nothing is open. */
 void region_file_init(struct region_file *file);
 
-/* The object's name for that identity, in shm_name. */
-void region_file_name(const struct hfi_region_identity *identity, char out[REGION_NAME_MAX]);
+/* The name in /dev/shm of the folder of that agent, by its identity; begins with a slash. */
+void region_folder_name(const struct hfi_region_identity *identity, char out[REGION_FOLDER_MAX]);
+/* That of the folder of one region in it. */
+void region_own_name(const char *space, uint64_t incarnation, char out[REGION_OWN_MAX]);
 
 /* Installs the SIGBUS handler, once. */
 bool region_file_guard(void) __attribute__((warn_unused_result));
 
-/* Makes a region and its bell; what had the names goes. bells: the folder. Without room for all of
- * it, error says how much it takes, and what to do. */
-bool region_file_create(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+/* Makes a region, with a folder of its own in that one, and its bell. Without room for all of it,
+ * error says how much it takes, and what to do. */
+bool region_file_create(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
-/* The same for one that was left: its bell stays. What is open of it already goes. */
-bool region_file_create_again(struct region_file *file, int bells,
-                              const struct hfi_region_sizes *sizes,
-                              const struct hfi_region_identity *identity, char *error)
+/* The two halves of it. The first takes long (15 ms for 27 MiB) and may be done by any thread;
+ * nothing else may be done with what it made than the second, which puts it into the place of what
+ * is open in file (whose bell stays), or to drop it: then it is removed again. */
+bool region_file_make(struct region_file *made, int folder, const struct hfi_region_sizes *sizes,
+                      const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
+bool region_file_take(struct region_file *file, struct region_file *made, int folder, char *error)
+    __attribute__((warn_unused_result));
+void region_file_drop(struct region_file *made, int folder);
 
 /* Which layout (HFI_REGION_VERSION) an object of this user's has, as its first bytes say; 0: it is
- * not there, or no region. */
-uint32_t region_file_layout(const char *shm_name);
+ * not there, or no region. The other one: of a release before, which had no folder. */
+uint32_t region_file_layout(int folder, const char *own_name);
+uint32_t region_flat_layout(const char *shm_name);
 
 /*
- * Opens the region that was left under that identity's name, if it is the one that belongs to it:
- * owner, mode, size, and everything in identity but the incarnation, which is what it is to be; 0:
- * whatever the header says. false: error says why not. It may have holes afterwards still:
- * region_file_missing().
+ * Opens the region that was left under that identity's name and incarnation, if it is the one that
+ * belongs to it: owner, mode, size, and everything else in identity. false: error says why not. It
+ * may have holes afterwards still: region_file_missing().
  */
-bool region_file_adopt(struct region_file *file, int bells, const struct hfi_region_sizes *sizes,
+bool region_file_adopt(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
@@ -95,16 +120,6 @@ bool region_file_adopt(struct region_file *file, int bells, const struct hfi_reg
 void region_file_close(struct region_file *file);
 /* The same, but for the bell. */
 void region_file_leave(struct region_file *file);
-
-/*
- * Gives up the object of that name: tells those who still map it that it is no longer served, and
- * removes its name. Their holds in it count until its last deadline.
- */
-void region_file_abandon(const char *shm_name);
-
-/* The same of one that is this agent's and rubbish, whatever its header says; its memory behind the
- * header is given back as well, so holds in it end when their clients look. size: as it was. */
-void region_file_give_up(const char *shm_name, uint64_t size);
 
 /* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
  * map it: what is written meanwhile is lost. */

@@ -31,4 +31,8 @@ const char *sandbox_filter(void) __attribute__((warn_unused_result));
  * false: there is none. */
 bool sandbox_filter_closer(void) __attribute__((warn_unused_result));
 
+/* The same for the process that removes (io/remover.h): besides, it may open, make, cut, empty and
+ * remove files. */
+bool sandbox_filter_remover(void) __attribute__((warn_unused_result));
+
 #endif

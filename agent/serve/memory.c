@@ -1,0 +1,202 @@
+/*
+ * The agent's folder in /dev/shm: see serve/memory.h.
+ *
+ *   /dev/shm/holdfast.CELL.AGENT.STOREID/             0700
+ *       lease                                         io/lease_file.h
+ *       NAMESPACE.INCARNATION/region                  io/region.h
+ *
+ * Which incarnation a namespace's region has stands in the lease page, which no client maps. All
+ * other folders are left over: of a region that was given up and could not be removed yet, of an
+ * agent that was killed while it made one. The next start has them removed.
+ */
+#include "serve/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "observe/log.h"
+
+enum { OPEN_PATIENCE_MS = 5000, SWEEP_MAX = 1 << 16 };
+
+__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+/* ---- the folder ---- */
+
+static void name_folder(struct agent *agent)
+{
+    struct hfi_region_identity identity = {.grace_ns = 0};
+    memcpy(identity.store_id, agent->meta.store_id, sizeof(identity.store_id));
+    snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
+    snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
+    region_folder_name(&identity, agent->shm_folder);
+}
+
+static int tell_why_not(struct agent *agent, int error)
+{
+    switch (error) {
+    case ETIMEDOUT:
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/dev/shm%s: cannot be made: some process keeps /dev/shm locked, by a call of "
+                    "the kernel's that does not end: find and end it (docs/SECURITY.md, \"Locks of "
+                    "the kernel that a client can keep\")",
+                    agent->shm_folder);
+    case ENOTDIR:
+    case ELOOP:
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/dev/shm%s: found no folder, expected one of this agent's user: remove it",
+                    agent->shm_folder);
+    case EACCES:
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/dev/shm%s: %s; if it is there, somebody else made it: remove it",
+                    agent->shm_folder, strerror(error));
+    default:
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "/dev/shm%s: cannot be made: %s",
+                    agent->shm_folder, strerror(error));
+    }
+}
+
+static int check_folder(struct agent *agent)
+{
+    struct stat status;
+    if (fstat(agent->shm_fd, &status) != 0) {
+        return tell_why_not(agent, errno);
+    }
+    if (status.st_uid != agent->own || (status.st_mode & 0777) != 0700) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/dev/shm%s: found owner %u and mode %04o, expected a folder of user %u, 0700: "
+                    "remove it",
+                    agent->shm_folder, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
+                    (unsigned)agent->own);
+    }
+    return AGENT_EXIT_OK;
+}
+
+int memory_open(struct agent *agent)
+{
+    char path[REMOVER_PATH_MAX];
+    name_folder(agent);
+    if (agent->remover == NULL) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "holdfastd-rm could not be started: allow this user more processes (TasksMax, "
+                    "ulimit -u), or give the agent more memory");
+    }
+    int lock = openat(agent->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s: %s", agent->config.state_dir,
+                    strerror(errno));
+    }
+    snprintf(path, sizeof(path), "/dev/shm%s", agent->shm_folder);
+    agent->shm_fd = remover_open_folder(agent->remover, path, lock, OPEN_PATIENCE_MS);
+    int error = errno;
+    close(lock);
+    return agent->shm_fd < 0 ? tell_why_not(agent, error) : check_folder(agent);
+}
+
+/* ---- removing ---- */
+
+static void remove_path(struct agent *agent, uint32_t space, enum remover_kind kind,
+                        const char *path)
+{
+    const struct hfi_region_sizes sizes = {.slot_count = agent->config.limits.locks,
+                                           .holder_count = HFI_HOLDER_AGENT,
+                                           .block_count = agent->config.limits.blocks};
+    if (remover_remove(agent->remover, space, kind, path, hfi_region_size(&sizes)) ||
+        agent->removals_told) {
+        return;
+    }
+    struct log_line line;
+    agent->removals_told = true;
+    log_begin(&line, LOG_LEVEL_WARN, "region_not_removed");
+    log_text(&line, "file", path);
+    log_text(&line, "text",
+             remover_ended(agent->remover)
+                 ? "holdfastd-rm was killed: regions that are given up stay in /dev/shm until the "
+                   "agent is started again"
+                 : "too many regions wait to be removed: they stay in /dev/shm until the agent is "
+                   "started again");
+    log_end(&line);
+}
+
+void memory_remove(struct agent *agent, uint32_t space, enum remover_kind kind,
+                   const char *own_name)
+{
+    char path[REMOVER_PATH_MAX];
+    snprintf(path, sizeof(path), "/dev/shm%s/%.*s", agent->shm_folder, REGION_OWN_MAX, own_name);
+    remove_path(agent, space, kind, path);
+}
+
+bool memory_is_flat(const char *shm_name)
+{
+    return shm_name[0] == '/' && strchr(shm_name + 1, '/') == NULL;
+}
+
+void memory_remove_flat(struct agent *agent, const char *shm_name)
+{
+    char path[REMOVER_PATH_MAX];
+    snprintf(path, sizeof(path), "/dev/shm%s", shm_name);
+    remove_path(agent, HOST_NAMESPACES_MAX, REMOVER_FLAT, path);
+}
+
+bool memory_is_stuck(const struct agent *agent, uint32_t space)
+{
+    return remover_waiting(agent->remover, space) >= REMOVER_PER_SPACE;
+}
+
+/* Of which namespace a folder is; HOST_NAMESPACES_MAX: of none that is configured. */
+static uint32_t space_of(const struct agent *agent, const char *own_name)
+{
+    size_t length = strcspn(own_name, ".");
+    uint32_t space = 0;
+    while (space < agent->config.namespace_count &&
+           (strlen(agent->spaces[space]) != length ||
+            memcmp(agent->spaces[space], own_name, length) != 0)) {
+        space++;
+    }
+    return space < agent->config.namespace_count ? space : HOST_NAMESPACES_MAX;
+}
+
+static bool is_region(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    return dot != NULL && dot != name && strspn(dot + 1, "0123456789abcdef") == 16 &&
+           dot[1 + 16] == '\0';
+}
+
+static bool is_open(const struct agent *agent, uint32_t space, const char *own_name)
+{
+    return space < HOST_NAMESPACES_MAX && agent->regions[space].fd >= 0 &&
+           (agent->rubbish >> space & 1) == 0 &&
+           strcmp(agent->regions[space].own_name, own_name) == 0;
+}
+
+void memory_sweep(struct agent *agent, enum remover_kind kind)
+{
+    const struct dirent *entry;
+    int fd = openat(agent->shm_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (folder == NULL) {
+        close(fd);
+        return;
+    }
+    for (unsigned i = 0; i < SWEEP_MAX && (entry = readdir(folder)) != NULL; i++) {
+        uint32_t space = space_of(agent, entry->d_name);
+        if (is_region(entry->d_name) && !is_open(agent, space, entry->d_name)) {
+            memory_remove(agent, space, kind, entry->d_name);
+        }
+    }
+    closedir(folder);
+}
