@@ -537,8 +537,9 @@ unsigned agent_logged(const struct agent_process *agent, const char *text)
     return count;
 }
 
-void agent_region_path(const struct agent_process *agent, const char *space, char *path,
-                       size_t size)
+/* The first of its mapped files in /dev/shm whose name has that in it. */
+static void find_mapped(const struct agent_process *agent, const char *within, char *path,
+                        size_t size)
 {
     char maps_path[64];
     char line[512];
@@ -546,19 +547,30 @@ void agent_region_path(const struct agent_process *agent, const char *space, cha
     FILE *maps = fopen(maps_path, "re");
     bool found = false;
     while (maps && !found && fgets(line, sizeof(line), maps)) {
-        char *name = strstr(line, "/dev/shm/holdfast.");
-        size_t length = name ? strcspn(name, " \n") : 0;
-        char own[48];
-        snprintf(own, sizeof(own), "/%s.", space); /* .../SPACE.INCARNATION/region */
-        found = name && strstr(name, own) != NULL;
+        const char *name = strstr(line, "/dev/shm/holdfast.");
+        found = name && strstr(name, within) != NULL;
         if (found) {
-            snprintf(path, size, "%.*s", (int)length, name);
+            snprintf(path, size, "%.*s", (int)strcspn(name, " \n"), name);
         }
     }
     if (maps) {
         fclose(maps);
     }
-    REQUIRE(found, "agent %d has no region %s", (int)agent->pid, space);
+    REQUIRE(found, "agent %d has no %s", (int)agent->pid, within);
+}
+
+void agent_region_path(const struct agent_process *agent, const char *space, char *path,
+                       size_t size)
+{
+    char own[48];
+    snprintf(own, sizeof(own), "/%s.", space); /* .../SPACE.INCARNATION/region */
+    find_mapped(agent, own, path, size);
+}
+
+void agent_memory_path(const struct agent_process *agent, char *path, size_t size)
+{
+    find_mapped(agent, "/lease", path, size);
+    *strrchr(path, '/') = '\0';
 }
 
 void agent_destroy(struct agent_process *agent)

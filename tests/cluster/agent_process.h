@@ -93,6 +93,8 @@ unsigned agent_logged(const struct agent_process *agent, const char *text);
 /* The file in /dev/shm of the region of that namespace. */
 void agent_region_path(const struct agent_process *agent, const char *space, char *path,
                        size_t size);
+/* Its folder in /dev/shm: with `lease`, and a folder for each region. */
+void agent_memory_path(const struct agent_process *agent, char *path, size_t size);
 
 /* Kills it and removes what it left. */
 void agent_destroy(struct agent_process *agent);

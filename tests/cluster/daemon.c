@@ -282,9 +282,11 @@ START_TEST(nothing_is_open_to_others)
     agent_region_path(&agent, "default", path, sizeof(path));
     ck_assert_int_eq(lstat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
-    strcat(path, ".BELL");
-    ck_assert_int_eq(lstat(path, &status), 0);
-    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    for (unsigned i = 0; i < 2; i++) { /* its folder, and the agent's */
+        *strrchr(path, '/') = '\0';
+        ck_assert_int_eq(lstat(path, &status), 0);
+        ck_assert_uint_eq(status.st_mode & 07777, 0700);
+    }
     hf_disconnect(client);
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_destroy(&agent);

@@ -477,7 +477,8 @@ START_TEST(an_orderly_end_leaves_the_deadline_in_the_file)
     char file[128];
     agent_create(&agent, NULL);
     agent_start(&agent);
-    agent_region_path(&agent, "LEASE", page, sizeof(page));
+    agent_memory_path(&agent, page, sizeof(page) - 8);
+    strcat(page, "/lease");
     snprintf(file, sizeof(file), "%s/lease", agent.folder);
     int64_t first_ns = read_deadline(file);
     ck_assert_int_gt(first_ns, 0);
