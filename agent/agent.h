@@ -80,7 +80,7 @@ struct client {
 
 /* What was told of a user's processes lately. */
 struct complaint {
-    uid_t uid;
+    uid_t account;
     const char *event; /* static; NULL: this place is free */
     int64_t since_ns;  /* when its minute began */
     uint32_t told;     /* in it */

@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "io/clock.h"
 #include "io/late_close.h"
 #include "io/remover.h"
 #include "io/sandbox.h"
+#include "io/subids.h"
 #include "io/wake.h"
 #include "peers/peers.h"
 #include "proto/check.h"
@@ -191,6 +193,27 @@ static void confine(struct agent *agent, char **arguments)
     }
 }
 
+static void on_wrong_subids(void *arg, unsigned number, const char *why)
+{
+    static struct log_limit limit;
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_WARN, "subuids_wrong", &limit, clock_boottime_ns());
+    log_text(&line, "file", arg);
+    if (number != 0) {
+        log_unsigned(&line, "line", number);
+    }
+    log_text(&line, "text", why);
+    log_end(&line);
+}
+
+/* Names of users are looked up, which the filter of system calls does not let through. */
+static void load_subids(struct config *config)
+{
+    if (!subids_load(config->subuids, on_wrong_subids, config->subuids)) {
+        on_wrong_subids(config->subuids, 0, strerror(errno));
+    }
+}
+
 static int configure(const struct command_line *line, struct agent *agent, char **arguments)
 {
     struct config *config = &agent->config;
@@ -204,6 +227,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     if (!line->check_only && !line->rejoin && !line->undo_rejoin) {
         log_open_stderr();
         agent_raise_limits();
+        load_subids(config);
         confine(agent, arguments);
     }
     if (!peers_check_tls(config, error)) { /* from here on there may be threads of NNG's */

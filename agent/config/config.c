@@ -325,6 +325,7 @@ static const struct key keys[] = {
     {"limits", "handles", read_handles, FIELD(limits.handles), "a number of 1 to 16777216"},
     {"limits", "blocks", read_blocks, FIELD(limits.blocks), "a number of 1 to 1048576"},
     {"limits", "watches", read_watches, FIELD(limits.watches), "a number of 1 to 1048576"},
+    {"limits", "subuids", read_path, FIELD(subuids), path_expected},
 };
 
 enum { KEY_COUNT = sizeof(keys) / sizeof(keys[0]) };
@@ -639,6 +640,7 @@ void config_defaults(struct config *config)
     memset(config, 0, sizeof(*config));
     snprintf(config->state_dir, sizeof(config->state_dir), "%s", "/var/lib/holdfast");
     snprintf(config->socket, sizeof(config->socket), "%s", "/run/holdfast/agent.sock");
+    snprintf(config->subuids, sizeof(config->subuids), "%s", "/etc/subuid");
     config->session_ttl_ns = 5000 * millisecond_ns;
     config->grace_ns = -1; /* as session_ttl */
     config->max_drift_percent = 10;

@@ -66,6 +66,7 @@ struct config {
     uint32_t max_drift_percent;
     uint32_t protocol; /* the newest version of the messages between agents that is spoken */
     struct host_limits limits;
+    char subuids[PATH_MAX];          /* whose numbers of users are one user's: io/subids.h */
     struct config_access everywhere; /* of [agent] */
     uint32_t namespace_count;        /* [0] is "default" */
     struct config_namespace namespaces[HOST_NAMESPACES_MAX];

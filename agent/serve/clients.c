@@ -22,6 +22,7 @@
 #include "driver/driver.h"
 #include "io/client_record.h"
 #include "io/clock.h"
+#include "io/subids.h"
 #include "proto/check.h"
 #include "serve/processes.h"
 
@@ -185,7 +186,8 @@ void clients_forget(struct agent *agent, uint32_t id)
 
 static bool announce(struct agent *agent, const struct client_record *record)
 {
-    struct host_peer peer = {.pid = record->pid, .uid = record->uid};
+    struct host_peer peer = {
+        .pid = record->pid, .uid = record->uid, .account = subids_account(record->uid)};
     struct config_user user = {.uid = record->uid}; /* its groups come with its next HELLO */
     snprintf(peer.command, sizeof(peer.command), "%s", record->command);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {

@@ -8,6 +8,7 @@
 #include "agent.h"
 #include "io/clock.h"
 #include "io/late_close.h"
+#include "io/subids.h"
 #include "proto/check.h"
 #include "serve/clients.h"
 #include "turn.h"
@@ -113,7 +114,7 @@ static void process_destroy(struct process *process)
     idle_remove(process);
     uv_close((uv_handle_t *)process->poll, on_poll_gone);
     socket_share_leave(process->share);
-    late_close(process->pidfd, process->uid);
+    late_close(process->pidfd, process->account);
     free(process);
 }
 
@@ -202,20 +203,20 @@ static void make_room(struct processes *all)
 }
 
 /* Takes pidfd. NULL: no memory. */
-static struct process *process_create(struct processes *all, pid_t pid, uid_t uid,
+static struct process *process_create(struct processes *all, pid_t pid, uid_t account,
                                       const struct peer_process *is, int pidfd)
 {
     struct process *process = calloc(1, sizeof(*process));
     uv_poll_t *poll = calloc(1, sizeof(*poll));
     uint32_t round = 0;
     make_room(all);
-    struct socket_share *share = socket_share_join(&all->agent->shares, uid, &round);
+    struct socket_share *share = socket_share_join(&all->agent->shares, account, &round);
     if (process == NULL || poll == NULL || share == NULL ||
         uv_poll_init(&all->agent->loop, poll, pidfd) != 0) { /* which is its epoll set's memory */
         socket_share_leave(share);
         free(process);
         free(poll);
-        late_close(pidfd, uid);
+        late_close(pidfd, account);
         errno = ENOMEM;
         return NULL;
     }
@@ -226,7 +227,7 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ui
                                 .round = round,
                                 .is = *is,
                                 .pid = pid,
-                                .uid = uid,
+                                .account = account,
                                 .pidfd = pidfd};
     process->name.serial = ++all->last_serial;
     process->name.key = key != 0 ? key : KEY_OF_NOTHING + process->name.serial;
@@ -258,7 +259,7 @@ enum process_found process_of_peer(struct processes *all, int socket, const stru
     if (*out != NULL) {
         return PROCESS_FOUND;
     }
-    if (late_close_is_busy(peer->uid)) {
+    if (late_close_is_busy(peer->account)) {
         errno = EBUSY;
         return PROCESS_NO_ROOM;
     }
@@ -271,10 +272,10 @@ enum process_found process_of_peer(struct processes *all, int socket, const stru
     peer_process_of(pidfd, peer->pid, &is);
     *out = peer->pid == 0 ? known(all, key_of(0, &is)) : NULL;
     if (*out != NULL || peer_pidfd_ended(pidfd)) {
-        late_close(pidfd, peer->uid);
+        late_close(pidfd, peer->account);
         return *out != NULL ? PROCESS_FOUND : PROCESS_GONE;
     }
-    *out = process_create(all, peer->pid, peer->uid, &is, pidfd);
+    *out = process_create(all, peer->pid, peer->account, &is, pidfd);
     return *out != NULL ? PROCESS_FOUND : PROCESS_NO_ROOM;
 }
 
@@ -323,9 +324,9 @@ enum process_life process_of_record(struct processes *all, const struct client_r
     peer_process_of(pidfd, record->pid, &is);
     enum process_life life = compare(record, &is, pidfd);
     if (life == PROCESS_ENDED) {
-        late_close(pidfd, record->uid);
+        late_close(pidfd, subids_account(record->uid));
         return life;
     }
-    *out = process_create(all, record->pid, record->uid, &is, pidfd);
+    *out = process_create(all, record->pid, subids_account(record->uid), &is, pidfd);
     return *out != NULL ? life : PROCESS_UNPROVEN;
 }

@@ -54,7 +54,7 @@ struct process {
     struct socket_share *share; /* its user's part of a turn, in which its end is seen to */
     uint32_t round;             /* see socket_share_turn() */
     pid_t pid;                  /* 0: none in this agent's pid namespace */
-    uid_t uid;                  /* as it was when it connected first */
+    uid_t account;              /* as it was when it connected first */
     int pidfd;
 };
 

@@ -26,17 +26,17 @@
 static const int64_t minute_ns = 60000000000;
 
 /* The place of what is said of that user; a new one takes that of who was told of longest ago. */
-static struct complaint *find_complaint(struct agent *agent, uid_t uid, const char *event)
+static struct complaint *find_complaint(struct agent *agent, uid_t account, const char *event)
 {
     struct complaint *place = &agent->complaints[0];
     for (uint32_t i = 0; i < AGENT_COMPLAINTS; i++) {
         struct complaint *one = &agent->complaints[i];
-        if (one->event != NULL && one->uid == uid && strcmp(one->event, event) == 0) {
+        if (one->event != NULL && one->account == account && strcmp(one->event, event) == 0) {
             return one;
         }
         place = one->since_ns < place->since_ns ? one : place;
     }
-    *place = (struct complaint){.uid = uid, .event = event, .since_ns = INT64_MIN / 2};
+    *place = (struct complaint){.account = account, .event = event, .since_ns = INT64_MIN / 2};
     return place;
 }
 
@@ -56,7 +56,7 @@ static bool was_told(const struct complaint *complaint, pid_t pid, uint64_t why)
 static void complain(struct agent *agent, const struct peer *peer, enum log_level level,
                      const char *event, const char *why)
 {
-    struct complaint *complaint = find_complaint(agent, peer != NULL ? peer->uid : (uid_t)-1,
+    struct complaint *complaint = find_complaint(agent, peer != NULL ? peer->account : (uid_t)-1,
                                                  event);
     int64_t now_ns = clock_boottime_ns();
     pid_t pid = peer != NULL ? peer->pid : -1;
@@ -240,7 +240,8 @@ static void take_hello(struct agent *agent, struct connection *connection,
 {
     struct connection_note *note = connection_note(connection);
     const struct peer *peer = connection_peer(connection);
-    struct host_peer host_peer = {.pid = peer->pid, .uid = (int64_t)peer->uid};
+    struct host_peer host_peer = {
+        .pid = peer->pid, .uid = (int64_t)peer->uid, .account = (int64_t)peer->account};
     if (frame->hello.version != HFI_PROTOCOL_VERSION) {
         char why[96];
         snprintf(why, sizeof(why), "HELLO: found version %u of the socket's protocol, expected %d",

@@ -1,7 +1,7 @@
 # The agent's edges: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
-                 life costly page_never_comes sleepers)
+                 life costly page_never_comes sleepers subuids)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)

@@ -440,7 +440,8 @@ static void fill_host_config(struct host_config *config, bool adopted)
 static bool make_host(bool adopted)
 {
     struct host_config config;
-    struct host_peer peer = {.pid = 1, .uid = 1, .command = "fuzz", .rights = {HOST_MAY_USE}};
+    struct host_peer peer = {
+        .pid = 1, .uid = 1, .account = 1, .command = "fuzz", .rights = {HOST_MAY_USE}};
     fill_host_config(&config, adopted);
     box->host_memory = pages_take(host_size(&config));
     box->host = host_init(box->host_memory, &config, box->names, &box->kernel);

@@ -120,7 +120,8 @@ void box_connect(void)
                                      HOST_MAY_ADMIN};
     struct box_process *process = draw_process();
     uint8_t what = draw_byte(&box->draw);
-    struct host_peer peer = {.pid = what & 4 ? 0 : 7, .uid = what >> 6, .command = "job -x"};
+    struct host_peer peer = {
+        .pid = what & 4 ? 0 : 7, .uid = what >> 6, .account = what >> 6, .command = "job -x"};
     struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .pid = 7, .library = {"fuzz", 4}};
     struct host_event event = {.kind = HOST_CONNECTED};
     if (process->connection != 0) {

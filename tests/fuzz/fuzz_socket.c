@@ -250,7 +250,8 @@ int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 bool fuzz_peer_of(int fd, struct peer *out)
 {
     (void)client_of(fd);
-    *out = (struct peer){.pid = 5, .uid = 1000u + draw_byte(&kernel.draw) % 2, .gid = 9};
+    uid_t uid = 1000u + draw_byte(&kernel.draw) % 2;
+    *out = (struct peer){.pid = 5, .uid = uid, .gid = 9, .account = uid};
     return draw_byte(&kernel.draw) != 255;
 }
 

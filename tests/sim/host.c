@@ -335,7 +335,8 @@ void host_make(struct sim_agent *agent, bool adopted)
 
 static void load_survivor(struct sim_agent *agent, struct client_record *record)
 {
-    struct host_peer peer = {.pid = 1, .uid = 1, .command = "sim", .rights = {HOST_MAY_USE}};
+    struct host_peer peer = {
+        .pid = 1, .uid = 1, .account = 1, .command = "sim", .rights = {HOST_MAY_USE}};
     bool lives = record->process < PROCESSES && world.processes[record->process].alive &&
                  world.processes[record->process].generation == record->generation;
     if (!lives && broken != BREAK_DEAD_HOLDERS) {
@@ -387,6 +388,7 @@ static void hello(struct sim_agent *agent, struct sim_process *process,
 {
     struct host_peer peer = {.pid = 100 + process->index,
                              .uid = 1,
+                             .account = 1,
                              .command = "sim",
                              .rights = {HOST_MAY_USE | HOST_MAY_ADMIN}};
     struct client_record *record = record_of(agent, frame->hello.client);

@@ -257,7 +257,7 @@ void rig_ring(struct rig *rig)
 uint32_t rig_connect(struct rig *rig, uint8_t rights)
 {
     static const struct hfi_hello hello = {.version = HFI_PROTOCOL_VERSION, .pid = 1};
-    struct host_peer peer = {.pid = 77, .uid = rig->uid, .command = "test"};
+    struct host_peer peer = {.pid = 77, .uid = rig->uid, .account = rig->uid, .command = "test"};
     struct host_event event = {.kind = HOST_CONNECTED};
     uint32_t before = rig->reply_count;
     memset(peer.rights, rights, sizeof(peer.rights));

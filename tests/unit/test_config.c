@@ -53,6 +53,7 @@ START_TEST(defaults)
     ck_assert_uint_eq(config.limits.handles, 1048576);
     ck_assert_uint_eq(config.limits.blocks, 16384);
     ck_assert_uint_eq(config.limits.watches, 1024);
+    ck_assert_str_eq(config.subuids, "/etc/subuid");
     ck_assert_uint_eq(config.namespace_count, 1);
     ck_assert_str_eq(config.namespaces[0].name, "default");
 }

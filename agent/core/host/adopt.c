@@ -140,7 +140,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
     uint32_t client = client_of_id(host, id);
     if (client == NONE) {
-        const struct host_peer nobody = {.pid = -1, .uid = -1};
+        const struct host_peer nobody = {.pid = -1, .uid = -1, .account = -1};
         if (!host_load_survivor(host, *ghost ? *ghost : id, id, 0, &nobody)) {
             return NONE;
         }

@@ -107,12 +107,12 @@ struct share {
     uint32_t handles;
 };
 
-static struct share share_of(const struct host *host, int64_t uid)
+static struct share share_of(const struct host *host, int64_t account)
 {
     struct share share = {0};
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         const struct client *who = &host->clients[i];
-        if ((who->flags & CLIENT_USED) && who->peer.uid == uid) {
+        if ((who->flags & CLIENT_USED) && who->peer.account == account) {
             share.clients++;
             share.ids += who->id_count;
             share.handles += who->handle_count;
@@ -128,22 +128,23 @@ static uint32_t half(uint32_t room)
 }
 
 /* Whose share is left as long as half of everything is: only then are all clients counted. */
-static bool id_is_left(const struct host *host, int64_t uid)
+static bool id_is_left(const struct host *host, int64_t account)
 {
     uint32_t room = id_limit(host) - 1;
-    return uid == 0 || host->id_count < half(room) || share_of(host, uid).ids < half(room);
+    return account == 0 || host->id_count < half(room) || share_of(host, account).ids < half(room);
 }
 
 bool client_may_open(const struct host *host, uint32_t client)
 {
-    int64_t uid = host->clients[client].peer.uid;
+    int64_t account = host->clients[client].peer.account;
     uint32_t room = host->config.limits.handles;
-    return uid == 0 || host->handle_count < half(room) || share_of(host, uid).handles < half(room);
+    return account == 0 || host->handle_count < half(room) ||
+           share_of(host, account).handles < half(room);
 }
 
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    uint32_t id = id_is_left(host, host->clients[client].peer.uid) ? id_find_free(host) : 0;
+    uint32_t id = id_is_left(host, host->clients[client].peer.account) ? id_find_free(host) : 0;
     if (id != 0) {
         id_give(host, client, id);
         struct host_action *action = hub_emit(actions, HOST_ALIAS);
@@ -258,10 +259,10 @@ void client_connected(struct host *host, const struct host_event *event,
     }
     if (!resumed) {
         uint32_t id = id_find_free(host);
-        int64_t uid = event->as.connected.peer->uid;
+        int64_t account = event->as.connected.peer->account;
         uint32_t most = host->config.limits.clients;
-        bool room = host->connected_count < most && id != 0 && id_is_left(host, uid) &&
-                    (uid == 0 || share_of(host, uid).clients < half(most));
+        bool room = host->connected_count < most && id != 0 && id_is_left(host, account) &&
+                    (account == 0 || share_of(host, account).clients < half(most));
         client = room ? client_new(host) : NONE;
         if (client == NONE) {
             refuse(event, HF_EFULL, actions);

@@ -19,7 +19,7 @@ struct question {
     uint64_t request;
     int64_t due_ns; /* when it is asked again */
     int64_t end_ns;
-    int64_t uid;     /* of the client */
+    int64_t account; /* of the client */
     uint32_t client; /* its first holder id */
     uint32_t connection;
     uint32_t tries;
@@ -90,11 +90,12 @@ static void question_send(struct host *host, struct question *question,
 
 /* Whether that user may have one more. A question about a host that is away is open for all of its
  * time, so one user could keep the answers of all others out. */
-static bool question_is_left(const struct host *host, int64_t uid)
+static bool question_is_left(const struct host *host, int64_t account)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; uid != 0 && i < QUESTIONS_MAX; i++) {
-        count += host->remote->questions[i].id != 0 && host->remote->questions[i].uid == uid;
+    for (uint32_t i = 0; account != 0 && i < QUESTIONS_MAX; i++) {
+        count += host->remote->questions[i].id != 0 &&
+                 host->remote->questions[i].account == account;
     }
     return count < QUESTIONS_MAX / 2;
 }
@@ -103,8 +104,8 @@ static bool question_is_left(const struct host *host, int64_t uid)
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
                                      enum message_kind kind, int64_t patience_ms)
 {
-    int64_t uid = host->clients[client].peer.uid;
-    if (!question_is_left(host, uid)) {
+    int64_t account = host->clients[client].peer.account;
+    if (!question_is_left(host, account)) {
         return NULL;
     }
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
@@ -113,7 +114,7 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
             memset(question, 0, sizeof(*question));
             question->id = ++host->last_request << 16 | OUTCOME_ID;
             question->kind = kind;
-            question->uid = uid;
+            question->account = account;
             question->client = host->clients[client].id;
             question->connection = host->clients[client].connection;
             question->request = request;

@@ -91,13 +91,13 @@ static void watch_mark(struct host *host, const struct watch *watch)
 /* Whether one more is within what the client's user may have: all but root half of the room. */
 static bool client_may_watch(const struct host *host, uint32_t client)
 {
-    int64_t uid = host->clients[client].peer.uid;
+    int64_t account = host->clients[client].peer.account;
     uint32_t count = 0;
-    for (uint32_t i = 0; uid != 0 && i < host->config.limits.watches; i++) {
+    for (uint32_t i = 0; account != 0 && i < host->config.limits.watches; i++) {
         const struct watch *watch = &host->watches->table[i];
-        count += watch->used && host->clients[watch->client].peer.uid == uid;
+        count += watch->used && host->clients[watch->client].peer.account == account;
     }
-    return uid == 0 || count < (host->config.limits.watches + 1) / 2;
+    return account == 0 || count < (host->config.limits.watches + 1) / 2;
 }
 
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix)

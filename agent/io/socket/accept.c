@@ -54,9 +54,8 @@ void socket_is_not_silent(struct connection *connection)
 }
 
 /*
- * Who may choose his number (a user has 65,536 by /etc/subuid) is many users here, and fills all
- * places: so of those that have said nothing the oldest makes room for the next. An honest client
- * says HELLO at once.
+ * Many users together fill all places: so of those that have said nothing the oldest makes room for
+ * the next. An honest client says HELLO at once.
  */
 static bool make_room(struct socket_server *server)
 {
@@ -69,9 +68,9 @@ static bool make_room(struct socket_server *server)
     return server->greeting_count < SOCKET_GREETING_MAX;
 }
 
-static const char *why_refused(struct socket_server *server, uid_t uid)
+static const char *why_refused(struct socket_server *server, uid_t account)
 {
-    const struct socket_share *share = socket_share_find(server->shares, uid);
+    const struct socket_share *share = socket_share_find(server->shares, account);
     if (server->free_count == 0) {
         return "too many connections";
     }
@@ -88,7 +87,7 @@ static struct connection *connection_create(struct socket_server *server, int fd
     if (connection == NULL) {
         return NULL;
     }
-    connection->share = socket_share_join(server->shares, peer->uid, &connection->round);
+    connection->share = socket_share_join(server->shares, peer->account, &connection->round);
     if (connection->share == NULL || uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
         socket_share_leave(connection->share);
         free(connection);
@@ -163,7 +162,7 @@ static void turn_away(struct socket_server *server, int fd, const struct peer *p
                       const char *why)
 {
     uint32_t round;
-    struct socket_share *share = socket_share_join(server->shares, peer->uid, &round);
+    struct socket_share *share = socket_share_join(server->shares, peer->account, &round);
     int64_t now_ns = clock_boottime_ns();
     server->served = share;
     server->config.handler.refused(server->config.handler.arg, peer, why);
@@ -185,7 +184,7 @@ static enum accepted accept_one(struct socket_server *server, struct peer *peer)
 {
     struct socket_handler *handler = &server->config.handler;
     bool full = false;
-    *peer = (struct peer){.uid = (uid_t)-1};
+    *peer = (struct peer){.uid = (uid_t)-1, .account = (uid_t)-1};
     if (server->full) {
         return NOBODY_THERE;
     }
@@ -205,7 +204,7 @@ static enum accepted accept_one(struct socket_server *server, struct peer *peer)
         spare_make(server);
         return TURNED_AWAY;
     }
-    const char *why = full ? socket_no_descriptors : why_refused(server, peer->uid);
+    const char *why = full ? socket_no_descriptors : why_refused(server, peer->account);
     struct connection *connection = why == NULL ? connection_create(server, fd, peer) : NULL;
     if (connection == NULL) {
         turn_away(server, fd, peer, why != NULL ? why : "out of memory");
@@ -232,7 +231,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
         in += accepted == LET_IN;
         int64_t before_ns = now_ns;
         now_ns = clock_boottime_ns();
-        struct socket_share *share = socket_share_find(server->shares, peer.uid);
+        struct socket_share *share = socket_share_find(server->shares, peer.account);
         if (share != NULL) { /* else nothing of this user is here */
             (void)socket_share_spend(share, now_ns - before_ns);
         }

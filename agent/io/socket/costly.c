@@ -66,7 +66,7 @@ void socket_close_elsewhere(struct socket_server *server, int fd, const struct p
     if (server->takes_rights) { /* a close may wait: io/closer.h */
         socket_leave(server, fd, peer);
     } else {
-        late_close(fd, peer->uid);
+        late_close(fd, peer->account);
     }
 }
 

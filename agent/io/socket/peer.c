@@ -13,6 +13,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "io/subids.h"
+
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
@@ -28,7 +30,10 @@ bool peer_of(int socket, struct peer *out)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
         return false;
     }
-    *out = (struct peer){.pid = credentials.pid, .uid = credentials.uid, .gid = credentials.gid};
+    *out = (struct peer){.pid = credentials.pid,
+                         .uid = credentials.uid,
+                         .gid = credentials.gid,
+                         .account = subids_account(credentials.uid)};
     return true;
 }
 

@@ -138,7 +138,7 @@ void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
         return;
     }
     if (peer != NULL) {
-        closer_give(closer, fd, peer->uid);
+        closer_give(closer, fd, peer->account);
     } else {
         closer_keep(closer, fd);
     }
@@ -154,7 +154,7 @@ void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
 
 void socket_dispose(struct socket_server *server, int fd, const struct peer *peer)
 {
-    struct socket_share *share = socket_share_find(server->shares, peer->uid);
+    struct socket_share *share = socket_share_find(server->shares, peer->account);
     int64_t now_ns = clock_boottime_ns();
     if (share != NULL && socket_share_owes(share, now_ns) != 0) {
         socket_close_elsewhere(server, fd, peer);

@@ -81,6 +81,7 @@ enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 struct host_peer {
     int64_t pid; /* in the agent's pid namespace; 0: in none that it can see */
     int64_t uid;
+    int64_t account; /* by which its user is counted: most often uid; 0 is bound by nothing */
     char command[HFI_FRAME_COMMAND_MAX + 1];
     uint8_t rights[HOST_NAMESPACES_MAX];
 };

@@ -17,6 +17,7 @@ struct peer {
     pid_t pid; /* 0: in no pid namespace that can be seen from here */
     uid_t uid;
     gid_t gid;
+    uid_t account; /* by which it is counted: io/subids.h */
 };
 
 /* The supplementary groups; the caller's, for free(). */

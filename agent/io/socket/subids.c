@@ -1,0 +1,278 @@
+/* The table of subordinate numbers: see io/subids.h. */
+#include "io/subids.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_SIZE = 512 };
+
+static const uint64_t number_max = UINT32_MAX - 1; /* UINT32_MAX is nobody's */
+
+struct range {
+    uint32_t first;
+    uint32_t last;
+    uid_t account;  /* 0: it is root's */
+    uint32_t begin; /* of its line; blocks are counted from there */
+};
+
+static struct {
+    struct range *ranges; /* ascending, and no two have a number in common */
+    uint32_t count;
+} own;
+
+/* A user of this host's own. */
+struct user {
+    char *name;
+    uid_t uid;
+};
+
+struct reading {
+    subids_wrong_fn *wrong;
+    void *arg;
+    unsigned line;
+    struct user *users; /* by name */
+    size_t user_count;
+};
+
+static void tell(const struct reading *reading, const char *why)
+{
+    reading->wrong(reading->arg, reading->line, why);
+}
+
+/* Digits and nothing else. */
+static bool read_number(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+    size_t size = strlen(text);
+    if (size == 0 || size > 10) {
+        return false;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (!isdigit((unsigned char)text[i])) {
+            return false;
+        }
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    *out = value;
+    return value <= number_max;
+}
+
+/* Where the first range is that ends at or behind that number. */
+static uint32_t find(uint32_t number)
+{
+    uint32_t low = 0;
+    uint32_t high = own.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (own.ranges[middle].last < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool insert(uint32_t at, const struct range *range)
+{
+    if (own.count == SUBIDS_RANGES_MAX) {
+        return false;
+    }
+    memmove(&own.ranges[at + 1], &own.ranges[at], (own.count - at) * sizeof(own.ranges[0]));
+    own.ranges[at] = *range;
+    own.count++;
+    return true;
+}
+
+/* The parts of it that no line before has. */
+static void add(const struct reading *reading, struct range range)
+{
+    uint32_t last = range.last;
+    for (uint32_t at = find(range.first);; at++) { /* to the first range behind it */
+        bool more = at < own.count && own.ranges[at].first <= last;
+        uint32_t next = more ? own.ranges[at].first : last + 1;
+        if (range.first < next) {
+            range.last = next - 1;
+            if (!insert(at, &range)) {
+                tell(reading, "found too many ranges; the rest is left out");
+                return;
+            }
+            at++;
+        }
+        if (!more) {
+            return;
+        }
+        if (own.ranges[at].account != range.account) {
+            tell(reading, "found numbers that a line before gives to another user, who has them");
+        }
+        if (own.ranges[at].last >= last) {
+            return;
+        }
+        range.first = own.ranges[at].last + 1;
+    }
+}
+
+static int compare_users(const void *a, const void *b)
+{
+    return strcmp(((const struct user *)a)->name, ((const struct user *)b)->name);
+}
+
+/* All in one reading: to ask for each of thousands by name reads the file as often. Without memory
+ * there are fewer, and the others are asked for. */
+static void take_users(struct reading *reading)
+{
+    const struct passwd *user;
+    size_t room = 0;
+    FILE *file = fopen("/etc/passwd", "re");
+    while (file != NULL && (user = fgetpwent(file)) != NULL) {
+        if (reading->user_count == room) {
+            room = room * 2 + 64;
+            struct user *more = realloc(reading->users, room * sizeof(*more));
+            if (more == NULL) {
+                break;
+            }
+            reading->users = more;
+        }
+        char *name = strdup(user->pw_name);
+        if (name == NULL) {
+            break;
+        }
+        reading->users[reading->user_count++] = (struct user){.name = name, .uid = user->pw_uid};
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (reading->user_count > 0) {
+        qsort(reading->users, reading->user_count, sizeof(struct user), compare_users);
+    }
+}
+
+static void free_users(struct reading *reading)
+{
+    for (size_t i = 0; i < reading->user_count; i++) {
+        free(reading->users[i].name);
+    }
+    free(reading->users);
+}
+
+static bool find_owner(const struct reading *reading, char *name, uid_t *out)
+{
+    uint64_t number;
+    const struct user key = {.name = name};
+    const struct user *known = reading->user_count == 0
+                                   ? NULL
+                                   : bsearch(&key, reading->users, reading->user_count,
+                                             sizeof(struct user), compare_users);
+    if (known != NULL) {
+        *out = known->uid;
+        return true;
+    }
+    if (read_number(name, &number)) {
+        *out = (uid_t)number;
+        return true;
+    }
+    const struct passwd *user = getpwnam(name); /* a directory's */
+    if (user == NULL) {
+        return false;
+    }
+    *out = user->pw_uid;
+    return true;
+}
+
+static void take_line(const struct reading *reading, char *line)
+{
+    char *fields[3] = {line};
+    uint64_t first;
+    uint64_t count;
+    struct range range;
+    unsigned field = 0;
+    for (char *at = line; *at != '\0'; at++) {
+        if (*at == ':' && ++field < 3) {
+            *at = '\0';
+            fields[field] = at + 1;
+        }
+    }
+    if (field != 2) {
+        tell(reading, "expected NAME:FIRST:COUNT");
+        return;
+    }
+    if (!read_number(fields[1], &first) || !read_number(fields[2], &count) || count == 0 ||
+        first + count - 1 > number_max) {
+        tell(reading, "expected numbers of users");
+        return;
+    }
+    if (!find_owner(reading, fields[0], &range.account)) {
+        tell(reading, "found a user that there is not");
+        return;
+    }
+    uint32_t least = range.account == 0 ? SUBIDS_BLOCK : 1;
+    range.begin = first < least ? least : (uint32_t)first;
+    range.first = range.begin;
+    range.last = (uint32_t)(first + count - 1);
+    if (range.first <= range.last) {
+        add(reading, range);
+    }
+}
+
+static void take_file(struct reading *reading, FILE *file)
+{
+    char line[LINE_SIZE];
+    bool goes_on = false; /* with a line that was too long */
+    while (fgets(line, sizeof(line), file) != NULL) {
+        size_t size = strlen(line);
+        bool whole = size > 0 && line[size - 1] == '\n';
+        reading->line += !goes_on;
+        if (whole) {
+            line[size - 1] = '\0';
+        }
+        if (!goes_on && !whole && !feof(file)) {
+            tell(reading, "expected NAME:FIRST:COUNT");
+        } else if (!goes_on && line[0] != '\0' && line[0] != '#') {
+            take_line(reading, line);
+        }
+        goes_on = !whole;
+    }
+}
+
+bool subids_load(const char *path, subids_wrong_fn *wrong, void *arg)
+{
+    struct reading reading = {.wrong = wrong, .arg = arg};
+    own.count = 0;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return errno == ENOENT;
+    }
+    if (own.ranges == NULL) {
+        own.ranges = calloc(SUBIDS_RANGES_MAX, sizeof(own.ranges[0]));
+    }
+    if (own.ranges == NULL) {
+        fclose(file);
+        errno = ENOMEM;
+        return false;
+    }
+    take_users(&reading);
+    take_file(&reading, file);
+    free_users(&reading);
+    bool good = !ferror(file);
+    own.count = good ? own.count : 0;
+    int error = good ? 0 : errno;
+    fclose(file);
+    errno = error;
+    return good;
+}
+
+uid_t subids_account(uid_t uid)
+{
+    uint32_t at = find(uid);
+    if (at == own.count || own.ranges[at].first > uid) {
+        return uid;
+    }
+    const struct range *range = &own.ranges[at];
+    return range->account != 0 ? range->account
+                               : range->begin + (uid - range->begin) / SUBIDS_BLOCK * SUBIDS_BLOCK;
+}
