@@ -1,6 +1,7 @@
 /* A lock as people see it: see look.h. */
 #include "look.h"
 
+#include "holdfast/admin.h"
 #include "state.h"
 
 static void fill_party(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
