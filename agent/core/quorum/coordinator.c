@@ -28,8 +28,6 @@ enum {
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 60,
     REFUSED_MS = 1000,
-    IDLE_MIN_MS = 1000, /* so long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 4000, /* if it happens again and again */
     /* So long after a take-over who gets connected is told of it: by then hosts asked anyway. */
     TOLD_AGAIN_MS = 1000,
 };
@@ -66,8 +64,6 @@ void coordinator_init(struct quorum *quorum)
 {
     quorum->prepare_ns = NEVER;
     quorum->retry_ns = NEVER;
-    quorum->idle_ms = IDLE_MIN_MS;
-    quorum->idle_until_ns = INT64_MIN;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint8_t *order = quorum->partitions[p].order;
         quorum->partitions[p].refused_ns = INT64_MIN / 2;
@@ -97,28 +93,22 @@ static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t ab
     return quorum->config->voter_count;
 }
 
-uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t p, uint32_t except)
+void coordinator_start(struct quorum *quorum)
 {
-    uint32_t voter = 0;
-    for (; voter < quorum->config->voter_count; voter++) {
-        if (voter != except && beat_counts(quorum, voter) &&
-            message_partition_has(&quorum->peers[voter].owned, p)) {
-            break;
-        }
-    }
-    return voter;
+    bool alone = quorum->config->voter_count == 1;
+    quorum->begin_ns = alone ? INT64_MIN : step_now_ns(quorum) + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
 }
 
 bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t except)
 {
-    return coordinator_claimant(quorum, p, except) < quorum->config->voter_count;
+    return voters_claimant(quorum, p, except) < quorum->config->voter_count;
 }
 
 bool coordinator_is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
 {
     const struct partition *partition = &quorum->partitions[p];
     bool own = voter != quorum->config->self && partition->state == PARTITION_PREPARED &&
-               beat_majority(quorum);
+               voters_majority(quorum);
     return own || coordinator_claimed(quorum, p, voter);
 }
 
@@ -285,7 +275,7 @@ void coordinator_recount(struct quorum *quorum)
     }
     if (any) {
         prepare_at(quorum, step_now_ns(quorum));
-        beat_soon(quorum);
+        voters_heartbeat_soon(quorum);
         work_ballots_changed(quorum);
     }
 }
@@ -300,7 +290,7 @@ static void resign(struct quorum *quorum, uint32_t p)
  * over from: whoever did not run for a while since. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
-    return quorum->partitions[p].prepared_ns < quorum->slept_ns &&
+    return quorum->partitions[p].prepared_ns < voters_slept_ns(quorum) &&
            coordinator_claimed(quorum, p, quorum->config->self);
 }
 
@@ -314,7 +304,7 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     switch ((enum partition_state)partition->state) {
     case PARTITION_PREPARED:
         if (self_able && best != self) {
-            if (!beat_settled(quorum, best)) {
+            if (!voters_settled(quorum, best)) {
                 return false;
             }
         } else if (self_able && !replaced(quorum, p)) {
@@ -356,10 +346,10 @@ void coordinator_review(struct quorum *quorum)
         look_again_at(quorum, step_now_ns(quorum));
         return;
     }
-    if (step_now_ns(quorum) < quorum->begin_ns && beat_all_heard(quorum)) {
+    if (step_now_ns(quorum) < quorum->begin_ns && voters_all_heard(quorum)) {
         quorum->begin_ns = step_now_ns(quorum);
     }
-    uint8_t able = beat_able(quorum);
+    uint8_t able = voters_able(quorum);
     bool begun = false;
     bool changed = false;
     bool released = false;
@@ -372,15 +362,15 @@ void coordinator_review(struct quorum *quorum)
             released = released || owned;
         }
     }
-    if (step_now_ns(quorum) < quorum->idle_until_ns) {
-        look_again_at(quorum, quorum->idle_until_ns);
+    if (step_now_ns(quorum) < voters_idle_until_ns(quorum)) {
+        look_again_at(quorum, voters_idle_until_ns(quorum));
     }
     if (begun) {
         new_round(quorum);
         ask(quorum);
     }
     if (released) {
-        beat_soon(quorum);
+        voters_heartbeat_soon(quorum);
     }
     if (changed) {
         work_ballots_changed(quorum);
@@ -478,7 +468,7 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
         ask_voter(quorum, quorum->config->self);
     }
     if (any_prepared) {
-        beat_soon(quorum);
+        voters_heartbeat_soon(quorum);
         quorum->catch_ns = quorum->catch_ns != NEVER ? step_now_ns(quorum)
                                                      : NEVER; /* sweep at once */
         step_schedule(quorum, quorum->catch_ns);
@@ -498,27 +488,17 @@ void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
     if (partition->state == PARTITION_PREPARED) {
         begin(quorum, p); /* again, unless whoever has it now says so meanwhile */
         prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
-        (void)review_one(quorum, p, beat_able(quorum));
-        beat_soon(quorum);
+        (void)review_one(quorum, p, voters_able(quorum));
+        voters_heartbeat_soon(quorum);
         work_ballots_changed(quorum);
     }
 }
 
-void coordinator_round_age(struct quorum *quorum, const struct given_up *round)
+void coordinator_round_age(struct quorum *quorum, const struct voters_round *round)
 {
-    if (quorum->config->voter_count == 1 ||
-        step_now_ns(quorum) - round->began_ns <= patience_round_ns(quorum) ||
-        step_now_ns(quorum) < quorum->idle_until_ns) {
-        return;
+    if (voters_round_stuck(quorum, round)) {
+        look_again_at(quorum, step_now_ns(quorum));
     }
-    bool again = quorum->idle_until_ns != INT64_MIN &&
-                 step_now_ns(quorum) - quorum->idle_until_ns < 2 * IDLE_MAX_MS * MS_NS;
-    quorum->idle_ms = again ? 2 * quorum->idle_ms : (uint32_t)IDLE_MIN_MS;
-    quorum->idle_ms = quorum->idle_ms > IDLE_MAX_MS ? (uint32_t)IDLE_MAX_MS : quorum->idle_ms;
-    quorum->idle_until_ns = step_now_ns(quorum) + quorum->idle_ms * MS_NS;
-    patience_gave_up(quorum, round);
-    look_again_at(quorum, step_now_ns(quorum));
-    beat_soon(quorum);
 }
 
 /* ---- Telling the hosts ---- */
@@ -620,28 +600,19 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
     }
     uint32_t last = count; /* who claims it, though its beat does not count here */
     for (uint32_t voter = 0; voter < count; voter++) {
-        if (voter != quorum->config->self &&
-            message_partition_has(&quorum->peers[voter].owned, p)) {
-            if (beat_counts(quorum, voter)) {
+        if (voter != quorum->config->self && voters_claim(quorum, voter, p)) {
+            if (voters_claims_count(quorum, voter)) {
                 return voter;
             }
             last = voter;
         }
     }
-    uint32_t best = preferred_of(quorum, p, beat_able(quorum));
+    uint32_t best = preferred_of(quorum, p, voters_able(quorum));
     return best == quorum->config->self || best == count ? last : best;
 }
 
 bool quorum_ready(const struct quorum *quorum)
 {
     return step_started(quorum) && quorum->preparing == 0 && quorum->incomplete == 0 &&
-           beat_majority(quorum);
-}
-
-bool quorum_hears(const struct quorum *quorum, uint32_t voter)
-{
-    const struct peer *peer = &quorum->peers[voter];
-    return voter == quorum->config->self ||
-           (!peer->broken && peer->number != 0 &&
-            step_now_ns(quorum) - peer->heard_ns <= quorum->patience_ns);
+           voters_majority(quorum);
 }

@@ -36,13 +36,13 @@ static void pass_on(struct quorum *quorum, const struct work *work, const struct
     acquire->mode = request->mode;
     acquire->lock_delay_ms = request->lock_delay_ms;
     acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
-    quorum->peers[voter].passed_ns = step_now_ns(quorum);
+    voters_note_passed(quorum, voter);
 }
 
 void handover_look(struct quorum *quorum, struct work *work)
 {
     const struct partition *partition = &quorum->partitions[work->partition];
-    uint32_t voter = coordinator_claimant(quorum, work->partition, quorum->config->self);
+    uint32_t voter = voters_claimant(quorum, work->partition, quorum->config->self);
     bool claimed = voter < quorum->config->voter_count;
     int64_t end_ns = partition->left_ns + KEPT_MS * MS_NS;
     uint32_t count = 0;
@@ -68,7 +68,7 @@ void handover_look(struct quorum *quorum, struct work *work)
     if (work->first != NONE) {
         wait_until(quorum, work, count == OUTCOMES_MAX ? step_now_ns(quorum) : end_ns);
     } else if (claimed) {
-        beat_soon(quorum); /* whose echo says that it was heard */
+        voters_heartbeat_soon(quorum); /* whose echo says that it was heard */
     }
 }
 
@@ -76,8 +76,7 @@ void handover_claims(struct quorum *quorum, uint32_t voter)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct partition *partition = &quorum->partitions[p];
-        if (partition->state != PARTITION_OTHERS ||
-            !message_partition_has(&quorum->peers[voter].owned, p)) {
+        if (partition->state != PARTITION_OTHERS || !voters_claim(quorum, voter, p)) {
             continue;
         }
         for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
@@ -90,7 +89,7 @@ void handover_claims(struct quorum *quorum, uint32_t voter)
 
 void handover_resign(struct quorum *quorum)
 {
-    if (quorum->config->voter_count == 1 || quorum->resigned) {
+    if (quorum->config->voter_count == 1 || voters_resigned(quorum)) {
         return;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -98,9 +97,9 @@ void handover_resign(struct quorum *quorum)
             message_partition_add(&quorum->resigned_of, p);
         }
     }
-    quorum->resigned = true;
+    voters_resign(quorum);
     coordinator_review(quorum);
-    beat_soon(quorum);
+    voters_heartbeat_soon(quorum);
 }
 
 /* Whether whoever has it now knows who waits for its names. */
@@ -120,7 +119,7 @@ static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 
 static bool others_are_there(const struct quorum *quorum)
 {
-    return (beat_able(quorum) & ~(1u << quorum->config->self)) != 0;
+    return (voters_able(quorum) & ~(1u << quorum->config->self)) != 0;
 }
 
 bool quorum_handed_over(const struct quorum *quorum)
@@ -134,9 +133,7 @@ bool quorum_handed_over(const struct quorum *quorum)
         }
     }
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
-        const struct peer *peer = &quorum->peers[voter];
-        if (quorum_hears(quorum, voter) && peer->passed_ns != INT64_MIN &&
-            peer->echoed_ns <= peer->passed_ns) {
+        if (voters_has_to_hear(quorum, voter)) {
             return false;
         }
     }

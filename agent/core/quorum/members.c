@@ -222,7 +222,7 @@ void members_vote(struct quorum *quorum)
     if (quorum->config->voter_count > 1) {
         step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
         members_tell(quorum);
-        beat_soon(quorum);
+        voters_heartbeat_soon(quorum);
         coordinator_review(quorum);
     }
 }

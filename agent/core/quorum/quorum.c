@@ -36,6 +36,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->agents = agents_lay_out(arena, limits);
     into->records = records_lay_out(arena, limits);
     into->registers = registers_lay_out(arena, limits);
+    into->voters = voters_lay_out(arena);
     into->sessions = arena_take(arena, limits->agents, sizeof(struct agent_record));
     into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
     into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
@@ -105,9 +106,9 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     struct quorum *quorum = lay_out(&arena, &config->limits);
     *quorum->config = *config;
     quorum->names = names;
-    quorum->beat_ns = NEVER;
     quorum->death_ns = NEVER;
     step_init(quorum);
+    voters_init(quorum);
     coordinator_init(quorum);
     members_init(quorum);
     agents_init(quorum);
@@ -150,7 +151,42 @@ void reaction_beaten(struct quorum *quorum, uint32_t partition, uint64_t ballot)
     coordinator_beaten(quorum, partition, ballot);
 }
 
+bool reaction_votes(const struct quorum *quorum)
+{
+    return members_votes(quorum);
+}
+
+void reaction_fill_heartbeat(const struct quorum *quorum, struct message_beat *beat)
+{
+    beat->votes = members_votes(quorum);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (quorum->partitions[p].state == PARTITION_PREPARED) {
+            message_partition_add(&beat->owned, p);
+        }
+    }
+}
+
+void reaction_voters_changed(struct quorum *quorum)
+{
+    coordinator_review(quorum);
+}
+
+void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
+{
+    handover_claims(quorum, voter);
+}
+
+void reaction_majority_found(struct quorum *quorum)
+{
+    sweep_behind(quorum);
+}
+
 /* ---- Public ---- */
+
+bool quorum_hears(const struct quorum *quorum, uint32_t voter)
+{
+    return voters_hear(quorum, voter);
+}
 
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
 {
@@ -256,7 +292,8 @@ static void start(struct quorum *quorum)
     bounds_start(quorum);
     checkpoint_start(quorum);
     members_start(quorum);
-    beat_start(quorum);
+    voters_start(quorum);
+    coordinator_start(quorum);
     sweep_start(quorum);
     coordinator_review(quorum);
 }
@@ -330,7 +367,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         sweep_pulled(quorum, message);
         break;
     case MESSAGE_BEAT:
-        beat_receive(quorum, message);
+        voters_receive(quorum, message);
         break;
     case MESSAGE_ACQUIRE:
     case MESSAGE_AMEND:
@@ -348,7 +385,7 @@ static void tick(struct quorum *quorum)
     step_forget_ticks(quorum);
     step_schedule(quorum, members_tick(quorum));
     step_schedule(quorum, checkpoint_tick(quorum));
-    step_schedule(quorum, beat_tick(quorum));
+    step_schedule(quorum, voters_tick(quorum));
     step_schedule(quorum, coordinator_tick(quorum));
     step_schedule(quorum, sweep_tick(quorum));
     step_schedule(quorum, death_tick(quorum));
@@ -361,7 +398,7 @@ static void note_lateness(struct quorum *quorum, int64_t now_ns)
     int64_t due_ns = step_next_tick_ns(quorum);
     due_ns = due_ns > step_now_ns(quorum) ? due_ns : step_now_ns(quorum);
     if (step_started(quorum) && now_ns > due_ns) {
-        beat_late(quorum, now_ns - due_ns, now_ns);
+        voters_late(quorum, now_ns - due_ns, now_ns);
     }
 }
 
@@ -395,7 +432,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         break;
     case QUORUM_LINK:
         members_link(quorum, event->as.link.voter, event->as.link.up);
-        beat_link(quorum, event->as.link.voter, event->as.link.up);
+        voters_link(quorum, event->as.link.voter, event->as.link.up);
         break;
     case QUORUM_REACHED:
         coordinator_reached(quorum, event->as.reached);

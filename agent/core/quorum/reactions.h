@@ -24,4 +24,16 @@ bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t
 /* From registers: a value is accepted under that ballot elsewhere. */
 void reaction_beaten(struct quorum *quorum, uint32_t partition, uint64_t ballot);
 
+/* Whether this voter may vote (members.h). Asked by modules below that one. */
+bool reaction_votes(const struct quorum *quorum);
+
+/* From voters: what a heartbeat says of this voter: whether it votes, and what it coordinates. */
+void reaction_fill_heartbeat(const struct quorum *quorum, struct message_beat *beat);
+/* From voters: it may be others now that can coordinate. */
+void reaction_voters_changed(struct quorum *quorum);
+/* From voters: that one may claim other partitions than before. */
+void reaction_claims_changed(struct quorum *quorum, uint32_t voter);
+/* From voters: this voter hears a majority again; nobody knows how long it heard none. */
+void reaction_majority_found(struct quorum *quorum);
+
 #endif

@@ -3,8 +3,6 @@
  *
  *   session.c      the voter's side of sessions: renewals, polls, marks
  *   death.c        the coordinator's side: having a lapsed session marked by a majority
- *   beat.c         the other voters: who is alive, what they claim, whether they hear us
- *   patience.c     how long silence is borne
  *   coordinator.c  ballots: which partitions are this voter's, and prepared
  *   handover.c     whoever coordinates next is told who waits; an orderly end
  *   sweep.c        pulling registers from each other: completeness, catching up
@@ -32,12 +30,12 @@
 #include "registers.h"
 #include "rules.h"
 #include "step.h"
+#include "voters.h"
 
 enum {
     RESEND_MS = 200,   /* an unanswered round is sent again */
     SPARED_MS = 20,    /* and to those that it might have done without */
     RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
-    BEATS_KEPT = 1024, /* whose sending times are known */
     PULLS_MAX = 8,     /* listings that are read at a time */
     OUTCOMES_MAX = 16, /* requests answered together */
     BROKEN_KEPT = 64,
@@ -183,39 +181,6 @@ struct partition {
     uint64_t works_saw;                /* the ballot and state that they were told of */
 };
 
-/* For how long something kept this voter waiting, see patience.c: in this window, and in the one
- * before. */
-struct lag {
-    int64_t worst_ns[2];
-    int64_t second_ns[2];
-    int64_t counted_ns; /* when the last one that was counted by itself ended */
-};
-
-/* A round that was given up because it took too long: whether it ends after all. */
-struct given_up {
-    struct message_order order; /* ballot 0: there is none */
-    int64_t began_ns;
-    uint8_t mask; /* voters that answered */
-};
-
-/* Another voter, as its beats and its link tell. */
-struct peer {
-    uint64_t number;    /* of its last beat; 0: none since it or this process started */
-    int64_t heard_ns;   /* when it came, or this process started; INT64_MIN: the link broke */
-    int64_t excused_ns; /* until then it counts as heard: this voter has not read yet */
-    int64_t first_ns;   /* when the first beat of its process came */
-    int64_t echoed_ns;  /* when the newest of our beats that it echoed was sent; INT64_MIN */
-    int64_t good_ns;    /* since when it could coordinate; NEVER: it cannot */
-    int64_t settle_ns;  /* for how long it must, before anything is handed back to it */
-    int64_t passed_ns;  /* when a queue's request was last passed on to it; INT64_MIN: never */
-    struct message_partitions owned;
-    bool broken; /* its link is */
-    bool votes;
-    bool majority;
-    bool had_majority; /* one of its beats said so */
-    struct lag lag;
-};
-
 /* Why something is pulled from another voter. */
 enum pull_purpose {
     PULL_NONE = 0,
@@ -327,6 +292,7 @@ struct quorum {
     struct agents *agents;
     struct records *records;
     struct registers *registers;
+    struct voters *voters;
 
     uint64_t commit;
     bool committing; /* another is on its way */
@@ -347,30 +313,16 @@ struct quorum {
     struct rejoin rejoin;
     struct checkpoints checkpoints;
 
-    struct peer peers[MESSAGE_VOTERS_MAX]; /* that of self is not used */
-    uint64_t beat_number;                  /* of the last one sent */
-    int64_t beat_sent_ns[BEATS_KEPT];      /* by number */
-    int64_t beat_ns;                       /* when to send the next */
-    int64_t begin_ns;     /* prepares nothing before: it does not know yet what others claim */
-    int64_t beat_last_ns; /* when the last was sent */
-    int64_t patience_ns;  /* how long silence is borne */
-    int64_t window_ns;    /* when the next window of what is measured begins */
-    bool patience_told;
-    int64_t slept_ns; /* when this voter had not run for so long that others may have replaced it */
-    struct lag round_lag;
-    struct given_up given_up;
+    int64_t begin_ns; /* prepares nothing before: it does not know yet what others claim */
 
     struct bounds bounds;
     uint32_t round;       /* the highest used, durable */
     uint32_t heard_round; /* the highest of anybody */
     uint64_t sequence;
-    uint32_t preparing;    /* partitions that are */
-    uint32_t incomplete;   /* partitions that are PREPARED and not complete */
-    int64_t prepare_ns;    /* when to send PREPARE (again); NEVER */
-    int64_t retry_ns;      /* when to look again at who should coordinate what; NEVER */
-    int64_t idle_until_ns; /* coordinates nothing before: a round of its own got stuck */
-    uint32_t idle_ms;      /* how long it will the next time */
-    bool resigned;         /* for good: this process is about to end */
+    uint32_t preparing;  /* partitions that are */
+    uint32_t incomplete; /* partitions that are PREPARED and not complete */
+    int64_t prepare_ns;  /* when to send PREPARE (again); NEVER */
+    int64_t retry_ns;    /* when to look again at who should coordinate what; NEVER */
     struct message_partitions resigned_of; /* what it coordinated then */
     struct pull pulls[PULLS_MAX];
     uint64_t pull_id;    /* of the last one */
@@ -421,35 +373,16 @@ void death_count_anew(struct quorum *quorum);
 /* Returns when it wants to be called again. */
 int64_t death_tick(struct quorum *quorum);
 
-/* beat.c */
-void beat_start(struct quorum *quorum);
-void beat_receive(struct quorum *quorum, const struct message *message);
-void beat_link(struct quorum *quorum, uint32_t voter, bool up);
-/* This step comes late by so much: what others sent meanwhile is read before they are judged. */
-void beat_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns);
-/* Has the next beat go out soon: what it says has changed. */
-void beat_soon(struct quorum *quorum);
-int64_t beat_tick(struct quorum *quorum);
-/* Whether a majority of voters in good standing hears this voter, and it them. */
-bool beat_majority(const struct quorum *quorum);
-/* The voters that may coordinate, this one included if it may. */
-uint8_t beat_able(const struct quorum *quorum);
-/* Whether every voter whose link is not broken was heard since the start. */
-bool beat_all_heard(const struct quorum *quorum);
-/* Whether that voter has been well for so long that it gets back what it is preferred for. */
-bool beat_settled(const struct quorum *quorum, uint32_t voter);
-/* Whether that other voter's last beat counts: what it claims is its own. */
-bool beat_counts(const struct quorum *quorum, uint32_t voter);
-
 /* coordinator.c */
 void coordinator_init(struct quorum *quorum);
+void coordinator_start(struct quorum *quorum);
 /* Something changed of what decides who coordinates what. */
 void coordinator_review(struct quorum *quorum);
 void coordinator_promise(struct quorum *quorum, const struct message *message);
 /* A round of that partition was refused because of a higher promise. */
 void coordinator_beaten(struct quorum *quorum, uint32_t partition, uint64_t higher);
-/* A round with the voters, begun then, has no majority yet: an old one makes this voter resign. */
-void coordinator_round_age(struct quorum *quorum, const struct given_up *round);
+/* A round with the voters has no majority yet: an old one makes this voter resign. */
+void coordinator_round_age(struct quorum *quorum, const struct voters_round *round);
 /* The record of stores changed: everything is prepared anew. */
 void coordinator_recount(struct quorum *quorum);
 /* The connection to that agent is there. */
@@ -461,8 +394,6 @@ bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct me
 bool coordinator_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
 /* Whether another voter than that one coordinates it, this one included. */
 bool coordinator_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
-/* Which one does; voter_count: none. */
-uint32_t coordinator_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* handover.c */
 /* That name's partition is another's: its acquires go to whoever claims it, all other requests back
@@ -472,20 +403,6 @@ void handover_look(struct quorum *quorum, struct work *work);
 void handover_claims(struct quorum *quorum, uint32_t voter);
 /* Coordinates nothing any more. */
 void handover_resign(struct quorum *quorum);
-
-/* patience.c */
-void patience_start(struct quorum *quorum);
-/* That voter echoed a newer own beat when the newest that it had echoed was so old. */
-void patience_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns);
-/* About how long that voter takes to answer, where it is slow. */
-int64_t patience_trip_ns(const struct quorum *quorum, uint32_t voter);
-void patience_tick(struct quorum *quorum);
-/* How old a round of this voter's may get. */
-int64_t patience_round_ns(const struct quorum *quorum);
-/* A majority answered a round; or it was given up, and a voter answers it. */
-void patience_round(struct quorum *quorum, int64_t took_ns);
-void patience_gave_up(struct quorum *quorum, const struct given_up *round);
-void patience_late(struct quorum *quorum, uint32_t voter, struct message_order order);
 
 /* sweep.c */
 void sweep_start(struct quorum *quorum);

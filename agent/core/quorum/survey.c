@@ -13,8 +13,8 @@ void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
                                   .registers_max = quorum->config->limits.registers,
                                   .agents = agents_count(quorum),
                                   .votes = members_votes(quorum),
-                                  .majority = beat_majority(quorum),
-                                  .patience_ns = quorum->patience_ns};
+                                  .majority = voters_majority(quorum),
+                                  .patience_ns = voters_timeout_ns(quorum)};
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         out->partitions += quorum->partitions[p].state == PARTITION_PREPARED;
     }

@@ -5,7 +5,7 @@
  * to MESSAGE_PULL_BATCH of them, then one that says that there are MORE (and where), or that this
  * was the END. If the digests of both are equal, that is the only answer. What is lost or overtaken
  * is seen from the answers' index; the same place is asked again then. A register that is newer
- * than the own one is adopted (acceptor.c), so sweeps only ever add what an ACCEPT would have.
+ * than the own one is adopted (registers.c), so sweeps only ever add what an ACCEPT would have.
  *
  * Two things come of it:
  *
@@ -147,7 +147,7 @@ void sweep_pull(struct quorum *quorum, const struct message *message)
 static int64_t pause_ns(const struct quorum *quorum, const struct pull *pull)
 {
     static const int64_t most_ns = PULL_RESEND_MAX_MS * MS_NS;
-    int64_t pause_ns = patience_trip_ns(quorum, pull->voter);
+    int64_t pause_ns = voters_trip_ns(quorum, pull->voter);
     pause_ns = pause_ns > PULL_RESEND_MS * MS_NS ? pause_ns : PULL_RESEND_MS * MS_NS;
     for (uint32_t i = 0; i < pull->silent && pause_ns < most_ns; i++) {
         pause_ns *= 2;
@@ -241,7 +241,7 @@ bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what 
 static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
 {
     const struct partition *partition = &quorum->partitions[pull->partition];
-    if (!quorum_hears(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX ||
+    if (!voters_hear(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX ||
         pull->silent > PULL_SILENT_MAX) {
         return false;
     }
@@ -272,7 +272,7 @@ static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
     for (uint32_t voter = 0; voter < count; voter++) {
         bool promised = (partition->mask >> voter & 1) != 0;
         bool done = (partition->pulled >> voter & 1) != 0;
-        if (voter != quorum->config->self && promised && !done && quorum_hears(quorum, voter)) {
+        if (voter != quorum->config->self && promised && !done && voters_hear(quorum, voter)) {
             return voter;
         }
     }
@@ -300,7 +300,7 @@ static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
-        if (beat_counts(quorum, voter) && message_partition_has(&quorum->peers[voter].owned, p)) {
+        if (voters_claims_count(quorum, voter) && voters_claim(quorum, voter, p)) {
             return voter;
         }
     }

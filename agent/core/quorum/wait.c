@@ -107,7 +107,7 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     uint32_t first = (uint32_t)(step_random(quorum) % voters);
     for (uint32_t i = 0; i < voters; i++) {
         uint32_t voter = (first + i) % voters;
-        if (voter != quorum->config->self && voter != agent && quorum_hears(quorum, voter)) {
+        if (voter != quorum->config->self && voter != agent && voters_hear(quorum, voter)) {
             return (uint8_t)voter;
         }
     }

@@ -160,7 +160,7 @@ static uint8_t spared(const struct quorum *quorum, const struct work *work)
 {
     uint32_t voters = quorum->config->voter_count;
     uint32_t wanted = rules_majority(quorum) - 1;
-    uint8_t able = beat_able(quorum);
+    uint8_t able = voters_able(quorum);
     uint8_t mask = 0;
     if (voters == 1) {
         return 0;
@@ -464,7 +464,7 @@ static void note_checkpoint(struct work *work, const struct message_read_value *
 /* A majority was read: what it says. */
 static void read_done(struct quorum *quorum, struct work *work)
 {
-    patience_round(quorum, step_now_ns(quorum) - work->began_ns);
+    voters_round_done(quorum, step_now_ns(quorum) - work->began_ns);
     set_state(quorum, work, WORK_WAITING);
     registers_raise_floor(quorum, work->partition, work->checkpoint.floor);
     bool deleted = work->found && work->lacking &&
@@ -536,7 +536,7 @@ void work_accepted(struct quorum *quorum, const struct message *message)
                                  &voter);
     if (work == NULL) {
         if (answer->higher == 0 && !answer->full) {
-            patience_late(quorum, voter, answer->order);
+            voters_round_late(quorum, voter, answer->order);
         }
         return;
     }
@@ -551,7 +551,7 @@ void work_accepted(struct quorum *quorum, const struct message *message)
     work->mask |= (uint8_t)(1u << voter);
     work->full &= (uint8_t) ~(1u << voter);
     if (rules_is_majority(quorum, work->mask) && own_has(quorum, work)) {
-        patience_round(quorum, step_now_ns(quorum) - work->began_ns);
+        voters_round_done(quorum, step_now_ns(quorum) - work->began_ns);
         set_state(quorum, work, WORK_WAITING);
         answer_decided(quorum, work, &work->value);
         tell_spared(quorum, work);
@@ -574,7 +574,7 @@ int64_t work_tick(struct quorum *quorum)
         }
         if (!rules_is_majority(quorum, work->mask | work->full)) {
             coordinator_round_age(quorum,
-                                  &(struct given_up){work->order, work->began_ns, work->mask});
+                                  &(struct voters_round){work->order, work->began_ns, work->mask});
         }
         uint8_t to = work->state == WORK_ACCEPTING && work->spared != 0 ? work->spared
                                                                         : (uint8_t)~work->mask;

@@ -1,0 +1,385 @@
+/*
+ * Heartbeats: what voters tell each other all the time. See voters.h.
+ *
+ * A heartbeat says which partitions its sender has prepared, and echoes the receiver's last one. From
+ * the echoes a voter knows that a majority has heard it lately; it says so in its own heartbeats.
+ *
+ * At the start everybody counts as heard, so that a cell whose voters come up one after the other
+ * does not hand everything back and forth.
+ */
+#include "voters.h"
+
+#include <string.h>
+
+#include "proto/check.h"
+#include "reactions.h"
+#include "state.h"
+#include "voters_private.h"
+
+enum {
+    GAP_MS = 5,         /* at least between two heartbeats */
+    JUMP_MAX = 1 << 20, /* a number further away is another process's */
+    LATE_MS = 20,       /* a step that comes later: this process did not run */
+    EXCUSED_MS = 20,    /* so long it reads then before it judges */
+    SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_BEAT_MS,
+    SETTLE_MIN_MS = 1000,  /* so long a voter has to be well, to get back what it coordinated */
+    SETTLE_MAX_MS = 32000, /* if it was well and fell silent again and again */
+    SETTLED_MS = 60000,    /* and so long to be as good as any */
+};
+_Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_PATIENCE_MAX_MS, "none is missed");
+
+struct voters *voters_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct voters));
+}
+
+void voters_init(struct quorum *quorum)
+{
+    struct voters *voters = quorum->voters;
+    voters->next_ns = NEVER;
+    voters->idle_until_ns = INT64_MIN;
+}
+
+static bool recent(const struct quorum *quorum, int64_t when_ns)
+{
+    return when_ns != INT64_MIN && step_now_ns(quorum) - when_ns <= quorum->voters->timeout_ns;
+}
+
+/* Its process is there, as far as can be known, and its link works. */
+static bool alive(const struct quorum *quorum, const struct other_voter *other)
+{
+    return !other->broken &&
+           (recent(quorum, other->heard_ns) || step_now_ns(quorum) < other->excused_ns);
+}
+
+/* A voter that never had a majority is given the time to find one: the cell may just be starting. */
+static bool able(const struct quorum *quorum, const struct other_voter *other)
+{
+    if (!alive(quorum, other)) {
+        return false;
+    }
+    if (other->number == 0) {
+        return true; /* heard at the start, by courtesy */
+    }
+    return (other->votes && other->majority) ||
+           (!other->had_majority && recent(quorum, other->first_ns));
+}
+
+bool voters_claims_count(const struct quorum *quorum, uint32_t voter)
+{
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return voter != quorum->config->self && other->number != 0 && other->majority &&
+           alive(quorum, other);
+}
+
+bool voters_majority(const struct quorum *quorum)
+{
+    uint32_t count = 1;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        const struct other_voter *other = &quorum->voters->others[voter];
+        count += voter != quorum->config->self && !other->broken && other->number != 0 &&
+                 other->votes && recent(quorum, other->echoed_ns);
+    }
+    return count >= rules_majority(quorum);
+}
+
+/* What the own heartbeats call a majority: a voter that had one and says that it has none any more is
+ * replaced at once, its link still there. */
+static bool may_coordinate(const struct quorum *quorum)
+{
+    return voters_majority(quorum) && !quorum->voters->resigned &&
+           step_now_ns(quorum) >= quorum->voters->idle_until_ns;
+}
+
+static bool self_able(const struct quorum *quorum)
+{
+    return may_coordinate(quorum) && step_started(quorum) && reaction_votes(quorum);
+}
+
+uint8_t voters_able(const struct quorum *quorum)
+{
+    uint8_t mask = 0;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        bool good = voter == quorum->config->self ? self_able(quorum)
+                                                  : able(quorum, &quorum->voters->others[voter]);
+        mask |= (uint8_t)(good << voter);
+    }
+    return mask;
+}
+
+static void forget(struct other_voter *other)
+{
+    other->number = 0;
+    other->first_ns = INT64_MIN;
+    other->echoed_ns = INT64_MIN;
+    other->good_ns = NEVER;
+    memset(&other->owned, 0, sizeof(other->owned));
+    other->votes = false;
+    other->majority = false;
+    other->had_majority = false;
+    other->excused_ns = INT64_MIN;
+    other->settle_ns = SETTLE_MIN_MS * MS_NS;
+    other->passed_ns = INT64_MIN;
+    memset(&other->lag, 0, sizeof(other->lag));
+}
+
+/* It cannot coordinate now. If it could for long enough to have got back what is its own, it will
+ * take twice as long the next time: else a voter that falls silent every few seconds has all its
+ * partitions change hands twice each time. */
+static void spoil(struct quorum *quorum, struct other_voter *other)
+{
+    if (other->good_ns != NEVER && step_now_ns(quorum) - other->good_ns >= other->settle_ns) {
+        other->settle_ns *= 2;
+        if (other->settle_ns > SETTLE_MAX_MS * MS_NS) {
+            other->settle_ns = SETTLE_MAX_MS * MS_NS;
+        }
+    }
+    other->good_ns = NEVER;
+}
+
+bool voters_settled(const struct quorum *quorum, uint32_t voter)
+{
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return other->good_ns != NEVER && step_now_ns(quorum) - other->good_ns >= other->settle_ns;
+}
+
+void voters_start(struct quorum *quorum)
+{
+    quorum->voters->slept_ns = INT64_MIN;
+    quorum->voters->next_ns = NEVER;
+    voters_detector_start(quorum);
+    if (quorum->config->voter_count == 1) {
+        return;
+    }
+    quorum->voters->number = (step_random(quorum) >> 8) +
+                             1; /* other than those of the last process */
+    for (uint32_t i = 0; i < HEARTBEATS_KEPT; i++) {
+        quorum->voters->sent_ns[i] = INT64_MIN;
+    }
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        forget(&quorum->voters->others[voter]);
+        quorum->voters->others[voter].heard_ns = step_now_ns(quorum);
+    }
+    quorum->voters->last_ns = INT64_MIN;
+    voters_heartbeat_soon(quorum);
+}
+
+void voters_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns)
+{
+    if (late_ns < LATE_MS * MS_NS) {
+        return;
+    }
+    quorum->voters->slept_ns = late_ns >= SLEPT_MS * MS_NS ? now_ns : quorum->voters->slept_ns;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        struct other_voter *other = &quorum->voters->others[voter];
+        if (voter != quorum->config->self && recent(quorum, other->heard_ns)) {
+            other->excused_ns = now_ns + EXCUSED_MS * MS_NS;
+        }
+    }
+}
+
+bool voters_all_heard(const struct quorum *quorum)
+{
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        const struct other_voter *other = &quorum->voters->others[voter];
+        if (voter != quorum->config->self && !other->broken && other->number == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void voters_heartbeat_soon(struct quorum *quorum)
+{
+    if (quorum->config->voter_count == 1) {
+        return;
+    }
+    int64_t when_ns = step_now_ns(quorum);
+    if (quorum->voters->last_ns != INT64_MIN &&
+        when_ns < quorum->voters->last_ns + GAP_MS * MS_NS) {
+        when_ns = quorum->voters->last_ns + GAP_MS * MS_NS;
+    }
+    if (when_ns < quorum->voters->next_ns) {
+        quorum->voters->next_ns = when_ns;
+        step_schedule(quorum, when_ns);
+    }
+}
+
+static void send(struct quorum *quorum)
+{
+    struct message_beat beat = {
+        .number = ++quorum->voters->number,
+        .majority = may_coordinate(quorum),
+    };
+    reaction_fill_heartbeat(quorum, &beat);
+    quorum->voters->sent_ns[beat.number % HEARTBEATS_KEPT] = step_now_ns(quorum);
+    quorum->voters->last_ns = step_now_ns(quorum);
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if (voter != quorum->config->self) {
+            beat.echo = quorum->voters->others[voter].number;
+            step_send(quorum, voter, MESSAGE_BEAT)->as.beat = beat;
+        }
+    }
+}
+
+int64_t voters_tick(struct quorum *quorum)
+{
+    if (quorum->voters->next_ns > step_now_ns(quorum)) {
+        return quorum->voters->next_ns;
+    }
+    if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+        return step_now_ns(quorum);
+    }
+    voters_detector_tick(quorum);
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        struct other_voter *other = &quorum->voters->others[voter];
+        if (!able(quorum, other)) {
+            spoil(quorum, other);
+        } else if (other->good_ns != NEVER &&
+                   step_now_ns(quorum) - other->good_ns > SETTLED_MS * MS_NS) {
+            other->settle_ns = SETTLE_MIN_MS * MS_NS;
+        }
+    }
+    reaction_voters_changed(quorum); /* who fell silent shows here */
+    send(quorum);
+    quorum->voters->next_ns = step_now_ns(quorum) + QUORUM_BEAT_MS * MS_NS;
+    return quorum->voters->next_ns;
+}
+
+/* Returns how old the newest of the own heartbeats that it had echoed was, if it echoes a newer one;
+ * else 0. */
+static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint64_t echo)
+{
+    if (echo == 0 || echo > quorum->voters->number ||
+        quorum->voters->number - echo >= HEARTBEATS_KEPT) {
+        return 0;
+    }
+    int64_t before_ns = other->echoed_ns;
+    int64_t sent_ns = quorum->voters->sent_ns[echo % HEARTBEATS_KEPT];
+    other->echoed_ns = sent_ns > before_ns ? sent_ns : before_ns;
+    return sent_ns > before_ns && before_ns != INT64_MIN ? step_now_ns(quorum) - before_ns : 0;
+}
+
+void voters_receive(struct quorum *quorum, const struct message *message)
+{
+    const struct message_beat *beat = &message->as.beat;
+    uint32_t voter = 0;
+    if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self) {
+        return;
+    }
+    struct other_voter *other = &quorum->voters->others[voter];
+    bool another = other->number == 0 || beat->number > other->number + JUMP_MAX ||
+                   beat->number + JUMP_MAX < other->number;
+    if (!another && beat->number <= other->number) {
+        return; /* late, or again */
+    }
+    bool had_majority = voters_majority(quorum);
+    bool was_able = able(quorum, other);
+    bool counted = voters_claims_count(quorum, voter);
+    if (another) {
+        forget(other);
+        other->first_ns = step_now_ns(quorum);
+    }
+    bool same = counted == beat->majority &&
+                memcmp(&other->owned, &beat->owned, sizeof(beat->owned)) == 0;
+    other->number = beat->number;
+    other->heard_ns = step_now_ns(quorum);
+    other->votes = beat->votes;
+    other->majority = beat->majority;
+    other->had_majority = other->had_majority || beat->majority;
+    other->owned = beat->owned;
+    voters_detector_echoed(quorum, voter, note_echo(quorum, other, beat->echo));
+    bool good = able(quorum, other) && other->majority;
+    if (!good) {
+        spoil(quorum, other);
+    } else if (other->good_ns == NEVER) {
+        other->good_ns = step_now_ns(quorum);
+    }
+    if (!had_majority && voters_majority(quorum)) {
+        voters_heartbeat_soon(quorum);
+        reaction_majority_found(quorum);
+        same = false;
+    }
+    if (!same || was_able != able(quorum, other)) {
+        reaction_voters_changed(quorum);
+        reaction_claims_changed(quorum, voter);
+    }
+}
+
+void voters_link(struct quorum *quorum, uint32_t voter, bool up)
+{
+    if (voter >= quorum->config->voter_count || voter == quorum->config->self) {
+        return;
+    }
+    struct other_voter *other = &quorum->voters->others[voter];
+    if (up) {
+        if (other->broken) {
+            other->broken = false;
+            voters_heartbeat_soon(quorum);
+        }
+        return;
+    }
+    other->broken = true;
+    forget(other);
+    other->heard_ns = INT64_MIN;
+    reaction_voters_changed(quorum);
+}
+
+/* ---- What others ask ---- */
+
+bool voters_hear(const struct quorum *quorum, uint32_t voter)
+{
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return voter == quorum->config->self ||
+           (!other->broken && other->number != 0 &&
+            step_now_ns(quorum) - other->heard_ns <= quorum->voters->timeout_ns);
+}
+
+int64_t voters_slept_ns(const struct quorum *quorum)
+{
+    return quorum->voters->slept_ns;
+}
+
+bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition)
+{
+    return message_partition_has(&quorum->voters->others[voter].owned, partition);
+}
+
+uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except)
+{
+    uint32_t voter = 0;
+    for (; voter < quorum->config->voter_count; voter++) {
+        if (voter != except && voters_claims_count(quorum, voter) &&
+            voters_claim(quorum, voter, partition)) {
+            break;
+        }
+    }
+    return voter;
+}
+
+void voters_resign(struct quorum *quorum)
+{
+    quorum->voters->resigned = true;
+}
+
+bool voters_resigned(const struct quorum *quorum)
+{
+    return quorum->voters->resigned;
+}
+
+int64_t voters_idle_until_ns(const struct quorum *quorum)
+{
+    return quorum->voters->idle_until_ns;
+}
+
+void voters_note_passed(struct quorum *quorum, uint32_t voter)
+{
+    quorum->voters->others[voter].passed_ns = step_now_ns(quorum);
+}
+
+bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter)
+{
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return voters_hear(quorum, voter) && other->passed_ns != INT64_MIN &&
+           other->echoed_ns <= other->passed_ns;
+}

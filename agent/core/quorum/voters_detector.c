@@ -1,0 +1,210 @@
+/*
+ * The failure detector: how long this voter bears silence before it concludes anything from it. See
+ * voters.h.
+ *
+ * Where everything runs, the take-over timeout does: four heartbeats fit into it. On hosts that have
+ * more to do than processors (or on slow links) heartbeats and rounds take longer than that though
+ * nobody is gone. A voter that concludes so makes it worse: take-overs need the same processors, and
+ * each one undoes what the last had prepared. So a voter notes how long it had to wait for what came
+ * after all, and bears twice that. (Chandra and Toueg 1996, section 9: a timeout that grows whenever
+ * it turns out to have been too short suspects nobody wrongly for ever.)
+ *
+ * What is measured, by this voter's clock:
+ *
+ *   of each other voter   how old the newest of the own heartbeats that it had echoed was when it
+ *                         echoed a newer one. All is in that: that either of the two did not run,
+ *                         what stands between them, and that it was silent
+ *   of the own rounds     how long a majority took to answer, be it after the round was given up
+ *
+ * The second worst counts: what happens once (a process that was stopped and goes on, a cable that
+ * was moved) says nothing about what comes.
+ *
+ * Of the others those count that are the fastest and make a majority with this voter: a minority
+ * that is slow or away leaves the timeout as it is, so it is replaced as fast as ever. What was
+ * measured is forgotten after one to two windows. A link that breaks needs no timeout.
+ */
+#include "proto/check.h"
+#include "state.h"
+#include "voters_private.h"
+
+enum {
+    WINDOW_MS = 10000,
+    FACTOR = 2,
+    SLOW_MS = 2 * QUORUM_TAKEOVER_MS,                /* from there on the log says so, */
+    TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_BEAT_MS, /* and when it is over */
+    IDLE_MIN_MS = 1000, /* so long this voter coordinates nothing after a stuck round */
+    IDLE_MAX_MS = 4000, /* if it happens again and again */
+};
+
+/* The second worst of both windows. */
+static int64_t usual_ns(const struct lag *lag)
+{
+    const int64_t *worst = lag->worst_ns;
+    int64_t least_ns = worst[0] < worst[1] ? worst[0] : worst[1];
+    int64_t second_ns = lag->second_ns[0] > lag->second_ns[1] ? lag->second_ns[0]
+                                                              : lag->second_ns[1];
+    return least_ns > second_ns ? least_ns : second_ns;
+}
+
+/* One silence keeps several things waiting: the echoes that were on their way when it began and
+ * those that follow, and all rounds. They end together. So what ends sooner than half its own time
+ * after another is part of that one. */
+static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
+{
+    bool same = step_now_ns(quorum) - lag->counted_ns < took_ns / 2;
+    lag->counted_ns = same ? lag->counted_ns : step_now_ns(quorum);
+    if (took_ns > lag->worst_ns[0]) {
+        lag->second_ns[0] = same ? lag->second_ns[0] : lag->worst_ns[0];
+        lag->worst_ns[0] = took_ns;
+    } else if (took_ns > lag->second_ns[0] && !same) {
+        lag->second_ns[0] = took_ns;
+    }
+}
+
+static void turn_over(struct lag *lag)
+{
+    lag->worst_ns[1] = lag->worst_ns[0];
+    lag->second_ns[1] = lag->second_ns[0];
+    lag->worst_ns[0] = 0;
+    lag->second_ns[0] = 0;
+}
+
+static int64_t timeout_for(int64_t lag_ns)
+{
+    static const int64_t least_ns = QUORUM_TAKEOVER_MS * MS_NS;
+    static const int64_t most_ns = QUORUM_PATIENCE_MAX_MS * MS_NS;
+    int64_t timeout_ns = lag_ns < most_ns ? FACTOR * lag_ns : most_ns;
+    timeout_ns = timeout_ns < most_ns ? timeout_ns : most_ns;
+    return timeout_ns > least_ns ? timeout_ns : least_ns;
+}
+
+/* A line when it begins and one when it is over, for people. */
+static void log_slow(struct quorum *quorum)
+{
+    bool slow = quorum->voters->timeout_ns >= SLOW_MS * MS_NS;
+    bool timely = quorum->voters->timeout_ns <= TIMELY_MS * MS_NS;
+    if ((quorum->voters->slow_told ? !timely : !slow) || !step_has_room(quorum, 1)) {
+        return;
+    }
+    quorum->voters->slow_told = slow;
+    struct action_log *log = step_log(quorum, slow ? "voters_slow" : "voters_timely", NULL,
+                                      quorum->voters->timeout_ns / MS_NS);
+    if (slow) {
+        step_log_text(log,
+                      "even the fastest majority of the voters answers late (too little processor "
+                      "time here or there, or slow links): who falls silent is replaced after so "
+                      "many milliseconds, not 400");
+    }
+}
+
+/* The fastest of those that are heard, so many that they are a majority with this voter: by the
+ * slowest of these. Whoever is not heard, or only since a moment ago, is not measured; if too few
+ * are, it stays as it was. */
+static void judge(struct quorum *quorum)
+{
+    int64_t sorted[MESSAGE_VOTERS_MAX];
+    uint32_t count = 0;
+    uint32_t wanted = rules_majority(quorum) - 1;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        int64_t lag_ns = usual_ns(&quorum->voters->others[voter].lag);
+        if (!voters_hear(quorum, voter) || voter == quorum->config->self || lag_ns == 0) {
+            continue;
+        }
+        uint32_t at = count++;
+        for (; at > 0 && sorted[at - 1] > lag_ns; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = lag_ns;
+    }
+    if (wanted > 0 && count >= wanted) {
+        quorum->voters->timeout_ns = timeout_for(sorted[wanted - 1]);
+        log_slow(quorum);
+    }
+}
+
+void voters_detector_start(struct quorum *quorum)
+{
+    quorum->voters->timeout_ns = QUORUM_TAKEOVER_MS * MS_NS;
+    quorum->voters->idle_ms = IDLE_MIN_MS;
+    quorum->voters->window_ns = step_now_ns(quorum) + WINDOW_MS * MS_NS;
+}
+
+void voters_detector_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns)
+{
+    struct lag *lag = &quorum->voters->others[voter].lag;
+    int64_t before_ns = usual_ns(lag);
+    note(quorum, lag, age_ns);
+    if (usual_ns(lag) > before_ns) {
+        judge(quorum);
+    }
+}
+
+int64_t voters_timeout_ns(const struct quorum *quorum)
+{
+    return quorum->voters->timeout_ns;
+}
+
+int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
+{
+    /* What is due to the pauses between heartbeats (and to one that was lost) is not its. */
+    return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_BEAT_MS * MS_NS;
+}
+
+void voters_detector_tick(struct quorum *quorum)
+{
+    if (step_now_ns(quorum) < quorum->voters->window_ns) {
+        return;
+    }
+    quorum->voters->window_ns = step_now_ns(quorum) + WINDOW_MS * MS_NS;
+    turn_over(&quorum->voters->round_lag);
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        turn_over(&quorum->voters->others[voter].lag);
+    }
+    judge(quorum);
+}
+
+/* ---- Rounds ---- */
+
+/* How old a round of this voter's may get. */
+static int64_t round_limit_ns(const struct quorum *quorum)
+{
+    int64_t own_ns = timeout_for(usual_ns(&quorum->voters->round_lag));
+    return own_ns > quorum->voters->timeout_ns ? own_ns : quorum->voters->timeout_ns;
+}
+
+void voters_round_done(struct quorum *quorum, int64_t took_ns)
+{
+    note(quorum, &quorum->voters->round_lag, took_ns);
+}
+
+bool voters_round_stuck(struct quorum *quorum, const struct voters_round *round)
+{
+    struct voters *voters = quorum->voters;
+    int64_t now_ns = step_now_ns(quorum);
+    if (quorum->config->voter_count == 1 || now_ns - round->began_ns <= round_limit_ns(quorum) ||
+        now_ns < voters->idle_until_ns) {
+        return false;
+    }
+    bool again = voters->idle_until_ns != INT64_MIN &&
+                 now_ns - voters->idle_until_ns < 2 * IDLE_MAX_MS * MS_NS;
+    voters->idle_ms = again ? 2 * voters->idle_ms : (uint32_t)IDLE_MIN_MS;
+    voters->idle_ms = voters->idle_ms > IDLE_MAX_MS ? (uint32_t)IDLE_MAX_MS : voters->idle_ms;
+    voters->idle_until_ns = now_ns + voters->idle_ms * MS_NS;
+    voters->given_up = *round;
+    voters_heartbeat_soon(quorum);
+    return true;
+}
+
+void voters_round_late(struct quorum *quorum, uint32_t voter, struct message_order order)
+{
+    struct voters_round *round = &quorum->voters->given_up;
+    HF_CHECK(voter < quorum->config->voter_count);
+    if (round->order.ballot == 0 || !message_order_equal(round->order, order)) {
+        return;
+    }
+    round->mask |= (uint8_t)(1u << voter);
+    if (rules_is_majority(quorum, round->mask) && (round->mask >> quorum->config->self & 1) != 0) {
+        note(quorum, &quorum->voters->round_lag, step_now_ns(quorum) - round->began_ns);
+        round->order.ballot = 0;
+    }
+}
