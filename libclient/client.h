@@ -99,7 +99,7 @@ struct region_map {
     uint32_t number;     /* the agent's, valid for .connection only */
     uint64_t connection; /* which connection gave it last */
     struct region_map *next;
-    /* For release_in_time() in hold.c: the lease that boot_offset_ns was taken under. */
+    /* For lease_in_force() in hold.c: the lease under which boot_offset_ns was taken. */
     _Atomic uint64_t clock_lease;
     _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE */
 };

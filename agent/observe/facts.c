@@ -1,7 +1,7 @@
 /*
- * What `holdfast doctor` wants to know: how this agent, its host and its cell stand, as numbers and
- * short texts by name (TOLD). Nothing is judged here: what is good and what is to be done about it
- * when it is not, says the command (cli/findings.c).
+ * The facts for `holdfast doctor`: how this agent, its host and its cell are, as numbers and short
+ * texts by name (TOLD). This file judges nothing. The command compares the facts with bounds and
+ * prints a remedy (cli/doctor_agent.c, cli/doctor_cell.c, cli/doctor_host.c).
  *
  * All of it is at hand, or asked of the kernel without waiting for a disk or another agent.
  */

@@ -125,7 +125,7 @@ int wait_for_long(pid_t pid, unsigned guard_ms);
 /* kill -9 and wait. */
 void kill_process(pid_t pid);
 
-/* TCP ports of 127.0.0.1 that are this test's alone (../free_port.h). */
+/* TCP ports of 127.0.0.1 that are this test's alone (tests/free_port.h). */
 void agent_free_ports(unsigned *ports, unsigned count);
 
 #endif

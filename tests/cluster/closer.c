@@ -1,7 +1,7 @@
 /*
- * The process that closes (agent/io/closer.h), with the test in the agent's place: what it is given
- * is emptied to the end, who makes a close wait keeps nobody else's waiting, and nothing is left of
- * it when what waited is over.
+ * The process that closes (io/closer.h), with the test in the agent's place. It empties each socket
+ * that it gets to the end. A process that makes a close wait keeps no other process's close
+ * waiting. Nothing of it is left when all that waited is over.
  */
 #include <check.h>
 #include <errno.h>

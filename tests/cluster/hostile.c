@@ -29,7 +29,7 @@
 #include "require.h"
 
 enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000, LINGERING = 40 };
-/* agent/io/socket.h */
+/* SOCKET_GREETING_MAX_PER_USER of io/socket.h */
 enum { PER_USER = 128 };
 
 static struct agent_process agent;

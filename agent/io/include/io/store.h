@@ -3,12 +3,12 @@
  * `sqlite3 holdfast.db`.
  *
  * WAL mode, synchronous=FULL: a commit is one write and one flush of the log. The whole database is
- * locked for as long as it is open, so a second agent on the same state_dir is refused. What is put
- * or deleted between store_begin and store_commit becomes durable together, or not at all.
+ * locked for as long as it is open, so a second agent on the same state_dir is refused. All that is
+ * put or deleted between store_begin() and store_commit() becomes durable together, or not at all.
  *
- * Whatever fails leaves one line of text (what, where, what was expected) in store_error(). After a
- * failed store_put, store_del or store_commit nothing of the batch is durable for sure and
- * the process must not act on it: the agent ends.
+ * A call that fails leaves one line of text (what, where, what was expected) in store_error().
+ * After a failed store_put_...(), store_del_...() or store_commit() nothing of the batch is durable
+ * for certain, and the process must not act on it: the agent ends.
  *
  * One thread.
  */
