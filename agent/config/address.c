@@ -1,4 +1,4 @@
-/* What an address of the configuration is, by its text: see config.h. */
+/* Reads the text of an address of the configuration: see config.h. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

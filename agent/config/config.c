@@ -27,7 +27,7 @@ enum { SEEN_MAX = 1024, QUOTED_MAX = 80 };
 
 static const int64_t millisecond_ns = 1000000;
 
-/* What is needed while the file is read. */
+/* State while the file is read. */
 struct reading {
     struct config *config;
     const char *path;
@@ -98,7 +98,7 @@ static bool read_label(const char *value, void *out)
     return true;
 }
 
-/* A decimal integer at the start of text; *end: what follows it. */
+/* A decimal integer at the start of text; *end: the rest of the text. */
 static bool read_integer(const char *text, uint64_t limit, uint64_t *out, const char **end)
 {
     uint64_t value = 0;
@@ -560,7 +560,7 @@ static int take(void *arg, const char *section, const char *key, const char *val
 {
     struct reading *reading = arg;
     if (reading->error[0] != '\0') {
-        return 1; /* the first error is told */
+        return 1; /* only the first error is reported */
     }
     if (was_seen(reading, section, key)) {
         return wrong(reading,
@@ -591,7 +591,7 @@ static bool is_known_section(const char *section)
     return known[0] != '\0' || strcmp(section, "voters") == 0;
 }
 
-/* A section counts though it has no key: inih does not tell of such. */
+/* A section counts though it has no key: inih does not report such a section. */
 static void take_section(struct reading *reading, const char *line)
 {
     char section[64];
@@ -685,7 +685,7 @@ static bool check_voters(struct reading *reading)
                  config->agent);
 }
 
-/* Where it listens and what it tells others of it; both follow from [voters] if they are not
+/* Where it listens, and the address that it announces; both follow from [voters] if they are not
  * given. */
 static bool check_addresses(struct reading *reading)
 {
@@ -752,7 +752,8 @@ static bool check_tls(struct reading *reading)
     return true;
 }
 
-/* Without TLS whoever reaches the port is believed: that has to be wanted in so many words. */
+/* Without TLS the agent believes any process that reaches the port: the file has to ask for that in
+ * so many words. */
 static bool check_exposed(struct reading *reading)
 {
     const struct config *config = reading->config;
@@ -766,7 +767,7 @@ static bool check_exposed(struct reading *reading)
                "it");
 }
 
-/* What is told there is for whoever can connect. */
+/* The answers there are for everybody that can connect. */
 static bool check_http(struct reading *reading)
 {
     const struct config *config = reading->config;
@@ -799,7 +800,7 @@ void config_finish_voters(struct config *config)
     qsort(config->voters, config->voter_count, sizeof(config->voters[0]), by_name);
 }
 
-/* What only shows when everything was read. */
+/* Errors that only show when everything was read. */
 static bool check_whole(struct reading *reading)
 {
     struct config *config = reading->config;

@@ -1,9 +1,8 @@
 /*
  * The agent's configuration: one INI file, or what --dev implies.
  *
- * Everything is checked before anything is done: sections, keys, values, users, groups. What is
- * wrong is told in one line, "FILE:LINE: [section] key: found X, expected Y". docs/CONFIG.md has
- * every key.
+ * Everything is checked before anything is done: sections, keys, values, users, groups. An error is
+ * one line, "FILE:LINE: [section] key: found X, expected Y". docs/CONFIG.md has every key.
  */
 #ifndef AGENT_CONFIG_H
 #define AGENT_CONFIG_H
@@ -74,7 +73,7 @@ struct config {
 
 enum config_result { CONFIG_OK = 0, CONFIG_WRONG, CONFIG_UNREADABLE };
 
-/* What holds where nothing is said: a configuration without a name, a cell and voters. */
+/* The defaults: a configuration without a name, a cell and voters. */
 void config_defaults(struct config *config);
 /* Once the agent has its name: itself is the only voter if none is named; voters by name. */
 void config_finish_voters(struct config *config);
@@ -87,7 +86,7 @@ enum config_result config_read(struct config *config, const char *path, char *er
 enum config_result config_dev(struct config *config, const char *state_dir, char *error)
     __attribute__((warn_unused_result));
 
-/* What an address (SCHEME://HOST:PORT, as read) is. */
+/* The kind of an address (SCHEME://HOST:PORT, as read). */
 bool config_is_tls(const char *address);
 /* tcp://0.0.0.0:7411 is where one listens, not where one is reached. */
 bool config_is_anywhere(const char *address);
@@ -96,7 +95,7 @@ bool config_is_same(const char *one, const char *other);
 /* Only processes of this host can connect there. */
 bool config_is_local(const char *address);
 
-/* Who asks. groups: primary and supplementary. */
+/* The user that asks. groups: primary and supplementary. */
 struct config_user {
     uid_t uid;
     const gid_t *groups;

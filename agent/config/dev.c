@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 
-/* --state-dir, made absolute: who may exchange it is looked at on all of its way. The length of the
+/* --state-dir, made absolute: the look at its owners covers all of its way. The length of the
  * whole; 0: it is empty, or there is no current folder. */
 static size_t dev_state_dir(const char *given, char *out, size_t size)
 {

@@ -1,5 +1,5 @@
 /*
- * Who may do what, as the configuration says: see config.h. Root and admins may do everything;
+ * The rights of each user, by the configuration: see config.h. Root and admins may do everything;
  * users and groups of a namespace replace those of [agent].
  */
 #include "config/config.h"

@@ -4,7 +4,7 @@
  * Names, not numbers: libseccomp knows what a name is on this architecture; one that it does not
  * have there is left out. The lists hold what agent, libuv, SQLite, NNG, mbedTLS, libsystemd and
  * both Debians' libc call, with the older and the newer form of each. io_uring is on none of them:
- * what is done through it passes by every filter, and libuv does without.
+ * calls through it pass by every filter, and libuv does without.
  */
 #include "io/sandbox.h"
 
@@ -109,7 +109,8 @@ static const char *const allowed[] = {
     "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid", "getegid32",
     "uname", "sysinfo", "getrlimit", "ugetrlimit", "getrusage", "getrandom", "pidfd_open"};
 
-/* No library begins to call these by itself, in no version: who does has taken the agent over. */
+/* No library begins to call these by itself, in no version: a caller of these has taken the agent
+ * over. */
 static const char *const fatal[] = {"execve",
                                     "execveat",
                                     "ptrace",
@@ -168,7 +169,7 @@ static const char *const fatal[] = {"execve",
 
 static const char *const refused[] = {"fork", "vfork", "kill", "tkill"};
 
-/* What io/socket/closer.c needs, and fork() and a signal handler. */
+/* Needed by io/socket/closer.c, fork() and a signal handler. */
 static const char *const closes[] = {"clone",
                                      "clone3",
                                      "fork",

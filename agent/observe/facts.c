@@ -28,7 +28,7 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, (uint32_t)strlen(text)};
 }
 
-/* What finds no room is left out: see the sizes in told.c; no cell comes near. */
+/* A fact that finds no room is left out: see the sizes in told.c; no cell comes near. */
 static void tell(struct hfi_told_builder *told, const struct message_agent *subject,
                  const char *key, int64_t value, const char *text)
 {
@@ -128,7 +128,8 @@ static void tell_memory(const struct agent *agent, struct hfi_told_builder *told
     tell_room(told, "shm_free", agent->regions[0].fd);
 }
 
-/* Clients of the agent before of which it cannot be told whether they live: how many, and some. */
+/* Clients of the agent before, of which this one cannot know whether they live: how many, and
+ * some. */
 static void tell_unproven(const struct agent *agent, struct hfi_told_builder *told)
 {
     char text[FILES_TEXT_MAX] = "";
@@ -208,8 +209,8 @@ static void tell_store(const struct agent *agent, struct hfi_told_builder *told)
          standing < sizeof(standings) / sizeof(standings[0]) ? standings[standing] : NULL);
 }
 
-/* How many partitions each voter coordinates, by what is told of it. Nobody tells of an only voter:
- * there is nobody else. */
+/* How many partitions each voter coordinates, by its heartbeats. An only voter sends none: there is
+ * no other. */
 static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_VOTERS_MAX])
 {
     const struct host_config *config = &agent->host_config;

@@ -17,7 +17,7 @@ bool files_config_is_loose(const struct agent *agent);
  * which: text, of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk
  * may have to be read. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
-/* Now and then: tells of them in the log. */
+/* Called now and then: logs the files that are gone. */
 void files_look(struct agent *agent);
 
 #endif

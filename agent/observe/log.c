@@ -192,7 +192,7 @@ void log_end(struct log_line *line)
         return;
     }
     line->text[line->used++] = '\n';
-    /* Who reads the log may stand still (a pager, a full pipe); the leases must not wait for it. A
+    /* The log's reader may stand still (a pager, a full pipe); the leases must not wait for it. A
      * pipe that is writable has room for a whole line. */
     struct pollfd room = {.fd = log_fd, .events = POLLOUT};
     if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)) {

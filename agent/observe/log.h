@@ -8,8 +8,8 @@
  * line. A line is one write, at most LOG_LINE_MAX bytes; what does not fit is cut. A time stands
  * before it (the wall clock's: to be read, it decides nothing) unless journald adds its own.
  *
- * What strangers can cause at will goes through log_begin_limited(): a flood of it must not fill a
- * disk. The number of lines that were left out is told in the next line of its kind.
+ * Lines that strangers can cause at will go through log_begin_limited(): a flood of them must not
+ * fill a disk. The next line of the kind has the number of lines that were left out.
  *
  * One thread.
  */
@@ -44,8 +44,8 @@ void log_open(int fd, bool with_time);
 /* Standard error, with the time unless it is connected to the journal. */
 void log_open_stderr(void);
 
-/* For people: lines that were not written since the start, because a limit left them out, or
- * because whoever reads them did not take them, or they could not be written. */
+/* For people: lines that were not written since the start, because a limit left them out, because
+ * their reader did not take them, or because they could not be written. */
 struct log_missing {
     uint64_t left_out;
     uint64_t lost;

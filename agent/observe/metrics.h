@@ -1,9 +1,9 @@
 /*
- * What the agent tells people's monitoring: figures as the text that Prometheus reads, a page for a
- * person, one line for who only asks whether it is well. docs/METRICS.md lists every figure.
+ * The agent's answers to monitoring: figures as the text that Prometheus reads, a page for a
+ * person, and one line that says whether it is well. docs/METRICS.md lists every figure.
  *
- * Who knows the agent fills in struct metrics (web.c); here it only becomes text. No lock's name
- * and no user stands in it: whoever is on this host may read it.
+ * web.c fills in struct metrics; here it only becomes text. It has no lock's name and no user,
+ * because every user of this host may read it.
  */
 #ifndef AGENT_METRICS_H
 #define AGENT_METRICS_H

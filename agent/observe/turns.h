@@ -1,9 +1,9 @@
 /*
  * A watchdog of the loop's own: what each turn took, with which part of it, and for whom.
  *
- * While a turn lasts no lease is renewed and nobody is answered. What users ask for is bounded, in
- * time and by user (io/socket_share.h); if a bound is ever missing, this says where: a turn of more
- * than a twentieth of session_ttl is told (turn_slow), with its longest part.
+ * While a turn lasts no lease is renewed and nobody is answered. The requests of users are bounded,
+ * in time and by user (io/socket_share.h). If a bound is ever missing, this shows where: a turn of
+ * more than a twentieth of session_ttl is logged (turn_slow), with its longest part.
  *
  * The clock is read where a part begins, which is what every callback of the loop does first. The
  * processor time that the turn took says whether the agent was busy, or stood still because it was
@@ -18,11 +18,11 @@
 
 enum turn_part {
     TURN_NONE = 0,
-    TURN_USERS, /* what clients sent, that they came, hung up or died: of a user */
+    TURN_USERS, /* packets of clients, connects, hang-ups, deaths: of a user */
     TURN_BELLS, /* of a namespace */
     TURN_TIMER, /* what was due */
     TURN_DISK,  /* batches that are durable, and what waited for them */
-    TURN_PEERS, /* what other agents sent */
+    TURN_PEERS, /* packets of other agents */
     TURN_WEB,   /* HTTP */
     TURN_SIGNALS,
     TURN_END, /* what follows from all of it: batches, answers, packets */
@@ -55,7 +55,7 @@ void turns_part(struct turns *turns, enum turn_part part);
 /* So much of it was for that namespace's bell. */
 void turns_bell(struct turns *turns, uint32_t space, int64_t took_ns);
 
-/* The turn is over at now_ns. Tells, and counts, one of more than slow_ns. spaces: names. */
+/* The turn is over at now_ns. Logs, and counts, one of more than slow_ns. spaces: names. */
 void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turns_user user,
                const char *const *spaces);
 

@@ -1,4 +1,4 @@
-/* What the agent answers by HTTP: see web.h. */
+/* The agent's answers by HTTP: see web.h. */
 #include "observe/web.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "peers/peers.h"
 #include "turn.h"
 
-/* Whoever asks more often sees the same: looking at every lock has its price. */
+/* More frequent requests get the same answer: a look at every lock has its price. */
 static const int64_t survey_every_ns = 1000000000;
 
 struct web {

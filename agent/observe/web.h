@@ -2,7 +2,7 @@
  * [http]: /metrics, /healthz, and / for a person. See metrics.h, io/http.h, docs/METRICS.md.
  *
  * All on the loop's thread: nothing is done, and nothing costs anything, as long as nobody asks. An
- * agent whose loop stands still does not answer, and who asks has to take that for unhealthy, too.
+ * agent whose loop stands still does not answer, and a monitor has to take that for unhealthy, too.
  */
 #ifndef AGENT_WEB_H
 #define AGENT_WEB_H

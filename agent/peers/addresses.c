@@ -73,7 +73,8 @@ void address_init(struct address_entry *entry)
                                     .trial.link = ADDRESSES_LINK_NONE};
 }
 
-/* Whether who has no connection, and has another address, has to wait before this one is tried. */
+/* Whether an agent without a connection, and with another address, has to wait before this one is
+ * tried. */
 static bool has_to_wait(const struct address_entry *entry, uint64_t host, int64_t now_ns)
 {
     return entry->trial.link != ADDRESSES_LINK_NONE ||

@@ -1,9 +1,9 @@
 /*
  * Where an agent listens that is no voter of the configuration.
  *
- * It says so itself, and gossip says it of it, and either may be a lie. What is believed is bounded
- * by what can be seen: whether somebody answers there who greets as an agent does and, with TLS,
- * shows that agent's certificate.
+ * The agent announces it, gossip announces it, and either may be a lie. Belief is bounded by what
+ * can be seen: whether somebody answers there that greets as an agent does and, with TLS, shows
+ * that agent's certificate.
  *
  *   home    the address that packets go to. It stays as long as its connection is there, whatever
  *           is said meanwhile: another address is a lie then, or two agents have one name
@@ -55,7 +55,7 @@ struct addresses {
 
 struct address_claim {
     uint32_t link;
-    uint64_t host;    /* who said it: a hash */
+    uint64_t host;    /* the host that announced it: a hash */
     int64_t since_ns; /* when */
     char text[MESSAGE_ADDRESS_MAX];
 };

@@ -132,7 +132,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
 }
 
-/* What is sent to the agent goes where its place says now. */
+/* Messages to the agent go where its place says now. */
 static void follow(struct peers *peers, struct peer_agent *peer)
 {
     const struct address_claim *current = address_current(&peers->addresses, &peer->listens);
@@ -160,13 +160,13 @@ static void log_address(struct peers *peers, const char *event, const struct mes
     log_end(&line);
 }
 
-/* What is wrong with an address that was said of an agent; NULL: nothing. */
+/* The fault of an address that was announced for an agent; NULL: none. */
 static const char *address_error(const struct agent *agent, const char *address)
 {
     const struct host_config *config = &agent->host_config;
     const char *error = transport_address_error(address);
     if (error == NULL && !transport_address_is_number(address)) {
-        /* Whom it is looked up at may let all lookups wait: those of the voters, too. */
+        /* A name server that it asks may let all lookups wait: those of the voters, too. */
         error = "expected an IP address: names are looked up only for voters";
     }
     for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
@@ -188,7 +188,7 @@ static void contradicted(struct peers *peers, struct peer_agent *peer, const cha
     }
 }
 
-/* Told once a minute: who says such things says more of them. */
+/* Logged once a minute: an agent that announces such an address announces more of them. */
 static void not_added(struct peers *peers, const struct message_agent *name, const char *address,
                       const char *why)
 {

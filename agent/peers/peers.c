@@ -87,7 +87,7 @@ void peers_drop_buffer(struct peers *peers, struct peer_agent *peer)
     }
 }
 
-/* A packet to that agent whose header says what the last message told. NULL: it cannot be
+/* A packet to that agent whose header has the commit of the last message. NULL: it cannot be
  * reached. */
 static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
@@ -103,7 +103,7 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
         peers->dirty[peers->dirty_count++] = (uint16_t)(peer - peers->peers);
         begin_packet(peers, peer);
     } else if (peer->commit < peers->commit || peer->membership != peers->membership) {
-        /* What a message promises must not be told under an older commit or record of stores. */
+        /* A message's promise must not be sent under an older commit or record of stores. */
         send_packet(peers, peer);
         begin_packet(peers, peer);
     }
@@ -167,7 +167,7 @@ static uint64_t hash_host(const char *remote)
     return hfi_name_hash(remote, size) | 1;
 }
 
-/* Whether its last line is a minute old; a new remote takes the place of the one told longest
+/* Whether its last line is a minute old; a new remote takes the place of the one logged longest
  * ago. */
 static bool may_complain(struct peers *peers, const char *remote)
 {
@@ -256,7 +256,7 @@ static struct transport_sender sender_of(const struct agent *agent,
     };
 }
 
-/* Renewals and their answers tell which release of Holdfast speaks. */
+/* Renewals and their answers carry the sender's release of Holdfast. */
 static void hear_release(struct peers *peers, const struct message *message, uint32_t version)
 {
     const char *release = message->kind == MESSAGE_RENEW       ? message->as.renew.release
@@ -276,8 +276,8 @@ static void hear_release(struct peers *peers, const struct message *message, uin
     log_end(&line);
 }
 
-/* Whether the certificate that its sender showed is that of the agent that it says it is from, as
- * far as NNG tells. */
+/* Whether the certificate of the connection is that of the agent that the packet names as its
+ * sender, as far as NNG shows it. */
 static bool is_certified(const struct wire_header *header, const char *certified)
 {
     return certified[0] == '\0' || (strlen(certified) == header->from.length &&
@@ -381,8 +381,8 @@ static uint64_t sum_of_files(const struct config *config)
     return sum;
 }
 
-/* changed: the files, or somebody asked for it; else what was refused is tried again, and that it
- * is refused was told. */
+/* changed: the files, or somebody asked for it; else files that were refused are tried again, and
+ * the refusal was logged before. */
 static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
@@ -464,7 +464,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
         return; /* this agent itself */
     }
     bool up = transport_is_up(peers->transport, peer->link);
-    /* While this agent stood still it heard nobody, and none of them was silent. */
+    /* While this agent stood still it received nothing, and none of them was silent. */
     bool stood = agent->stall_ns > agent->config.session_ttl_ns / 3;
     int64_t since_ns = stood && agent->stalled_ns > peer->up_ns ? agent->stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
@@ -620,7 +620,7 @@ static void give_up_opening(int number)
     _exit(AGENT_EXIT_UNAVAILABLE);
 }
 
-/* What NNG does first: if it gets no memory for all its threads it waits for itself for ever. */
+/* NNG's start: if it gets no memory for all its threads it waits for itself for ever. */
 static void open_in_time(struct sigaction *before)
 {
     struct sigaction action = {.sa_handler = give_up_opening};

@@ -47,7 +47,7 @@ void peers_renew_certificates(struct agent *agent);
 /* The end of a turn: sends what has collected. */
 void peers_flush(struct agent *agent);
 
-/* Now and then: tells of voters that are connected but do not answer; takes new certificates. */
+/* Called now and then: logs voters that are connected but do not answer; takes new certificates. */
 void peers_look(struct agent *agent);
 
 /* For people: whether the connection to that agent is there. */
@@ -62,7 +62,7 @@ struct peers_view {
 };
 /* For people: why it is not there; "": it is, or nothing is known. */
 const char *peers_why_down(const struct agent *agent, const struct message_agent *name);
-/* For people: the release of Holdfast that it runs; "": it has not told. */
+/* For people: the release of Holdfast that it runs; "": not known. */
 const char *peers_release(const struct agent *agent, const struct message_agent *name);
 /* For people: how the links stand. Only if there are peers. */
 struct peers_view peers_view(const struct agent *agent);

@@ -1,4 +1,4 @@
-/* What the files of peers.h share: who there is, and where he is dialled. */
+/* Shared by the files of peers.h: the other agents, and where they are dialled. */
 #ifndef AGENT_PEERS_PRIVATE_H
 #define AGENT_PEERS_PRIVATE_H
 
@@ -21,7 +21,7 @@ enum {
 struct peer_agent {
     struct message_agent name; /* length 0: this place is free */
     bool voter;
-    bool up;                      /* as the driver was told */
+    bool up;                      /* as the driver has it */
     struct address_entry listens; /* where it listens, if it is no voter */
     char address[MESSAGE_ADDRESS_MAX];
     uint32_t link;         /* the transport's number of it */
@@ -34,14 +34,14 @@ struct peer_agent {
     bool silent;                       /* for too long, and that was said */
     bool starts_over;                  /* this was said, too */
     bool unreachable;                  /* the same, without a connection */
-    struct pace_watch clock;           /* a voter's: what was said of it */
-    int64_t kept_ns;                   /* when another address was last told to be refused */
+    struct pace_watch clock;           /* a voter's: what was logged of it */
+    int64_t kept_ns;                   /* when the refusal of another address was last logged */
     uint64_t packets_sent;
     uint64_t packets_dropped;
     uint64_t packets_received;
 };
 
-/* Whose packets were refused lately. */
+/* Remotes whose packets were refused lately. */
 struct peers_refused_host {
     uint64_t remote; /* a hash; 0: nobody */
     int64_t told_ns;
@@ -53,7 +53,7 @@ struct peers {
     uv_poll_t poll;
     bool started;
     struct addresses addresses;
-    int64_t looked_ns; /* when it was looked who had his time */
+    int64_t looked_ns; /* when it was last looked whose time is over */
     uint64_t host;     /* a hash of where the packet came from that is read just now; 0: none is */
     uint32_t count;    /* places that were ever taken */
     uint32_t free_count; /* of them, those that are free again */
@@ -68,7 +68,7 @@ struct peers {
     int64_t files_ns;   /* when they were looked at */
     bool files_kept;    /* they were not taken then; the same ones may be good later */
     char kept_text[TRANSPORT_ERROR_MAX]; /* why */
-    uint64_t commit;                     /* as the last message told */
+    uint64_t commit;                     /* of the last message */
     uint32_t membership;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
     int64_t refused_ns; /* when somebody was refused last; 0: never. For people, with the text: */
@@ -95,7 +95,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
 void peers_places_init(struct peers *peers);
 /* Forgets where nobody answers any more, once a second. */
 void peers_places_look(struct peers *peers);
-/* What was on its way to it is lost. */
+/* Messages on their way to it are lost. */
 void peers_drop_buffer(struct peers *peers, struct peer_agent *peer);
 /* Of struct transport_handler; arg is the agent. */
 void peers_link(void *arg, uint32_t link, bool up);

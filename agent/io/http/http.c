@@ -58,7 +58,7 @@ struct http_server {
     uint32_t accepted;
     int64_t resume_ns; /* accepts again then; 0: it does not pause */
     bool shut;
-    bool named; /* it answers only who calls it by an own name: */
+    bool named; /* it answers only requests that call it by a name of its own: */
     char name[HTTP_NAME_MAX];
 };
 
@@ -235,7 +235,7 @@ static const char *status_text(int status)
     }
 }
 
-/* head_only: of a HEAD, which tells the body's size and does not bring it. */
+/* head_only: of a HEAD, which has the body's size and not the body. */
 static void answer(struct connection *connection, const struct http_answer *answer, bool head_only)
 {
     size_t body = head_only ? 0 : answer->size;
@@ -287,8 +287,8 @@ static bool is_own_name(const struct http_server *server, char *host)
            strcasecmp(host, server->name) == 0;
 }
 
-/* Whether the lines of a head behind its first one name this server as the host, or nobody: who
- * says nothing (HTTP/1.0) is no browser. */
+/* Whether the lines of a head behind its first one name this server as the host, or nobody: a
+ * client that names none (HTTP/1.0) is no browser. */
 static bool is_for_here(const struct http_server *server, const char *head)
 {
     static const char field[] = "Host:";

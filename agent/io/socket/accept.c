@@ -1,11 +1,11 @@
 /*
- * Who is let in at the agent's Unix socket: see io/socket.h and private.h.
+ * Lets clients in at the agent's Unix socket: see io/socket.h and private.h.
  *
- * Whose a connection is can be known only when it has been accepted. So a turn accepts until
- * SOCKET_ACCEPTS_PER_TURN are kept or SOCKET_ACCEPTS_MS are over: whoever connects without end has
- * his places filled at once and all others of his refused cheaply, and does not keep those waiting
- * who stand behind him in the kernel's queue. What it took is his, in the account of users' shares;
- * what a connection says first is served in its own turn, as everything that it says.
+ * The user of a connection is known only when it has been accepted. So a turn accepts until
+ * SOCKET_ACCEPTS_PER_TURN are kept or SOCKET_ACCEPTS_MS are over. A user that connects without end
+ * has all its places filled at once and its further connections refused cheaply, and does not delay
+ * those behind it in the kernel's queue. The time is charged to the user's share. The first packet
+ * of a connection is served in the connection's own turn, like every other packet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -176,10 +176,10 @@ static void turn_away(struct socket_server *server, int fd, const struct peer *p
     spare_make(server);
 }
 
-/* What came of an attempt to accept one. */
+/* The result of an attempt to accept one. */
 enum accepted { NOBODY_THERE, TURNED_AWAY, LET_IN };
 
-/* NOBODY_THERE: nobody is waiting, or it cannot be now. *peer: whose it was. */
+/* NOBODY_THERE: nobody is waiting, or it cannot be now. *peer: the process that connected. */
 static enum accepted accept_one(struct socket_server *server, struct peer *peer)
 {
     struct socket_handler *handler = &server->config.handler;
@@ -264,7 +264,8 @@ void socket_tick(struct socket_server *server, int64_t now_ns)
                          server->silent_oldest->greet_by_ns <= now_ns;
          i++) {
         struct connection *oldest = server->silent_oldest;
-        if (socket_share_owes(oldest->share, now_ns) != 0) { /* what it said is not received yet */
+        if (socket_share_owes(oldest->share, now_ns) != 0) { /* its first packet is not received
+                                                              * yet */
             socket_is_not_silent(oldest);
             silent_add(oldest);
         } else {

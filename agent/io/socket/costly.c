@@ -1,17 +1,18 @@
 /*
  * Connections whose packets cost the agent much: see io/socket.h.
  *
- * Whoever sends to a Unix socket, receives from it, shuts it down or closes it calls all epoll
- * entries by which the peer watches its own end: the kernel does, in this process, 0.15 to 0.35 us
+ * A send to a Unix socket, a receive from it, a shutdown and a close all call the epoll entries by
+ * which the peer watches its own end. The kernel makes these calls in this process, 0.15 to 0.35 us
  * each. A client can have millions (fs.epoll.max_user_watches), and nothing here can refuse them or
- * cut such a call short. What it costs is a debt of its user (io/socket_share.h). A connection with
- * two such calls, and no cheap packet between, is set aside: nothing is received, sent or closed
- * any more. One would not do: where another machine takes a processor away for a moment the time
- * is counted as this thread's.
+ * cut such a call short. The cost is a debt of its user (io/socket_share.h). A connection with two
+ * such calls, and no cheap packet between, is set aside: nothing is received, sent or closed any
+ * more. One would not do: where another machine takes a processor away for a moment the time is
+ * counted as this thread's.
  *
- * One that is set aside keeps its place in the tables, which its user has fewer of. When its peer
- * has gone, or says so (shutdown), it is closed on another thread: the kernel takes the entries of
- * a socket away with the last descriptor of it, but who only says so has them still.
+ * A connection that is set aside keeps its place in the tables, which its user has fewer of. When
+ * its peer has gone, or has called shutdown(2), it is closed on another thread. The kernel takes
+ * the entries of a socket away with the last descriptor of it, but a peer that only called
+ * shutdown(2) has them still.
  */
 #include <unistd.h>
 
@@ -25,7 +26,8 @@ enum { STRIKES = 2 };
 static const int64_t dear_ns = SOCKET_CALL_MS * INT64_C(1000000);
 static const int64_t cheap_ns = SOCKET_CALL_MS * INT64_C(1000000) / 8;
 
-/* What it cost. Of its share of the turn it is, too; what its user is served for counts already. */
+/* Its cost. It counts for the user's share of the turn, too; the time in which its user is served
+ * counts already. */
 static int64_t account(struct socket_server *server, struct socket_share *share, int64_t began_ns)
 {
     int64_t now_ns = clock_boottime_ns();

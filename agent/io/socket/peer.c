@@ -52,7 +52,7 @@ bool peer_groups_of(int socket, struct peer_groups *out)
             out->count = size / sizeof(gid_t);
             return true;
         }
-        size_t wanted = size / sizeof(gid_t); /* ERANGE tells how many there are */
+        size_t wanted = size / sizeof(gid_t); /* ERANGE comes with their number */
         if (errno != ERANGE || wanted <= room || wanted > GROUPS_MAX) {
             break;
         }

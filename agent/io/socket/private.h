@@ -1,6 +1,6 @@
 /*
- * What the files of the Unix socket share: socket.c carries packets, accept.c lets
- * connections in, costly.c sees to those whose packets cost much. See io/socket.h.
+ * Shared by the files of the Unix socket: socket.c carries packets, accept.c lets connections in,
+ * costly.c handles those whose packets cost much. See io/socket.h.
  */
 #ifndef IO_SOCKET_PRIVATE_H
 #define IO_SOCKET_PRIVATE_H
@@ -25,7 +25,7 @@ struct connection {
     struct connection *next; /* all that are open, newest first */
     struct connection *previous;
     struct socket_share *share; /* its user's */
-    struct packet *first;       /* what waits to be sent */
+    struct packet *first;       /* packets that wait to be sent */
     struct packet *last;
     size_t waiting_size;
     uint32_t waiting_count;
@@ -36,7 +36,7 @@ struct connection {
     int64_t greet_by_ns; /* 0: it has greeted */
     struct connection *silent_older; /* of those that have not */
     struct connection *silent_newer;
-    bool dropped; /* unasked packets; the handler is told when it reads again */
+    bool dropped; /* unasked packets; the handler is notified when it reads again */
     bool closed;
     bool parked;       /* not watched until its user's debt is over */
     bool costly;       /* nothing is received or sent any more, nor closed on the loop */
@@ -51,18 +51,18 @@ struct socket_server {
     uv_poll_t poll;
     struct socket_config config;
     int fd;
-    bool takes_rights; /* this kernel cannot be told to refuse descriptors */
+    bool takes_rights; /* this kernel has no option to refuse descriptors */
     bool full;         /* the closer was, and nobody is accepted */
-    bool alone;        /* it was told that the closer has ended */
-    int64_t stuck_ns;  /* when it was told that the closer is full; 0: never */
-    int spare;         /* given up to accept who is told that no descriptor is left; -1: none */
+    bool alone;        /* the end of the closer was reported */
+    int64_t stuck_ns;  /* when the closer was last reported full; 0: never */
+    int spare;         /* given up to accept a client that gets HF_EFULL; -1: none */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct connection *connections;
     struct connection **slots; /* by the low bits of the number */
     uint32_t *generations;
     uint32_t *free_slots;
     uint32_t free_count;
-    uint32_t greeting_count; /* all users; each has his own count, too */
+    uint32_t greeting_count; /* all users; each has its own count, too */
     struct connection *silent_oldest;
     struct connection *silent_newest;
     int64_t resume_ns; /* accepts again then; 0: it does not pause */
@@ -70,7 +70,7 @@ struct socket_server {
     bool shut;
     uint32_t parked_count;
     int64_t unpark_ns;               /* no later than the earliest end of a debt of those */
-    struct socket_share *served;     /* whose turn it is; NULL: nobody's */
+    struct socket_share *served;     /* the user whose turn it is; NULL: nobody's */
     int64_t elsewhere_ns;            /* of that, what calls on others' sockets took */
     struct socket_shares *shares;    /* the account of all that users have of a turn */
     struct socket_shares own_shares; /* where the configuration has none */
@@ -89,15 +89,16 @@ static inline void socket_begins(struct socket_server *server)
 /* Watches for what it may do now. */
 void socket_update_poll(struct connection *connection);
 
-/* Hangs up for that reason (NULL: the peer did), and tells the handler. */
+/* Hangs up for that reason (NULL: the peer did), and notifies the handler. */
 void socket_close_because(struct connection *connection, const char *why);
 
-/* Closes the socket of a peer, who still reads what it was sent and then finds the end. One that is
- * closed with packets unread would reset its peer, which then may never read what it was told
- * last. */
+/* Closes the socket of a peer, which can still read what was sent and then finds the end. A socket
+ * that is closed with packets unread would reset its peer, which then may never read the last
+ * packet. */
 void socket_dispose(struct socket_server *server, int fd, const struct peer *peer);
 
-/* Says that there is no room for it. Who has not said anything yet may miss it, and asks again. */
+/* Says that there is no room for it. A peer that has not sent anything yet may miss it, and asks
+ * again. */
 void socket_send_refusal(const struct socket_server *server, int fd);
 
 /* Frees what a connection has, when its descriptor is somebody else's to close. */
@@ -136,7 +137,7 @@ void socket_accept_start(struct socket_server *server);
 /* It has greeted, or is about to be closed. */
 void socket_is_not_silent(struct connection *connection);
 
-/* Who waits goes on waiting; polling on would only burn time. */
+/* Waiting connections go on waiting; polling on would only burn time. */
 void socket_pause_accepting(struct socket_server *server);
 
 #endif

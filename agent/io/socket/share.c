@@ -144,8 +144,8 @@ void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t no
 }
 
 /* To read the processor's clock takes longer than an honest call. So it is read where a turn
- * begins, and after a call that lasted; what this thread had in between it cannot have had for
- * longer than that was. */
+ * begins, and after a call that lasted. In between this thread cannot have had more processor time
+ * than wall time passed. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns)
 {
     struct socket_shares *shares = share->shares;

@@ -8,7 +8,7 @@
  * is no room for a descriptor in that look, so none comes here; the kernel says that there are any
  * (MSG_CTRUNC), and such a packet is not received.
  *
- * With each packet comes who sent it (SO_PASSCRED), which also tells an empty packet from the end.
+ * Each packet comes with its sender (SO_PASSCRED), which also tells an empty packet from the end.
  */
 #include "io/socket.h"
 
@@ -123,11 +123,11 @@ static bool drain(const struct socket_server *server, int fd)
         if (received.rights) {
             return false;
         }
-        if (received.size >= 0 && !received.there) { /* an error of the socket is told once */
+        if (received.size >= 0 && !received.there) { /* an error of the socket is returned once */
             return true;
         }
     }
-    return !server->takes_rights; /* who sends so much is reset */
+    return !server->takes_rights; /* a sender of so much is reset */
 }
 
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
@@ -411,8 +411,8 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
-/* What it took since then is its user's, but for calls on others' sockets: those are the others'.
- * false: it has nothing left. */
+/* The time since then is charged to its user, but calls on others' sockets are charged to those
+ * others. false: the user has nothing left. */
 static bool spend(struct connection *connection, int64_t *since_ns)
 {
     struct socket_server *server = connection->server;
@@ -456,7 +456,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     }
     if (socket_share_turn(connection->share, &connection->round)) {
         serve(connection, status, events);
-    } else if (status < 0) { /* told once: libuv does not watch it any more */
+    } else if (status < 0) { /* reported once: libuv does not watch it any more */
         socket_update_poll(connection);
     }
 }

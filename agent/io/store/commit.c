@@ -26,7 +26,7 @@ struct committer {
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t changed;
     const void *batch; /* to be written, or being written */
-    bool begun;        /* and committer_finish() has not told yet */
+    bool begun;        /* and committer_finish() has not returned it yet */
     bool done;
     bool idle;
     bool idle_failed;
@@ -35,7 +35,7 @@ struct committer {
     int64_t writing_ns; /* since when the thread with the loop writes; 0: it does not */
     uint64_t writes;    /* how often it did, */
     uint64_t seen;      /* and had when the other one last looked */
-    bool replaced;      /* who writes has lost the loop */
+    bool replaced;      /* the thread that writes has lost the loop */
     bool resting;       /* the other thread waits for something to do, */
     bool watching;      /* and wakes by itself to see whether the loop stands still */
     bool ended;         /* the loop, and the thread that it began on has not come back for it */
@@ -80,9 +80,9 @@ static void put_batch(struct committer *committer, const void *batch)
     committer->done = true;
 }
 
-/* Tells the loop on another thread. With the mutex held, which is given up meanwhile: whom it wakes
- * runs at once on another processor, and would find it taken, sleep again, and have to be woken
- * once more. */
+/* Notifies the loop on another thread. The caller holds the mutex, which is given up meanwhile: the
+ * woken thread runs at once on another processor, and would find it taken, sleep again, and have to
+ * be woken once more. */
 static void tell_done(struct committer *committer)
 {
     uint64_t one = 1;
@@ -135,8 +135,8 @@ static bool rest(struct committer *committer)
     return false;
 }
 
-/* Signals are for the thread with the loop: what it does may raise some that only it can take, and
- * that the process was stopped it must know before its next turn. */
+/* Signals are for the thread with the loop. Its own work may raise some that only it can take, and
+ * it must know before its next turn that the process was stopped. */
 static void take_signals(const struct committer *committer)
 {
     HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);

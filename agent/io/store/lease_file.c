@@ -136,8 +136,8 @@ static void leave_page(struct lease_file *file)
     file->room = (struct lease_file_room){0};
 }
 
-/* Whether what was stamped so was written by whoever wrote that deadline. 0: there is none.
- * seq_cst: see write_record(). */
+/* Whether the agent that wrote that deadline wrote what has this stamp. 0: there is none. seq_cst:
+ * see write_record(). */
 static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     return deadline_ns > 0 &&
@@ -154,7 +154,7 @@ static void find_delays(struct lease_file *file, int64_t deadline_ns)
     if (noted->count != file->room.delays || !is_stamped(noted->noted_ns, deadline_ns)) {
         memset((void *)noted, 0, sizeof(*noted) + file->room.delays * sizeof(uint16_t));
         noted->count = file->room.delays;
-        /* What is noted from now on counts, too, if a kill comes before the next deadline. */
+        /* Notes from now on count, too, if a kill comes before the next deadline. */
         atomic_store(&noted->noted_ns[0], deadline_ns); /* seq_cst: see write_record() */
     }
 }
@@ -200,8 +200,8 @@ bool lease_file_share(struct lease_file *file, int folder, const char *name,
     file->kept = room->kept > 0 ? file->shared->kept : NULL;
     read_record(&file->shared->record, &shared);
     bool counts = same_session(&shared, found) && shared.deadline_ns >= found->deadline_ns;
-    /* One that an agent of a release between wrote, here or in the file alone, tells that what is
-     * kept is older. seq_cst: see write_record(). */
+    /* A deadline that an agent of a release between wrote, here or in the file alone, shows that
+     * the notes are older. seq_cst: see write_record(). */
     if (room->kept > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
         memset((void *)file->kept, 0, room->kept * sizeof(struct host_kept));
     }

@@ -1,9 +1,9 @@
 /*
  * The store's log as a file of SQLite's: see log.h.
  *
- * What waits in the buffer is one run of bytes. Whatever does not continue it, or needs the file as
- * it is, has it written first. An error of that late write is told by the call that caused it, at
- * the latest by the flush, so no commit passes for durable that is not.
+ * The buffer is one run of bytes. A write that does not continue it, and a call that needs the file
+ * as it is, have it written first. The call that caused that late write returns its error, at the
+ * latest the flush, so no commit passes for durable that is not.
  */
 #include "log.h"
 
@@ -51,7 +51,7 @@ static int write_out(struct log_file *log)
     return used > 0 ? write_real(log, log->buffer, used, log->start) : SQLITE_OK;
 }
 
-/* What fails here shows when the log comes that far. */
+/* A failure here shows when the log comes that far. */
 static void grow(struct log_file *log)
 {
     static const unsigned char zeros[STEP];
@@ -67,7 +67,7 @@ static void grow(struct log_file *log)
 static int log_close(sqlite3_file *file)
 {
     struct log_file *log = log_of(file);
-    int written = write_out(log); /* nobody was told that it is durable */
+    int written = write_out(log); /* no answer called it durable */
     int closed = log->real->pMethods->xClose(log->real);
     free(log->buffer);
     log->buffer = NULL;

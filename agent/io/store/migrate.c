@@ -3,10 +3,10 @@
  *
  * A new store goes through the same steps as an old one, so there is one description of what a
  * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps
- * in one transaction. The copy is written under another name, flushed, and renamed: whoever finds
- * the name finds it whole, and whoever is killed, or finds no room, at any point leaves a store of
- * the old format, or one of the new, never anything in between. What an attempt that was killed
- * left under the other name goes at the next one.
+ * in one transaction. The copy is written under another name, flushed, and renamed. So a copy under
+ * the name is whole. An agent that is killed, or finds no room, at any point leaves a store of the
+ * old format, or one of the new, never anything in between. The next attempt removes what a killed
+ * one left under the other name.
  *
  * The copy is for the case that the new release is no good and nothing was done with it. It is no
  * way back for a voter that has run: see docs/OPERATIONS.md.

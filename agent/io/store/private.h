@@ -1,5 +1,5 @@
 /*
- * What the files of the store share: the connection, its statements, and how failures are told.
+ * Shared by the files of the store: the connection, its statements, and how failures are reported.
  *
  *   store.c          opening, meta, batches
  *   rows.c     the rows: reading them back, putting and deleting them
@@ -70,8 +70,8 @@ struct store *store_open_checked(const char *path, const struct store_identity *
                                  struct store_meta *meta, char *error, bool *damaged)
     __attribute__((warn_unused_result));
 
-/* Makes durable what the log of the store says, which this process has locked: what was left there
- * may never have reached the disk. */
+/* Makes the log of the store durable, which this process has locked: what was left there may never
+ * have reached the disk. */
 bool store_renew_log(struct store *store) __attribute__((warn_unused_result));
 
 /* Makes the names in the folder of that path durable. false: errno. */
@@ -95,7 +95,7 @@ bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out
 void store_id_to_text(const uint64_t id[2], char text[STORE_ID_TEXT]);
 bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_unused_result));
 
-/* What a store that starts over replaces, see struct store_identity; *number is 0: nothing. */
+/* The store that one that starts over replaces, see struct store_identity; *number is 0: none. */
 bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
     __attribute__((warn_unused_result));
 

@@ -1,13 +1,13 @@
 /*
- * What a store's log says is made durable before it is believed.
+ * A store's log is made durable before it is believed.
  *
- * After a failed flush the kernel has what was written in its page cache, takes it for clean, and
- * gives it to whoever opens the file next; the next flush says that all is well, and the disk has
- * never seen it. An agent ends at a failed flush. The next one would find that batch in the log and
- * act on it, and a loss of power would take it away, with all the batches behind it: SQLite reads a
- * log up to the first frame that is not whole. So who opens a store writes the frames of its log
- * once more, as they read, and flushes them. A log is short, unless the agent ended in the middle
- * of much work.
+ * After a failed flush the kernel has the written pages in its page cache, takes them for clean,
+ * and gives them to the next process that opens the file. The next flush succeeds, and the disk has
+ * never seen them. An agent ends at a failed flush. The next one would find that batch in the log
+ * and act on it, and a loss of power would take it away, with all the batches behind it: SQLite
+ * reads a log up to the first frame that is not whole. So an agent that opens a store writes the
+ * frames of its log once more, as they read, and flushes them. A log is short, unless the agent
+ * ended in the middle of much work.
  *
  * The database file needs none of it: what a failed checkpoint wrote there stands in the log still,
  * and the next checkpoint writes it again.

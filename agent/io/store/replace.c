@@ -3,9 +3,9 @@
  * taken back (store_undo_start_over).
  *
  * The new one is made complete and durable beside the old one. Then the old one gets a second name,
- * and the new one is renamed over the first: whoever is killed in between has either the old
- * database or the new one, never none. What belonged to a damaged one's log goes first; a readable
- * one has no log any more when it is closed.
+ * and the new one is renamed over the first: a process that is killed in between leaves either the
+ * old database or the new one, never none. The log of a damaged one goes first; a readable one has
+ * no log any more when it is closed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static bool say(char *error, const char *path, const char *what)
     return false;
 }
 
-/* What goes on from the old database. It is closed again, its log merged into it. */
+/* Reads from the old database what goes on. It is closed again, its log merged into it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;

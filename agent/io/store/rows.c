@@ -1,9 +1,9 @@
 /*
  * The store's rows: what each table has, as text and numbers that a person can read, and back.
  *
- * Ids of stores are 32 hexadecimal digits. The shares of a register are one text,
- * "host-a 3 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). Each column is
- * checked when it is read; what it means is the quorum core's affair.
+ * Ids of stores are 32 hexadecimal digits. The shares of a register are one text, "host-a 3
+ * 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). Each column is checked
+ * when it is read; its meaning is the quorum core's affair.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -288,7 +288,7 @@ static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repe
     const void *text = sqlite3_column_text(row, 0);
     int length = sqlite3_column_bytes(row, 0);
     if (text == NULL || length > MESSAGE_NAME_MAX) {
-        return true; /* whoever reads the row says what is wrong with it */
+        return true; /* the reader of the row reports its fault */
     }
     if (before->length >= 0) {
         int common = length < before->length ? length : before->length;

@@ -73,7 +73,7 @@ bool store_fail(struct store *store, const char *format, ...)
     if (length > 0 && (size_t)length < sizeof(store->error)) {
         vsnprintf(store->error + length, sizeof(store->error) - (size_t)length, format, arguments);
     }
-    /* What SQLite finds wrong, and what stands in a damaged row, may have lines of its own. */
+    /* SQLite's errors, and the text of a damaged row, may have line ends. */
     for (char *at = store->error; *at != '\0'; at++) {
         *at = (unsigned char)*at < ' ' || *at == 0x7f ? ' ' : *at;
     }

@@ -1,4 +1,4 @@
-/* Who may have a place in the inbox: see inbox.h. */
+/* Decides which connections may have a place in the inbox: see inbox.h. */
 #include "inbox.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 
 enum {
     PER_NAME = 2,      /* from one host, and */
-    PER_NAME_ALL = 16, /* from all: who takes another's name elsewhere does not end his links */
+    PER_NAME_ALL = 16, /* from all: a host that takes another's name does not end that one's
+                        * links */
     GUESTS_PART = 16,  /* agents that are no voters leave one of so many places free */
 };
 

@@ -1,5 +1,6 @@
 /*
- * The connections that others made to this agent: who may have a place. Private to the transport.
+ * The connections that others made to this agent, and which may have a place. Private to the
+ * transport.
  *
  * A stranger has not greeted; a guest has, and has sent no packet that makes sense; the others are
  * known by the name that their first packet gave. Anybody can greet, so places are given up:
@@ -13,8 +14,8 @@
  *   of one name two connections from one host have a place: an agent that came back may be there
  *   twice; and sixteen in all: who takes another's name elsewhere does not end that agent's links.
  *
- * What a packet says of its sender is believed (see docs/TLS.md), so without TLS who knows the
- * cell's name can still have places, but the voters' are not among them.
+ * The agent believes the sender that a packet names (see docs/TLS.md). So without TLS a process
+ * that knows the cell's name can still have places, but the voters' are not among them.
  *
  * Nothing here closes anything: the functions name the link that is to be closed.
  */
@@ -43,11 +44,11 @@ struct transport_inbox {
 void transport_inbox_add(struct transport_inbox *inbox, struct transport_link *link);
 void transport_inbox_remove(struct transport_inbox *inbox, const struct transport_link *link);
 
-/* Whose place a newcomer gets; NULL: nobody's, although the inbox is full. Only if it is full, or
- * there are too many strangers. */
+/* The link whose place a newcomer gets; NULL: none, although the inbox is full. Only if it is full,
+ * or there are too many strangers. */
 struct transport_link *transport_inbox_victim(const struct transport_inbox *inbox, int64_t now_ns);
 
-/* Who has to go because that link became known just now, maybe itself; NULL: nobody. */
+/* The link that has to go because that link became known just now, maybe itself; NULL: none. */
 struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox,
                                              struct transport_link *link, int64_t now_ns);
 

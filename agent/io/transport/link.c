@@ -91,12 +91,12 @@ static void fly(struct transport_link *link)
     nng_iov rest = {.iov_buf = link->flying.data + link->flown, .iov_len = size};
 
     HF_CHECK(nng_aio_set_iov(link->send.aio, 1, &rest) == 0);
-    /* With TLS every packet flies; the loop need not hear of each that has gone. */
+    /* With TLS every packet flies; the loop needs no notice of each that has gone. */
     transport_work_begin(&link->send, link->secure ? size : 0);
     nng_stream_send(link->stream, link->send.aio);
 }
 
-/* The send is done: what is left of it, or else what waited behind it, goes on. */
+/* The send is done: its rest, or else the bytes that waited behind it, go on. */
 static void flight_ended(struct transport_link *link)
 {
     struct transport_bytes empty = link->flying;
@@ -191,7 +191,7 @@ static bool send_parts(struct transport_link *link, const struct parts *parts)
         return true;
     }
     if (!reserve(&link->flying, size - sent, OUT_SIZE_MIN)) {
-        if (sent > 0) { /* half a packet went: what follows would make no sense */
+        if (sent > 0) { /* half a packet went: the rest of the stream would make no sense */
             transport_link_break(link, NNG_ENOMEM, NULL);
         }
         return false;
@@ -237,8 +237,8 @@ static void send_greeting(struct transport_link *link, uint32_t version)
 
 /* ---- receiving ---- */
 
-/* No version is spoken by both. Who knows only the first one hangs up without a word and is dialled
- * again in it, if the other one is newer. */
+/* The two share no version. An agent that knows only the first one hangs up without a word and is
+ * dialled again in it, if the other one is newer. */
 static void refuse_version(struct transport_link *link, bool older)
 {
     link->older = older;
@@ -247,8 +247,8 @@ static void refuse_version(struct transport_link *link, bool older)
                          older ? NULL : "it speaks another version of the protocol");
 }
 
-/* Who listens answers with the newest version that both speak, or if there is none with its own
- * newest one, so that both can say why. */
+/* The listener answers with the newest version that both speak, or if there is none with its own
+ * newest one, so that both can log why. */
 static void answer_greeting(struct transport_link *link)
 {
     bool newer = link->version >= TRANSPORT_VERSION_SECOND;
@@ -264,7 +264,7 @@ static void answer_greeting(struct transport_link *link)
     }
 }
 
-/* Who dialled is told which version is spoken: one that it speaks, if the listener does too. */
+/* The dialler learns which version is spoken: one that it speaks, if the listener does too. */
 static void take_answer(struct transport_link *link)
 {
     bool newer = link->says >= TRANSPORT_VERSION_SECOND;
@@ -277,7 +277,7 @@ static void take_answer(struct transport_link *link)
     }
 }
 
-/* What is received is a greeting, or the beginning of one; how much of it was used. */
+/* The bytes received are a greeting, or the beginning of one. Returns how many were used. */
 static size_t take_greeting(struct transport_link *link, const unsigned char *bytes, size_t size)
 {
     uint32_t role = link->dialled ? ROLE_LISTENS : ROLE_DIALLED;
@@ -408,8 +408,8 @@ void transport_link_ready(struct transport_link *link, uint32_t events, bool onc
 }
 
 /* Finds the descriptor, sets its options, and has it watched if nothing stands in between. It is
- * looked for among all that the process has: a stranger, who costs nothing to send, is not worth
- * that before it has greeted. */
+ * looked for among all that the process has. A stranger's connection costs its sender nothing, so
+ * it is not worth that before it has greeted. */
 static void watch(struct transport_link *link)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};

@@ -2,17 +2,17 @@
  * One connection between two agents: the greeting, packets in frames, what waits to be sent.
  * Private to the transport; all on the loop's thread.
  *
- * proto/SCHEMA.md says what is on the wire. Who dialled sends packets, the other one receives them;
- * what the receiver says is its half of the greeting, and nothing else.
+ * proto/SCHEMA.md says what is on the wire. The dialler sends packets, the other end receives them.
+ * The receiver sends its half of the greeting, and nothing else.
  *
  * Without TLS no thread but the loop's has to do with a packet. The loop waits on the connection's
  * own descriptor, and then has NNG receive into a buffer, which is done in place because something
- * is there. NNG does not tell the descriptor; it is found by its two addresses, once who dialled
- * has greeted. Before that, and with TLS, one receive of NNG's is always under way, and its end is
- * queued (work.h).
+ * is there. NNG does not hand out the descriptor; it is found by its two addresses, once the
+ * dialler has greeted. Before that, and with TLS, one receive of NNG's is always under way, and its
+ * end is queued (work.h).
  *
- * A send is tried in place. What the kernel does not take at once is copied, goes on as a work, and
- * whatever comes meanwhile is collected behind it, within a bound, and then goes as one.
+ * A send is tried in place. Bytes that the kernel does not take at once are copied and go on as a
+ * work. Further packets are collected behind it, within a bound, and then go as one.
  */
 #ifndef IO_TRANSPORT_LINK_H
 #define IO_TRANSPORT_LINK_H
@@ -43,12 +43,12 @@ enum transport_link_state {
 
 struct transport_link;
 
-/* What is the same for all links of a transport. */
+/* Settings that all links of a transport share. */
 struct transport_links {
     struct transport_works *works;
     int epoll;
     size_t packet_max;
-    nng_aio *now; /* without a callback: what is done in place, or not at all */
+    nng_aio *now; /* without a callback: done in place, or not at all */
     void *arg;
     void (*packet)(void *arg, struct transport_link *link, const void *bytes, size_t size);
 };
@@ -60,7 +60,7 @@ struct transport_link {
     uint32_t round;                 /* the caller's: in which it had its turn last */
     int64_t greet_by_ns;            /* 0: it has */
     int64_t heard_ns;               /* the caller's: when it came, or the last packet of use did */
-    bool heard;                     /* one came that heard_ns does not tell yet */
+    bool heard;                     /* a packet came that heard_ns does not have yet */
     bool known;                     /* one came, and that was seen to */
     struct transport_sender sender; /* the first packet's; name 0: none was of use yet */
     struct transport_link *next;
@@ -71,8 +71,8 @@ struct transport_link {
     int fd;             /* watched by the epoll descriptor with this link as its data; -1: none */
     int error;          /* why it is broken: NNG's number, */
     const char *reason; /* or what it said; NULL: it is gone, that is all */
-    uint32_t says;      /* the newest version that this end's greeting may tell */
-    uint32_t version;   /* in the greeting that was received; UP: what is spoken here */
+    uint32_t says;      /* the newest version that this end's greeting may name */
+    uint32_t version;   /* in the greeting that was received; UP: the version in use */
     bool older;         /* broken because one of both knows only TRANSPORT_VERSION_FIRST */
     bool foreign;       /* broken because no version is shared */
     struct transport_work receive;
@@ -82,7 +82,7 @@ struct transport_link {
     size_t flown;
     struct transport_bytes waiting;
     char remote[TRANSPORT_REMOTE_MAX];
-    char certified[TRANSPORT_NAME_SIZE]; /* whose certificate it showed; "": not known */
+    char certified[TRANSPORT_NAME_SIZE]; /* the name of its certificate; "": not known */
 };
 
 /* How a connection begins. */
@@ -92,7 +92,7 @@ struct transport_link_start {
     uint32_t says;
 };
 
-/* Takes the stream, and begins: who dialled greets. NULL: no memory; the stream is closed. It may
+/* Takes the stream, and begins: the dialler greets. NULL: no memory; the stream is closed. It may
  * be broken already. */
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
                                              struct transport_link_start start, void *owner);

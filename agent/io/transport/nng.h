@@ -1,14 +1,15 @@
 /*
- * What the transport needs of NNG and NNG has no interface for. Private to the transport.
+ * Things that the transport needs of NNG and for which NNG has no interface. Private to the
+ * transport.
  *
  * 1. The descriptor of a connection. With it the loop itself waits for packets, and a packet costs
- *    no change of threads: 16 to 21 us less (docs/DECISIONS.md). NNG does not tell the descriptor,
- *    so it is looked for: the socket of this process that has the connection's two addresses, which
- *    only one has. That costs one getsockname() for each open descriptor, once a connection, when
- *    the other end has greeted. If it is not found, the transport uses NNG's own way: a receive of
- *    NNG's is always under way, and its worker wakes the loop. Packets are slower then, nothing
- *    else. The kernel's bounds on waiting (below) are missing then, too: a link that was cut is
- *    noticed by the heartbeats alone.
+ *    no change of threads: 16 to 21 us less (docs/DECISIONS.md). NNG does not hand out the
+ *    descriptor, so it is looked for: the socket of this process that has the connection's two
+ *    addresses, which only one has. That costs one getsockname() for each open descriptor, once a
+ *    connection, when the other end has greeted. If it is not found, the transport uses NNG's own
+ *    way: a receive of NNG's is always under way, and its worker wakes the loop. Packets are slower
+ *    then, nothing else. The kernel's bounds on waiting (below) are missing then, too: a link that
+ *    was cut is noticed by the heartbeats alone.
  * 2. One worker. NNG starts two workers for each processor and hands each step of a packet (its
  *    length came, its bytes came, the receiver is to be called) to one that sleeps. A packet then
  *    wakes four threads one after the other, which all want the same lock. With one worker the next
@@ -17,9 +18,9 @@
  *    it goes on working, which does no harm.
  * 3. Workers without signals. The loop waits for signals; NNG's threads must not take them.
  *
- * NNG 1.5 (Debian 12) has a setting for none of this. Later versions (1.10 in Debian 13) can be
- * told the number of workers before anything else of NNG's is called, but make two at least; they
- * tell no descriptor either. So one way serves both.
+ * NNG 1.5 (Debian 12) has a setting for none of this. Later versions (1.10 in Debian 13) take the
+ * number of workers before any other call of NNG's, but make two at least; they hand out no
+ * descriptor either. So one way serves both.
  */
 #ifndef IO_TRANSPORT_NNG_H
 #define IO_TRANSPORT_NNG_H

@@ -1,5 +1,5 @@
 /*
- * Whom the transport dials: see io/transport.h.
+ * The peers that the transport dials: see io/transport.h.
  *
  * A peer has a dialer of NNG's of its own from when it is asked for until it is forgotten. One that
  * is forgotten is freed at the end of the dispatch: it may be forgotten by a handler that was

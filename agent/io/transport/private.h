@@ -1,5 +1,5 @@
 /*
- * What the transport's files share: who is dialled (peers.c), and all else
+ * Shared by the transport's files: the peers that are dialled (peers.c), and all else
  * (transport.c). All on the loop's thread.
  */
 #ifndef IO_TRANSPORT_PRIVATE_H
@@ -30,11 +30,11 @@ struct transport_peer {
     int64_t greet_ns;            /* how long the next greeting may take */
     uint32_t says;               /* the next greeting */
     struct transport_link *link; /* NULL: none */
-    bool up;                     /* it has greeted, and that was told */
+    bool up;                     /* it has greeted, and the handler knows */
     uint32_t ups;
-    int64_t quiet_until_ns; /* why it refuses was told lately */
+    int64_t quiet_until_ns; /* its refusal was logged lately */
     char address[TRANSPORT_ADDRESS_SIZE];
-    char name[TRANSPORT_NAME_SIZE]; /* whose certificate it must show; "": anybody's */
+    char name[TRANSPORT_NAME_SIZE]; /* the name of the certificate that it must show; "": any */
     char why[64];                   /* it is not connected, for people; "": it is */
     bool gone;                      /* forgotten: it waits for the end of the dispatch */
     struct transport_peer *next;    /* in the graves */
@@ -49,7 +49,7 @@ struct transport {
     uint32_t accepts;     /* connections that came */
     struct transport_tls tls;
     struct transport_credentials *credentials; /* NULL: no TLS */
-    char name[TRANSPORT_NAME_SIZE];            /* of this agent; "": whoever */
+    char name[TRANSPORT_NAME_SIZE];            /* of this agent; "": any */
     bool secure;
     uint32_t version; /* the newest that is spoken */
     char listen[TRANSPORT_ADDRESS_SIZE];
@@ -92,7 +92,7 @@ static inline void transport_wake_at(struct transport *transport, int64_t due_ns
     }
 }
 
-/* A broken link is freed at the end of the dispatch: what epoll has told may be about it. */
+/* A broken link is freed at the end of the dispatch: events that epoll returned may be about it. */
 static inline void transport_bury(struct transport *transport, struct transport_link *link)
 {
     link->next = transport->graves;
@@ -107,7 +107,8 @@ void transport_peer_destroy(struct transport_peer *peer);
 void transport_peer_dial(struct transport_peer *peer);
 /* Notes why a dial came to nothing: NNG's error. */
 void transport_peer_note(struct transport_peer *peer, int error);
-/* What it dials with from now on. false: no memory; it goes on with what it has. */
+/* Sets the credentials with which it dials from now on. false: no memory; it keeps the ones that it
+ * has. */
 bool transport_peer_secure(struct transport_peer *peer,
                            const struct transport_credentials *credentials);
 /* All of them. false: no memory; some have the new ones. */

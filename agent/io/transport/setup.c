@@ -18,7 +18,7 @@ bool transport_is_tls(const char *address)
     return strncmp(address, secured, sizeof secured - 1) == 0;
 }
 
-/* What stands behind the scheme; NULL: it is none of the two. */
+/* The text behind the scheme; NULL: it is none of the two. */
 static const char *host_of(const char *address)
 {
     if (transport_is_tls(address)) {

@@ -18,7 +18,7 @@
 
 enum { PEM_SIZE_MAX = 1024 * 1024 };
 
-/* errno after a failure: what may be well later, or this. */
+/* errno after a failure: an error that may pass, or this. */
 enum { WRONG = EINVAL };
 
 /* One of the files; text is NULL or a string. */
@@ -172,8 +172,8 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Whether who is dialled takes the certificate for that agent's: where NNG tells him a name, it is
- * the common name, whatever alternative names there are. */
+/* Whether the agent that is dialled takes the certificate for that agent's: where NNG shows it a
+ * name, it is the common name, whatever alternative names there are. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN

@@ -1,21 +1,21 @@
 /*
  * Packets between agents, over NNG: see io/transport.h.
  *
- * Everything here runs on the loop's thread. One epoll descriptor tells when there is something to
- * do: a connection has something to be received, something that NNG did on its threads is done
- * (work.h), or it is time for something (a timer). transport_dispatch() does all that is
- * there. What a connection is, is in link.c; here it is decided which there are.
+ * Everything here runs on the loop's thread. One epoll descriptor is readable when there is
+ * something to do: a connection has something to be received, something that NNG did on its threads
+ * is done (work.h), or it is time for something (a timer). transport_dispatch() does all that is
+ * there. link.c has what a connection does; this file decides which connections there are.
  *
  * A peer's link is dialled until it is there; when it breaks, what was queued for it is lost (a
  * packet that arrives when the world has moved on helps nobody), and it is dialled again after a
  * pause that doubles from 20 ms up to a second. A dial that nobody answers, and a connection whose
  * other end does not greet, are given up after a few seconds. With TLS the handshake is part of the
  * greeting, and costs processor time that there may be little of: to begin it again and again would
- * be of no use. So who dials bears twice as long the next time, up to six times as long, and who
- * listens bears that at once, unless there are many strangers.
+ * be of no use. So a dialler bears twice as long the next time, up to six times as long, and a
+ * listener bears that at once, unless there are many strangers.
  *
- * Links that broke are closed where that is noticed, and freed at the end of the dispatch: what
- * epoll has told may be about them, and a handler may send in the middle of it.
+ * Links that broke are closed where that is noticed, and freed at the end of the dispatch: events
+ * that epoll returned may be about them, and a handler may send in the middle of it.
  *
  * Closing: the listener and the dialers first, then the links; each waits until NNG's callback for
  * it has run. There is nothing to negotiate.
@@ -61,7 +61,7 @@ static void tell(struct transport *transport, const char *event, const char *add
     transport->handler.trouble(transport->handler.arg, event, address, text);
 }
 
-/* Whether it may be told; then not again for as long as the listener's check pauses. */
+/* Whether it may be reported; then not again for as long as the listener's check pauses. */
 static bool may_tell(const struct transport *transport, int64_t *quiet_until_ns)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -73,7 +73,8 @@ static bool may_tell(const struct transport *transport, int64_t *quiet_until_ns)
     return true;
 }
 
-/* Why a link broke, if a person should know that. peer: who was dialled, or NULL. */
+/* The reason why a link broke, if a person should know it. peer: the one that was dialled, or
+ * NULL. */
 static void tell_broken(struct transport *transport, const struct transport_link *link,
                         struct transport_peer *peer)
 {
@@ -258,7 +259,7 @@ static void accept_begin(struct transport *transport)
     nng_stream_listener_accept(transport->listener, transport->accept.aio);
 }
 
-/* Closes who has to make room for a newcomer, if somebody has. false: there is none. */
+/* Closes the link that has to make room for a newcomer, if one has. false: there is none. */
 static bool make_room(struct transport *transport)
 {
     struct transport_inbox *inbox = &transport->inbox;
@@ -336,7 +337,7 @@ static void dial_done(struct transport_peer *peer)
     }
     if (peer->link == NULL) {
         transport_peer_note(peer, result != 0 ? result : NNG_ENOMEM);
-        peer->says = transport->version; /* who comes back may be a newer one */
+        peer->says = transport->version; /* an agent that comes back may be a newer one */
         dial_later(peer);
         return;
     }
@@ -358,7 +359,8 @@ bool transport_send(struct transport *transport, uint32_t index, const void *byt
     bool sent = link != NULL && transport_link_send(link, bytes, size);
 
     if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
-        transport_wake_at(transport, 0); /* to be told then: this is no place to call back from */
+        transport_wake_at(transport, 0); /* to be reported then: this is no place to call back
+                                          * from */
     }
     if (!sent) {
         transport->counts.packets_lost++;
@@ -514,7 +516,7 @@ static void link_worked(struct transport *transport, struct transport_work *work
     }
 }
 
-/* What is left is there in the next dispatch, too. */
+/* The rest is there in the next dispatch, too. */
 static void works_done(struct transport *transport, int64_t end_ns)
 {
     for (uint32_t i = 0; i < WORKS_MAX && (i == 0 || clock_boottime_ns() < end_ns); i++) {
@@ -606,7 +608,7 @@ static bool failed(char *error, const char *address, int result)
     return false;
 }
 
-/* What the loop waits for. */
+/* The descriptor that the loop waits for. */
 static bool events_init(struct transport *transport, char *error)
 {
     struct epoll_event timer = {.events = EPOLLIN, .data = {.ptr = &transport->timer}};

@@ -1,4 +1,4 @@
-/* What NNG does for the transport: see work.h. */
+/* Operations of NNG for the transport: see work.h. */
 #include "work.h"
 
 #include <stdint.h>

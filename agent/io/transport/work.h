@@ -1,5 +1,5 @@
 /*
- * What NNG does for the transport on its own threads, and how the loop hears that it is done.
+ * Operations of NNG for the transport on NNG's threads, and how the loop learns that they are done.
  * Private to the transport.
  *
  * A work is one asynchronous operation (a dial, an accept, a receive, a send) that is begun by the

@@ -1,9 +1,9 @@
 /*
  * Client records: a file for each client, in state_dir/clients, named by its first holder id.
  *
- * The agent alone opens them. They say who the client is, for the agent after this one: nothing of
- * them is looked at while this one lives. The format is lines of text, only ever appended to; a
- * last line without its newline does not count:
+ * The agent alone opens them. They say for the next agent who the client is: this agent does not
+ * read them. The format is lines of text, only ever appended to; a last line without its newline
+ * does not count:
  *
  *   pid 4711
  *   uid 1000

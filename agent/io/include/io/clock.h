@@ -23,7 +23,7 @@ bool clock_boot_id(uint8_t out[16]) __attribute__((warn_unused_result));
 
 /*
  * By how many millionths the kernel makes its clocks run faster (positive) or slower than the
- * hardware, as adjtimex(2) tells it. false: it is not told.
+ * hardware, by adjtimex(2). false: it is not known.
  */
 bool clock_adjustment_ppm(int64_t *ppm) __attribute__((warn_unused_result));
 

@@ -8,11 +8,10 @@
  * Two changes of threads are a good part of what a small batch takes on a fast disk. So the thread
  * that has the loop may write a batch itself (committer_write). A disk can stand still for seconds,
  * and the loop must not: the other thread watches meanwhile, and if it takes too long, it goes on
- * with the loop. Who wrote finds that it has lost the loop, and does from then on what the other
- * thread did: each of the two can be either.
- * Signals are for the one with the loop, but not while it writes. It is always the thread that
- * opened the committer that goes on when the loop has ended; until it does, the other one touches
- * nothing.
+ * with the loop. The thread that wrote finds that it has lost the loop, and does from then on what
+ * the other thread did: each of the two can be either. Signals are for the one with the loop, but
+ * not while it writes. It is always the thread that opened the committer that goes on when the loop
+ * has ended; until it does, the other one touches nothing.
  *
  * All functions are for the thread that has the loop: the one that opened it at first.
  */
@@ -42,9 +41,8 @@ struct committer *committer_open(const struct committer_config *config)
 /* Waits for what is under way. NULL is allowed. For the thread that opened it. */
 void committer_close(struct committer *committer);
 
-/* Readable when committer_finish() or committer_idle_error() has something to tell; once more, with
- * nothing to tell, if committer_finish() was called after committer_wait() without waiting for
- * this. */
+/* Readable when committer_finish() or committer_idle_error() has a result; once more, without a
+ * result, if committer_finish() was called after committer_wait() without waiting for this. */
 int committer_fd(const struct committer *committer);
 
 /* Begins a batch, borrowed until it is done. None may be under way. */
@@ -52,8 +50,8 @@ void committer_begin(struct committer *committer, const void *batch);
 
 enum committer_wrote {
     COMMITTER_BUSY,     /* nothing was done: the other thread does not rest, or the disk is slow */
-    COMMITTER_WRITTEN,  /* committer_finish() has it to tell */
-    COMMITTER_REPLACED, /* and tells it to the other thread, which has the loop and signals now */
+    COMMITTER_WRITTEN,  /* committer_finish() returns it */
+    COMMITTER_REPLACED, /* and hands it to the other thread, which has the loop and signals now */
 };
 
 /* Writes a batch on this thread. None may be under way. */

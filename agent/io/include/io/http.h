@@ -3,8 +3,8 @@
  * and closes. This part carries requests and answers, keeps everybody within bounds, and knows
  * nothing of what the answers say.
  *
- * On the loop's own thread: no thread, no lock, and nothing to do as long as nobody asks. What
- * somebody who may connect can do to us:
+ * On the loop's own thread: no thread, no lock, and nothing to do as long as nobody asks. What a
+ * process that may connect can do to us:
  *
  *   connecting and saying nothing,       HTTP_PATIENCE_MS for the whole exchange
  *   or a byte a second, or not reading

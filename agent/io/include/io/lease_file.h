@@ -34,7 +34,7 @@ struct lease_file_shared;
 struct lease_file_delays;
 struct lease_file_notes;
 
-/* What there is to be room for behind the deadline. */
+/* The room that is wanted behind the deadline. */
 struct lease_file_room {
     uint32_t kept;
     uint32_t delays;
@@ -49,8 +49,8 @@ struct lease_file {
     _Atomic uint16_t *delays_ms;      /* in that */
     struct lease_file_notes *notes;   /* in it; NULL: none were asked for */
     struct host_region_note *regions; /* in that; room.regions of them */
-    bool counts;        /* what *found has is of the page: the last deadline is known */
-    bool regions_count; /* what was noted of the regions is of whoever wrote that deadline */
+    bool counts;                      /* *found is from the page: the last deadline is known */
+    bool regions_count; /* the notes of the regions are of the agent that wrote that deadline */
     struct lease_file_room room;
 };
 
@@ -60,8 +60,8 @@ struct lease_record {
     int64_t deadline_ns; /* BOOTTIME */
 };
 
-/* Opens or makes the file (0600) and tells what was written there when that session began, or by
- * an agent of before, which wrote every promise there. false: errno. */
+/* Opens or makes the file (0600) and reads what was written there when that session began, or by an
+ * agent of before, which wrote every promise there. false: errno. */
 bool lease_file_open(struct lease_file *file, int directory, struct lease_record *found)
     __attribute__((warn_unused_result));
 
@@ -73,8 +73,8 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
 bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
-/* What is noted of the regions counts from now on, if it did not, even if a kill comes before the
- * next deadline: when it says all that the agent before may have left. */
+/* From now on the notes of the regions count, if they did not, even if a kill comes before the next
+ * deadline. Call it when they have all that the agent before may have left. */
 void lease_file_count_notes(struct lease_file *file);
 /* The last commit that was noted; 0: none was. */
 uint64_t lease_file_commit(const struct lease_file *file);
@@ -84,7 +84,7 @@ void lease_file_note_commit(struct lease_file *file, uint64_t commit);
 /* Nothing is promised any more. Leaves the last deadline in the file. */
 void lease_file_close(struct lease_file *file);
 
-/* Before anybody is told that deadline of that epoch. */
+/* Call it before anybody gets that deadline of that epoch. */
 void lease_file_write(struct lease_file *file, const struct lease_record *record);
 
 #endif

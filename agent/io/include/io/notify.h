@@ -1,6 +1,6 @@
 /*
- * What a service tells systemd, if it runs under systemd and was built with libsystemd; else these
- * do nothing. The protocol is sd_notify(3).
+ * Messages of a service to systemd, if it runs under systemd and was built with libsystemd; else
+ * these do nothing. The protocol is sd_notify(3).
  */
 #ifndef IO_NOTIFY_H
 #define IO_NOTIFY_H

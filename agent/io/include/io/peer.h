@@ -1,5 +1,5 @@
 /*
- * Who is at the other end of a Unix socket, as the kernel says it.
+ * The process at the other end of a Unix socket, by the kernel.
  *
  * All of it is of the process that called connect(2), at that moment.
  */
@@ -33,8 +33,8 @@ bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unu
 /*
  * A pidfd, close-on-exec, of the process that connected (Linux 6.5), whatever pid namespace it is
  * in; from an older kernel of the process that has its number now, which may be another one if that
- * one has ended. -1: errno says why: EMFILE, ENFILE, ENOMEM; ENOPROTOOPT: this kernel cannot tell,
- * and it has no number here; anything else: it has ended.
+ * one has ended. -1: errno says why: EMFILE, ENFILE, ENOMEM; ENOPROTOOPT: this kernel has no such
+ * option, and the process has no number here; anything else: it has ended.
  */
 int peer_pidfd(int socket, pid_t pid) __attribute__((warn_unused_result));
 
@@ -45,7 +45,7 @@ int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));
 bool peer_pidfd_ended(int pidfd);
 
 /*
- * What tells a process from another that has its number later, as numbers that nobody can choose.
+ * Numbers that tell a process from another that has its number later, and that nobody can choose.
  * 0: not known. An inode is not: before Linux 6.9, and where its number has not 64 bits (it is used
  * again then); a start: of a process that /proc does not show (hidepid).
  */
@@ -62,7 +62,7 @@ void peer_process_of(int pidfd, pid_t pid, struct peer_process *out);
 uint64_t peer_numbers(void);
 
 /* The name of a process (comm) as a command line that may be shown. Empty if it cannot be read.
- * (Its command line lies in its memory: who reads that waits for its page faults, and for the lock
+ * (Its command line lies in its memory: a read of that waits for its page faults, and for the lock
  * of its address space.) */
 void peer_name(pid_t pid, char out[HFI_FRAME_COMMAND_MAX + 1]);
 

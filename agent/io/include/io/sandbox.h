@@ -1,5 +1,6 @@
 /*
- * What the agent gives up of its own power, so that whoever takes it over from outside gets little.
+ * The agent gives up powers that it does not need, so that an attacker that takes it over gets
+ * little.
  *
  * Both are for good, inherited by every thread that is made later, and called once, while the
  * process has one thread: before libuv and NNG are set up, and so before anything from a client or
@@ -18,8 +19,8 @@
 const char *sandbox_drop(void) __attribute__((warn_unused_result));
 
 /*
- * A filter of system calls. What a lock agent never does ends the process (SIGSYS): to start a
- * program, to trace or change another process, to mount, to load code into the kernel, to become
+ * A filter of system calls. Calls that a lock agent never makes end the process (SIGSYS): to start
+ * a program, to trace or change another process, to mount, to load code into the kernel, to become
  * somebody else. To make a process and to signal another one are refused with EPERM. All else that
  * is not listed, sockets but of Unix and IP and unusual ioctls among it, is answered with ENOSYS,
  * as by an older kernel: a newer libc then goes the older way. NULL, or why there is no filter

@@ -12,7 +12,7 @@
  *   descriptors                      the kernel refuses to send them (Linux 6.16). An older one
  *                                    leaves a packet that has any where it is, and its socket to a
  *                                    process that may wait for its close (io/closer.h). While that
- *                                    has no room nobody is accepted; who is connected does not
+ *                                    has no room nobody is accepted; connected clients do not
  *                                    notice
  *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
  *                                    dropped (drained() tells when it reads again), an answer that
@@ -94,14 +94,15 @@ struct socket_config {
     bool for_all; /* mode 0666 (peer credentials decide), else 0600 */
     uint32_t connections_max;
     struct closer *closer;        /* with SOCKET_CLOSER_ROOM; NULL: none, or none is needed */
-    struct socket_shares *shares; /* what users have of a turn; NULL: its own, for it alone */
+    struct socket_shares *shares; /* the users' shares of a turn; NULL: its own, for it alone */
     struct socket_handler handler;
-    /* What who is refused is told before the connection ends, if it may still be sent. */
+    /* The last packet to a client that is refused, if it may still be sent before the connection
+     * ends. */
     unsigned char refusal[SOCKET_REFUSAL_MAX];
     size_t refusal_size;
 };
 
-/* Whether this kernel cannot be told to refuse descriptors. */
+/* Whether this kernel has no option to refuse descriptors. */
 bool socket_needs_closer(void);
 
 /*
@@ -140,7 +141,7 @@ struct connection_note {
     uint32_t client;
     bool refused;
     bool asked;
-    uint64_t process; /* who connected, as two numbers */
+    uint64_t process; /* the process that connected, as two numbers */
     uint64_t process_serial;
 };
 struct connection_note *connection_note(struct connection *connection);
@@ -152,7 +153,7 @@ struct connection_output {
     bool unasked; /* may be dropped */
 };
 
-/* Sends, or queues. false: it cannot be told (see below); close the connection. */
+/* Sends, or queues. false: it cannot be sent (see below); close the connection. */
 bool connection_send(struct connection *connection, const struct connection_output *output)
     __attribute__((warn_unused_result));
 
@@ -160,7 +161,7 @@ bool connection_send(struct connection *connection, const struct connection_outp
  * process is gone. */
 const char *connection_unsent(const struct connection *connection);
 
-/* Closes it, without the callback. What was sent is still read by the peer. */
+/* Closes it, without the callback. The peer can still read what was sent. */
 void socket_close(struct connection *connection);
 
 #endif

@@ -1,22 +1,22 @@
 /*
- * The account of what users make the agent do: what each has of a turn of the loop, SOCKET_TURN_MS,
- * and all users together, SOCKET_TURN_ALL_MS. Members are a user's connections, and its processes
- * that are known (agent/serve/clients.c): what they ask for, that they come, hang up, or die.
+ * The account of the work that users cause: each has SOCKET_TURN_MS of a turn of the loop, and all
+ * users together SOCKET_TURN_ALL_MS. Members of a share are a user's connections, and its known
+ * processes (agent/serve/clients.c). Their requests, connects, hang-ups and deaths are charged.
  *
  * A turn in which everybody who has sent something is served may be a long one, if there are many
  * of them and what they ask for costs much; and meanwhile no lease is renewed. So time is counted,
- * by user, or else whoever comes behind a thousand others waits for them. And who is ready and did
- * not have his turn when the time was over has it before those who had theirs have the next one
- * (epoll tells the same ones first again): of one user's connections that is a round, of users a
- * lap. A round is mostly one turn, and so is a lap; each ends, since who comes while it is under
- * way joins as one who had his turn.
+ * by user; else a connection behind a thousand others waits for them. A member that is ready and
+ * had no turn when the time was over has its turn before the others have their next one (epoll
+ * returns the same ones first again). Of one user's connections that is a round, of users a lap. A
+ * round is mostly one turn, and so is a lap. Each ends, since a newcomer joins as one that had its
+ * turn.
  *
  * **Debts.** One system call on a socket can take a second, since the kernel calls, in the agent,
  * all epoll entries by which the peer watches its own end (docs/SECURITY.md). It cannot be cut
  * short. So what calls on a user's sockets cost beyond its share of a turn, and each call above
  * SOCKET_CALL_MS, is a debt of SOCKET_DEBT_TIMES that time: until it is over nothing is received
- * from, sent to or closed of this user's connections on the loop. What counts is processor time,
- * so a busy machine blames nobody. A debt outlives the connections that made it.
+ * from, sent to or closed of this user's connections on the loop. Processor time counts, so a busy
+ * machine blames nobody. A debt outlives the connections that made it.
  *
  * Users are told apart by their whole number. On the loop's thread.
  */
@@ -29,7 +29,7 @@
 
 enum {
     SOCKET_SHARE_HEADS = 256,
-    SOCKET_CALL_FREE_US = 20, /* what a call may take without a look at what it cost */
+    SOCKET_CALL_FREE_US = 20, /* how long a call may take without a look at its cost */
     SOCKET_CALL_MS = 2,       /* an honest one takes some microseconds */
     SOCKET_DEBT_TIMES = 20,   /* so a user's costly calls have a twentieth of the loop */
     SOCKET_DEBT_MAX_MS = 60000,
@@ -43,27 +43,27 @@ struct socket_share {
     struct socket_share *next; /* of those with the same low bits */
     uid_t uid;
     uint32_t members;
-    uint32_t greeting; /* of his connections those that have not greeted; the socket counts them */
+    uint32_t greeting; /* its connections that have not greeted; the socket counts them */
     uint32_t turn;     /* of the loop, the latest that is counted here */
     uint32_t lap;      /* in which spent_ns was spent */
-    uint32_t round;    /* each of his connections that is ready is served once in each */
+    uint32_t round;    /* each connection of the user that is ready is served once in each */
     bool cut;          /* the time was over before all had been */
     int64_t spent_ns;
     uint32_t spent_turn; /* the turn of spent_in_turn_ns */
     int64_t spent_in_turn_ns;
     uint32_t called_turn; /* the turn of called_ns */
-    int64_t called_ns;    /* what calls on its sockets cost in that turn */
+    int64_t called_ns;    /* the cost of calls on its sockets in that turn */
     int64_t owes_ns;      /* until then, by the boot's clock */
 };
 
 struct socket_shares {
     struct socket_share *heads[SOCKET_SHARE_HEADS];
-    /* Who spent most in this turn, for the log. */
+    /* The user that spent most in this turn, for the log. */
     int64_t most_ns;
     uid_t most_uid;
     uint32_t turn;
     uint32_t lap;
-    bool cut; /* the time of all was over before every user had his */
+    bool cut; /* the time of all was over before every user had its turn */
     int64_t spent_ns;
     /* The thread's processor time at a moment of the boot's clock; 0: not known yet. */
     int64_t sample_ns;
@@ -73,7 +73,7 @@ struct socket_shares {
 /* A connection of that user. *served: see socket_share_turn(). NULL: no memory. */
 struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served);
 
-/* That user's; NULL: nothing of his is here. */
+/* That user's; NULL: it has nothing here. */
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid);
 
 /* It has gone. NULL is allowed. */

@@ -25,7 +25,8 @@ struct store;
 
 enum { STORE_ERROR_MAX = 512, STORE_FORMAT = 2 };
 
-/* What the database belongs to. A store of another cell or agent is refused. */
+/* The cell and the agent that the database belongs to. A store of another cell or agent is
+ * refused. */
 struct store_identity {
     struct message_agent cell; /* same rules as an agent name */
     struct message_agent agent;
@@ -48,7 +49,7 @@ struct store_meta {
     uint32_t session_epoch; /* of the agent's last session; 0: none yet */
     uint32_t round;         /* the coordinator's last; 0: none yet */
     uint64_t commit;        /* number of the last commit; every store_commit adds 1 */
-    bool rejoin;            /* it was told to start over, and is not done with it */
+    bool rejoin;            /* it starts over, and is not done with it */
     bool created;           /* this open made it */
     uint32_t migrated_from; /* the format that it had before; 0: this one */
     bool held;              /* store_open failed: may_migrate said no */
@@ -118,8 +119,8 @@ void store_close(struct store *store);
 /* The text of the last failure; lives until the next call. */
 const char *store_error(const struct store *store);
 
-/* Hands over what the reader asks for. A value that this program would never have written fails it:
- * what, which table, what was expected. */
+/* Hands over the rows that the reader asks for. A value that this program would never have written
+ * is an error, with the table and what was expected. */
 bool store_load(struct store *store, const struct store_reader *reader)
     __attribute__((warn_unused_result));
 
