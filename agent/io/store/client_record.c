@@ -14,7 +14,7 @@
 
 #include "proto/region.h"
 
-enum { FILE_SIZE_MAX = 1 << 20, TEXT_MAX = 768 };
+enum { FILE_SIZE_MAX = 1 << 20, TEXT_MAX = 768, LINE_MAX_ADDED = 32 };
 
 static const char new_name[] = "new";
 
@@ -63,17 +63,52 @@ bool client_record_create(int directory, const struct client_record *record)
     return good;
 }
 
+/* Where its last whole line ends: an agent that was killed, or that could not take it back, may
+ * have left half a holder's line behind it. -1: errno. */
+static off_t end_of(int fd)
+{
+    char tail[LINE_MAX_ADDED];
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        return -1;
+    }
+    off_t from = status.st_size > (off_t)sizeof(tail) ? status.st_size - (off_t)sizeof(tail) : 0;
+    ssize_t got = pread(fd, tail, sizeof(tail), from);
+    const char *newline = got > 0 ? memrchr(tail, '\n', (size_t)got) : NULL;
+    if (newline == NULL) {
+        errno = got < 0 ? errno : EINVAL;
+        return -1;
+    }
+    return from + (newline - tail) + 1;
+}
+
+/* The line, or what there was before. */
+static bool add_line(int fd, const char *text, size_t size)
+{
+    off_t end = end_of(fd);
+    if (end < 0 || ftruncate(fd, end) != 0 || lseek(fd, end, SEEK_SET) != end) {
+        return false;
+    }
+    if (write_all(fd, text, size)) {
+        return true;
+    }
+    int error = errno;
+    (void)!ftruncate(fd, end); /* or the next line's writer does it */
+    errno = error;
+    return false;
+}
+
 bool client_record_add(int directory, uint32_t client, uint32_t holder)
 {
     char name[16];
-    char text[32];
+    char text[LINE_MAX_ADDED];
     name_of(client, name);
     int size = snprintf(text, sizeof(text), "holder %" PRIu32 "\n", holder);
-    int fd = openat(directory, name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         return false;
     }
-    bool good = write_all(fd, text, (size_t)size);
+    bool good = add_line(fd, text, (size_t)size);
     int error = errno;
     close(fd);
     errno = error;

@@ -48,6 +48,7 @@ struct client_record {
 bool client_record_create(int directory, const struct client_record *record)
     __attribute__((warn_unused_result));
 
+/* false: errno says why, and the record is what it was; EINVAL: it is none. */
 bool client_record_add(int directory, uint32_t client, uint32_t holder)
     __attribute__((warn_unused_result));
 
