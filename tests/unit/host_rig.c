@@ -36,12 +36,13 @@ static void kernel_bell(void *arg)
 
 static void host_make(struct rig *rig, bool adopted)
 {
-    rig->names_memory = calloc(1, names_size(NAMES));
+    uint32_t names = rig->config.limits.locks + NAMES;
+    rig->names_memory = calloc(1, names_size(names));
     rig->memory = NULL;
     ck_assert_int_eq(posix_memalign(&rig->memory, 64, host_size(&rig->config)), 0);
     memset(rig->memory, 0, host_size(&rig->config));
     ck_assert_ptr_nonnull(rig->names_memory);
-    rig->names = names_init(rig->names_memory, NAMES, 7);
+    rig->names = names_init(rig->names_memory, names, 7);
     rig->host = host_init(rig->memory, &rig->config, rig->names, &rig->kernel);
     host_set_kept(rig->host, rig->kept, RIG_KEPT);
     host_set_delays(rig->host, rig->delays_ms, RIG_DELAYS);

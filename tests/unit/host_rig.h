@@ -12,7 +12,7 @@
 enum {
     RIG_LOCKS = 32,
     RIG_REPLIES = 256,
-    RIG_SENDS = 256,
+    RIG_SENDS = 512,
     RIG_ALL = 3,
     RIG_KEPT = 5,
     RIG_DELAYS = 7
