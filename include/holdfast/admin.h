@@ -94,8 +94,8 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg);
 
 /*
  * One thing that the agent knows of itself, of its host or of the cell: what `holdfast doctor`
- * judges. Which keys there are is no part of this interface: it changes with versions, and a program
- * passes over keys that it does not know.
+ * judges. Which keys there are is no part of this interface and changes with versions: a program
+ * passes over those that it does not know.
  */
 struct hf_fact {
     const char *subject; /* the agent that it is about; NULL: this host's, or the cell */
