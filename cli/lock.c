@@ -141,7 +141,8 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
 {
     const struct hf_lock_options options = {
         .size = sizeof(options),
-        .lock_delay_ns = arguments->lock_delay_ns == 0 ? -1 : arguments->lock_delay_ns,
+        .lock_delay_ns = arguments->lock_delay_ns == 0 ? HF_NO_LOCK_DELAY
+                                                       : arguments->lock_delay_ns,
         .lease_ns = arguments->lease_ns == unset_ns ? 0 : arguments->lease_ns,
         .max_stall_ns = arguments->max_stall_ns == unset_ns ? 0 : arguments->max_stall_ns,
     };
@@ -197,7 +198,7 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
         .has_lease = arguments->lease_ns != unset_ns,
         .has_max_stall = arguments->max_stall_ns != unset_ns,
     };
-    int64_t timeout_ns = arguments->wait_ns == unset_ns ? -1 : arguments->wait_ns;
+    int64_t timeout_ns = arguments->wait_ns == unset_ns ? HF_FOREVER : arguments->wait_ns;
     int signal_number;
     int error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
                            arguments->no_wait ? 0 : timeout_ns, &signal_number);

@@ -213,10 +213,11 @@ static void ledger_open(struct ledger *ledger, const char *path)
 static void ledger_lock_open(struct ledger *ledger)
 {
     /* 200 ms instead of the default second: nothing of ours is under way for longer. */
-    const struct hf_lock_options options = {.size = sizeof(options), .lock_delay_ns = 200000000};
+    struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     hf_client *client;
     int error = hf_connect(NULL, &client);
 
+    options.lock_delay_ns = 200000000;
     if (error == 0) {
         error = hf_open(client, "ledger", &options, &ledger->lock);
     }
@@ -244,7 +245,7 @@ static _Noreturn void work(const char *path, bool locked, unsigned seed)
     }
     while (!stopping) {
         struct hf_hold hold = {.token = 0};
-        int error = locked ? hf_acquire(ledger.lock, HF_EXCLUSIVE, -1, &hold) : 0;
+        int error = locked ? hf_acquire(ledger.lock, HF_EXCLUSIVE, HF_FOREVER, &hold) : 0;
 
         if (error != 0) {
             fail_hf("acquire", error);
@@ -316,7 +317,7 @@ static int64_t total(const char *path, bool locked)
         int error;
 
         ledger_lock_open(&ledger);
-        error = hf_acquire(ledger.lock, HF_EXCLUSIVE, -1, &hold);
+        error = hf_acquire(ledger.lock, HF_EXCLUSIVE, HF_FOREVER, &hold);
         if (error != 0) {
             fail_hf("acquire", error);
         }

@@ -158,13 +158,11 @@ static void writer_take(struct writer *writer)
     /* A lease of one second that nobody renews: the lock must pass on although A, stopped, still
      * lives. (A renewed hold would stay with A for as long as its process exists; max_stall_ns is
      * the way to limit that.) The lock-delay comes on top. */
-    const struct hf_lock_options options = {
-        .size = sizeof(options),
-        .lease_ns = 1000000000,
-        .lock_delay_ns = 200000000,
-    };
+    struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     struct hf_hold hold;
 
+    options.lease_ns = 1000000000;
+    options.lock_delay_ns = 200000000;
     must(hf_connect(NULL, &writer->client), "connect");
     must(hf_open(writer->client, "text", &options, &writer->lock), "open");
     must(hf_acquire(writer->lock, HF_EXCLUSIVE, 30000000000, &hold), "acquire");

@@ -450,27 +450,9 @@ static hf_client *client_create(void)
     return client;
 }
 
-HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
+/* Makes the first connection: tries until the time is over. */
+static int connect_first(hf_client *client, int64_t timeout_ns)
 {
-    struct hf_options options = {.size = sizeof(options)};
-    size_t first_size = offsetof(struct hf_options, why);
-    if (out == NULL ||
-        (given != NULL && !options_copy(&options, sizeof(options), first_size, given))) {
-        return HF_EINVAL;
-    }
-    if (options.socket != NULL && strlen(options.socket) >= sizeof(((hf_client *)0)->path)) {
-        return HF_EINVAL;
-    }
-    hf_client *client = client_create();
-    if (client == NULL) {
-        return HF_ENOMEM;
-    }
-    if (options.socket != NULL) {
-        memcpy(client->path, options.socket, strlen(options.socket) + 1);
-        client->path_fixed = true;
-    }
-    int64_t timeout_ns = options.connect_timeout_ns == 0 ? 5 * NS_PER_S
-                                                         : options.connect_timeout_ns;
     int64_t deadline_ns = deadline_after(timeout_ns);
     int error;
     pthread_mutex_lock(&client->socket_mutex);
@@ -483,10 +465,41 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
     }
     error = error == HF_ENOAGENT && client->refused != 0 ? client->refused : error;
     pthread_mutex_unlock(&client->socket_mutex);
-    if (options.why != NULL && options.why_size > 0) {
-        snprintf(options.why, options.why_size, "%s",
-                 error == HF_EPROTO && client->why[0] != '\0' ? client->why : hf_strerror(error));
+    return error;
+}
+
+static int why_write(const struct hf_options *options, int error, const char *text)
+{
+    if (options->why != NULL && options->why_size > 0) {
+        snprintf(options->why, options->why_size, "%s", text);
     }
+    return error;
+}
+
+HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
+{
+    struct hf_options options = {.size = sizeof(options)};
+    size_t first_size = offsetof(struct hf_options, why);
+    if (out == NULL ||
+        (given != NULL && !options_copy(&options, sizeof(options), first_size, given))) {
+        return HF_EINVAL;
+    }
+    if (options.socket != NULL && strlen(options.socket) >= sizeof(((hf_client *)0)->path)) {
+        return why_write(&options, HF_EINVAL, "the socket's path has more than 107 bytes");
+    }
+    hf_client *client = client_create();
+    if (client == NULL) {
+        return why_write(&options, HF_ENOMEM, hf_strerror(HF_ENOMEM));
+    }
+    if (options.socket != NULL) {
+        memcpy(client->path, options.socket, strlen(options.socket) + 1);
+        client->path_fixed = true;
+    }
+    int64_t timeout_ns = options.connect_timeout_ns == 0 ? 5 * NS_PER_S
+                                                         : options.connect_timeout_ns;
+    int error = connect_first(client, timeout_ns);
+    bool known = error == HF_EPROTO && client->why[0] != '\0';
+    why_write(&options, error, known ? client->why : hf_strerror(error));
     if (error != 0) {
         client_free(client);
         return error;

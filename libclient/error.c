@@ -20,7 +20,7 @@ static const struct error_text error_texts[] = {
     {HF_EFORKED, "the object belongs to the parent process"},
     {HF_ENOAGENT, "no agent answers at the socket"},
     {HF_EACCES, "not allowed by the agent's configuration, or by a mode on its socket's path"},
-    {HF_EINVAL, "an argument is out of its range"},
+    {HF_EINVAL, "an argument is out of its range, or options lack their size (HF_OPTIONS_INIT)"},
     {HF_ENAMETOOLONG, "the lock's name is longer than 255 bytes"},
     {HF_EFULL, "a table of the agent is full, or it has no disk or descriptors left"},
     {HF_EVERSION, "the agent speaks another version of the socket's protocol, expected 3"},

@@ -81,24 +81,46 @@ enum {
 /* The size of a buffer that any sequencer fits into, its final zero included. */
 enum { HF_SEQUENCER_MAX = 1024 };
 
-/* For hf_connect. Zeroed fields mean their defaults; size is sizeof(struct hf_options). */
+enum {
+    HF_FOREVER = -1,       /* a timeout that never passes */
+    HF_NO_LOCK_DELAY = -1, /* hf_lock_options.lock_delay_ns: the lock opens at once */
+};
+
+/*
+ * An options struct begins with its size, so that it can grow. These set the size, and every other
+ * field to 0, which is its default:
+ *
+ *     struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
+ *     options.lock_delay_ns = HF_NO_LOCK_DELAY;
+ *
+ * A struct that is all zeroes has no size, and is HF_EINVAL.
+ */
+/* clang-format off */
+#define HF_OPTIONS_INIT {sizeof(struct hf_options), NULL, 0, NULL, 0}
+#define HF_LOCK_OPTIONS_INIT {sizeof(struct hf_lock_options), 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/* For hf_connect. */
 struct hf_options {
-    size_t size;
+    size_t size;                /* sizeof(struct hf_options) */
     const char *socket;         /* default: $HOLDFAST_SOCKET if it is set, else
                                    $XDG_RUNTIME_DIR/holdfast/agent.sock if it exists, else
                                    /run/holdfast/agent.sock */
-    int64_t connect_timeout_ns; /* default 5 s; negative: for ever */
-    char *why;                  /* NULL, or where hf_connect writes one line of why_size bytes at */
-    size_t why_size;            /* most: what hf_strerror says, or more if more is known */
+    int64_t connect_timeout_ns; /* default 5 s; negative (HF_FOREVER): for ever */
+    char *why;                  /* NULL, or the caller's buffer of why_size bytes. hf_connect writes
+                                   one line into it: the text of hf_strerror, or more if more is
+                                   known */
+    size_t why_size;
 };
 
-/* For hf_open. Zeroed fields mean their defaults; size is sizeof(struct hf_lock_options). */
+/* For hf_open. */
 struct hf_lock_options {
-    size_t size;
+    size_t size;           /* sizeof(struct hf_lock_options) */
     uint32_t flags;        /* HF_REENTRANT, HF_BARGING */
     uint32_t permits;      /* 0 or 1; more (semaphores) is HF_EINVAL in this version */
     int64_t lock_delay_ns; /* how long the lock stays closed when this handle's holder vanished;
-                              default 1 s, at most 60 s, negative: none */
+                              default 1 s, at most 60 s, negative (HF_NO_LOCK_DELAY):
+                              none */
     int64_t lease_ns;      /* a hold ends by itself this long after it began; default: renewed.
                               Less than 1 ms is HF_EINVAL */
     int64_t max_stall_ns;  /* a hold ends when hf_progress was not called for so long; default: no

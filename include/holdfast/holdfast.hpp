@@ -80,8 +80,7 @@ class client
   private:
     static hf_options options_of(const char *socket) noexcept
     {
-        hf_options options{};
-        options.size = sizeof(options);
+        hf_options options = HF_OPTIONS_INIT;
         options.socket = socket;
         return options;
     }
@@ -99,7 +98,7 @@ class lock
 {
   public:
     lock(const client &owner, const std::string &name)
-        : lock(owner, name, hf_lock_options{sizeof(hf_lock_options), 0, 0, 0, 0, 0})
+        : lock(owner, name, hf_lock_options HF_LOCK_OPTIONS_INIT)
     {
     }
     lock(const client &owner, const std::string &name, const hf_lock_options &options)
@@ -139,7 +138,7 @@ class hold
     /* Waits, for ever. */
     explicit hold(const lock &of, hf_mode mode = HF_EXCLUSIVE)
     {
-        detail::check(take(of, mode, -1));
+        detail::check(take(of, mode, HF_FOREVER));
     }
     hold(hold &&from) noexcept : handle_(std::exchange(from.handle_, nullptr)), token_(from.token_)
     {

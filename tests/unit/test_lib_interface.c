@@ -66,6 +66,62 @@ START_TEST(reserved_words_of_an_event_are_zero)
 }
 END_TEST
 
+/* All of it, so that a field that is added is not left to chance. */
+START_TEST(initialisers_set_the_size_and_nothing_else)
+{
+    struct hf_options options = HF_OPTIONS_INIT;
+    struct hf_lock_options lock_options = HF_LOCK_OPTIONS_INIT;
+    struct hf_options zero = {.size = sizeof(zero)};
+    struct hf_lock_options lock_zero = {.size = sizeof(lock_zero)};
+    ck_assert_int_eq(memcmp(&options, &zero, sizeof(zero)), 0);
+    ck_assert_int_eq(memcmp(&lock_options, &lock_zero, sizeof(lock_zero)), 0);
+    hf_lock *lock = NULL;
+    lock_options.lock_delay_ns = HF_NO_LOCK_DELAY;
+    ck_assert_int_eq(REACHED(hf_open(client, "a", &lock_options, &lock)), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, HF_FOREVER, NULL), 0);
+}
+END_TEST
+
+START_TEST(options_without_their_size_are_refused_with_a_text)
+{
+    struct hf_options options = {0};
+    struct hf_lock_options lock_options = {0};
+    hf_client *none = NULL;
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(hf_connect(&options, &none), HF_EINVAL);
+    ck_assert_int_eq(hf_open(client, "a", &lock_options, &lock), HF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(hf_strerror(HF_EINVAL), "size"));
+    ck_assert_ptr_nonnull(strstr(hf_strerror(HF_EINVAL), "HF_OPTIONS_INIT"));
+}
+END_TEST
+
+/* Whatever comes of it: a program prints the line without having set the buffer. */
+START_TEST(why_is_written_by_every_connect_that_can_read_its_options)
+{
+    char why[200];
+    char path[200];
+    hf_client *made = NULL;
+    struct hf_options options = HF_OPTIONS_INIT;
+    options.why = why;
+    options.why_size = sizeof(why);
+    memset(path, 'x', sizeof(path));
+    path[sizeof(path) - 1] = '\0';
+    options.socket = path;
+    memset(why, 'y', sizeof(why));
+    ck_assert_int_eq(hf_connect(&options, &made), HF_EINVAL);
+    ck_assert_str_eq(why, "the socket's path has more than 107 bytes");
+    options.socket = "/nonexistent";
+    options.connect_timeout_ns = MS;
+    ck_assert_int_eq(hf_connect(&options, &made), HF_ENOAGENT);
+    ck_assert_str_eq(why, hf_strerror(HF_ENOAGENT));
+    options.socket = agent.path;
+    options.connect_timeout_ns = HF_FOREVER;
+    ck_assert_int_eq(hf_connect(&options, &made), 0);
+    ck_assert_str_eq(why, hf_strerror(0));
+    hf_disconnect(made);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("interface");
@@ -73,5 +129,8 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, reserved_words_of_a_hold_are_zero);
     tcase_add_test(tests, reserved_words_of_an_event_are_zero);
+    tcase_add_test(tests, initialisers_set_the_size_and_nothing_else);
+    tcase_add_test(tests, options_without_their_size_are_refused_with_a_text);
+    tcase_add_test(tests, why_is_written_by_every_connect_that_can_read_its_options);
     return suite_main("lib_interface", tests);
 }
