@@ -49,6 +49,14 @@ static void look_at_folder(struct doctor *doctor)
                                               folder, (unsigned)(status.st_mode & 07777));
         doctor_advise(finding, "a folder where nobody but the agent can put a socket",
                       "chmod go-w that folder, or have `socket` elsewhere");
+    } else if ((status.st_mode & 0004) != 0) { /* SECURITY.md: a listing that never ends */
+        struct finding *finding = doctor_find(doctor, FINDING_WARN, "socket", NULL,
+                                              "everybody may list %s (mode %04o)", folder,
+                                              (unsigned)(status.st_mode & 07777));
+        doctor_advise(finding,
+                      "mode 0711, which suffices to connect: a process that lists the folder can "
+                      "keep an agent from starting",
+                      "chmod 0711 that folder, or have `socket` in one of its own");
     }
 }
 

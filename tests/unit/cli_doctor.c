@@ -3,6 +3,7 @@
  * time, in a cell that is well otherwise; then the level, the remedy and the exit status tell.
  */
 #include <check.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,21 @@ START_TEST(a_socket_that_is_none)
     run_doctor("voters=uuu", "", &ran);
     ck_assert_int_eq(ran.status, 2);
     ck_assert_ptr_nonnull(strstr(ran.out, "others than its owner may write to"));
+    ck_assert_ptr_null(strstr(ran.out, "everybody may list"));
+}
+END_TEST
+
+START_TEST(a_folder_that_everybody_may_list)
+{
+    struct ran ran;
+    static const mode_t modes[] = {0711, 0700, 0750, 0755, 0704};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        bool listed = (modes[i] & 0004) != 0;
+        ck_assert_int_eq(chmod(folder, modes[i]), 0);
+        run_doctor("voters=uuu", "", &ran);
+        ck_assert_int_eq(ran.status, listed ? 1 : 0);
+        ck_assert_int_eq(strstr(ran.out, "everybody may list") != NULL, listed);
+    }
 }
 END_TEST
 
@@ -228,6 +244,7 @@ int main(void)
     tcase_add_test(tcase, remedies_lead_out);
     tcase_add_test(tcase, without_an_agent);
     tcase_add_test(tcase, a_socket_that_is_none);
+    tcase_add_test(tcase, a_folder_that_everybody_may_list);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }
