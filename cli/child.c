@@ -1,6 +1,6 @@
 /*
- * Starting CMD: see child.h. Whether the exec worked is told through a close-on-exec pipe: the end
- * of file says that it did, an errno that it did not.
+ * Starting CMD: see child.h. A close-on-exec pipe shows whether the exec worked: the end of file
+ * means that it did, an errno that it did not.
  */
 #include "child.h"
 

@@ -1,7 +1,7 @@
 /*
  * Starting CMD: in a process group of its own, dying with holdfast, with the signal mask that
- * holdfast was started with. Dispositions are as they were given to it, SIGCHLD excepted: what
- * nohup ignored stays ignored.
+ * holdfast was started with. Dispositions are as holdfast found them, SIGCHLD excepted: a signal
+ * that nohup ignored stays ignored.
  */
 #ifndef HOLDFAST_CLI_CHILD_H
 #define HOLDFAST_CLI_CHILD_H

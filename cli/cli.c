@@ -1,5 +1,5 @@
 /*
- * What every command of `holdfast` leans on: see cli.h.
+ * Helpers of every command of `holdfast`: see cli.h.
  */
 #include "cli.h"
 
@@ -9,7 +9,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-enum { LINE_MAX_BYTES = 1024 }; /* of an error; what is longer is cut */
+enum { LINE_MAX_BYTES = 1024 }; /* of an error; a longer one is cut */
 
 int cli_exit_code(int error)
 {
@@ -33,7 +33,7 @@ int cli_exit_code(int error)
     }
 }
 
-/* What an error names may come from strangers: a sequencer, say, that a request brought. */
+/* The text in an error may come from strangers: a sequencer, say, that a request brought. */
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
     fprintf(stderr, "holdfast %s: ", where);

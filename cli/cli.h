@@ -1,5 +1,5 @@
 /*
- * What the commands of `holdfast` share: the exit codes that scripts rely on, the settings that
+ * Shared by the commands of `holdfast`: the exit codes that scripts rely on, the settings that
  * every command has, the way of connecting, and the way of saying that something failed.
  *
  * The program uses libholdfast's public header alone. It is single-threaded but for one thread that
@@ -29,7 +29,7 @@ enum {
     CLI_SIGNAL_BASE = 128,    /* + n: signal n ended CMD, or ended the waiting */
 };
 
-/* What stands before or after every command word. */
+/* Options that may stand before or after every command word. */
 struct cli {
     const char *socket; /* -s; NULL: the library's default */
     bool json;          /* --json */
@@ -37,7 +37,7 @@ struct cli {
     bool version;       /* --version */
 };
 
-/* The exit code that tells of a library error. */
+/* The exit code for a library error. */
 int cli_exit_code(int error);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * `holdfast doctor`: asks the agent for its status and its facts, has everything looked at
- * (doctor.h), and tells the findings, the worst first.
+ * `holdfast doctor`: asks the agent for its status and its facts, runs all checks (doctor.h), and
+ * prints the findings, the worst first.
  */
 #include "doctor.h"
 
@@ -103,7 +103,7 @@ static int take_fact(const struct hf_fact *told, void *arg)
     return 0;
 }
 
-/* What the agent says. */
+/* The agent's answers. */
 static void ask(struct cli *cli, struct doctor *doctor)
 {
     char why[DOCTOR_TEXT_MAX] = "";

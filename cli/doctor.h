@@ -1,8 +1,8 @@
 /*
- * `holdfast doctor`: what is looked at, and what was found. The files: doctor.c (the command, how
- * it is told), doctor_silent.c (why no agent answers), doctor_host.c (this host, also without an
- * agent), doctor_agent.c (what the agent says of itself and its host), doctor_cell.c (what it says
- * of the cell).
+ * `holdfast doctor`: its checks and findings. The files: doctor.c (the command, the output),
+ * doctor_silent.c (why no agent answers), doctor_host.c (this host, also without an agent),
+ * doctor_agent.c (facts of the agent about itself and its host), doctor_cell.c (its facts about the
+ * cell).
  *
  * A finding is one thing that was looked at: how it is, and, if that is not well, how it should be
  * and what to do. Each check adds one finding at least, so that one sees what was looked at.
@@ -29,7 +29,7 @@ enum finding_level { FINDING_OK, FINDING_WARN, FINDING_ERROR };
 
 struct finding {
     enum finding_level level;
-    const char *check;                /* what was looked at: static */
+    const char *check;                /* the name of the check: static */
     char subject[DOCTOR_SUBJECT_MAX]; /* the agent that it is about; "": this one, or its host */
     char found[DOCTOR_TEXT_MAX];
     char expected[DOCTOR_TEXT_MAX]; /* "" if it is well */
@@ -66,7 +66,7 @@ struct doctor {
     struct finding findings[DOCTOR_FINDINGS_MAX];
 };
 
-/* A fact; subject NULL: of this agent. NULL: it was not told. */
+/* A fact; subject NULL: of this agent. NULL: the agent did not send it. */
 const struct fact *doctor_fact(const struct doctor *doctor, const char *subject, const char *key);
 /* Its value, or what else it is to be taken for. */
 int64_t doctor_value(const struct doctor *doctor, const char *subject, const char *key,

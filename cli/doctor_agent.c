@@ -1,4 +1,4 @@
-/* What `holdfast doctor` makes of what the agent says of itself and its host. */
+/* Findings of `holdfast doctor` from the agent's facts about itself and its host. */
 #include "doctor.h"
 
 #include <inttypes.h>
@@ -203,7 +203,7 @@ static void look_at_region(struct doctor *doctor)
     }
 }
 
-/* Survivors of a restart that the agent can neither see nor tell from others. */
+/* Survivors of a restart that the agent can neither see nor distinguish from others. */
 static void look_at_survivors(struct doctor *doctor)
 {
     const struct fact *unproven = doctor_fact(doctor, NULL, "survivors_unproven");

@@ -1,4 +1,4 @@
-/* What `holdfast doctor` makes of what the agent says of its cell. */
+/* Findings of `holdfast doctor` from the agent's facts about its cell. */
 #include "doctor.h"
 
 #include <inttypes.h>
@@ -290,8 +290,8 @@ static void look_at_coordinators(struct doctor *doctor)
 
 /* ---- times ---- */
 
-/* A lease is renewed every third of the ttl; what a majority takes longer than that for is as good
- * as not renewed. */
+/* A lease is renewed every third of the ttl; a renewal for which a majority takes longer is as good
+ * as none. */
 static void look_at_round_trips(struct doctor *doctor)
 {
     int64_t ttl_ns = doctor_value(doctor, NULL, "session_ttl_ns", 0);
@@ -474,7 +474,7 @@ static void look_at_tls(struct doctor *doctor)
     }
 }
 
-/* Why a handshake failed NNG does not tell, so all causes are named, the likeliest first. */
+/* NNG does not report why a handshake failed, so all causes are named, the likeliest first. */
 static void look_at_handshakes(struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->voter_count; i++) {

@@ -1,5 +1,5 @@
 /*
- * What `holdfast doctor` sees of this host with its own eyes, agent or not: the socket, the clock's
+ * Checks that `holdfast doctor` makes of this host by itself, agent or not: the socket, the clock's
  * rate, shared memory, and how long the disk under state_dir takes to flush.
  */
 #include "doctor.h"
@@ -21,11 +21,11 @@
 enum {
     FLUSHES = 5,
     FLUSH_SIZE = 4096,
-    TICK_US = 10000, /* what the kernel's tick is if nobody changed it */
+    TICK_US = 10000, /* the kernel's tick if nobody changed it */
     PPM_OF_TICK = 100,
     DRIFT_PERCENT = 10, /* max_drift, unless the agent says another */
     MIB = 1024 * 1024,
-    SHM_ALONE_MIB = 28, /* what an agent that is to start takes for one namespace, by default */
+    SHM_ALONE_MIB = 28, /* the room that a starting agent takes for one namespace, by default */
 };
 
 static const int64_t ttl_default_ns = 5000000000;

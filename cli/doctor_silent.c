@@ -1,4 +1,5 @@
-/* What `holdfast doctor` says when no agent answers: why, as far as it can be seen from here. */
+/* The finding of `holdfast doctor` when no agent answers: the cause, as far as it can be seen from
+ * here. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -48,7 +49,7 @@ static int64_t lock_holder(const char *socket_path)
     return holder;
 }
 
-/* What can be seen from here of why nobody answers. */
+/* The signs, seen from here, of why nobody answers. */
 static const char *why_silent(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

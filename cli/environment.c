@@ -1,5 +1,5 @@
 /*
- * What CMD learns about its holds: see environment.h.
+ * The environment of CMD: see environment.h.
  */
 #include "environment.h"
 

@@ -1,5 +1,6 @@
 /*
- * What CMD learns about its holds: HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SEQUENCER.
+ * CMD learns about its holds from its environment: HOLDFAST_LOCK, HOLDFAST_TOKEN,
+ * HOLDFAST_SEQUENCER.
  */
 #ifndef HOLDFAST_CLI_ENVIRONMENT_H
 #define HOLDFAST_CLI_ENVIRONMENT_H
@@ -8,7 +9,7 @@
 
 #include <holdfast/holdfast.h>
 
-/* What is held: arrays of count elements, in the order of the arguments. */
+/* The holds: arrays of count elements, in the order of the arguments. */
 struct held {
     hf_client *client;
     hf_lock **locks;

@@ -83,8 +83,8 @@ static bool group_exists(const struct guard *guard)
     return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* What is left of the group is another user's (sudo, su), and no signal of ours reaches it. Whoever
- * counts on CMD's end must know that. */
+/* The rest of the group is another user's (sudo, su), and no signal of ours reaches it. The user,
+ * who counts on CMD's end, must learn that. */
 static void say_if_alone(struct guard *guard)
 {
     if (guard->said_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
@@ -128,7 +128,7 @@ static void guard_lose(struct guard *guard)
         return;
     }
     guard->lost = true;
-    /* What CMD leaves behind when it dies becomes ours, so that its end is told to us. */
+    /* Processes that CMD leaves behind when it dies become ours, so that we receive their ends. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     group_signal(guard, SIGTERM);
     group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
@@ -208,7 +208,7 @@ static void on_progress(struct guard *guard)
         }
         guard_look(guard);
     } else if (size == 0 || (errno != EAGAIN && errno != EINTR)) {
-        (void)close(guard->fds[FD_PROGRESS].fd); /* nobody is left who could write */
+        (void)close(guard->fds[FD_PROGRESS].fd); /* no process is left that could write */
         guard->fds[FD_PROGRESS].fd = -1;
     }
 }

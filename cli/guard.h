@@ -10,9 +10,9 @@
  *   deadline          deadline + lock-delay x 9/10        deadline + lock-delay
  *   |- SIGTERM        |- SIGKILL at the latest            |- the next holder at the earliest
  *
- * A tenth is left because clocks differ, and it is far more than the time a signal takes. Whoever
- * grants the lock next waits the lock-delay out for so long that this is enough, whatever max_drift
- * is (rules_closed_ns() in the agent).
+ * A tenth is left because clocks differ, and it is far more than the time a signal takes. The voter
+ * that grants the lock next waits the lock-delay out for so long that this is enough, whatever
+ * max_drift is (rules_closed_ns() in the agent).
  *
  * A stopped holdfast could not do any of this. So a stop key stops CMD first, holdfast stops only
  * after it, and once continued it looks at the hold before it lets CMD go on.
@@ -36,7 +36,8 @@ struct guard_options {
     bool has_max_stall;    /* CMD gets a descriptor for its progress */
 };
 
-/* What the caller blocks before it takes the locks, so that no signal is lost on the way to CMD. */
+/* The signals that the caller blocks before it takes the locks, so that none is lost on the way to
+ * CMD. */
 void guard_signals(sigset_t *out);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * The texts of --help: each says what the command does, shows it, and lists what its exit status
- * tells.
+ * The texts of --help: each says what the command does, shows an example, and lists its exit
+ * statuses.
  */
 #include "help.h"
 

@@ -37,7 +37,7 @@ static void write_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* What stands before a value: a comma if it is not the first, and its key. */
+/* The text before a value: a comma if it is not the first, and its key. */
 static void write_key(struct json *json, const char *key)
 {
     uint32_t bit = UINT32_C(1) << json->depth;

@@ -1,7 +1,7 @@
 /*
  * Writing JSON (RFC 8259) to a stream, one value after the other; the commas come by themselves.
- * Text passes through as UTF-8; what is not UTF-8 becomes U+FFFD, so that the output is always
- * valid. Control characters are escaped, so that it is also safe to show on a terminal.
+ * Text passes through as UTF-8; other bytes become U+FFFD, so that the output is always valid.
+ * Control characters are escaped, so that it is also safe to show on a terminal.
  */
 #ifndef HOLDFAST_CLI_JSON_H
 #define HOLDFAST_CLI_JSON_H

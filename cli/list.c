@@ -1,5 +1,5 @@
 /*
- * `holdfast ls` and `holdfast show`: what is held, by whom, and who waits.
+ * `holdfast ls` and `holdfast show`: the locks, their holders, and their waiters.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -119,8 +119,8 @@ static int arguments_check(const struct lock_arguments *arguments)
     return names_check(&arguments->words);
 }
 
-/* An agent that gave the namespace up begins it anew within seconds: whoever waits for the lock
- * waits for that as well. What is left of the wait is for the lock. */
+/* An agent that gave the namespace up begins it anew within seconds: a caller that waits for the
+ * lock waits for that as well. The rest of the wait is for the lock. */
 static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
                         const struct hf_lock_options *options, hf_lock **out)
 {
@@ -165,7 +165,7 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
     return 0;
 }
 
-/* What could not be taken, in a line on stderr, and the exit status for it. */
+/* Prints the lock that could not be taken in a line on stderr. Returns the exit status for it. */
 static int not_taken(const struct lock_arguments *arguments, const struct held *held, int error,
                      int signal_number)
 {

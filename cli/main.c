@@ -7,9 +7,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* What is opened later, the connection to the agent first, is not to be taken for a standard
- * stream. One that is closed is put in its place, and stays closed for the child of `lock`: it can
- * be read or written no more than before. */
+/* A descriptor that is opened later, the connection to the agent first, must not be taken for a
+ * standard stream. So a closed stream gets a stand-in, and stays closed for the child of `lock`: it
+ * can be read or written no more than before. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

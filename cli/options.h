@@ -33,7 +33,7 @@ struct option_spec {
 struct words {
     char **plain;
     size_t plain_count;
-    char **after; /* what stands after `--`; NULL: there was none */
+    char **after; /* the words after `--`; NULL: there was none */
     size_t after_count;
 };
 

@@ -10,7 +10,8 @@
 #include "options.h"
 #include "text.h"
 
-/* Who asks for the status wants to know it now: an agent that is absent is not waited for long. */
+/* A user that asks for the status wants it now: the command does not wait long for an absent
+ * agent. */
 static const int64_t status_timeout_ns = 1000000000;
 
 static const char *session_state_text(enum hf_session_state state)

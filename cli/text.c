@@ -1,5 +1,5 @@
 /*
- * What a person reads: see text.h. The wall clock appears here only, to say since when: nothing is
+ * Text for people: see text.h. The wall clock appears here only, to say since when: nothing is
  * decided by it.
  */
 #include "text.h"

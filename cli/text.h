@@ -1,5 +1,5 @@
 /*
- * What a person reads: durations, clean text, users, and a lock described in lines or in one line.
+ * Text for people: durations, clean text, users, and a lock described in lines or in one line.
  */
 #ifndef HOLDFAST_CLI_TEXT_H
 #define HOLDFAST_CLI_TEXT_H
@@ -15,9 +15,9 @@ enum { TEXT_DURATION_SIZE = 32 };
 /* "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m", "3 d 04 h"; "?" for -1 (unknown). */
 const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
 
-/* Writes text so that it cannot steer a terminal or fool a reader: what is a control character, or
- * cannot be seen (utf8.h), or is no UTF-8 becomes `?`. At most columns_max characters, then "..."
- * (0: all). Returns the columns used, every character counted as one. */
+/* Writes text so that it cannot steer a terminal or fool a reader: a control character, a character
+ * that cannot be seen (utf8.h), and bytes that are no UTF-8 become `?`. At most columns_max
+ * characters, then "..." (0: all). Returns the columns used, every character counted as one. */
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
 
 const char *text_mode(enum hf_mode mode);

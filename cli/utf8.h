@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What utf8_next() found. */
+/* The result of utf8_next(). */
 struct utf8_unit {
     uint32_t code_point; /* 0xFFFD for a byte that belongs to no valid sequence */
     size_t size;         /* bytes; 0 at the end of the string */
@@ -22,8 +22,8 @@ struct utf8_unit utf8_next(const char *text);
 /* True for the control characters of Unicode: C0, DEL and C1. */
 bool utf8_is_control(uint32_t code_point);
 
-/* True for what shows nothing of its own but may change how the text around it looks, or end a
- * line: what turns the direction of writing, what joins, what has no width, tags, variations.
+/* True for a character that shows nothing of its own but may change how the text around it looks,
+ * or end a line: one that turns the direction of writing, joins, or has no width; tags, variations.
  * Unicode's Default_Ignorable_Code_Point, the separators of lines and paragraphs, and annotations.
  * A lock's name may have them. */
 bool utf8_is_unseen(uint32_t code_point);

@@ -1,11 +1,11 @@
 /*
- * `holdfast watch`: what is, then what changes.
+ * `holdfast watch`: the present state, then each change.
  *
  * The watch is asked for before the first listing, so that no change falls between. Each event only
- * names a lock (or the watched prefix, when there were too many changes to name them); what is
- * printed is how the lock is when it is asked about, so events that queued up for one lock become
- * one line. While the agent is away it is asked again once a second: there is nobody who could send
- * an event. When it is back everything is listed anew, for changes may have been missed.
+ * names a lock (or the watched prefix, when there were too many changes to name them); the line
+ * printed is the lock's state when the command asks for it, so events that queued up for one lock
+ * become one line. While the agent is away the command asks again once a second: no agent could
+ * send an event. When it is back everything is listed anew, for changes may have been missed.
  */
 #include <errno.h>
 #include <poll.h>
@@ -169,7 +169,7 @@ int command_watch(struct cli *cli, int argc, char **argv)
     error = watch_loop(&watch);
     hf_disconnect(watch.client);
     if (watch.output_gone) {
-        __fpurge(stdout); /* what could not be written is no error */
+        __fpurge(stdout); /* a failed write is no error */
         clearerr(stdout);
         return CLI_OK;
     }

@@ -1,7 +1,7 @@
 /*
- * What a failed HF_CHECK does unless the program defines its own hfi_check_failed(): one line to
- * standard error, then abort. It relies on nothing but the stack, so that it works with a damaged
- * heap and in a forked child.
+ * A failed HF_CHECK, unless the program defines its own hfi_check_failed(): one line to standard
+ * error, then abort. It relies on nothing but the stack, so that it works with a damaged heap and
+ * in a forked child.
  */
 #include "proto/check.h"
 
@@ -20,7 +20,7 @@ __attribute__((weak)) void hfi_check_failed(const char *what, const char *file, 
         text[size - 1] = '\n';
     }
     if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0) {
-        /* Nobody is left to tell; the abort below still leaves a core. */
+        /* Nobody is left to report it to; the abort below still leaves a core. */
     }
     abort();
 }

@@ -166,7 +166,7 @@ struct hfi_item hfi_read_item(struct hfi_reader *reader)
     return item_other(lead < 0x90 ? "a map" : "an extension");
 }
 
-/* What was found, for an error. */
+/* The value that was found, for an error. */
 static void item_describe(const struct hfi_item *item, char *text, size_t size)
 {
     int written = 0;
@@ -336,7 +336,7 @@ bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char 
 
 /* ---- writing ---- */
 
-/* The packer's sink. What does not fit is not written at all. */
+/* The packer's sink. Bytes that do not fit are not written at all. */
 static int sink(void *data, const char *bytes, size_t size)
 {
     struct hfi_writer *writer = data;

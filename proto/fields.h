@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a text must be. */
+/* The rule for a text. */
 enum hfi_text_rule {
     HFI_TEXT_NAME,          /* a lock name */
     HFI_TEXT_PREFIX,        /* of lock names; may be empty */
@@ -80,12 +80,12 @@ enum {
 
 /* ---- reading ---- */
 
-/* A place in a packet. Where it is is told in errors: frame, then "item N" and "party N" of it. */
+/* A position in a packet. Errors name it: frame, then "item N" and "party N" of it. */
 struct hfi_reader {
     const unsigned char *at;
     const unsigned char *end;
     const char *frame;
-    const char *item; /* what the items of the frame's array are called, NULL: not in one */
+    const char *item; /* the name of the items of the frame's array, NULL: not in one */
     uint32_t item_index;
     uint32_t party_index;          /* of the item; UINT32_MAX: not in one */
     struct hfi_frame_error *error; /* NULL: nobody wants to know */
@@ -106,7 +106,7 @@ struct hfi_item {
     enum hfi_item_type type;
     bool negative;        /* an integer below 0: value is its two's complement */
     uint64_t value;       /* an integer, a bool, an array's count */
-    const char *what;     /* what an HFI_ITEM_OTHER is */
+    const char *what;     /* the kind of an HFI_ITEM_OTHER */
     struct hfi_text text; /* of TEXT and BINARY; inside the packet, unchecked */
 };
 

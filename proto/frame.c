@@ -4,7 +4,7 @@
  * told.c.
  *
  * HELLO and WELCOME begin with the protocol version. If it is not ours nothing behind it is looked
- * at, so that a peer of another version can be told so, whatever its frames look like.
+ * at, so that a peer of another version gets that answer, whatever its frames look like.
  */
 #include "fields.h"
 
@@ -133,7 +133,7 @@ static const struct hfi_field voter_fields[] = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
-/* What comes behind a kind's fields, as one more element. */
+/* The part behind a kind's fields, as one more element. */
 enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 
 /* Which request numbers a kind may carry. */

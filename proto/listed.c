@@ -9,10 +9,10 @@
  * known at the end only, so the head of their array always has the form with a 16-bit count, and
  * the page's head is written again with the same size.
  *
- * What the agent shows comes from regions and from /proc, where others can write what they like.
- * So the builder makes it fit rather than refuse it: times below -1 become 0, a pid or uid that
+ * The agent's listings come from regions and from /proc, where others can write what they like. So
+ * the builder makes values fit rather than refuse them: times below -1 become 0, a pid or uid that
  * cannot be one becomes -1, commands are cut and cleaned of what is not text (a command line must
- * not reach into the terminal of who looks at it).
+ * not steer the terminal of a person that looks at it).
  */
 #include "fields.h"
 

@@ -1,13 +1,13 @@
 /*
- * What only the agent does to a region. Each function is a few atomic steps in an order that lets
- * the next agent finish what a killed one began: closed_until before the closed bit, the closed
- * bit before a cell or a holder goes, words before the header.
+ * The agent's own steps on a region. Each function is a few atomic steps in an order that lets the
+ * next agent finish what a killed one began: closed_until_ns before the closed bit, the closed bit
+ * before a cell or a holder goes, words before the header.
  *
  * The region is hostile here: no loop waits for a word to take a certain value.
  */
 #include "lockword_private.h"
 
-/* What stands there is not looked at: the agent knows itself until when the lock is closed. */
+/* The value there is not read: the agent knows itself until when the lock is closed. */
 static void close_until(const struct hfi_actor *agent, uint32_t slot, int64_t until_ns)
 {
     /* seq_cst: before the closed bit */
@@ -88,8 +88,8 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
-    /* The cell, then the word: what names it now was swapped in before or after it left, but not
-     * before a wait that it has left since. */
+    /* The cell, then the word: a word that names it now was swapped in before or after it left, but
+     * not before a wait that it has left since. */
     uint64_t value = atomic_load(wait);
     uint64_t word = atomic_load(word_of(agent, slot));
     if (!(value & (HFI_WAIT_LEFT | HFI_WAIT_PASSED)) || hfi_word_holder(word) != holder) {
@@ -138,14 +138,14 @@ void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
     /* The recall bit keeps everybody out between the two looks, as holding does (rule 3). */
     uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
     if (!atomic_compare_exchange_strong(word, &seen, shut)) {
-        return; /* who changed it rings, or is looked at with the next renewal */
+        return; /* the process that changed it rings, or the next renewal looks at it */
     }
     if (queue_first(agent->region, slot, false).found) {
         atomic_fetch_or(word, HFI_W_WAITERS);
     }
     atomic_fetch_and(word, ~HFI_W_RECALL);
     hfi_serve(agent, slot);
-    wake_slot(agent, slot, INT32_MAX); /* those who barge, and were kept out by the bit */
+    wake_slot(agent, slot, INT32_MAX); /* the bargers that the bit kept out */
 }
 
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
@@ -160,8 +160,8 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
         if ((seen & HFI_W_CELLS) && hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
             return false;
         }
-        /* Who barges tells by his bit that he waits, and who waits no more leaves it: it goes, and
-         * whoever still sleeps wakes and says so again. */
+        /* A barger shows by the bit that it waits, and leaves the bit behind when it waits no more.
+         * So the bit goes, and a barger that still sleeps wakes and sets it again. */
         uint64_t gone = seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_BARGERS);
         if (atomic_compare_exchange_strong(word, &seen, gone)) {
             if (seen & HFI_W_BARGERS) {
@@ -186,7 +186,7 @@ bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_firs
         uint64_t token = (seen & HFI_W_TOKEN) > first ? seen & HFI_W_TOKEN : first;
         uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_TOKEN)) | token |
                           (uint64_t)HFI_GRANT_SHARED << HFI_W_MODE_SHIFT;
-        /* seq_cst: from here on nobody takes it exclusively; before the quorum is told */
+        /* seq_cst: from here on nobody takes it exclusively; before the message to the quorum */
         if (atomic_compare_exchange_strong(word, &seen, shared)) {
             hfi_serve(agent, slot);
             return true;
@@ -239,7 +239,7 @@ bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_r
             next |= HFI_W_CLOSED;
         }
         next |= queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
-        /* seq_cst: no process made this word, so none goes by it but who read what is not so */
+        /* seq_cst: no process made this word, so none goes by it but one that read the rubbish */
         if (atomic_compare_exchange_strong(word, &seen, next)) {
             *before = seen;
             wake_slot(agent, slot, INT32_MAX);
@@ -356,7 +356,7 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
         }
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
-            if (!(value & HFI_WAIT_WAITING)) { /* who is still joining may be overtaken */
+            if (!(value & HFI_WAIT_WAITING)) { /* a waiter that is still joining may be overtaken */
                 continue;
             }
             uint32_t ticket = wait_ticket(value);

@@ -11,9 +11,9 @@
  * processes takes; docs/results/method.md has what was measured. */
 enum { SPINS = 100 };
 
-/* How often in a row a waiter looks again at once before he looks whether he wants to wait on. It
- * could be for ever, if somebody writes a time long past over his hold's own deadline, or over his
- * reader's cell again and again. */
+/* How often in a row a waiter looks again at once before it looks whether it wants to wait on. It
+ * could be for ever, if some process writes a time long past over the hold's own deadline, or over
+ * the reader's cell, again and again. */
 enum { HASTY_MAX = 100 };
 
 static inline void spin_pause(void)
@@ -258,8 +258,8 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
 }
 
 /*
- * What every waiter does when it cannot go on: sees to the bit that others look at, to the agent,
- * and to its own patience; then sleeps. HFI_HELD: look again.
+ * A waiter that cannot go on looks after the bit that others look at, the agent, and its own
+ * patience; then it sleeps. HFI_HELD: look again.
  */
 static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
                                   const struct hfi_patience *patience, enum hfi_outcome obstacle,
@@ -332,7 +332,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             continue;
         }
         if (why == HFI_HELD && (seen & HFI_W_WAITERS)) {
-            hfi_serve(actor, request->slot); /* whoever is first; it may be us */
+            hfi_serve(actor, request->slot); /* the first one; it may be us */
             if (atomic_load(word) != seen) {
                 continue;
             } /* else readers were let in before us: the last of them to enter serves on */
@@ -467,7 +467,7 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
         atomic_store(wait, (before & ~(uint64_t)HFI_WAIT_PASSED) | HFI_WAIT_LEFT);
         release_if_named(actor, request->slot);
     }
-    /* Whoever has the word waits for our cell to go: neither would ever get on. */
+    /* The process that has the word waits for our cell to go: neither would ever get on. */
     return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
 }
 

@@ -9,10 +9,10 @@
  */
 #include "lockword_private.h"
 
-/* Scans of the queue for who is first in it: see queue_first(). And how often in a row somebody
- * tries in vain to hand the lock to the first, or lets readers in of whom none comes: a queue that
- * somebody wrote over has a first whom nobody can name or let in, for ever. The agent, whose own
- * copy of the queue is sound, is asked to serve. */
+/* Scans of the queue for its first waiter: see queue_first(). And how often in a row a process
+ * tries in vain to hand the lock to the first, or lets readers in of which none comes: a queue that
+ * some process wrote over has a first that nobody can name or let in, for ever. The agent, whose
+ * own copy of the queue is sound, is asked to serve. */
 enum { SCANS_MAX = 8, UNHANDED_MAX = 1000 };
 
 static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)
@@ -41,8 +41,8 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 
 /*
  * A scan is no snapshot: it may have passed a cell before its owner joined, and find the cell of
- * one who joined later. Then that one's ticket was drawn during the scan, and all who came before
- * him are seen by another. Each more takes a first one who joined and left within it.
+ * one who joined later. Then that one's ticket was drawn during the scan, and another scan sees all
+ * that came before it. Each further scan takes a first one that joined and left within it.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {
@@ -179,8 +179,9 @@ static bool is_stray(const struct hfi_actor *actor, uint32_t seat)
 
 /*
  * A cell in a seat that is nobody's: of a process that waits on though it was taken for dead, or
- * written over another's. Nobody can be served there; the agent, which knows for certain whose the
- * seats are, takes it out of the queue, and wakes who may wait there: he is told to ask anew.
+ * written over another's. No waiter can be served there. The agent, which knows for certain whose
+ * the seats are, takes it out of the queue, and wakes a process that may wait there, which then
+ * asks anew.
  */
 static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 {
@@ -194,9 +195,9 @@ static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 
 /*
  * Lets the run of readers at the head of the queue in and wakes them. false: there are none. The
- * run ends at the first writer; and with those who drew their tickets before the look for him,
- * which may miss one who joins meanwhile. Who comes later finds the word free and looks for
- * himself.
+ * run ends at the first writer, and with those that drew their tickets before the look for that
+ * writer, which may miss one that joins meanwhile. A reader that comes later finds the word free
+ * and looks for itself.
  */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
@@ -234,8 +235,8 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 }
 
 /*
- * The word was freed for readers who left while it was still held, and who therefore served nobody
- * behind them: takes it again, to serve those. false: somebody else has it, or nobody waits.
+ * The word was freed for readers that left while it was still held, and that therefore served
+ * nobody behind them: takes it again, to serve those. false: somebody else has it, or nobody waits.
  */
 static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *mine)
 {
@@ -255,7 +256,7 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
 }
 
 /*
- * The word was freed for readers, the first of whom is that one. true: none came in, and it is
+ * The word was freed for readers, the first of which is that one. true: none came in, and it is
  * taken again to serve those behind them.
  */
 static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
@@ -271,7 +272,7 @@ static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const str
     return take_again(actor, slot, mine);
 }
 
-/* What came of an attempt to hand a lock to a waiter. */
+/* The result of an attempt to hand a lock to a waiter. */
 enum handing { HANDED, NOT_HANDED, HANDED_TO_NOBODY };
 
 bool pass_claimed(_Atomic uint64_t *wait)
@@ -285,9 +286,9 @@ bool pass_claimed(_Atomic uint64_t *wait)
 }
 
 /*
- * An entry of the actor's record that says whom it hands a lock to (rule 5). NULL: all are taken,
- * by other threads that are about to clear theirs; or the actor is the agent, which needs none: it
- * alone gives holder ids away, and not meanwhile.
+ * An entry of the actor's record for the waiter to which it hands a lock (rule 5). NULL: all are
+ * taken, by other threads that are about to clear theirs; or the actor is the agent, which needs
+ * none: it alone gives holder ids away, and not meanwhile.
  */
 static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t target)
 {
@@ -307,8 +308,8 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
 }
 
 /*
- * One swap of the word, from `seen` (free, or naming who gives it away) to the waiter, with the
- * next token. The order of the five steps is rule 5.
+ * One swap of the word, from `seen` (free, or naming the giver) to the waiter, with the next token.
+ * The order of the five steps is rule 5.
  */
 static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                             const struct pick *pick, uint64_t *next)
@@ -365,8 +366,8 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
 /*
  * The holder found nobody in the queue: takes the word anew, under the actor's own id and with the
  * next token, without the waiters bit, and looks once more (rule 3). The new token keeps another
- * process that is releasing the same word (both may be passing on what named somebody who had left)
- * from freeing it between the two looks. false: the word had changed.
+ * process that is releasing the same word (both may be passing on a word that named a waiter that
+ * had left) from freeing it between the two looks. false: the word had changed.
  */
 static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                               uint64_t *mine)
@@ -421,7 +422,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         }
         bool usable = !(seen & HFI_W_CLOSED) && (seen & HFI_W_TOKEN) < (top & HFI_W_TOKEN);
         struct pick pick = {0};
-        /* The agent acts for who may have died between clearing the bit and its second look. */
+        /* The agent acts for a process that may have died between clearing the bit and its second
+         * look. */
         if ((seen & HFI_W_WAITERS) || actor->holder == HFI_HOLDER_AGENT) {
             pick = queue_first(actor->region, slot, false);
         }
@@ -453,7 +455,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         /* Free it: nobody waits, or readers do, or the agent has to act first. */
         uint64_t freed = (seen & ~(HFI_W_HOLDER | HFI_W_BARGERS)) |
                          (pick.found ? HFI_W_WAITERS : 0);
-        /* seq_cst (release: pairs with the acquire of who takes it next) */
+        /* seq_cst (release: pairs with the acquire of the next taker) */
         if (!atomic_compare_exchange_strong(word, &seen, freed)) {
             continue;
         }

@@ -1,4 +1,4 @@
-/* What the files of the lock word's protocol share with each other and with nobody else. */
+/* Shared by the files of the lock word's protocol, and by nobody else. */
 #ifndef LOCKWORD_PRIVATE_H
 #define LOCKWORD_PRIVATE_H
 
@@ -56,7 +56,7 @@ void wake_seat(const struct hfi_actor *actor, uint32_t seat);
 /* Wakes sleepers on slot.wake. */
 void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count);
 
-/* Releases the word that names `holder` with this token, whoever `actor` is. */
+/* Releases the word that names `holder` with this token, for any `actor`. */
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
                             uint64_t token);
 

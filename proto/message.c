@@ -44,7 +44,7 @@ struct difference {
     bool any;
 };
 
-/* Appends a printf; what does not fit is cut off. */
+/* Appends a printf, cut off at the end of the room. */
 __attribute__((format(printf, 2, 3))) static void add(struct difference *to, const char *format,
                                                       ...)
 {

@@ -1,5 +1,5 @@
 /*
- * What names may be: lock names, prefixes of them, labels (cells, agents, namespaces).
+ * The rules for names: lock names, prefixes of them, labels (cells, agents, namespaces).
  *
  * UTF-8 is checked as RFC 3629 has it (section 4): the shortest form only, no surrogates, nothing
  * above U+10FFFF. Control characters (C0, DEL, C1) are refused since names end up on terminals and

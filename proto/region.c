@@ -181,7 +181,7 @@ bool hfi_index_mend(struct hfi_region *region, uint32_t slot, uint64_t hash)
 
 bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot)
 {
-    /* relaxed: the agent alone writes it but for who writes rubbish */
+    /* relaxed: the agent alone writes it, but for a process that writes rubbish */
     uint32_t found = atomic_load_explicit(&region->index[entry], memory_order_relaxed);
     *slot = found - 1;
     return found != 0 && found != INDEX_GONE;

@@ -1,5 +1,5 @@
 /*
- * Sequencers: what a holder hands to a resource so that it can check the hold. frame.h has the
+ * Sequencers: a holder hands one to a resource, which can check the hold with it. frame.h has the
  * form. Parsing accepts exactly what formatting writes, byte for byte, so that two sequencers are
  * the same hold if and only if they are the same text.
  */
@@ -184,7 +184,7 @@ static bool scan_name_byte(struct scanner *scanner, char *out)
     }
     *out = (char)(high << 4 | low);
     scanner->at += 3;
-    return !is_plain(*out); /* what needs no escape has none */
+    return !is_plain(*out); /* a character that needs no escape has none */
 }
 
 static bool scan_name(struct scanner *scanner, struct hfi_sequencer *out)

@@ -1,14 +1,14 @@
 /*
- * TOLD: what an agent says of itself and its cell, for `holdfast doctor`: building it fact by fact,
- * reading it with a cursor.
+ * TOLD: an agent's facts about itself and its cell, for `holdfast doctor`: building it fact by
+ * fact, reading it with a cursor.
  *
  *   [kind, request, [fact...]]
  *   fact = [subject, key, value, text]
  *
- * Facts have names instead of places, so that an agent may tell more than a client knows, and a
- * client ask an agent that tells less. How many there are is known at the end only: the head of
+ * Facts have names instead of places, so that an agent may send more than a client knows, and a
+ * client may ask an agent that sends less. How many there are is known at the end only: the head of
  * their array always has the form with a 16-bit count, and is written again with the same size.
- * What a fact's text has that is no text becomes '?', and it is cut, as a command line of LISTED.
+ * Bytes of a fact's text that are no text become '?', and it is cut, as a command line of LISTED.
  */
 #include "fields.h"
 

@@ -130,7 +130,7 @@ static bool read_number(struct hfi_reader *place, uint64_t max, uint64_t *value)
     return item.type == HFI_ITEM_INTEGER && !item.negative && item.value <= max;
 }
 
-/* What is the same in every version. *count: of the packet's array. */
+/* The part that is the same in every version. *count: of the packet's array. */
 static enum wire_error read_always(struct hfi_reader *place, struct wire_reader *reader,
                                    uint64_t *count)
 {

@@ -2,8 +2,8 @@
  * The bodies of messages between agents: see wire_body.h.
  *
  * The tables bound every number by what its type in message.h says and every count by its array, so
- * that nothing read here can be written past its place. What makes sense in a message is asked
- * elsewhere (core/quorum.h: message_valid).
+ * that nothing read here can be written past its place. Whether a message makes sense is asked
+ * elsewhere (core/base/message_check.h).
  */
 #include "wire_body.h"
 
@@ -131,7 +131,7 @@ static const struct field amend_fields[] = {
     DELAY(message_amend, lock_delay_ms),
     TOKEN(message_amend, token_last),
 };
-/* What a release that does not know it does instead: see message_amend. */
+/* For a release that does not know it, see message_amend. */
 static const struct field amend_optional[] = {
     TOKEN(message_amend, token_used),
 };
@@ -849,7 +849,7 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
     if (!read_fields(reader, envelope_fields, COUNT(envelope_fields), message, fault)) {
         return false;
     }
-    /* What an array promises is settled before more than its fields is looked for. */
+    /* The size of an array is checked before more than its fields is looked for. */
     known = 1 + COUNT(envelope_fields) + schema->count;
     if (count < known || !read_fields(reader, schema->fields, schema->count, &message->as, fault)) {
         return false;

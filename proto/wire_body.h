@@ -15,14 +15,14 @@
 
 #include <stdbool.h>
 
-/* What is wrong with a message, for people: static texts. */
+/* The fault of a message, for people: static texts. */
 struct wire_fault {
     const char *kind;  /* NULL: it has none that is known */
     const char *field; /* NULL: its number of fields, or its end */
 };
 
 /* Writes a message. Out of room sets writer->failed; a field out of its range is a bug of the
- * caller (HF_CHECK): what comes from people or other agents was checked before it got here. */
+ * caller (HF_CHECK): values from people or other agents were checked before they got here. */
 void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message);
 
 /* Reads one whose array head promised `count` elements. *message: its kind, to, relayed and body

@@ -1,6 +1,6 @@
 /*
- * What a client and its agent say to each other over the Unix socket (SOCK_SEQPACKET): one
- * msgpack array a packet, at most HFI_FRAME_MAX bytes. SCHEMA.md has every field.
+ * The frames between a client and its agent over the Unix socket (SOCK_SEQPACKET): one msgpack
+ * array a packet, at most HFI_FRAME_MAX bytes. SCHEMA.md has every field.
  *
  * A frame is [kind, request, field...]. Every request of a client carries a number that its
  * answer repeats (0 in what the agent says unasked). Requests are answered in order. Descriptors
@@ -39,7 +39,7 @@ enum {
     HFI_PROTOCOL_VERSION = 3, /* any change of what is said moves it: test_frame has a sum */
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
-    HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock that a page tells */
+    HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock on a page */
     HFI_FRAME_VOTERS_MAX = 7,
     HFI_FRAME_FACTS_MAX = 256,
     HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; longer ones are cut */
@@ -170,7 +170,7 @@ struct hfi_lock_frame {
     bool more_parties;
 };
 
-/* One fact of TOLD. Which there are, the agent's facts.c says. */
+/* One fact of TOLD. The agent's facts.c has all of them. */
 struct hfi_fact_frame {
     struct hfi_text subject; /* the agent that it is about; empty: this one, or its cell */
     struct hfi_text key;     /* "round_trip_ns" */
@@ -235,8 +235,8 @@ struct hfi_frame {
 /* ---- decoding ---- */
 
 /*
- * What was wrong with a packet: what, where, what was expected. Fields are counted from 0, which is
- * the kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer 0..60000000000".
+ * The fault of a packet: what, where, what was expected. Fields are counted from 0, which is the
+ * kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer 0..60000000000".
  */
 struct hfi_frame_error {
     char text[160];
@@ -253,8 +253,8 @@ struct hfi_listed_cursor {
 };
 
 /*
- * Decodes size bytes at packet. 0, or -1 with *error filled in; then out->kind and out->request are
- * what could be read of them, else 0, so that a DONE can name the request. For LISTED and TOLD
+ * Decodes size bytes at packet. 0, or -1 with *error filled in; then out->kind and out->request
+ * have what could be read of them, else 0, so that a DONE can name the request. For LISTED and TOLD
  * *cursor (may be NULL otherwise) is set to the first lock or fact; the whole frame has been
  * checked then.
  *
@@ -321,7 +321,7 @@ const char *hfi_frame_name(enum hfi_frame_kind kind);
 /* ---- command lines ---- */
 
 /*
- * What HELLO tells of a command line: its words (each ended by a zero byte, as /proc/PID/cmdline
+ * The form of a command line in HELLO: its words (each ended by a zero byte, as /proc/PID/cmdline
  * has them) joined by blanks, cut to HFI_FRAME_COMMAND_MAX bytes at a character, '?' for what is
  * not UTF-8 or is a control character. It lies in cleaned, which has room for so many bytes.
  */
@@ -337,7 +337,7 @@ int hfi_prefix_check(const char *prefix, size_t size);
 bool hfi_label_check(const char *label, size_t size);
 
 /*
- * ---- sequencers: one word that tells everything about a hold ----
+ * ---- sequencers: one word that names a hold and its place ----
  *
  *   exclusive  hf1/CELL/x/TOKEN/AGENT.EPOCH.HOLDER/NAME
  *   shared     hf1/CELL/s/TOKEN/AGENT.EPOCH.HOLDER.SEAT.CELLWORD/NAME
@@ -353,7 +353,7 @@ struct hfi_sequencer {
     uint32_t epoch;
     uint32_t holder;    /* 1 .. HFI_HOLDER_MAX */
     uint64_t cell_word; /* a shared hold's reader cell; 0 exclusive */
-    uint32_t seat;      /* a shared hold's; exclusive: not told, HFI_SEAT_NONE when parsed */
+    uint32_t seat;      /* a shared hold's; exclusive: not in the text, HFI_SEAT_NONE when parsed */
     char name[256];     /* zero-terminated */
     uint32_t name_size;
 };

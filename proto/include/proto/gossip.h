@@ -1,6 +1,6 @@
 /*
- * Gossip as bytes: what agents tell each other about the cell for people to see. SCHEMA.md has
- * every field; core/gossip.h says how it spreads.
+ * Gossip as bytes: the news of the cell that agents send each other for people to see. SCHEMA.md
+ * has every field; core/gossip.h says how it spreads.
  *
  * A packet is one msgpack array, at most GOSSIP_PACKET_MAX bytes, carried as one item of a packet
  * of proto/wire.h:
@@ -11,7 +11,7 @@
  * one hash), or buckets (the same of one author, as up to 256 hashes).
  *
  * What an item says is its body: a kind and that kind's fields. It is kept and passed on as it
- * came, so that nobody needs to understand all that goes through his hands again.
+ * came, so that an agent need not understand all that it passes on.
  *
  * Times are ages, in milliseconds, never readings of a clock.
  *
@@ -32,7 +32,7 @@ enum {
     GOSSIP_ENTRIES_MAX = 256, /* of a packet */
     GOSSIP_BODY_MAX = 2048,   /* more than any item takes */
     GOSSIP_BUCKETS = 256,
-    GOSSIP_HOLDERS_MAX = 4, /* shown of one lock and host; the counts tell of more */
+    GOSSIP_HOLDERS_MAX = 4, /* shown of one lock and host; the counts may be higher */
     GOSSIP_WAITERS_MAX = 8,
     GOSSIP_COMMAND_MAX = 160,
 };
@@ -82,7 +82,7 @@ struct gossip_lock {
     int64_t closed_ms;
     uint32_t holder_total; /* how many there are */
     uint32_t waiter_total;
-    uint32_t holder_count; /* how many are told here */
+    uint32_t holder_count; /* how many are in the item */
     uint32_t waiter_count;
     struct gossip_holder holders[GOSSIP_HOLDERS_MAX];
     struct gossip_waiter waiters[GOSSIP_WAITERS_MAX];
@@ -98,8 +98,8 @@ struct gossip_item {
     } as;
 };
 
-/* Whose item it is, and which of his: a higher incarnation replaces all of a lower one, a higher
- * number the same item of a lower one. */
+/* The item's author, and its number there: a higher incarnation replaces all of a lower one, a
+ * higher number the same item of a lower one. */
 struct gossip_stamp {
     struct message_agent author;
     uint64_t incarnation; /* of the author's process */
@@ -147,7 +147,7 @@ struct gossip_writer {
     uint32_t count;
 };
 
-/* size: at least 64; what is above GOSSIP_PACKET_MAX is not used. */
+/* size: at least 64; room above GOSSIP_PACKET_MAX is not used. */
 void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
                   enum gossip_packet_kind kind, uint64_t incarnation, uint64_t beat_ms);
 /* false: it does not fit any more; the packet is as it was. */

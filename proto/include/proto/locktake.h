@@ -147,7 +147,7 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
 {
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
-    /* seq_cst: the scan first (rule 6): who evicts a dead reader closes the word before its cell */
+    /* seq_cst: the scan first (rule 6): the agent closes the word before a dead reader's cell */
     bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
     /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
     uint64_t lease = atomic_load(aim.lease);
@@ -217,7 +217,7 @@ static inline bool hfi_free(_Atomic uint64_t *word, uint32_t holder, uint64_t to
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
     return hfi_word_names(seen, holder, token) &&
            !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED)) &&
-           /* seq_cst (release: pairs with the acquire of who takes it next) */
+           /* seq_cst (release: pairs with the acquire of the next taker) */
            atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER);
 }
 

@@ -3,25 +3,27 @@
  * lock in the region. libholdfast and the agent run the same code; so does the simulator. It makes
  * no system call of its own: the kernel is injected (struct hfi_kernel).
  *
- * Rules (DESIGN's "Same host: the region"; the model is tests/model/lockword.pml):
+ * Rules (docs/PROTOCOL.md; the model is tests/model/lockword.pml):
  *
- *  1. Who the word names is the holder, nobody else. Taking and handing over is one swap that
- *     installs holder and token together.
+ *  1. The process that the word names is the holder, and no other. Taking and handing over is one
+ *     swap that installs holder and token together.
  *  2. A hold counts only while the header's epoch is the one read after the swap, its deadline is
  *     ahead, and the word (a reader: its cell) still shows it.
- *  3. The waiters bit is cleared only by a holder, who then scans the queue once more before the
- *     lock is freed. A waiter stores its cell, then makes sure of the bit: either it sees the bit
- *     cleared and sets it again, or the scan sees its cell (both sides seq_cst).
- *     Under a shared grant nobody can hold the word: the agent clears it, with the recall bit set
- *     from the clearing to the second look, so that nobody gets in.
- *  4. Who leaves the queue without the lock marks its cell LEFT, then looks at the word: named, it
- *     passes the lock on; free with waiters, it serves them. Who accepts the lock clears its cell.
- *     A handle whose cell is not clear takes the lock exclusively only through the queue. So a
- *     word that names a handle whose cell says LEFT or PASSED is nobody's.
- *  5. Who names a waiter first says so in its own holder record (handing_to) and looks at the cell
- *     again; after the swap it looks once more: if it says LEFT it is changed to PASSED by a swap,
- *     and whoever made that swap passes the lock on. A waiter that joins again finds LEFT (then
- *     nobody will pass on what names it: it is its own) or PASSED (then what names it is not).
+ *  3. Only a holder clears the waiters bit; then it scans the queue once more before it frees the
+ *     lock. A waiter stores its cell, then makes sure of the bit: either it sees the bit cleared
+ *     and sets it again, or the scan sees its cell (both sides seq_cst).
+ *     Under a shared grant nobody can hold the word: the agent clears the bit, with the recall bit
+ *     set from the clearing to the second look, so that nobody gets in.
+ *  4. A waiter that leaves the queue without the lock marks its cell LEFT, then looks at the word.
+ *     If the word names it, it passes the lock on; if the word is free with waiters, it serves
+ *     them. A waiter that accepts the lock clears its cell. A handle whose cell is not clear takes
+ *     the lock exclusively only through the queue. So a word that names a handle whose cell says
+ *     LEFT or PASSED is nobody's.
+ *  5. A process that hands the lock to a waiter first notes the waiter in its own holder record
+ *     (handing_to) and looks at the cell again. After the swap it looks once more: if the cell says
+ *     LEFT, it changes it to PASSED by a swap, and the process that made that swap passes the lock
+ *     on. A waiter that joins again finds LEFT (then nobody will pass on a word that names it: the
+ *     word is its own) or PASSED (then the word is not its own).
  *     The agent gives a dead client's holder id and seats to nobody while a record names that id.
  *  6. A reader stores its cell, then loads the word; a writer takes the word, then scans the cells
  *     (all seq_cst): one of them sees the other, and the reader backs out.
@@ -35,7 +37,7 @@
 
 #include "proto/region.h"
 
-/* What the protocol needs of the kernel. arg is the first argument of each. */
+/* The kernel's part of the protocol. arg is the first argument of each. */
 struct hfi_kernel {
     /* Sleeps while *word == expected, at most timeout_ns (negative: no limit). May wake early. */
     void (*sleep)(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
@@ -43,19 +45,19 @@ struct hfi_kernel {
     void (*wake)(void *arg, _Atomic uint32_t *word, int count);
     /* CLOCK_BOOTTIME, ns. */
     int64_t (*now_ns)(void *arg);
-    /* Tells the agent to look at the slot; its dirty bit is set already. */
+    /* Rings for the agent to look at the slot; its dirty bit is set already. */
     void (*bell)(void *arg);
     void *arg;
 };
 
-/* Who acts: a holder id in a region. */
+/* The actor: a holder id in a region. */
 struct hfi_actor {
     struct hfi_region *region;
     const struct hfi_kernel *kernel;
     uint32_t holder;
 };
 
-/* What a step of the protocol came to. */
+/* The outcome of a step of the protocol. */
 enum hfi_outcome {
     HFI_HELD = 0,  /* taken; the hold counts */
     HFI_RELEASED,  /* released */
@@ -79,7 +81,7 @@ struct hfi_held {
     int64_t deadline_ns; /* the earlier of the lease's and its own, as last known */
 };
 
-/* What a handle brings to a take. */
+/* A handle's part in a take. */
 struct hfi_request {
     uint32_t slot;
     uint32_t seat;    /* HFI_SEAT_NONE: none; needed to wait, to share, and for a limit */
@@ -149,26 +151,26 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
 
 /*
- * Gives a free lock to whom its queue says, wakes readers that may enter. Anybody may call it at
- * any time; the agent does after every death, opening and grant.
+ * Gives a free lock to the first of its queue, wakes readers that may enter. Any process may call
+ * it at any time; the agent does after every death, opening and grant.
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 
 /* Rings the bell for a slot. */
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 
-/* The queue of a slot in order, for showing it: who waits so that nobody who comes now overtakes
- * him. The first `size` seats' numbers into seats[]; how many there are in all is returned. */
+/* The queue of a slot in order, for showing it: the waiters that no newcomer overtakes. The first
+ * `size` seats' numbers into seats[]; how many there are in all is returned. */
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
-/* What the first of the queue needs: a shared or an exclusive grant, or none: nobody waits. Who
- * barges comes behind all who do not. */
+/* The grant that the first of the queue needs: a shared or an exclusive one, or none: nobody waits.
+ * Bargers come behind all others. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
 /* Whether any reader's cell of the slot counts, except that of seat `except`. */
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
-/* What only the agent does. Each is one step that the agent may be killed after. */
+/* Calls of the agent alone. Each is one step after which the agent may be killed. */
 
 /*
  * Takes an exclusive hold or a dead holder's word away: closes the lock until closed_until_ns
@@ -192,14 +194,15 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
  * process that was handing it over died at that moment. false: nothing to do. */
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
-/* Wakes everybody who sleeps on the slot: after a death, who was to be woken may not have been. */
+/* Wakes every sleeper on the slot: the process that died may not have woken a sleeper that it had
+ * to wake. */
 void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 
 /* Sets the recall bit; at most handovers local hand-overs go first. */
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
 /* Under a shared grant nobody can hold the word to clear its waiters bit: takes it away if nobody
- * waits, else those who barge would never get in. */
+ * waits, else bargers would never get in. */
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
 /* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away. The
@@ -225,8 +228,8 @@ struct hfi_range {
 
 /*
  * The word's token is none of the range: somebody wrote over it. All of the range counts as used,
- * and whoever the word names holds nothing: the lock closes until then (now or earlier: does not).
- * false: it is one of the range. *before: the word as it was.
+ * and the process that the word names holds nothing: the lock closes until then (now or earlier:
+ * does not). false: it is one of the range. *before: the word as it was.
  */
 bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
                 int64_t closed_until_ns, uint64_t *before);
@@ -238,10 +241,10 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
  * whose ticket was not drawn yet. false: so it was. */
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
-/* Wakes whoever may sleep on a seat, be it that nothing says so. */
+/* Wakes any sleeper on a seat, even if nothing shows that there is one. */
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat);
 
-/* Takes the lock out of use whoever holds it: its session is over. Waiters stay. */
+/* Takes the lock out of use, held or not: its session is over. Waiters stay. */
 void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
 
 /* Publishes the lease. Words are changed before. It wakes the sleepers on it if `before`, which the

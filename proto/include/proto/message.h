@@ -35,7 +35,8 @@ enum {
 #define MESSAGE_SEQUENCE_LIMIT (UINT64_C(1) << 40)
 /* Tokens are from 1 to below this. */
 #define MESSAGE_TOKEN_LIMIT (UINT64_C(1) << 63)
-/* Of a session: what a region's header has room for. Of a store: what SQLite counts up to. */
+/* Of a session: the most that a region's header has room for. Of a store: the most to which SQLite
+ * counts. */
 #define MESSAGE_EPOCH_LIMIT (UINT32_C(1) << 24)
 #define MESSAGE_COMMIT_LIMIT (UINT64_C(1) << 62)
 #define MESSAGE_GENERATION_LIMIT (UINT32_C(1) << 31)
@@ -76,7 +77,7 @@ struct message_share {
 };
 
 /*
- * What the quorum knows of one lock. All zero but token_first and permits == 1: a name never used
+ * The quorum's knowledge of one lock. All zero but token_first and permits == 1: a name never used
  * (after a deletion in its partition: token_first is above the checkpoint's floor).
  *
  * mode EXCLUSIVE: owner, epoch and version name the grant; there are no shares.
@@ -90,7 +91,8 @@ struct message_value {
     uint64_t token_first; /* of the leased range; with mode none: of the range to be leased next */
     uint64_t token_last;  /* of the leased range; with mode none 0 */
     struct message_agent owner;
-    struct message_agent successor; /* room: whom the owner hands it to; now always nobody */
+    struct message_agent successor; /* room: the agent to which the owner hands it; now always
+                                     * none */
     uint32_t epoch;                 /* of the owner's session */
     uint16_t lock_delay_ms;         /* the largest that the grant covers */
     uint16_t permits;               /* room for semaphores; now always 1 */
@@ -126,8 +128,9 @@ enum message_kind {
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
     MESSAGE_BREAK,        /* an administrator's; the coordinator passes it on to the owners */
-    MESSAGE_BEAT,         /* voter -> voter: what it coordinates, whom it hears */
-    MESSAGE_HELLO,        /* agent -> voter: who it is, what it knows of the cell */
+    MESSAGE_BEAT,         /* voter -> voter: the partitions that it coordinates, the voters that it
+                           * receives */
+    MESSAGE_HELLO,        /* agent -> voter: its identity and its knowledge of the cell */
     MESSAGE_PULL,         /* voter -> voter: registers or marks of a partition, from a place on */
     MESSAGE_PULLED,       /* its answer: one of them, or the end */
     MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete what is idle */
@@ -145,7 +148,7 @@ enum message_kind {
     MESSAGE_BROKEN,     /* host -> host: its outcome */
     MESSAGE_CHECK,      /* host -> host: is this held now? */
     MESSAGE_CHECKED,    /* its answer */
-    MESSAGE_HELLO_ACK,  /* voter -> agent: what the cell is, for one whose configuration differs */
+    MESSAGE_HELLO_ACK,  /* voter -> agent: the cell's rules, for one whose configuration differs */
     MESSAGE_KIND_END,
 };
 
@@ -161,7 +164,7 @@ static inline bool message_is_for_host(enum message_kind kind)
     return kind >= MESSAGE_RENEW_ACK;
 }
 
-/* Whether a voter may pass it on to whom it is for: requests of hosts, and their answers. */
+/* Whether a voter may pass it on to its receiver: requests of hosts, and their answers. */
 static inline bool message_is_relayed(enum message_kind kind)
 {
     switch (kind) {
@@ -188,12 +191,12 @@ static inline bool message_is_relayed(enum message_kind kind)
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
-    bool rejoin; /* of a voter that starts over: not refused for the sake of an owner whose beat
-                    counts; it will not coordinate under this ballot */
+    bool rejoin; /* of a voter that starts over: not refused for the sake of an owner whose
+                  * heartbeat counts; it will not coordinate under this ballot */
 };
 
 /* promised, refused and owned share no partition; higher is the highest ballot that refused one.
- * owned: refused because the beat of another coordinator of it counts here. */
+ * owned: refused because the heartbeat of another coordinator of it counts here. */
 struct message_promise {
     uint64_t ballot;
     struct message_partitions promised;
@@ -247,7 +250,7 @@ struct message_renew {
     struct message_echo echo; /* of this voter's last acknowledgement */
     uint64_t rules; /* message_rules_digest(); a voter with other rules acknowledges nothing */
     char advertise[MESSAGE_ADDRESS_MAX];
-    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, that the host runs; "": not told */
+    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, that the host runs; "": not known */
 };
 
 struct message_renew_ack {
@@ -258,7 +261,7 @@ struct message_renew_ack {
     bool extended;       /* only these count */
     uint32_t dead_epoch; /* all epochs of the agent up to this one are marked here; 0: none. With
                             epoch 0: the highest known here */
-    char release[MESSAGE_RELEASE_MAX]; /* that the voter runs; "": not told */
+    char release[MESSAGE_RELEASE_MAX]; /* that the voter runs; "": not known */
 };
 
 /* POLL and MARK: all epochs of the agent up to epoch. */
@@ -278,7 +281,7 @@ struct message_session_answer {
 
 /*
  * Requests of a host. request_id is the host's, unique among the session's requests; a request
- * asked again under its id is answered the same. Who asked is agent and epoch.
+ * asked again under its id is answered the same. agent and epoch name the host.
  */
 struct message_acquire {
     struct message_agent agent;
@@ -324,9 +327,9 @@ struct message_give_back {
     uint64_t token_used;
 };
 
-/* GRANT and AMENDED: what the host has now. The mode may be another than the one asked for: the
- * host held a grant already. It gives that one back and asks again, or amends it. fresh: made for
- * this very request; else the host had it already, or the coordinator cannot tell. */
+/* GRANT and AMENDED: the grant that the host has now. The mode may be another than the one asked
+ * for: the host held a grant already. It gives that one back and asks again, or amends it. fresh:
+ * made for this very request; else the host had it already, or the coordinator does not know. */
 struct message_grant {
     struct message_agent agent;
     uint32_t epoch;
@@ -367,7 +370,7 @@ struct message_outcome {
     int32_t result; /* 0, or a negative HF_E... */
 };
 
-/* Whether a hold, as its sequencer tells it, is held now. Sent to the holder's host. */
+/* Asks whether a hold, as its sequencer names it, is held now. Sent to the holder's host. */
 struct message_check {
     struct message_agent agent; /* who asks */
     uint64_t request_id;
@@ -388,19 +391,19 @@ struct message_owner {
 };
 
 /*
- * Voter to voter, each BEAT interval. A beat of a coordinator counts for as long as `majority` was
- * true and it is not older than the take-over timeout.
+ * Voter to voter, a heartbeat in each BEAT interval. A coordinator's heartbeat counts for as long
+ * as `majority` was true and it is not older than the take-over timeout.
  */
 struct message_beat {
-    uint64_t number; /* of this beat; from a random start, rising */
-    uint64_t echo;   /* the number of the receiver's last beat that arrived here, 0: none */
-    bool majority;   /* a majority echoed a beat of the sender's that is not too old, and it goes on
-                      * coordinating; if that ends it is replaced at once */
+    uint64_t number; /* of this heartbeat; from a random start, rising */
+    uint64_t echo;   /* the number of the receiver's last heartbeat that arrived here, 0: none */
+    bool majority;   /* a majority echoed a heartbeat of the sender's that is not too old, and it
+                      * goes on coordinating; if that ends it is replaced at once */
     bool votes;      /* the sender is a voter in good standing */
     struct message_partitions owned; /* what it coordinates */
 };
 
-/* What a cell is; the same in every configuration of it. */
+/* The rules of a cell; the same in every configuration of it. */
 struct message_rules {
     uint32_t voter_count;
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
@@ -418,7 +421,7 @@ struct message_member {
 enum message_standing {
     MESSAGE_STANDING_OBSERVER = 0, /* no voter */
     MESSAGE_STANDING_EMPTY,        /* a voter without a bootstrap record */
-    MESSAGE_STANDING_LISTED,       /* has the record, waits to be told what others saw of it */
+    MESSAGE_STANDING_LISTED,       /* has the record, waits for what others saw of it */
     MESSAGE_STANDING_VOTING,
     MESSAGE_STANDING_REFUSED, /* its store is not the one that the cell lists, or is behind */
     MESSAGE_STANDING_REJOINING,
@@ -433,7 +436,7 @@ struct message_hello {
     struct message_rules rules;
     bool bootstrapped;
     struct message_member members[MESSAGE_VOTERS_MAX]; /* as the sender knows them */
-    struct message_member seen; /* the receiver's store, of which the sender has heard */
+    struct message_member seen; /* the receiver's store, as the sender knows it */
     uint64_t seen_commit;       /* and its highest commit; 0: none */
     char advertise[MESSAGE_ADDRESS_MAX];
 };
@@ -515,18 +518,18 @@ struct message_refused {
     uint64_t request_id;
     struct message_name name;
     uint8_t reason;             /* enum message_refusal */
-    struct message_agent owner; /* NOT_OWNER: who may be, or nobody */
+    struct message_agent owner; /* NOT_OWNER: the voter that may be it, or none */
 };
 
-/* What every message carries. */
+/* Carried by every message. */
 struct message {
     enum message_kind kind;
     uint32_t membership; /* number of the voters' list that the sender knows */
     struct message_agent from;
     uint64_t store_id[2]; /* of the sender's store */
     uint64_t commit;      /* the sender's last commit known durable */
-    /* For whom it is, if not for the receiver: who passes it on, once (relayed). Only requests of
-     * hosts and their answers are. */
+    /* The agent that it is for, if not the receiver; that one passes it on, once (relayed). Only
+     * requests of hosts and their answers are. */
     struct message_agent to;
     bool relayed;
     union {
@@ -559,7 +562,7 @@ struct message {
     } as;
 };
 
-/* What has to be zeroed, and copied in any case: everything but (most of) the shares. */
+/* The part that has to be zeroed, and copied in any case: everything but (most of) the shares. */
 #define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
 #define MESSAGE_BASE_VALUE offsetof(struct message, as.pulled.value.shares)
 #define MESSAGE_BASE_SIZE                                                                          \
@@ -629,8 +632,8 @@ static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
     return range_last < block_last ? range_last : block_last;
 }
 
-/* Whether a range may begin with first. What follows the last token of a generation is of the next
- * one, which begins by an operator's act only: its very first token is never leased. */
+/* Whether a range may begin with first. The token behind the last one of a generation is of the
+ * next generation, which begins by an operator's act only: its very first token is never leased. */
 static inline bool message_token_leasable(uint64_t first)
 {
     return first < MESSAGE_TOKEN_LIMIT && (first & (MESSAGE_TOKEN_GENERATION - 1)) != 0;

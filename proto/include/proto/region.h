@@ -125,7 +125,7 @@ struct hfi_header {
     char cell[HFI_LABEL_MAX + 1];
     char agent[HFI_LABEL_MAX + 1];
     char namespace_name[HFI_LABEL_MAX + 1];
-    /* What changes, on lines of its own. */
+    /* The fields that change, on lines of their own. */
     _Alignas(HFI_LINE) _Atomic uint64_t lease;
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake; /* futex: counts publications */
     _Atomic uint32_t lease_sleepers; /* how many may sleep on it; may stay too high */
@@ -150,7 +150,8 @@ struct hfi_slot {
     _Atomic uint32_t handovers_left; /* with a recall pending: how many may still go first */
 };
 
-/* Whom the threads that act under this id are handing locks to: holder ids, 0 is a free entry. */
+/* The holder ids to which the threads that act under this id are handing locks; 0 is a free
+ * entry. */
 struct hfi_holder {
     _Alignas(HFI_LINE) _Atomic uint32_t handing_to[HFI_HANDINGS];
 };
@@ -238,7 +239,7 @@ struct hfi_region {
 /* The size in bytes of a region with these parts; 0 if they are out of range. */
 uint64_t hfi_region_size(const struct hfi_region_sizes *sizes);
 
-/* What identifies a region; written at its creation, compared when it is opened again. */
+/* The identity of a region; written at its creation, compared when it is opened again. */
 struct hfi_region_identity {
     uint8_t store_id[16];
     uint8_t boot_id[16];
@@ -255,8 +256,8 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
 
 /*
  * Checks the header of size bytes at memory and fills in *out (trust and own_... NULL). Every
- * offset and count is checked against size before it is used. NULL if all is well, else what is
- * wrong: what was found, what was expected (static text).
+ * offset and count is checked against size before it is used. NULL if all is well, else the fault:
+ * what was found, what was expected (static text).
  */
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out);
 
@@ -307,7 +308,7 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
 }
 
 /* Whether that lease is in force at now_ns. false also if now_ns was read before the word and is
- * too old to tell: hfi_lease_left_ns() reads the clock again. */
+ * too old to judge it: hfi_lease_left_ns() reads the clock again. */
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;

@@ -1,10 +1,10 @@
 /*
- * Messages between agents as bytes: what one agent sends another in one go (a packet).
+ * Messages between agents as bytes: a packet is all that one agent sends another in one go.
  *
  * A packet is one msgpack array: what is the same for all its messages (protocol version, cell,
  * sender, membership, store, commit), then the items: messages of proto/message.h (arrays), or
- * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. Whoever has something
- * for a peer in one turn of its loop puts it all into one packet.
+ * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. An agent puts all that
+ * it has for a peer in one turn of its loop into one packet.
  *
  * Two versions are spoken side by side, so that a cell can be upgraded agent by agent: a packet is
  * written in the one that its receiver reads (its greeting says which, io/transport.h) and says
@@ -43,7 +43,7 @@ static inline uint32_t wire_greeting(uint32_t version)
     return version <= WIRE_VERSION_OLDEST ? 1 : version;
 }
 
-/* What all messages of a packet have in common. */
+/* The fields that all messages of a packet share. */
 struct wire_header {
     struct message_agent cell;
     struct message_agent from;
@@ -102,15 +102,15 @@ struct wire_reader {
     uint32_t left;
     uint32_t version; /* 0: not even that could be read */
     struct wire_header header;
-    /* What was malformed: UINT32_MAX the packet's own fields, else the item, from 0; its kind if it
+    /* The malformed part: UINT32_MAX the packet's own fields, else the item, from 0; its kind if it
      * has one, and the field (static texts, else NULL). */
     uint32_t bad_item;
     const char *bad_kind;
     const char *bad_field;
 };
 
-/* Checks the whole packet, every item of it. cell: the own one. What is left in reader->header
- * may be logged even if it is refused. */
+/* Checks the whole packet, every item of it. cell: the own one. reader->header may be logged even
+ * if the packet is refused. */
 enum wire_error wire_open(struct wire_reader *reader, const void *bytes, size_t size,
                           const struct message_agent *cell) __attribute__((warn_unused_result));
 
