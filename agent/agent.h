@@ -33,7 +33,6 @@
 #include "observe/log.h"
 #include "observe/turns.h"
 #include "serve/anew.h"
-#include "serve/bells.h"
 
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
@@ -109,7 +108,6 @@ struct agent {
     int door_fd;             /* likewise the socket's */
     const char *config_path; /* NULL: --dev */
     int clients_fd;
-    int bells_fd;
     int shm_fd; /* its folder in /dev/shm: serve/memory.h */
     char shm_folder[REGION_FOLDER_MAX];
     int lock_fd;
@@ -167,9 +165,7 @@ struct agent {
     uv_poll_t timer;
     uv_check_t check;
     uv_signal_t signals[4];
-    uv_poll_t bells[HOST_NAMESPACES_MAX];
-    struct bell bell_accounts[HOST_NAMESPACES_MAX];
-    int64_t bells_ns; /* when one is to be listened to again; INT64_MAX: all are */
+    int64_t rings_ns; /* when rings that wait are to be answered; INT64_MAX: none wait */
     int timer_fd;
     int64_t armed_ns;
     bool fired; /* the timer, in this turn */

@@ -117,9 +117,6 @@ static int greet(hf_client *client)
         close(fd);
         return error;
     }
-    client->socket_fd = fd;
-    client->connection_state = CONNECTION_GREETING;
-    client->connection++;
     client->greeted_ns = boottime_ns();
     struct hfi_frame hello = {
         .kind = HFI_FRAME_HELLO,
@@ -131,8 +128,10 @@ static int greet(hf_client *client)
                   .library = text_of(HF_VERSION, strlen(HF_VERSION)),
                   .command = text_of(client->command, client->command_size)},
     };
-    error = socket_send(client, &hello);
+    error = socket_up(client, fd, &hello);
     if (error == 0) {
+        client->connection_state = CONNECTION_GREETING;
+        client->connection++;
         events_connected(client);
     }
     return error;
@@ -288,7 +287,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
         if (got == 1) {
-            answer_close_fds(&answer);
+            answer_close_fd(&answer);
         }
     }
     if (error == 0) {
@@ -339,7 +338,7 @@ static int take_unasked(hf_client *client, struct answer *answer)
     default:
         return 1;
     }
-    answer_close_fds(answer);
+    answer_close_fd(answer);
     return error;
 }
 
@@ -363,7 +362,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         if (error <= 0) {
             continue;
         }
-        answer_close_fds(answer);
+        answer_close_fd(answer);
         if (answer->frame.request != frame->request) {
             error = HF_EPROTO;
             break;
@@ -407,7 +406,7 @@ void client_drain(hf_client *client)
         }
         int error = take_unasked(client, &answer);
         if (error != 0) { /* an answer that nobody asked for, or a region that is none */
-            answer_close_fds(&answer);
+            answer_close_fd(&answer);
             socket_down(client);
         }
     }

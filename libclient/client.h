@@ -92,8 +92,8 @@ struct region_map {
     struct hfi_trust trust;   /* region.trust */
     void *memory;
     size_t size;
-    int bell_fd;
-    dev_t device; /* of the descriptor: the same incarnation must be the same file */
+    const int *socket_fd; /* the client's: never another number while a region is mapped */
+    dev_t device;         /* of the descriptor: the same incarnation must be the same file */
     ino_t inode;
     uint64_t incarnation;
     uint32_t number;     /* the agent's, valid for .connection only */
@@ -246,7 +246,7 @@ struct hf_client {
 
     /* Under socket_mutex. */
     enum connection_state connection_state;
-    int socket_fd;
+    int socket_fd;       /* stays the same from the first connection to the end: see socket.c */
     uint64_t connection; /* counts connections */
     uint64_t request;    /* the last request's number */
     int64_t greeted_ns;  /* when HELLO was sent */
@@ -341,7 +341,7 @@ struct answer {
     struct hfi_frame frame;
     struct hfi_listed_cursor cursor;
     size_t size;            /* of the packet */
-    int fds[2];             /* -1: none. The receiver's to close */
+    int fd;                 /* -1: none. The receiver's to close */
     struct region_map *map; /* of the last REGION that came before the answer, or NULL */
 };
 
@@ -353,10 +353,14 @@ int socket_send(hf_client *client, const struct hfi_frame *frame) HFI_MUST_USE;
  * down then). */
 int socket_receive(hf_client *client, int64_t deadline_ns, struct answer *answer) HFI_MUST_USE;
 
-/* Closes the connection; what depends on it finds out by client->down. */
+/* Begins a connection with a socket that is connected, and says hello on it. socket is taken. 0, or
+ * HF_ENOAGENT, HF_ENOMEM. */
+int socket_up(hf_client *client, int socket, const struct hfi_frame *hello) HFI_MUST_USE;
+
+/* Ends the connection; what depends on it finds out by client->down. */
 void socket_down(hf_client *client);
 
-void answer_close_fds(struct answer *answer);
+void answer_close_fd(struct answer *answer);
 
 /* ---- client.c: the connection ---- */
 
@@ -630,6 +634,8 @@ void events_look(hf_client *client);
 void events_changed(hf_client *client, const char *name, size_t size);
 /* A new connection: registers its socket; asks again for EVENTS and the watches. Socket mutex. */
 void events_connected(hf_client *client);
+/* Before it ends: what watches it is to forget it. Socket mutex. */
+void events_disconnected(hf_client *client);
 int events_resume(hf_client *client) HFI_MUST_USE;
 void events_forget(hf_lock *lock); /* under list_mutex */
 void events_destroy(hf_client *client);

@@ -128,6 +128,15 @@ void events_connected(hf_client *client)
     pthread_mutex_unlock(&client->list_mutex);
 }
 
+void events_disconnected(hf_client *client)
+{
+    pthread_mutex_lock(&client->list_mutex);
+    if (client->events.enabled) {
+        epoll_ctl(client->events.epoll_fd, EPOLL_CTL_DEL, client->socket_fd, NULL);
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+}
+
 int events_resume(hf_client *client)
 {
     struct answer answer;
@@ -178,7 +187,7 @@ static int events_create(hf_client *client)
     if (epoll_fd < 0 || timer_fd < 0 || wake_fd < 0 ||
         epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &event) != 0 ||
         epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0 ||
-        (client->socket_fd >= 0 &&
+        (client->connection_state != CONNECTION_DOWN &&
          epoll_ctl(epoll_fd, EPOLL_CTL_ADD, client->socket_fd, &event) != 0)) {
         int fds[] = {epoll_fd, timer_fd, wake_fd};
         for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {

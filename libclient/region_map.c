@@ -6,20 +6,32 @@
  * timeouts run on CLOCK_MONOTONIC; whoever sleeps reads CLOCK_BOOTTIME again afterwards.
  *
  * After a reconnection the agent sends its regions again. The same file under the same incarnation
- * is the mapping that is there already; only its bell may be another, which takes the old one's
- * descriptor number in one step, for a thread may be ringing it.
+ * is the mapping that is there already.
+ *
+ * A lock that asks to be looked at by the agent sets its dirty bit and rings: a RING frame, sent
+ * beside whatever another thread is asking on the same socket (a packet is a frame), without a lock
+ * and without waiting, also from a signal handler. It may be lost, which costs time and nothing
+ * else, since the bit stays:
+ *  - The connection is down, or not yet greeted: the agent looks at the bits of each region that it
+ *    sends, and it sends all of them anew over the next connection.
+ *  - The socket is full (EAGAIN). Of what lies there unread one frame at most has an answer, since
+ *    whoever asks waits for it. The others are RING or CLOSE, and each makes the agent look at all
+ *    regions of this client when it has read it, which is after the bit was set.
+ *  - The agent dies, or loses it otherwise: an agent looks at all bits five times in each ttl.
  */
 #include "client.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+enum { RING_MAX = 16 }; /* bytes of a RING frame, at most */
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns,
                         int operation)
@@ -63,10 +75,13 @@ static int64_t kernel_now_ns(void *arg)
 
 static void kernel_bell(void *arg)
 {
-    struct region_map *map = arg;
+    const struct region_map *map = arg;
+    const struct hfi_frame ring = {.kind = HFI_FRAME_RING};
+    unsigned char bytes[RING_MAX];
     int saved = errno;
-    ssize_t written = write(map->bell_fd, "", 1);
-    (void)written; /* full: the agent has enough bytes to wake it up */
+    size_t size = hfi_frame_encode(&ring, bytes, sizeof(bytes));
+    ssize_t sent = send(*map->socket_fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)sent; /* see above */
     errno = saved;
 }
 
@@ -75,21 +90,19 @@ static void region_unmap(struct region_map *map)
     if (map->memory != NULL) {
         munmap(map->memory, map->size);
     }
-    if (map->bell_fd >= 0) {
-        close(map->bell_fd);
-    }
     free(map);
 }
 
 /* Maps the descriptor; the caller still owns fd. NULL and *error: why not. */
-static struct region_map *region_create(int fd, const struct stat *status, int *error)
+static struct region_map *region_create(const hf_client *client, int fd, const struct stat *status,
+                                        int *error)
 {
     struct region_map *map = calloc(1, sizeof(*map));
     *error = HF_ENOMEM;
     if (map == NULL) {
         return NULL;
     }
-    map->bell_fd = -1;
+    map->socket_fd = &client->socket_fd;
     map->size = (size_t)status->st_size;
     map->device = status->st_dev;
     map->inode = status->st_ino;
@@ -143,13 +156,12 @@ struct region_map *region_take(hf_client *client, struct answer *answer, int *er
     struct region_map *map = NULL;
     bool fresh = false;
     *error = HF_EPROTO;
-    if (answer->fds[0] < 0 || answer->fds[1] < 0 || fstat(answer->fds[0], &status) != 0 ||
-        status.st_size < HFI_HEADER_SIZE) {
+    if (answer->fd < 0 || fstat(answer->fd, &status) != 0 || status.st_size < HFI_HEADER_SIZE) {
         goto done;
     }
     map = region_find(client, &status, frame->incarnation);
     if (map == NULL) {
-        map = region_create(answer->fds[0], &status, error);
+        map = region_create(client, answer->fd, &status, error);
         fresh = true;
     }
     if (map == NULL) {
@@ -160,22 +172,16 @@ struct region_map *region_take(hf_client *client, struct answer *answer, int *er
     map->incarnation = frame->incarnation;
     map->number = frame->region;
     map->connection = client->connection;
-    fcntl(answer->fds[1], F_SETFL, fcntl(answer->fds[1], F_GETFL) | O_NONBLOCK);
     if (fresh) {
-        map->bell_fd = answer->fds[1];
-        answer->fds[1] = -1;
         pthread_mutex_lock(&client->list_mutex);
         map->next = client->maps;
         client->maps = map;
         pthread_mutex_unlock(&client->list_mutex);
         events_arm(client, hfi_lease_deadline_ns(atomic_load_explicit(&map->region.header->lease,
                                                                       memory_order_relaxed)));
-    } else if (dup3(answer->fds[1], map->bell_fd, O_CLOEXEC) < 0) {
-        *error = HF_ENOMEM;
-        map = NULL;
     }
 done:
-    answer_close_fds(answer);
+    answer_close_fd(answer);
     return map;
 }
 

@@ -1,6 +1,14 @@
 /*
  * One frame a packet over the agent's socket; descriptors come with some, none goes there.
  *
+ * The descriptor's number never changes. Threads ring on it without the mutex (region_map.c), so it
+ * must not become a stranger's: a connection that ends is shut down, and its socket stays until the
+ * next one takes its number in one step, or until hf_disconnect. HELLO is sent before that, so no
+ * ring is before it. A forked child has the same socket, and may close it, but not shut it down.
+ *
+ * What may lie unread in it is bounded (SEND_ROOM), so that a request does not wait behind hundreds
+ * of rings if the agent keeps those of this user waiting.
+ *
  * The socket is non-blocking; who waits polls it. Whatever is wrong with it or with what comes
  * (a hang-up, a timeout, rubbish) ends the connection: socket_down(). The next call that needs the
  * agent connects again.
@@ -8,18 +16,45 @@
 #include "client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* For setsockopt(), which doubles it. The kernel counts some 800 bytes for a small packet; the
+ * largest frame of a client is a CHECK of a thousand. */
+enum { SEND_ROOM = 8192 };
+
+int socket_up(hf_client *client, int socket, const struct hfi_frame *hello)
+{
+    const int room = SEND_ROOM;
+    size_t size = hfi_frame_encode(hello, client->outgoing, sizeof(client->outgoing));
+    int error = HF_ENOAGENT;
+    (void)setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    if (size == 0 || send(socket, client->outgoing, size, MSG_NOSIGNAL) != (ssize_t)size) {
+        goto failed;
+    }
+    if (client->socket_fd < 0) {
+        client->socket_fd = socket;
+        return 0;
+    }
+    if (dup3(socket, client->socket_fd, O_CLOEXEC) < 0) {
+        error = HF_ENOMEM;
+        goto failed;
+    }
+    close(socket);
+    return 0;
+failed:
+    close(socket);
+    return error;
+}
+
 void socket_down(hf_client *client)
 {
-    if (client->socket_fd >= 0) {
-        close(client->socket_fd);
-        client->socket_fd = -1;
-    }
     if (client->connection_state != CONNECTION_DOWN) {
+        events_disconnected(client); /* or its end would be readable until the next connection */
+        shutdown(client->socket_fd, SHUT_RDWR);
         client->connection_state = CONNECTION_DOWN;
         client->retry_ns = 0;
         /* release: pairs with the acquire of who sees to the agent; it then takes the mutex */
@@ -28,13 +63,11 @@ void socket_down(hf_client *client)
     }
 }
 
-void answer_close_fds(struct answer *answer)
+void answer_close_fd(struct answer *answer)
 {
-    for (size_t i = 0; i < 2; i++) {
-        if (answer->fds[i] >= 0) {
-            close(answer->fds[i]);
-            answer->fds[i] = -1;
-        }
+    if (answer->fd >= 0) {
+        close(answer->fd);
+        answer->fd = -1;
     }
 }
 
@@ -81,7 +114,7 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
     }
 }
 
-/* Takes the descriptors out of a message; more than two are closed, and are an error. */
+/* Takes the descriptors out of a message; more than one are closed, and are an error. */
 static bool take_fds(struct msghdr *message, struct answer *answer)
 {
     size_t count = 0;
@@ -94,14 +127,14 @@ static bool take_fds(struct msghdr *message, struct answer *answer)
         for (size_t i = 0; i < here; i++, count++) {
             int fd;
             memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-            if (count < 2) {
-                answer->fds[count] = fd;
+            if (count < 1) {
+                answer->fd = fd;
             } else {
                 close(fd);
             }
         }
     }
-    return count <= 2 && !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+    return count <= 1 && !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 }
 
 /* One recvmsg. 1; 0: nothing there; HF_ENOAGENT; HF_EPROTO. */
@@ -116,13 +149,13 @@ static int receive_now(hf_client *client, struct answer *answer)
                              .msg_iovlen = 1,
                              .msg_control = control.space,
                              .msg_controllen = sizeof(control.space)};
-    answer->fds[0] = answer->fds[1] = -1;
+    answer->fd = -1;
     ssize_t got = recvmsg(client->socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0) {
         return errno == EAGAIN || errno == EINTR ? 0 : HF_ENOAGENT;
     }
     bool good = take_fds(&message, answer);
-    if (got == 0 && good && answer->fds[0] < 0) {
+    if (got == 0 && good && answer->fd < 0) {
         return HF_ENOAGENT; /* it hung up */
     }
     struct hfi_frame_error error;
@@ -130,7 +163,7 @@ static int receive_now(hf_client *client, struct answer *answer)
         hfi_frame_decode(client->packet, (size_t)got, &answer->frame, &answer->cursor, &error) !=
             0 ||
         answer->frame.kind < HFI_FRAME_WELCOME) {
-        answer_close_fds(answer);
+        answer_close_fd(answer);
         return HF_EPROTO;
     }
     answer->size = (size_t)got;

@@ -67,7 +67,7 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
 
 /* Whether nothing is under way here but what the batch is about, one name: while it is flushed,
  * nothing that the quorum has to decide for somebody here can come up, but what waits for this very
- * flush too. What needs no disk still can: a client that opens a known name, a bell, a renewal. */
+ * flush too. What needs no disk still can: a client that opens a known name, a ring, a renewal. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {

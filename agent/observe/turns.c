@@ -14,7 +14,6 @@ void turns_part(struct turns *turns, enum turn_part part)
     if (turns->began_ns == 0) {
         turns->began_ns = now_ns;
         turns->cpu_ns = clock_thread_ns();
-        turns->bells_ns = 0;
         memset(turns->spent_ns, 0, sizeof(turns->spent_ns));
     } else {
         turns->spent_ns[turns->part] += now_ns - turns->since_ns;
@@ -23,18 +22,9 @@ void turns_part(struct turns *turns, enum turn_part part)
     turns->since_ns = now_ns;
 }
 
-void turns_bell(struct turns *turns, uint32_t space, int64_t took_ns)
+static void tell(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct turns_user user)
 {
-    if (took_ns > turns->bells_ns) { /* each is answered once in a turn */
-        turns->bells_ns = took_ns;
-        turns->space = space;
-    }
-}
-
-static void tell(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct turns_user user,
-                 const char *const *spaces)
-{
-    static const char *const names[TURN_PARTS] = {"none",  "users", "bells",   "timer", "disk",
+    static const char *const names[TURN_PARTS] = {"none",  "users", "timer",   "disk",
                                                   "peers", "web",   "signals", "end"};
     enum turn_part most = TURN_NONE;
     struct log_line line;
@@ -50,9 +40,6 @@ static void tell(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct tu
     if (ran && most == TURN_USERS && user.took_ns > 0) {
         log_number(&line, "uid", (int64_t)user.uid);
         log_seconds(&line, "uid_took", user.took_ns);
-    } else if (ran && most == TURN_BELLS && turns->bells_ns > 0) {
-        log_text(&line, "namespace", spaces[turns->space]);
-        log_seconds(&line, "namespace_took", turns->bells_ns);
     }
     if (!ran) {
         log_text(&line, "text",
@@ -65,8 +52,7 @@ static void tell(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct tu
     log_end(&line);
 }
 
-void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turns_user user,
-               const char *const *spaces)
+void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turns_user user)
 {
     int64_t took_ns = now_ns - turns->began_ns;
     if (turns->began_ns == 0) {
@@ -83,7 +69,7 @@ void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turn
         log_leave_out();
         return;
     }
-    tell(turns, took_ns, clock_thread_ns() - turns->cpu_ns, user, spaces);
+    tell(turns, took_ns, clock_thread_ns() - turns->cpu_ns, user);
     turns->told_ns = now_ns;
     turns->untold = 0;
 }

@@ -19,7 +19,6 @@
 enum turn_part {
     TURN_NONE = 0,
     TURN_USERS, /* packets of clients, connects, hang-ups, deaths: of a user */
-    TURN_BELLS, /* of a namespace */
     TURN_TIMER, /* what was due */
     TURN_DISK,  /* batches that are durable, and what waited for them */
     TURN_PEERS, /* packets of other agents */
@@ -35,8 +34,6 @@ struct turns {
     int64_t since_ns; /* when the present part began */
     enum turn_part part;
     int64_t spent_ns[TURN_PARTS];
-    int64_t bells_ns; /* most of one namespace, */
-    uint32_t space;   /* which */
     /* Over all turns. */
     uint64_t slow;
     int64_t told_ns;
@@ -52,11 +49,7 @@ struct turns_user {
 /* A part begins, and with the first one the turn. */
 void turns_part(struct turns *turns, enum turn_part part);
 
-/* So much of it was for that namespace's bell. */
-void turns_bell(struct turns *turns, uint32_t space, int64_t took_ns);
-
-/* The turn is over at now_ns. Logs, and counts, one of more than slow_ns. spaces: names. */
-void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turns_user user,
-               const char *const *spaces);
+/* The turn is over at now_ns. Logs, and counts, one of more than slow_ns. */
+void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turns_user user);
 
 #endif

@@ -224,7 +224,7 @@ static bool make_socket_folder(struct agent *agent)
 /* Who checks a file may be another user than the agent will be: that one owns state_dir. */
 bool folders_check(struct agent *agent)
 {
-    static const char *const inner[] = {"", "/clients", "/bells"};
+    static const char *const inner[] = {"", "/clients"};
     const char *state_dir = agent->config.state_dir;
     char path[PATH_MAX + 16];
     char buffer[CONFIG_SOCKET_MAX];
@@ -267,8 +267,7 @@ int folders_open(struct agent *agent)
         return AGENT_EXIT_SOFTWARE;
     }
     agent->clients_fd = open_folder(agent, agent->state_fd, "clients", "clients");
-    agent->bells_fd = open_folder(agent, agent->state_fd, "bells", "bells");
-    if (agent->clients_fd < 0 || agent->bells_fd < 0 || !make_socket_folder(agent)) {
+    if (agent->clients_fd < 0 || !make_socket_folder(agent)) {
         return AGENT_EXIT_UNAVAILABLE;
     }
     snprintf(socket_lock, sizeof(socket_lock), "%s.lock", config->socket);

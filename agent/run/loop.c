@@ -1,5 +1,5 @@
 /*
- * The event loop: one timer for everything that is due, the bells, the signals; the end.
+ * The event loop: one timer for everything that is due, the signals; the end.
  *
  * There is no wake-up without a reason: the timer stands at the earliest of what the cores, the
  * socket and systemd's watchdog want.
@@ -27,6 +27,7 @@
 #include "serve/clients.h"
 #include "serve/processes.h"
 #include "serve/regions.h"
+#include "serve/rings.h"
 #include "serve/serve.h"
 #include "turn.h"
 
@@ -97,7 +98,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
-    due_ns = earlier(due_ns, agent->bells_ns);
+    due_ns = earlier(due_ns, agent->rings_ns);
     due_ns = earlier(due_ns, regions_next_ns(agent));
     if (agent->server != NULL) {
         due_ns = earlier(due_ns, socket_next_tick_ns(agent->server));
@@ -113,8 +114,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     }
     const struct turns_user user = {.uid = agent->shares.most_uid,
                                     .took_ns = agent->shares.most_ns};
-    turns_end(&agent->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART, user,
-              agent->spaces);
+    turns_end(&agent->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART, user);
     due_ns = due_ns > now_ns ? due_ns : now_ns; /* what is late now is not late by a stall */
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
@@ -232,102 +232,12 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     agent->seen_commits = commits;
 }
 
-static void tell_bell(struct agent *agent, uint32_t space, int64_t now_ns)
-{
-    struct bell *bell = &agent->bell_accounts[space];
-    struct log_line line;
-    if (!bell_is_to_be_told(bell, now_ns)) {
-        return;
-    }
-    log_begin(&line, LOG_LEVEL_WARN, "bell_held_back");
-    log_text(&line, "namespace", agent->spaces[space]);
-    log_unsigned(&line, "rings", bell->rings);
-    log_unsigned(&line, "without_cause", bell->nothings);
-    log_text(&line, "text",
-             bell->nothings > bell->rings / 2
-                 ? "a process of this namespace rings without end and for nothing"
-                 : "processes of this namespace ring more than half a processor can answer");
-    log_end(&line);
-    bell_told(bell, now_ns);
-}
-
-/* Reads the FIFO, unless that cost too much a short while ago. */
-static void hush_bell(struct agent *agent, uint32_t space)
-{
-    struct bell *bell = &agent->bell_accounts[space];
-    int64_t now_ns = clock_boottime_ns();
-    if (now_ns < bell->read_ns) {
-        return;
-    }
-    region_file_hush(&agent->regions[space]);
-    int64_t lasted_ns = clock_boottime_ns() - now_ns;
-    if (lasted_ns > BELL_READ_MS * INT64_C(1000000)) {
-        /* Of the turn's processor time what cannot have been before the read. */
-        int64_t cost_ns = clock_thread_ns() - agent->turns.cpu_ns -
-                          (now_ns - agent->turns.began_ns);
-        bell_read(bell, now_ns + lasted_ns, cost_ns < lasted_ns ? cost_ns : lasted_ns);
-    }
-}
-
-static void answer_bell(struct agent *agent, uint32_t space)
-{
-    struct bell *bell = &agent->bell_accounts[space];
-    agent_turn(agent, TURN_BELLS);
-    int64_t began_ns = agent->turns.since_ns;
-    hush_bell(agent, space);
-    if ((agent->rubbish >> space & 1) == 0) {
-        struct host_event event = {.kind = HOST_BELL, .as.region = space};
-        driver_event(agent->driver, &event);
-    }
-    int64_t now_ns = clock_boottime_ns();
-    turns_bell(&agent->turns, space, now_ns - began_ns);
-    int64_t resume_ns = bell_answered(bell, now_ns, now_ns - began_ns,
-                                      host_bell_causes(agent->host, space));
-    if (resume_ns != 0) {
-        uv_poll_stop(&agent->bells[space]);
-        agent->bells_ns = earlier(agent->bells_ns, resume_ns);
-        tell_bell(agent, space, now_ns);
-    }
-}
-
-void agent_on_bell(uv_poll_t *poll, int status, int events)
-{
-    struct agent *agent = poll->data;
-    (void)status;
-    (void)events;
-    answer_bell(agent, (uint32_t)(poll - agent->bells));
-}
-
-/* Listens again to those that have waited long enough for what they cost. */
-static void bells_resume(struct agent *agent, int64_t now_ns)
-{
-    if (agent->bells_ns > now_ns) {
-        return;
-    }
-    agent->bells_ns = INT64_MAX;
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        struct bell *bell = &agent->bell_accounts[i];
-        if (bell->resume_ns == 0 || (agent->rubbish >> i & 1) != 0) {
-            continue;
-        }
-        if (bell->resume_ns <= now_ns && bell->read_ns > now_ns) {
-            answer_bell(agent, i); /* without a ring */
-        }
-        if (bell->resume_ns <= now_ns) {
-            bell->resume_ns = 0;
-            HF_CHECK(uv_poll_start(&agent->bells[i], UV_READABLE, agent_on_bell) == 0);
-        } else {
-            agent->bells_ns = earlier(agent->bells_ns, bell->resume_ns);
-        }
-    }
-}
-
 static void do_what_is_due(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
     driver_tick(agent->driver);
     upkeep(agent, now_ns);
-    bells_resume(agent, now_ns);
+    rings_tick(agent, now_ns);
     if (agent->server != NULL) {
         socket_tick(agent->server, now_ns);
     }
@@ -528,7 +438,7 @@ static bool set_up_loop(struct agent *agent)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction resume = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
     agent->timer_fd = clock_timer_open();
-    agent->bells_ns = INT64_MAX;
+    agent->rings_ns = INT64_MAX;
     bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
                 sigaction(SIGCONT, &resume, NULL) == 0 &&
                 agent_poll(agent, &agent->timer, agent->timer_fd, on_timer) &&
@@ -539,11 +449,6 @@ static bool set_up_loop(struct agent *agent)
         agent->signals[i].data = agent;
         good = uv_signal_init(&agent->loop, &agent->signals[i]) == 0 &&
                uv_signal_start(&agent->signals[i], on_signal, numbers[i]) == 0;
-    }
-    for (uint32_t i = 0; good && i < agent->config.namespace_count; i++) {
-        bell_init(&agent->bell_accounts[i]);
-        good = (agent->rubbish >> i & 1) != 0 ||
-               agent_poll(agent, &agent->bells[i], agent->regions[i].bell_fd, agent_on_bell);
     }
     return good;
 }

@@ -1,4 +1,4 @@
-/* The event loop: timer, bells, signals; the end. */
+/* The event loop: timer, signals; the end. */
 #ifndef AGENT_RUN_LOOP_H
 #define AGENT_RUN_LOOP_H
 
@@ -8,7 +8,5 @@
 int agent_run(struct agent *agent) __attribute__((warn_unused_result));
 /* Closes what libuv knows of this agent, and lets it call back. */
 void agent_close_loop(struct agent *agent);
-/* uv_poll_cb of the bells. */
-void agent_on_bell(uv_poll_t *poll, int status, int events);
 
 #endif

@@ -168,10 +168,6 @@ static void release_cores(struct agent *agent)
     unmap_block(&agent->names_block);
     unmap_block(&agent->gossip_block);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        /* Clients have the same open file, and one's epoll set may have it: its last close waits as
-         * long as somebody keeps that set's mutex. It is left to the process's end, so that the
-         * store and the locks on what this agent has are closed before. */
-        agent->regions[i].bell_client_fd = -1;
         region_file_close(&agent->regions[i]);
     }
 }
@@ -692,7 +688,7 @@ static int make_session(struct agent *agent)
 static void blank(struct agent *agent)
 {
     agent->own = geteuid();
-    agent->state_fd = agent->store_fd = agent->door_fd = agent->clients_fd = agent->bells_fd = -1;
+    agent->state_fd = agent->store_fd = agent->door_fd = agent->clients_fd = -1;
     agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = agent->shm_fd = -1;
     for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
         region_file_init(&agent->regions[i]);
@@ -813,7 +809,6 @@ void agent_release(struct agent *agent)
     free(agent->by_id);
     agent->by_id = NULL;
     close_fd(agent->timer_fd);
-    close_fd(agent->bells_fd);
     close_fd(agent->clients_fd);
     close_fd(agent->shm_fd);
     close_fd(agent->socket_lock_fd);

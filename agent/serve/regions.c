@@ -402,7 +402,6 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     agent->rubbish |= bit;
     agent->roomless = fault == REGION_ROOMLESS ? agent->roomless | bit : agent->roomless & ~bit;
     agent->given_up++;
-    uv_poll_stop(&agent->bells[space]);
     agent->anew_ns[space] = host_give_up_region(agent->host, space, agent->promised_ns);
     memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
     log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
@@ -410,14 +409,6 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     log_seconds(&line, "anew_in", agent->anew_ns[space] - now_ns);
     log_text(&line, "text", text_of(fault));
     log_end(&line);
-}
-
-static bool watch_bell(struct agent *agent, uint32_t space)
-{
-    uv_poll_t *bell = &agent->bells[space];
-    return bell->data != NULL
-               ? uv_poll_start(bell, UV_READABLE, agent_on_bell) == 0
-               : agent_poll(agent, bell, agent->regions[space].bell_fd, agent_on_bell);
 }
 
 /* It is tried again in a while. */
@@ -463,22 +454,16 @@ static void end_anew(struct agent *agent)
     uint64_t bit = UINT64_C(1) << space;
     struct log_line line;
     anew_end(work);
-    if (!work->good ||
-        !region_file_take(&agent->regions[space], &work->file, agent->shm_fd, work->error)) {
+    if (!work->good) {
         tell_not_made(agent, space, work->error);
         return;
     }
-    if (!watch_bell(agent, space)) {
-        tell_not_made(agent, space, "its bell cannot be watched");
-        memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
-        return;
-    }
+    region_file_take(&agent->regions[space], &work->file);
     note_incarnation(agent, space, work->identity.incarnation);
     /* Whole, and what was in its place is forgotten: the next agent may adopt it. */
     atomic_store(&agent->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions[space].region, false);
     HF_CHECK(wrong == NULL);
-    bell_init(&agent->bell_accounts[space]);
     agent->rubbish &= ~bit;
     agent->roomless &= ~bit;
     agent->unsound &= ~bit;

@@ -21,6 +21,7 @@
 #include "proto/check.h"
 #include "serve/clients.h"
 #include "serve/processes.h"
+#include "serve/rings.h"
 #include "turn.h"
 
 static const int64_t minute_ns = 60000000000;
@@ -140,7 +141,7 @@ static void refuse(struct agent *agent, struct connection *connection, uint64_t 
 {
     unsigned char bytes[64];
     struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .request = request, .error = error};
-    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
+    struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = true};
     output.size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
     log_rules(agent, connection, error == HF_EACCES ? "client_refused" : "client_broke_rules", why);
     if (output.size > 0) {
@@ -194,7 +195,7 @@ static void take_command(const struct hfi_hello *hello, const struct peer *peer,
 static void say_full(struct connection *connection)
 {
     unsigned char bytes[64];
-    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = true};
+    struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = true};
     output.size = serve_refusal(bytes, sizeof(bytes));
     (void)!connection_send(connection, &output);
 }
@@ -291,6 +292,10 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         refuse(agent, connection, 0, HF_EPROTO, error.text);
     } else if (note->client == 0 && frame.kind == HFI_FRAME_HELLO && !note->asked) {
         take_hello(agent, connection, &frame, sender);
+    } else if (frame.kind == HFI_FRAME_RING && (note->client != 0 || note->asked)) {
+        if (note->client != 0) { /* else its regions are looked at when it gets them */
+            rings_take(agent, connection);
+        }
     } else if (note->client == 0) {
         refuse(agent, connection, 0, HF_EPROTO,
                "found a frame before WELCOME, expected HELLO and nothing else");
@@ -420,7 +425,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
     struct connection *connection = connection_of(agent, action);
     struct connection_output output = {.bytes = bytes,
                                        .size = action->as.reply.size,
-                                       .fds = {-1, -1},
+                                       .fd = -1,
                                        .unasked = action->as.reply.unasked};
     if (connection == NULL) {
         return; /* it is gone */
@@ -428,8 +433,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
     if (action->as.reply.fds == HOST_FD_REGION) {
         uint32_t space = action->as.reply.region;
         HF_CHECK(space < agent->config.namespace_count);
-        output.fds[0] = agent->regions[space].fd;
-        output.fds[1] = agent->regions[space].bell_client_fd;
+        output.fd = agent->regions[space].fd;
     }
     if (!connection_send(connection, &output)) {
         cannot_tell(agent, connection);
@@ -511,7 +515,7 @@ static void tell_facts(struct agent *agent, const struct host_action *action)
 {
     unsigned char bytes[HFI_FRAME_MAX];
     struct connection *connection = connection_of(agent, action);
-    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}};
+    struct connection_output output = {.bytes = bytes, .fd = -1};
     if (connection == NULL) {
         return; /* it is gone */
     }

@@ -1,6 +1,6 @@
 /*
- * A FUSE server of one file, and a mount of it that no folder has. It answers what is asked before a
- * file can be mapped, and leaves every READ alone.
+ * A FUSE server of one file, and a mount of it that no folder has. It answers what is asked before
+ * a file can be mapped, and leaves every READ alone.
  */
 #include "fuse_page.h"
 

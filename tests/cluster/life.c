@@ -143,7 +143,7 @@ static void greet(struct raw *raw)
     raw->nonce = frame.welcome.nonce;
 }
 
-/* Has the agent give it the region and the bell. */
+/* Has the agent give it the region. */
 static void map(const struct raw *raw)
 {
     struct hfi_frame frame = {

@@ -157,6 +157,15 @@ static void read_said(const char *path)
     close(fd);
 }
 
+/* To the configuration that there is. */
+static void add_namespace(void)
+{
+    static const char second[] = "[namespace.second]\n";
+    int fd = open(path_of("holdfast.conf"), O_WRONLY | O_APPEND | O_CLOEXEC);
+    ck_assert_int_eq(write(fd, second, sizeof(second) - 1), sizeof(second) - 1);
+    close(fd);
+}
+
 static void (*hobble)(void); /* what the agents of a test are to do without; NULL: nothing */
 
 /* Runs the agent as its user until it ends or serves; then it is ended. Its exit code. */
@@ -260,7 +269,7 @@ END_TEST
 /* As if the folder had been open to others for a while. */
 START_TEST(links_in_the_state)
 {
-    static const char *const names[] = {"holdfast.db", "lease", "lock", "clients", "bells"};
+    static const char *const names[] = {"holdfast.db", "lease", "lock", "clients"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[64];
         snprintf(name, sizeof(name), "own/state/%s", names[i]);
@@ -419,10 +428,7 @@ START_TEST(no_room_in_shared_memory)
                       mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=40M") == 0,
                   "mount namespace: %s", strerror(errno));
     configure("own/state", "own/run/agent.sock");
-    int fd = open(path_of("holdfast.conf"), O_WRONLY | O_APPEND | O_CLOEXEC);
-    static const char second[] = "[namespace.second]\n";
-    ck_assert_int_eq(write(fd, second, sizeof(second) - 1), sizeof(second) - 1);
-    close(fd);
+    add_namespace();
     refuses(69, "namespace second takes 28332032 bytes from the start");
     ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
     find_folder(object, sizeof(object));
@@ -466,6 +472,7 @@ static void allow_descriptors(void)
 START_TEST(starts_that_fail_use_up_no_session)
 {
     unsigned late = 0;
+    add_namespace(); /* so that there are two regions to run out of descriptors at */
     hobble = kill_at_a_region;
     for (unsigned i = 0; i < 3 && agent_can_be_without("an agent that is killed"); i++) {
         ck_assert_int_eq(run_agent(), 128 + SIGSYS);

@@ -241,7 +241,7 @@ void box_frame(void)
         HFI_FRAME_OPEN,   HFI_FRAME_OPEN,   HFI_FRAME_OPEN,  HFI_FRAME_SEAT, HFI_FRAME_SEAT,
         HFI_FRAME_CLOSE,  HFI_FRAME_MAP,    HFI_FRAME_CHECK, HFI_FRAME_LIST, HFI_FRAME_SHOW,
         HFI_FRAME_BREAK,  HFI_FRAME_RECALL, HFI_FRAME_WATCH, HFI_FRAME_BYE,  HFI_FRAME_RESUMED,
-        HFI_FRAME_STATUS, HFI_FRAME_EVENTS, HFI_FRAME_DONE};
+        HFI_FRAME_STATUS, HFI_FRAME_EVENTS, HFI_FRAME_RING,  HFI_FRAME_DONE};
     struct box_process *process = draw_process();
     struct hfi_frame frame = {.request = ++box->requests};
     struct host_event event = {.kind = HOST_FRAME, .client = process->client};
@@ -252,6 +252,7 @@ void box_frame(void)
         return;
     }
     frame.kind = kinds[draw_below(&box->draw, sizeof(kinds))];
+    frame.request = frame.kind == HFI_FRAME_RING ? 0 : frame.request;
     struct message_name name = box_draw_name();
     fill_frame(&frame, process, &name, text, sizeof(text));
     /* As it comes over the socket; what does not get through there is refused before the core. */
@@ -341,7 +342,7 @@ void box_act(void)
     } else {
         queue(handle);
     }
-    if (what & 4) { /* with the bell */
+    if (what & 4) { /* with a ring */
         struct host_event event = {.kind = HOST_BELL};
         atomic_fetch_or(&box->client_region.dirty[0], UINT64_C(1) << handle->opened.slot);
         driver_event(box->driver, &event);

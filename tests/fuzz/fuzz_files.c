@@ -37,7 +37,6 @@ static void remove_folder(void)
     unlinkat(folder_fd, page, 0);
     unlinkat(folder_fd, "lease", 0);
     unlinkat(folder_fd, "7", 0);
-    unlinkat(folder_fd, "default.BELL", 0);
     rmdir(folder);
 }
 
@@ -54,7 +53,6 @@ static void make_folder(void)
     region_own_name(identity.namespace_name, identity.incarnation, own_name);
     snprintf(object, sizeof(object), "%s/region", own_name);
     HF_CHECK(mkdirat(folder_fd, own_name, 0700) == 0);
-    HF_CHECK(mkfifoat(folder_fd, "default.BELL", 0600) == 0);
 }
 
 /* What is in the file, at a seed's start. */

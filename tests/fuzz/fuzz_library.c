@@ -308,12 +308,14 @@ static void say_region(uint64_t request)
 {
     uint8_t what = draw_byte(&world.draw);
     struct hfi_frame region = {.kind = HFI_FRAME_REGION, .request = request};
-    int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int second = what == 248 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1; /* one too many */
     region.region = (struct hfi_region_frame){.region = what > 250 ? 2 : 1,
                                               .incarnation = 9 + (what > 252),
                                               .namespace_name = text("default")};
-    say(&region, what == 249 ? world.other_fd : world.region_fd, bell);
-    close(bell);
+    say(&region, what == 249 ? world.other_fd : world.region_fd, second);
+    if (second >= 0) {
+        close(second);
+    }
     world.region_sent = true;
 }
 
@@ -434,6 +436,7 @@ static void answer(const struct hfi_frame *asked)
         break;
     case HFI_FRAME_CLOSE:
     case HFI_FRAME_BYE:
+    case HFI_FRAME_RING:
         break;
     default:
         say_done(asked->request);

@@ -370,7 +370,7 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
         for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
             int passed;
             memcpy(&passed, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-            HF_CHECK(passed == OURS || passed == OURS + 1);
+            HF_CHECK(passed == OURS);
         }
     }
     return (ssize_t)size;
@@ -390,14 +390,13 @@ static void tell(struct connection *connection, bool unasked)
     struct client *client = client_with(connection);
     uint8_t what = draw_byte(&kernel.draw);
     uint32_t number = client->told + 1;
-    struct connection_output output = {.bytes = bytes, .fds = {-1, -1}, .unasked = unasked};
+    struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = unasked};
     if (number == TOLD_MAX) {
         return;
     }
     output.size = what < 200 ? 16 : what < 240 ? 5000 : sizeof(bytes);
     if (what % 4 == 2) {
-        output.fds[0] = OURS;
-        output.fds[1] = OURS + 1;
+        output.fd = OURS;
     }
     memcpy(bytes, &number, sizeof(number));
     client->packets[number].size = (uint32_t)output.size;

@@ -1,6 +1,6 @@
 # The agent's own parts: configuration, log, the order of what the driver does.
 set(agent_tests ${CMAKE_CURRENT_LIST_DIR})
-foreach(part bells wake subids client_record commit config log metrics driver driver_order addresses)
+foreach(part rings wake subids client_record commit config log metrics driver driver_order addresses)
     add_executable(test_${part} ${agent_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_agent hf_flags PkgConfig::CHECK)
     add_test(NAME ${part} COMMAND test_${part})

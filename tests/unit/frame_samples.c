@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const enum hfi_frame_kind kinds[SAMPLE_KINDS] = {
-    HFI_FRAME_HELLO,  HFI_FRAME_OPEN,    HFI_FRAME_SEAT,    HFI_FRAME_CLOSE,  HFI_FRAME_MAP,
-    HFI_FRAME_CHECK,  HFI_FRAME_LIST,    HFI_FRAME_SHOW,    HFI_FRAME_STATUS, HFI_FRAME_BREAK,
-    HFI_FRAME_RECALL, HFI_FRAME_WATCH,   HFI_FRAME_EVENTS,  HFI_FRAME_BYE,    HFI_FRAME_RESUMED,
-    HFI_FRAME_FACTS,  HFI_FRAME_WELCOME, HFI_FRAME_REGION,  HFI_FRAME_OPENED, HFI_FRAME_SEATED,
-    HFI_FRAME_STATED, HFI_FRAME_DONE,    HFI_FRAME_CHANGED, HFI_FRAME_POKE,
+    HFI_FRAME_HELLO,  HFI_FRAME_OPEN,   HFI_FRAME_SEAT,    HFI_FRAME_CLOSE,   HFI_FRAME_MAP,
+    HFI_FRAME_CHECK,  HFI_FRAME_LIST,   HFI_FRAME_SHOW,    HFI_FRAME_STATUS,  HFI_FRAME_BREAK,
+    HFI_FRAME_RECALL, HFI_FRAME_WATCH,  HFI_FRAME_EVENTS,  HFI_FRAME_BYE,     HFI_FRAME_RESUMED,
+    HFI_FRAME_FACTS,  HFI_FRAME_RING,   HFI_FRAME_WELCOME, HFI_FRAME_REGION,  HFI_FRAME_OPENED,
+    HFI_FRAME_SEATED, HFI_FRAME_STATED, HFI_FRAME_DONE,    HFI_FRAME_CHANGED, HFI_FRAME_POKE,
 };
 
 enum { SLOT_TOP = (1 << 22) - 1, SEAT_TOP = (1 << 20) * HFI_BLOCK_SEATS - 1 };
@@ -77,7 +77,9 @@ void sample_small(size_t index, struct hfi_frame *out)
 {
     memset(out, 0, sizeof *out);
     out->kind = kinds[index];
-    out->request = out->kind == HFI_FRAME_CHANGED || out->kind == HFI_FRAME_POKE ? 0 : 7;
+    bool unasked = out->kind == HFI_FRAME_RING || out->kind == HFI_FRAME_CHANGED ||
+                   out->kind == HFI_FRAME_POKE;
+    out->request = unasked ? 0 : 7;
     switch (out->kind) {
     case HFI_FRAME_HELLO:
     case HFI_FRAME_WELCOME:
@@ -129,6 +131,7 @@ void sample_small(size_t index, struct hfi_frame *out)
     case HFI_FRAME_BYE:
     case HFI_FRAME_RESUMED:
     case HFI_FRAME_FACTS:
+    case HFI_FRAME_RING:
     case HFI_FRAME_POKE:
         break;
     default:
@@ -216,6 +219,7 @@ void sample_large(size_t index, struct hfi_frame *out)
     case HFI_FRAME_BYE:
     case HFI_FRAME_RESUMED:
     case HFI_FRAME_FACTS:
+    case HFI_FRAME_RING:
     case HFI_FRAME_POKE:
         break;
     case HFI_FRAME_CHECK:

@@ -129,11 +129,11 @@ static void answer_hello(struct agent *agent, int at, const struct hfi_frame *fr
 
 static void send_region(struct agent *agent, int at, uint64_t request)
 {
-    int fds[2] = {agent->region_fd, agent->bell_fd};
+    int fd = agent->region_fd;
     int empty = -1;
     if (atomic_load(&agent->mood) == MOOD_NO_REGION) {
         empty = memfd_create("empty", MFD_CLOEXEC);
-        fds[0] = empty;
+        fd = empty;
     }
     struct hfi_frame region = {
         .kind = HFI_FRAME_REGION,
@@ -142,7 +142,7 @@ static void send_region(struct agent *agent, int at, uint64_t request)
                    .incarnation = agent->incarnation,
                    .namespace_name = text("default")},
     };
-    send_frame(agent->connections[at], &region, fds, 2);
+    send_frame(agent->connections[at], &region, &fd, 1);
     agent->region_sent[at] = true;
     if (empty >= 0) {
         close(empty);
@@ -416,6 +416,10 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
 static void answer(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     int fd = agent->connections[at];
+    if (frame->kind == HFI_FRAME_RING) {
+        atomic_fetch_add(&agent->rings, 1);
+        return;
+    }
     atomic_fetch_add(&agent->requests, 1);
     atomic_store(&agent->last_kind, frame->kind);
     switch (atomic_load(&agent->mood)) {
@@ -545,10 +549,6 @@ void agent_create(struct agent *agent, int64_t ttl_ns)
     snprintf(agent->dir, sizeof(agent->dir), "%s/lib-XXXXXX", suite_folder());
     ck_assert_ptr_nonnull(mkdtemp(agent->dir));
     snprintf(agent->path, sizeof(agent->path), "%s/agent.sock", agent->dir);
-    char name[128];
-    snprintf(name, sizeof(name), "%s/bell", agent->dir);
-    ck_assert_int_eq(mkfifo(name, 0600), 0);
-    agent->bell_fd = open(name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     struct hfi_region_sizes sizes = {
         .slot_count = AGENT_SLOTS, .holder_count = AGENT_HANDLES, .block_count = 64};
     struct hfi_region_identity identity = {
@@ -611,13 +611,9 @@ void agent_start(struct agent *agent, bool remember)
 void agent_destroy(struct agent *agent)
 {
     agent_stop(agent);
-    char name[128];
-    snprintf(name, sizeof(name), "%s/bell", agent->dir);
-    unlink(name);
     rmdir(agent->dir);
     munmap(agent->memory, agent->region.size);
     close(agent->region_fd);
-    close(agent->bell_fd);
     pthread_mutex_destroy(&agent->mutex);
 }
 

@@ -44,7 +44,6 @@ struct agent_handle {
 struct agent {
     char dir[64];
     char path[96];
-    int bell_fd;
     int region_fd;
     char command[HFI_FRAME_COMMAND_MAX + 1]; /* of the last HELLO, when it has been welcomed */
     void *memory;
@@ -59,6 +58,7 @@ struct agent {
     _Atomic int64_t clock_apart_ns;
     _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */
     _Atomic uint32_t closes;
+    _Atomic uint32_t rings; /* which are not counted in requests */
     _Atomic uint32_t last_kind;
 
     pthread_t thread;

@@ -77,7 +77,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     connection_greeted(connection);
     if (!serving) {
         if (answers) {
-            const struct connection_output output = {.bytes = bytes, .size = 1, .fds = {-1, -1}};
+            const struct connection_output output = {.bytes = bytes, .size = 1, .fd = -1};
             ck_assert_int_eq(connection_send(connection, &output), true);
         }
         return;

@@ -311,6 +311,14 @@ void client_died(struct host *host, uint32_t client)
     client_bury(host, client);
 }
 
+void client_rang(struct host *host, uint32_t client)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        struct space *space = &host->spaces[i];
+        space->dirty = space->dirty || (host->clients[client].regions_sent >> i & 1) != 0;
+    }
+}
+
 void client_resumed(struct host *host, uint32_t client)
 {
     struct client *who = &host->clients[client];

@@ -315,7 +315,7 @@ static void attend_recalled(struct host *host, struct lock_ref at, struct host_a
 }
 
 /*
- * A shared grant. Readers are served; a writer needs another one. A bell that rings while only
+ * A shared grant. Readers are served; a writer needs another one. A ring that comes while only
  * readers are inside and nobody waits may be one that wants to write as well (hfi_upgrade): it
  * cannot leave for that, so the grant is changed, if no other host shares it. Not if the next
  * tokens need another slot, which nobody can move to who is inside.

@@ -227,6 +227,7 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
         actions->items[count].as.reply.region = index;
         actions->items[count].as.reply.birth = host->spaces[index].birth;
     }
+    host->spaces[index].dirty = true; /* what it asked for while it was not connected */
 }
 
 static void reply_opened(struct host *host, uint32_t handle, uint64_t request,

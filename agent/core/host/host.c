@@ -316,7 +316,7 @@ static void lease_changed(struct host *host, const struct host_lease *lease,
             hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch, before);
         }
     }
-    /* At every renewal, so that nothing that is awaited is ever left to a bell that did not ring:
+    /* At every renewal, so that nothing that is awaited is ever left to a ring that did not come:
      * a refused request, a range of tokens that ran out while no agent was there. */
     handles_settle_delays(host);
     if (hub_lease_is_safe(host)) {
@@ -351,6 +351,10 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         return;
     case HFI_FRAME_CLOSE:
         handle_close(host, client, frame->handle, actions);
+        client_rang(host, client);
+        return;
+    case HFI_FRAME_RING:
+        client_rang(host, client);
         return;
     case HFI_FRAME_LIST:
     case HFI_FRAME_SHOW:

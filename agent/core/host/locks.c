@@ -1,5 +1,5 @@
 /*
- * Locks: their slots in a region, taking holds away, and what a rung bell asks for. What is asked
+ * Locks: their slots in a region, taking holds away, and what a ring asks for. What is asked
  * of the quorum is in grants.c. The grant stays here when the last hold ends, until another host
  * wants it or nobody has had the lock open for long: that is what makes the next one cost no
  * message.
@@ -450,7 +450,7 @@ void lock_bury_unknown(struct host *host, uint32_t client, struct lock_ref at,
     }
 }
 
-/* ---- what a rung bell asks for ---- */
+/* ---- what a ring asks for ---- */
 
 /* A word that names somebody who cannot hold: a dead process, or nobody at all. */
 static void attend_holder(struct host *host, struct lock_ref at, struct host_actions *actions)

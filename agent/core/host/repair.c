@@ -5,7 +5,7 @@
  * be gone: then nothing of that stays. The agent's own numbers count: the tokens that it was
  * granted, until when a lock is closed, whose a seat is, which mode is in force. A lock's word is
  * looked at whenever the lock is (repair_word), and a pass over all locks looks at everything, five
- * times in each session_ttl, in pieces.
+ * times in each session_ttl, in pieces. What asks to be looked at is, with it: a ring may be lost.
  *
  * What cannot be told from the truth stays for as long as the process lasts in whose name it is: a
  * word that names a handle of a living process, with a token that may be; a reader's cell or a
@@ -469,6 +469,7 @@ static uint32_t pass_piece(struct host *host, struct host_actions *actions)
     }
     if (host->repair_slot == 0 && host->repair_block == 0) {
         repair_header(space);
+        space->dirty = true; /* whose ring was lost is not left for longer than a pass */
     }
     if (host->repair_slot < space->slots_used) {
         return pass_slot(host, (struct lock_ref){host->repair_space, host->repair_slot}, actions);

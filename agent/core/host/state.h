@@ -7,7 +7,7 @@
  *   clients.c  who is connected, alive, dead; holder ids
  *   handles.c  opening, closing, burying
  *   seats.c    places to wait and read, in blocks chained to slots
- *   locks.c    slots, taking holds away, what a rung bell means
+ *   locks.c    slots, taking holds away, what a ring means
  *   grants.c   what is asked of the quorum for a lock, what its answers do
  *   requests.c what was asked and is not answered yet: sent again until it is
  *   kept.c     what of that the next agent goes on with
@@ -208,14 +208,14 @@ struct space {
     uint32_t attend_slot; /* where the next look at the dirty bits begins */
     uint32_t attended;    /* pieces of that since the last tick */
     uint64_t causes;      /* dirty bits that were found, ever */
-    bool dirty;           /* the bell rang */
+    bool dirty;           /* somebody rang */
 };
 
 struct host {
     struct host_config config;
     struct names *names;
     const struct hfi_kernel *outer; /* the driver's */
-    struct hfi_kernel kernel;       /* on top of it: our own bell only sets `rang` */
+    struct hfi_kernel kernel;       /* on top of it: our own ring only sets `rang` */
     host_sound_fn *sound;           /* NULL: every region is */
     void *sound_arg;
     struct gossip *gossip; /* NULL: none */
@@ -228,7 +228,7 @@ struct host {
     int64_t now_ns;
     bool started;
     bool rang;
-    bool ringing;            /* a lock is looked at because its bell rang */
+    bool ringing;            /* a lock is looked at because somebody rang */
     struct host_lease lease; /* epoch: of the grants */
     struct host_counts counts;
     uint64_t last_request;
@@ -328,6 +328,8 @@ void client_hangup(struct host *host, uint32_t client);
 void client_died(struct host *host, uint32_t client);
 /* The ids of the client with this first one, whose FORGET was carried out, are free. */
 void client_forgotten(struct host *host, uint32_t id);
+/* The dirty bits of all regions that were sent to it are to be looked at. */
+void client_rang(struct host *host, uint32_t client);
 /* It has opened again all that it had open: what else is left under its ids is taken away. */
 void client_resumed(struct host *host, uint32_t client);
 /* The client index of a holder id; NONE: nobody's. */
@@ -427,9 +429,9 @@ void lock_unused(struct host *host, struct lock_ref at);
 /* Called after the start, and when a survivor is known: once all are, does the same for what
  * nobody opened again. */
 void locks_known(struct host *host);
-/* Looks at a lock whose bell rang. */
+/* Looks at a lock that asked for it. */
 void lock_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Makes its bell ring when all are looked at next. */
+/* Has it looked at when those that asked are, next. */
 void lock_look_later(struct host *host, struct lock_ref at);
 /* Its grant is back with the quorum: asks for it if somebody waits, else frees a slot that nobody
  * has open. */

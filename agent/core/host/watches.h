@@ -1,7 +1,7 @@
 /*
  * Watches: which clients want to hear of changes of which names, and telling them.
  *
- * A watched lock has a bit in its word that makes every change ring the bell. Changes are noted as
+ * A watched lock has a bit in its word that makes every change ring. Changes are noted as
  * bits and told bit by bit, so that many watchers or many changes never fill a step; two changes
  * of one lock in between are told as one. A watcher that does not read misses changes and is then
  * sent one CHANGED with an empty name: it has to look at everything.

@@ -89,7 +89,7 @@ static const char region_object[] = "region"; /* in its folder */
 
 void region_file_init(struct region_file *file)
 {
-    *file = (struct region_file){.fd = -1, .bell_fd = -1, .bell_client_fd = -1, .watched = -1};
+    *file = (struct region_file){.fd = -1, .watched = -1};
 }
 
 void region_folder_name(const struct hfi_region_identity *identity, char out[REGION_FOLDER_MAX])
@@ -113,7 +113,7 @@ static void name_file(struct region_file *file, const struct hfi_region_identity
     region_own_name(identity->namespace_name, identity->incarnation, file->own_name);
     snprintf(file->shm_name, sizeof(file->shm_name), "%s/%s/%s", top, file->own_name,
              region_object);
-    snprintf(file->bell_name, sizeof(file->bell_name), "%s", identity->namespace_name);
+    snprintf(file->namespace_name, sizeof(file->namespace_name), "%s", identity->namespace_name);
 }
 
 /* Clients have the same files. */
@@ -140,8 +140,6 @@ void region_file_leave(struct region_file *file)
 void region_file_close(struct region_file *file)
 {
     region_file_leave(file);
-    close_fd(&file->bell_fd);
-    close_fd(&file->bell_client_fd);
 }
 
 /* What helps against that errno, wherever it comes from; "": nothing that is known here. */
@@ -210,7 +208,7 @@ static bool fail_room(const struct region_file *file, uint64_t size, int reason,
     snprintf(error, REGION_ERROR_MAX,
              "/dev/shm%s: %s: the region of namespace %s takes %llu bytes from the start%s: %s"
              "lower `locks` and `blocks` in [limits]",
-             file->shm_name, strerror(reason), file->bell_name, (unsigned long long)size,
+             file->shm_name, strerror(reason), file->namespace_name, (unsigned long long)size,
              free_bytes, room_remedy(reason));
     return false;
 }
@@ -236,38 +234,6 @@ static bool map(struct region_file *file, uint64_t size, char *error)
     file->memory = memory;
     file->region.size = size;
     watch_mapping(file, size);
-    return true;
-}
-
-/* No namespace's name has capitals. */
-static void bell_path(const char *space, char out[REGION_OWN_MAX])
-{
-    snprintf(out, REGION_OWN_MAX, "%s.BELL", space);
-}
-
-static bool open_bell(struct region_file *file, int folder, bool fresh, char *error)
-{
-    const int flags = O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
-    struct stat status;
-    char path[REGION_OWN_MAX];
-    bell_path(file->bell_name, path);
-    if (fresh) {
-        unlinkat(folder, path, 0);
-        if (mkfifoat(folder, path, 0600) != 0) {
-            return fail(error, "cannot make the bell", path);
-        }
-    }
-    file->bell_fd = openat(folder, path, flags);
-    file->bell_client_fd = openat(folder, path, flags);
-    if (file->bell_fd < 0 || file->bell_client_fd < 0 || fstat(file->bell_fd, &status) != 0) {
-        return fail(error, "cannot open the bell", file->bell_name);
-    }
-    if (!S_ISFIFO(status.st_mode) || status.st_uid != geteuid() ||
-        (status.st_mode & 0777) != 0600) {
-        snprintf(error, REGION_ERROR_MAX, "bell %s: expected a FIFO of this user, mode 0600",
-                 file->bell_name);
-        return false;
-    }
     return true;
 }
 
@@ -345,20 +311,11 @@ void region_file_drop(struct region_file *made, int folder)
     region_file_leave(made);
 }
 
-bool region_file_take(struct region_file *file, struct region_file *made, int folder, char *error)
+void region_file_take(struct region_file *file, struct region_file *made)
 {
-    made->bell_fd = file->bell_fd;
-    made->bell_client_fd = file->bell_client_fd;
     region_file_leave(file);
     *file = *made;
     region_file_init(made);
-    if (file->bell_fd < 0 && !open_bell(file, folder, true, error)) {
-        close_fd(&file->bell_fd);
-        close_fd(&file->bell_client_fd);
-        region_file_drop(file, folder);
-        return false;
-    }
-    return true;
 }
 
 bool region_file_create(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
@@ -366,8 +323,11 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
 {
     struct region_file made;
     region_file_init(file);
-    return region_file_make(&made, folder, sizes, identity, error) &&
-           region_file_take(file, &made, folder, error);
+    if (!region_file_make(&made, folder, sizes, identity, error)) {
+        return false;
+    }
+    region_file_take(file, &made);
+    return true;
 }
 
 /* Whether it has more memory than it was made with: behind its end, where that bounds nothing. */
@@ -471,9 +431,6 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
                                  : "its parts are not as large as the [limits] have it");
         goto failed;
     }
-    if (!open_bell(file, folder, false, error)) {
-        goto failed;
-    }
     note_made(file, sizes, identity);
     region_file_mend(file); /* who came first may have written another incarnation */
     return true;
@@ -547,11 +504,4 @@ uint32_t region_flat_layout(const char *shm_name)
     uint32_t layout = layout_of(fd);
     late_close(fd, (uid_t)-1);
     return layout;
-}
-
-/* In one read: each of a FIFO that was full may cost much (bells.h). */
-void region_file_hush(const struct region_file *file)
-{
-    static char drained[1 << 16]; /* the rest, if any, is there in the next turn */
-    (void)!read(file->bell_fd, drained, sizeof(drained));
 }

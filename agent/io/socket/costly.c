@@ -72,10 +72,25 @@ void socket_close_elsewhere(struct socket_server *server, int fd, const struct p
     }
 }
 
+void connection_hold(struct connection *connection, int64_t until_ns)
+{
+    connection->held_ns = until_ns;
+}
+
+/* Until when it is not watched; 0: it is. */
+static int64_t waits_until(struct connection *connection, int64_t now_ns)
+{
+    int64_t until_ns = socket_share_owes(connection->share, now_ns);
+    if (connection->held_ns <= now_ns) {
+        connection->held_ns = 0;
+    }
+    return until_ns > connection->held_ns ? until_ns : connection->held_ns;
+}
+
 bool socket_park(struct connection *connection)
 {
     struct socket_server *server = connection->server;
-    int64_t until_ns = socket_share_owes(connection->share, clock_boottime_ns());
+    int64_t until_ns = waits_until(connection, clock_boottime_ns());
     if (until_ns == 0) {
         return false;
     }
@@ -94,7 +109,7 @@ void socket_unpark(struct socket_server *server, int64_t now_ns)
     }
     int64_t next_ns = INT64_MAX;
     for (struct connection *each = server->connections; each != NULL; each = each->next) {
-        int64_t until_ns = each->parked ? socket_share_owes(each->share, now_ns) : 0;
+        int64_t until_ns = each->parked ? waits_until(each, now_ns) : 0;
         if (until_ns != 0) {
             next_ns = until_ns < next_ns ? until_ns : next_ns;
         } else if (each->parked) {

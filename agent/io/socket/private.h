@@ -15,7 +15,7 @@ enum { NUMBER_SLOT_BITS = 16 }; /* of a connection's number: its slot */
 struct packet {
     struct packet *next;
     size_t size;
-    int fds[2];
+    int fd;
     unsigned char bytes[];
 };
 
@@ -38,7 +38,8 @@ struct connection {
     struct connection *silent_newer;
     bool dropped; /* unasked packets; the handler is notified when it reads again */
     bool closed;
-    bool parked;       /* not watched until its user's debt is over */
+    int64_t held_ns;   /* nothing is received of it before; 0: see connection_hold() */
+    bool parked;       /* not watched until its user's debt is over, or held_ns */
     bool costly;       /* nothing is received or sent any more, nor closed on the loop */
     bool aside;        /* closed and costly: its peer is waited for */
     bool aside_silent; /* and it had not greeted: it counts among those still */
@@ -120,13 +121,13 @@ bool socket_called_once(struct socket_server *server, struct socket_share *share
 /* Closes it without any call on the loop's thread. */
 void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer);
 
-/* Whether its user owes; then it is not watched until that is over. */
+/* Whether its user owes, or it is held; then it is not watched until that is over. */
 bool socket_park(struct connection *connection);
 
 /* It is closed and stays, until its peer has gone. */
 void socket_set_aside(struct connection *connection);
 
-/* Watches those again whose users owe nothing any more. */
+/* Watches those again whose time is over. */
 void socket_unpark(struct socket_server *server, int64_t now_ns);
 
 /* ---- accept.c ---- */

@@ -12,12 +12,17 @@ static const int64_t call_free_ns = SOCKET_CALL_FREE_US * INT64_C(1000);
 static const int64_t call_ns = SOCKET_CALL_MS * INT64_C(1000000);
 static const int64_t debt_max_ns = SOCKET_DEBT_MAX_MS * INT64_C(1000000);
 
+static bool is_kept(const struct socket_share *share, int64_t now_ns)
+{
+    return socket_share_owes(share, now_ns) != 0 || rings_owe(&share->rings, now_ns);
+}
+
 /* Frees those that were kept for a debt that is over. */
 static void forget_paid(struct socket_share **link, int64_t now_ns)
 {
     while (*link != NULL) {
         struct socket_share *share = *link;
-        if (share->members == 0 && socket_share_owes(share, now_ns) == 0) {
+        if (share->members == 0 && !is_kept(share, now_ns)) {
             *link = share->next;
             free(share);
         } else {
@@ -51,6 +56,7 @@ struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, 
                                        .turn = shares->turn,
                                        .lap = shares->lap,
                                        .spent_ns = turn_ns};
+        rings_init(&share->rings);
         *head = share;
     }
     share->members++;
@@ -60,8 +66,7 @@ struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, 
 
 void socket_share_leave(struct socket_share *share)
 {
-    if (share == NULL || --share->members > 0 ||
-        (share->owes_ns != 0 && socket_share_owes(share, clock_boottime_ns()) != 0)) {
+    if (share == NULL || --share->members > 0 || is_kept(share, clock_boottime_ns())) {
         return;
     }
     struct socket_share **link = &share->shares->heads[share->uid % SOCKET_SHARE_HEADS];
@@ -167,6 +172,33 @@ int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t 
 int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns)
 {
     return share->owes_ns > now_ns ? share->owes_ns : 0;
+}
+
+static bool is_to_resume(const struct socket_share *share, int64_t now_ns)
+{
+    return share->rings.resume_ns != 0 && share->rings.resume_ns <= now_ns;
+}
+
+int64_t socket_shares_resume(struct socket_shares *shares, int64_t now_ns,
+                             void (*resume)(void *arg, struct socket_share *share), void *arg)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t i = 0; i < SOCKET_SHARE_HEADS; i++) {
+        struct socket_share *share = shares->heads[i];
+        while (share != NULL) {
+            bool now = is_to_resume(share, now_ns);
+            if (now) {
+                share->members++; /* whatever ends meanwhile */
+                resume(arg, share);
+            }
+            int64_t resume_ns = share->rings.resume_ns;
+            next_ns = resume_ns != 0 && resume_ns < next_ns ? resume_ns : next_ns;
+            struct socket_share *left = now ? share : NULL;
+            share = share->next;
+            socket_share_leave(left);
+        }
+    }
+    return next_ns;
 }
 
 void socket_shares_forget(struct socket_shares *shares)

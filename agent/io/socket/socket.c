@@ -240,27 +240,26 @@ void socket_close_because(struct connection *connection, const char *why)
 /* ---- sending ---- */
 
 /* 1 sent, 0 would block, -1 failed */
-static int send_packet(int fd, const void *bytes, size_t size, const int fds[2])
+static int send_packet(int to, const void *bytes, size_t size, int fd)
 {
     struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(2 * sizeof(int))];
+        char space[CMSG_SPACE(sizeof(int))];
     } control;
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    size_t count = fds[0] < 0 ? 0 : fds[1] < 0 ? 1 : 2;
-    if (count > 0) {
+    if (fd >= 0) {
         memset(&control, 0, sizeof(control));
         message.msg_control = control.space;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        message.msg_controllen = sizeof(control.space);
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof(int));
     }
     for (unsigned tries = 0; tries < 8; tries++) {
-        if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size) {
+        if (sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size) {
             return 1;
         }
         if (errno != EINTR) {
@@ -272,8 +271,7 @@ static int send_packet(int fd, const void *bytes, size_t size, const int fds[2])
 
 void socket_send_refusal(const struct socket_server *server, int fd)
 {
-    static const int none[2] = {-1, -1};
-    (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, none);
+    (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, -1);
 }
 
 /* 0, EAGAIN: too much waits already, ENOMEM */
@@ -289,7 +287,7 @@ static int queue_packet(struct connection *connection, const struct connection_o
     }
     packet->next = NULL;
     packet->size = output->size;
-    memcpy(packet->fds, output->fds, sizeof(packet->fds));
+    packet->fd = output->fd;
     memcpy(packet->bytes, output->bytes, output->size);
     if (connection->first == NULL) {
         connection->first = packet;
@@ -312,7 +310,7 @@ bool connection_send(struct connection *connection, const struct connection_outp
         return false;
     }
     if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
-        sent = send_packet(connection->fd, output->bytes, output->size, output->fds);
+        sent = send_packet(connection->fd, output->bytes, output->size, output->fd);
         connection->unsent = errno;
         if (!socket_called(connection, now_ns, sent == 1)) {
             connection->unsent = EPIPE;
@@ -357,7 +355,7 @@ static void on_writable(struct connection *connection)
         if (socket_share_owes(connection->share, now_ns) != 0) {
             return;
         }
-        int sent = send_packet(connection->fd, packet->bytes, packet->size, packet->fds);
+        int sent = send_packet(connection->fd, packet->bytes, packet->size, packet->fd);
         if (!socket_called(connection, now_ns, sent == 1) || sent < 0) {
             socket_close_because(connection, NULL);
             return;
@@ -442,7 +440,11 @@ static void serve(struct connection *connection, int status, int events)
     }
     for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed && left; i++) {
         bool more = receive_packet(connection);
-        left = spend(connection, &since_ns) && more;
+        bool held = connection->held_ns != 0 && i + 1 >= SOCKET_PACKETS_HELD;
+        left = spend(connection, &since_ns) && more && !held;
+    }
+    if (!connection->closed && connection->held_ns != 0) {
+        (void)socket_park(connection);
     }
     server->served = NULL;
 }
@@ -667,6 +669,11 @@ uint32_t connection_number(const struct connection *connection)
 const struct peer *connection_peer(const struct connection *connection)
 {
     return &connection->peer;
+}
+
+struct socket_share *connection_share(const struct connection *connection)
+{
+    return connection->share;
 }
 
 int connection_socket(const struct connection *connection)

@@ -8,10 +8,10 @@
  *
  *   client                                agent
  *   HELLO                                 WELCOME
- *   OPEN                                  OPENED, before it REGION + region, bell (once each)
+ *   OPEN                                  OPENED, before it REGION + region (once)
  *   SEAT (a place to wait or read)        SEATED
  *   CLOSE                                 -
- *   MAP (the region of a lock name)       REGION + region, bell; DONE
+ *   MAP (the region of a lock name)       REGION + region; DONE
  *   CHECK (a sequencer)                   DONE (0, HF_ESTALE, HF_EUNKNOWN, ...)
  *   LIST, SHOW                            LISTED: a page of locks
  *   STATUS                                STATED
@@ -21,9 +21,12 @@
  *   EVENTS (wants POKE)                   DONE, then POKE (unasked): look at your holds
  *   RESUMED (all is open again)           DONE
  *   BYE (touches nothing any more)        -
+ *   RING (look at the dirty bits)         -
  *   any                                   DONE with an error, instead of the answer
  *
- * The bell is a FIFO: a byte in it makes the agent look at the region's dirty bits.
+ * RING makes the agent look at the dirty bits of every region that it has sent over that
+ * connection. Any thread sends it at any time, beside another thread's request: it has no number
+ * and no answer.
  *
  * Decoding checks everything: kinds, counts, types, ranges, name lengths. The decoder never
  * allocates; strings in a decoded frame point into the packet and are not zero-terminated.
@@ -62,6 +65,7 @@ enum hfi_frame_kind {
     HFI_FRAME_BYE,     /* no answer: the client touches nothing any more */
     HFI_FRAME_RESUMED, /* it has opened again all that it had open */
     HFI_FRAME_FACTS,
+    HFI_FRAME_RING, /* no answer: locks of its regions ask to be looked at */
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,

@@ -96,7 +96,7 @@ enum host_event_kind {
     HOST_DIED,      /* its process is dead */
     HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be another's from now on */
     HOST_DRAINED,   /* its socket takes frames again after unasked ones were dropped */
-    HOST_BELL,      /* the region's bell rang */
+    HOST_BELL,      /* locks of the region ask to be looked at: a client rang (RING) before */
     HOST_MESSAGE,   /* of the quorum, message_is_for_host() */
     HOST_LEASE,     /* the session's state or deadline changed */
     HOST_VOTERS,    /* which voters can be reached changed; until told, all count as up */
@@ -172,7 +172,7 @@ struct host_action {
         } slot;
         struct {
             uint32_t fds;     /* HOST_FD_... */
-            uint32_t region;  /* with HOST_FD_REGION: the region and its bell, in this order */
+            uint32_t region;  /* with HOST_FD_REGION: which one */
             uint32_t birth;   /* not 0: the answer is about that region, see host_reply_is_late() */
             uint64_t request; /* and answers this one; 0: another frame of the same answer does */
             uint32_t offset;  /* of the frame in host_actions.output */
@@ -387,8 +387,10 @@ struct host_survey {
 /* Looks at every lock. now_ns: not earlier than the last step's. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
-/* How often a lock of that namespace asked to be looked at, by its bit in the region. */
-uint64_t host_bell_causes(const struct host *host, uint32_t region);
+/* The regions that were sent to a client over its present connection, as bits: what its RING is
+ * about. And how often a lock of those asked to be looked at, by its bit in the region. */
+uint64_t host_regions_of(const struct host *host, uint32_t client);
+uint64_t host_causes(const struct host *host, uint64_t regions);
 
 /* Whether every process that was ever given a region is dead, as far as it was told. */
 bool host_is_deserted(const struct host *host);

@@ -3,7 +3,7 @@
  *
  * When a process closes a descriptor the kernel looks through all POSIX locks of that file for the
  * process's own, and anybody who has a descriptor of the file can have a million there (0.4 s). A
- * client has the region's and the bell's, and can have a pidfd of itself. So the agent's loop never
+ * client has the region's, and can have a pidfd of itself. So the agent's loop never
  * closes one of these, and leaves those that are open at its end to the end of the process.
  *
  * One thread gives. Without late_close_start(), or when too many wait, it is closed at once.

@@ -1,6 +1,5 @@
 /*
- * Region upkeep: making, adopting, giving up the shared-memory objects of this agent, and the bells
- * beside them.
+ * Region upkeep: making, adopting, giving up the shared-memory objects of this agent.
  *
  * All that an agent has in /dev/shm is in one folder of its own, 0700, so that nobody else can list
  * it or look anything up there: who lists a folder can keep its lock (docs/SECURITY.md, "Locks of
@@ -11,11 +10,6 @@
  * emptied by io/remover.h.
  *
  * A region is a file there, mode 0600; clients get its descriptor over the socket.
- * A bell is a FIFO beside its region: no client can keep anything of the file system that the store
- * is on. (One of the release before is in state_dir/bells, and is adopted with its region.) Agent
- * and clients each have their own open file description of it, both for reading and writing: so
- * nobody can change how the agent reads (O_NONBLOCK belongs to the description), and nobody gets
- * SIGPIPE while no agent runs.
  *
  * A region has all its memory from the moment it is made: the first touch of a page for which
  * /dev/shm, where everybody may write, has no room would raise SIGBUS, here and in each client. One
@@ -63,16 +57,14 @@ enum region_fault {
 
 struct region_file {
     struct hfi_region region;
-    void *memory;       /* NULL: not mapped */
-    int fd;             /* for clients too */
-    int bell_fd;        /* the agent's end */
-    int bell_client_fd; /* for clients */
-    int watched;        /* its place in the handler's list */
-    uint64_t blocks;    /* of 512 bytes: its memory when it was made or adopted */
+    void *memory;    /* NULL: not mapped */
+    int fd;          /* for clients too */
+    int watched;     /* its place in the handler's list */
+    uint64_t blocks; /* of 512 bytes: its memory when it was made or adopted */
     unsigned char made[offsetof(struct hfi_header, lease)]; /* what never changes in its header */
     char shm_name[REGION_NAME_MAX]; /* where it is in /dev/shm; begins with a slash */
     char own_name[REGION_OWN_MAX];  /* of its folder, in the agent's */
-    char bell_name[HFI_LABEL_MAX + 1];
+    char namespace_name[HFI_LABEL_MAX + 1];
 };
 
 /* All -1 and NULL: nothing is open. */
@@ -86,7 +78,7 @@ void region_own_name(const char *space, uint64_t incarnation, char out[REGION_OW
 /* Installs the SIGBUS handler, once. */
 bool region_file_guard(void) __attribute__((warn_unused_result));
 
-/* Makes a region, with a folder of its own in that one, and its bell. Without room for all of it,
+/* Makes a region, with a folder of its own in that one. Without room for all of it,
  * error says how much it takes, and what to do. */
 bool region_file_create(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
@@ -94,12 +86,11 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
 
 /* The two halves of it. The first takes long (15 ms for 27 MiB) and may be done by any thread;
  * nothing else may be done with what it made than the second, which puts it into the place of what
- * is open in file (whose bell stays), or to drop it: then it is removed again. */
+ * is open in file, or to drop it: then it is removed again. */
 bool region_file_make(struct region_file *made, int folder, const struct hfi_region_sizes *sizes,
                       const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
-bool region_file_take(struct region_file *file, struct region_file *made, int folder, char *error)
-    __attribute__((warn_unused_result));
+void region_file_take(struct region_file *file, struct region_file *made);
 void region_file_drop(struct region_file *made, int folder);
 
 /* Which layout (HFI_REGION_VERSION) an object of this user's has, as its first bytes say; 0: it is
@@ -118,7 +109,7 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
 
 /* Unmaps and closes; the object stays for the next agent. */
 void region_file_close(struct region_file *file);
-/* The same, but for the bell. */
+/* The same. */
 void region_file_leave(struct region_file *file);
 
 /* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
@@ -136,8 +127,5 @@ bool region_file_is_rubbish(const struct region_file *file);
 enum region_fault region_file_fault(const struct region_file *file);
 /* Writes what never changes into its header again. */
 void region_file_mend(struct region_file *file);
-
-/* Empties the bell. */
-void region_file_hush(const struct region_file *file);
 
 #endif

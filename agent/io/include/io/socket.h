@@ -43,6 +43,7 @@
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
+    SOCKET_PACKETS_HELD = 4, /* of one that is held from now on */
     SOCKET_TURN_MS = 10,     /* in which one user's packets are served in one turn of the loop */
     SOCKET_TURN_ALL_MS = 50, /* and those of all users */
     SOCKET_ACCEPTS_PER_TURN = 64, /* that are kept */
@@ -149,7 +150,7 @@ struct connection_note *connection_note(struct connection *connection);
 struct connection_output {
     const void *bytes;
     size_t size;
-    int fds[2];   /* -1: none */
+    int fd;       /* that goes with it; -1: none */
     bool unasked; /* may be dropped */
 };
 
@@ -160,6 +161,13 @@ bool connection_send(struct connection *connection, const struct connection_outp
 /* Why connection_send() failed last, for people (static); NULL: the other end is closed, or its
  * process is gone. */
 const char *connection_unsent(const struct connection *connection);
+
+/* Its user's. */
+struct socket_share *connection_share(const struct connection *connection);
+
+/* Nothing more is received of it before that time, but for a few packets that are there already. It
+ * is still sent to. */
+void connection_hold(struct connection *connection, int64_t until_ns);
 
 /* Closes it, without the callback. The peer can still read what was sent. */
 void socket_close(struct connection *connection);

@@ -27,6 +27,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "io/rings.h"
+
 enum {
     SOCKET_SHARE_HEADS = 256,
     SOCKET_CALL_FREE_US = 20, /* how long a call may take without a look at its cost */
@@ -37,7 +39,7 @@ enum {
 
 struct socket_shares;
 
-/* One user's, for as long as it has a connection, a process, or a debt. */
+/* One user's, for as long as it has a connection, a process, or a debt, or a ring waits. */
 struct socket_share {
     struct socket_shares *shares;
     struct socket_share *next; /* of those with the same low bits */
@@ -54,6 +56,7 @@ struct socket_share {
     uint32_t called_turn; /* the turn of called_ns */
     int64_t called_ns;    /* the cost of calls on its sockets in that turn */
     int64_t owes_ns;      /* until then, by the boot's clock */
+    struct rings rings;
 };
 
 struct socket_shares {
@@ -98,6 +101,11 @@ void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t no
 
 /* Until when it owes; 0: it does not. */
 int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns);
+
+/* Calls that for each user whose rings have waited long enough: what it calls takes them
+ * (rings_resume()). When it is to be called again; INT64_MAX: nobody's rings wait. */
+int64_t socket_shares_resume(struct socket_shares *shares, int64_t now_ns,
+                             void (*resume)(void *arg, struct socket_share *share), void *arg);
 
 /* Frees what is kept for debts alone, at the end. */
 void socket_shares_forget(struct socket_shares *shares);

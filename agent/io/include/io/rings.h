@@ -1,0 +1,69 @@
+/*
+ * A bound on what the RING frames of one user cost the agent.
+ *
+ * A ring asks for a look at the dirty bits of some regions, and has no answer. Each is a debt of
+ * its user that time pays off. A user whose debt is too large is not answered until it has paid a
+ * part of it: what its clients ring meanwhile is noted, by region, and answered at once then. Each
+ * connection that rings meanwhile is not read until then either, since to receive rings costs
+ * something, too. What the user's other connections ask for does not wait, and a ring waits for
+ * RINGS_DEBT_MS at most, on whichever connection.
+ *
+ * A ring has a cause if a lock of the regions had asked to be looked at since this user's ring
+ * before (a bit in the region). Rings with one may cost RINGS_CAUSE_PERCENT of a processor, those
+ * without RINGS_NOTHING_PERCENT; more than that only in bursts of some milliseconds. An honest
+ * client has rings without a cause, too: what rang was seen with the ring before. So as many as
+ * there were rings with one count as such. Below half of a processor nobody's ring is ever late.
+ */
+#ifndef IO_RINGS_H
+#define IO_RINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    RINGS_CAUSE_PERCENT = 50,
+    RINGS_NOTHING_PERCENT = 2,
+    RINGS_BURST_MS = 20, /* a debt that has no consequence */
+    RINGS_DEBT_MS = 60,  /* none is larger: nobody waits longer than this less half the burst */
+    RINGS_CREDIT = 256,  /* rings without a cause that count as ones with */
+    RINGS_TURN_US = 20,  /* what a turn of the loop costs that nothing but a ring began */
+    RINGS_READ_US = 3,   /* and to receive one in a turn that began already */
+};
+
+struct rings {
+    int64_t debt_ns; /* at as_of_ns */
+    int64_t as_of_ns;
+    int64_t resume_ns; /* it is answered again then; 0: it is answered at once */
+    uint64_t waiting;  /* bits: the regions that it rang meanwhile */
+    uint64_t rung;     /* bits: all that it ever rang */
+    uint64_t causes;   /* of those, as seen with the last answer */
+    uint32_t credit;
+    uint32_t turn; /* in which a ring was charged last */
+    /* Since the last line about it. */
+    uint64_t count;
+    uint64_t nothings; /* of them, without a cause */
+    uint64_t pauses;
+    int64_t told_ns;
+};
+
+void rings_init(struct rings *rings);
+
+/* It rang these regions. Whether that waits until resume_ns; else it is to be answered now. */
+bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns);
+
+/* What is to be answered now, the pause being over: regions, as bits. */
+uint64_t rings_resume(struct rings *rings);
+
+/* It was answered, which took so long, in that turn of the loop. causes: how often locks of the
+ * regions in .rung were looked at. When it is answered again, which is resume_ns; 0: at once. */
+int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uint64_t causes,
+                       uint32_t turn);
+
+/* Whether there is something that must not be forgotten. */
+bool rings_owe(const struct rings *rings, int64_t now_ns);
+
+/* Whether it is time to say that it was kept waiting; then the counts begin anew afterwards. */
+bool rings_are_to_be_told(const struct rings *rings, int64_t now_ns);
+void rings_told(struct rings *rings, int64_t now_ns);
+
+#endif
