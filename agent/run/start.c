@@ -773,9 +773,6 @@ int agent_prepare(struct agent *agent)
         code = peers_open(agent);
     }
     if (code == AGENT_EXIT_OK) {
-        code = memory_open(agent);
-    }
-    if (code == AGENT_EXIT_OK) {
         code = open_lease_page(agent);
     }
     if (code == AGENT_EXIT_OK) {

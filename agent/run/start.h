@@ -24,7 +24,7 @@ int agent_undo_start_over(struct agent *agent, char *kept) __attribute__((warn_u
 /* Whose store it is, by the configuration and the lease file. */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity);
 /* Opens the store, the lease file first; fills in meta, left and boot_id. An AGENT_EXIT code:
- * CONFIG also if regions of another layout are in use. */
+ * CONFIG also if regions of another layout are in use. Opens the folder in /dev/shm, too. */
 int agent_open_store(struct agent *agent) __attribute__((warn_unused_result));
 /* Closes and frees what agent_prepare() made; what is durable and the regions stay. */
 void agent_release(struct agent *agent);

@@ -78,29 +78,41 @@ static bool read_deadline(struct agent *agent, const char *shm_name)
     return read;
 }
 
-/* Which layout a namespace's region has that is neither this one nor in no use; 0: there is none. A
- * name of a release before is another layout, too: of a new session it is left over. */
-static uint32_t other_layout(const char *space, const char *shm_name)
+/* The folder that the row names: this agent's, unless its store is still to be migrated. -1: it is
+ * not there. */
+static int open_folder_of(const struct agent *agent, const char *shm_name)
+{
+    char path[REGION_NAME_MAX + 16];
+    const char *end = strrchr(shm_name, '/');
+    const char *name = agent->shm_fd >= 0 ? "." : path;
+    snprintf(path, sizeof(path), "/dev/shm%.*s", (int)(end - shm_name), shm_name);
+    return openat(agent->shm_fd >= 0 ? agent->shm_fd : AT_FDCWD, name,
+                  O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* Which layout a namespace's region has that is not this one; 0: there is none. A name of a release
+ * before is another layout, too. */
+static uint32_t other_layout(const struct agent *agent, const char *space, const char *shm_name)
 {
     const struct dirent *entry;
     uint32_t layout = 0;
     if (memory_is_flat(shm_name)) {
         return region_flat_layout(shm_name);
     }
-    char path[REGION_NAME_MAX + 16];
-    const char *end = strrchr(shm_name, '/');
-    snprintf(path, sizeof(path), "/dev/shm%.*s", end != NULL ? (int)(end - shm_name) : 0, shm_name);
-    DIR *folder = opendir(path);
-    while (folder != NULL && layout == 0 && (entry = readdir(folder)) != NULL) {
+    int fd = open_folder_of(agent, shm_name);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (folder == NULL) {
+        close(fd);
+        return 0;
+    }
+    while (layout == 0 && (entry = readdir(folder)) != NULL) {
         size_t length = strlen(space);
         if (strncmp(entry->d_name, space, length) == 0 && entry->d_name[length] == '.') {
-            layout = region_file_layout(dirfd(folder), entry->d_name);
+            layout = region_file_layout(fd, entry->d_name);
             layout = layout != HFI_REGION_VERSION ? layout : 0;
         }
     }
-    if (folder != NULL) {
-        closedir(folder);
-    }
+    closedir(folder);
     return layout;
 }
 
@@ -118,9 +130,9 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
     struct living living = {.agent = agent};
     if (agent->left.epoch != 0 &&
         memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
-        return true; /* nothing of it is left, and to look for it takes the lock of /dev/shm */
+        return true; /* nothing of it is left */
     }
-    uint32_t layout = other_layout(space, shm_name);
+    uint32_t layout = other_layout(agent, space, shm_name);
     if (layout == 0) {
         return true;
     }
@@ -211,5 +223,6 @@ int agent_open_store(struct agent *agent)
     }
     log_migrated(agent, path);
     files_open(agent);
-    return check_layouts(agent);
+    int code = memory_open(agent);
+    return code == AGENT_EXIT_OK ? check_layouts(agent) : code;
 }

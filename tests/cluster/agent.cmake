@@ -1,7 +1,8 @@
 # The agent's edges: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
-                 life costly page_never_comes sleepers subuids)
+                 life costly page_never_comes sleepers subuids
+                 kept_locks)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
@@ -13,7 +14,8 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_costly PRIVATE hf_proto)
     target_link_libraries(test_cluster_sleepers PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
-    set_tests_properties(cluster_page_never_comes PROPERTIES SKIP_RETURN_CODE 77)
+    set_tests_properties(cluster_page_never_comes cluster_kept_locks PROPERTIES
+        SKIP_RETURN_CODE 77)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
     target_link_libraries(test_cluster_closer PRIVATE hf_agent_io)
     # They look at the agent's memory and timing, which ThreadSanitizer changes.
