@@ -1,9 +1,9 @@
 /*
- * One account for everything that a user can make the agent do: one user at its limit, in each way
- * that there is, beside another user who opens new locks. What the agent does between the other's
- * question and its answer is at most 50 ms (of its processor time: on a busy machine the clock on
- * the wall says nothing of the agent), and its session is never in jeopardy; also when the agent is
- * killed and started again in the middle of all of it. Needs root, for two users.
+ * One account for all work that a user can cause: one user at its limit, in each way that there is,
+ * beside another user that opens new locks. The agent's work between the other's question and its
+ * answer takes at most 50 ms (of its processor time: on a busy machine the clock on the wall says
+ * nothing of the agent), and its session is never in jeopardy; also when the agent is killed and
+ * started again in the middle of all of it. Needs root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ enum {
     SAMPLES = 100000, /* at most */
     ATTACK_MS = 1000,
     AFTER_MS = 2500,  /* all of them, over a restart */
-    COST_MAX_MS = 50, /* what the promise is, of 999 questions in 1000 */
+    COST_MAX_MS = 50, /* the promise, for 999 questions in 1000 */
     NAMES = 512,
     HANDLES = 200,
 };
@@ -158,7 +158,7 @@ static void hello_again(void)
     }
 }
 
-/* HELLO of who it is already, without waiting for an answer. */
+/* A second HELLO, without waiting for an answer. */
 static void resume_again(void)
 {
     for (;;) {
@@ -283,7 +283,7 @@ static void hang_up_again(void)
         if (fd < 0) {
             usleep(100);
         }
-        close(fd); /* what proves that it lives stays open, until there is no room for it */
+        close(fd); /* the proof that it lives stays open, until there is no room for it */
     }
 }
 
@@ -369,7 +369,7 @@ static void lock_pieces(int fd, int command)
     }
 }
 
-/* In epoll sets, so that whoever makes it ready, or not, has to see to all of them. */
+/* In epoll sets, so that a process that makes it ready, or not, has to walk all of them. */
 static void watch_often(int fd, uint32_t events)
 {
     int copies[100];
@@ -424,7 +424,7 @@ static void use_all(void)
     }
 }
 
-/* ---- who is to be served meanwhile ---- */
+/* ---- the user that is to be served meanwhile ---- */
 
 struct samples {
     int64_t cost_ns[SAMPLES]; /* of the agent's processor time */

@@ -1,4 +1,4 @@
-/* See actor.h: processes that do as they are told, over a socket pair, and say what came of it. */
+/* See actor.h: processes that carry out requests over a socket pair, and reply with the results. */
 #include "actor.h"
 
 #include "require.h"
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* What an actor's process knows. */
+/* The state of an actor's process. */
 struct stage {
     int fd;
     hf_client *client;
@@ -72,7 +72,7 @@ static void note_status(const struct hf_status *status, void *arg)
     reply->number = status->session_state;
 }
 
-/* What a child of this process is told by every call on its parent's objects. */
+/* The errors that a child of this process gets from every call on its parent's objects. */
 static void try_in_child(struct stage *stage, uint32_t number, struct actor_reply *reply)
 {
     hf_lock *lock = stage->locks[number];
@@ -104,7 +104,8 @@ static void next_event(struct stage *stage, int64_t timeout_ns, struct actor_rep
     int64_t deadline_ns = boottime_now() + timeout_ns;
     int64_t left_ns = timeout_ns;
     reply->result = hf_next_event(stage->client, &event);
-    while (reply->result == 0 && left_ns > 0) { /* no timer of ours: the descriptor has to tell */
+    while (reply->result == 0 && left_ns > 0) { /* no timer of ours: the descriptor has to become
+                                                 * readable */
         struct pollfd wait = {.fd = hf_event_fd(stage->client), .events = POLLIN};
         poll(&wait, 1, (int)(left_ns / MS) + 1);
         reply->result = hf_next_event(stage->client, &event);

@@ -1,9 +1,9 @@
 /*
- * A process that does with locks what the test tells it: connected to an agent, driven over a
- * socket pair, one request, one reply. It can be stopped and killed like any other.
+ * A process that uses locks by the test's requests: connected to an agent, driven over a socket
+ * pair, one request, one reply. It can be stopped and killed like any other.
  *
  * A request with `background` set runs in a thread of its own in the actor; its reply comes when it
- * is done, among the others, and is told by its tag. Locks are numbered by the test, per actor.
+ * is done, among the others, and is known by its tag. Locks are numbered by the test, per actor.
  */
 #ifndef TESTS_CLUSTER_ACTOR_H
 #define TESTS_CLUSTER_ACTOR_H
@@ -32,7 +32,7 @@ enum actor_kind {
     ACTOR_LIST,   /* name: a prefix; reply.number: how many; reply.text: their names */
     ACTOR_BREAK,  /* name; flags */
     ACTOR_STATUS, /* reply.number: the session's state */
-    ACTOR_FORK,   /* what a child of the actor is told: reply.text; see actor.c */
+    ACTOR_FORK,   /* the errors that a child of the actor gets: reply.text; see actor.c */
     ACTOR_DISCONNECT,
     ACTOR_EXEC, /* becomes another program, sleep(1); no reply */
 };
@@ -81,7 +81,7 @@ struct actor {
     pid_t pid;
     int fd;
     uint32_t last_tag;
-    int connected; /* what hf_connect() said */
+    int connected; /* the result of hf_connect() */
 };
 
 /* How an actor is started; zero is as this process. */

@@ -1,7 +1,7 @@
 /*
- * Somebody who may speak as an agent says where others are. A voter and an observer, both real, on
- * the loopback; a third one, from another of its addresses, says in the observer's name that it
- * listens elsewhere, and brings up agents that there are not, as fast as he can.
+ * A liar that may speak as an agent announces where others are. A voter and an observer, both real,
+ * are on the loopback. The liar, from another of its addresses, announces in the observer's name
+ * that it listens elsewhere, and invents agents as fast as it can.
  *
  * The observer's host is served all the time, with locks that need the voter's answer each. The
  * voter's descriptors, memory and log are bounded, and are what they were some time afterwards. An
@@ -41,7 +41,7 @@ static struct agent_process voter;
 static struct agent_process observer;
 static unsigned ports[PORTS];
 static int liar = -1;
-static int listener = -1; /* where he says that the observer is */
+static int listener = -1; /* where the liar says that the observer is */
 static unsigned listener_port;
 
 static void dial_and_greet(void)
@@ -111,7 +111,7 @@ static void observer_is_served(void)
     hf_disconnect(client);
 }
 
-/* Answers who connects there as an agent would, and keeps what comes to himself. How many did; the
+/* Answers connections there as an agent would, and keeps what comes. Returns how many came; the
  * connections stay until the test ends. */
 static unsigned answer_as_an_agent(void)
 {
@@ -168,7 +168,7 @@ static void stop(void)
     agent_destroy(&voter);
 }
 
-/* What is told once a minute was told, and no more often since then. */
+/* A line that is logged once a minute was logged, and no more often since then. */
 static void told_by_the_minute(const char *event, int64_t since_ns)
 {
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS;
@@ -190,8 +190,8 @@ START_TEST(an_observer_that_is_there_stays_where_it_is)
     }
     ck_assert_uint_eq(answer_as_an_agent(), 0); /* nobody came there */
     told_by_the_minute("event=peer_address_refused", begin_ns);
-    /* What no observer may say: a voter's own address, however it is written, and one that has to
-     * be looked up. */
+    /* Addresses that no observer may announce: a voter's own, however it is written, and one that
+     * has to be looked up. */
     char address[64];
     snprintf(address, sizeof(address), "tcp://[::ffff:127.0.0.1]:%u", ports[VOTER]);
     say("nobody-1", address);
@@ -205,7 +205,7 @@ START_TEST(an_observer_that_is_there_stays_where_it_is)
 }
 END_TEST
 
-/* While it is away somebody answers as if he were the observer. */
+/* While the observer is away the liar answers in its place. */
 START_TEST(an_observer_that_comes_back_is_served)
 {
     ck_assert_int_eq(agent_stop(&observer), 0);

@@ -152,7 +152,7 @@ static void remove_regions(const char *folder_kept, const char *store_id)
                 snprintf(command, sizeof(command), "cp -r --sparse=always %s %s", path,
                          folder_kept);
                 int ignored = system(command);
-                (void)ignored; /* what it says is on the test's stderr */
+                (void)ignored; /* its output is on the test's stderr */
             }
             nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
         }
@@ -177,7 +177,7 @@ static void janitor_run(const char *folder, int fd)
     for (unsigned i = 0; i < count; i++) {
         remove_regions(getenv("HOLDFAST_TEST_KEEP") ? folder : NULL, ids[i]);
     }
-    if (!getenv("HOLDFAST_TEST_KEEP")) { /* for who wants to read the agent's log */
+    if (!getenv("HOLDFAST_TEST_KEEP")) { /* for a person that wants to read the agent's log */
         nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     }
     _exit(0);

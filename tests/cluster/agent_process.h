@@ -3,7 +3,7 @@
  *
  * The program is $HOLDFAST_BIN_DIR/holdfastd. It dies with the process that started it. The folder
  * and the agent's objects in /dev/shm are removed by a small process that outlives the test, so
- * that nothing stays behind a test that is killed either. What goes wrong here ends the caller
+ * that nothing stays behind a test that is killed either. A failure here ends the caller
  * (require.h).
  */
 #ifndef TESTS_CLUSTER_AGENT_PROCESS_H
@@ -27,7 +27,8 @@ enum {
 
 struct agent_process {
     pid_t pid;    /* 0: it does not run */
-    pid_t keeper; /* whose network and mount namespaces it enters (network.h); 0: none */
+    pid_t keeper; /* the process whose network and mount namespaces it enters (network.h); 0:
+                   * none */
     bool configured;
     /* May be set between two starts: */
     const char *program; /* instead of $HOLDFAST_BIN_DIR/holdfastd; NULL: that one */
@@ -69,15 +70,15 @@ void agent_await_socket(struct agent_process *agent);
 /* Has the agent's regions removed with it, for one whose socket is never awaited; they are there
  * when it has logged session_new or session_continued. */
 void agent_note_regions(struct agent_process *agent);
-/* What it has: entries of its /proc/PID/fd, resident memory in KiB, bytes in its log. */
+/* Its use of resources: entries of its /proc/PID/fd, resident memory in KiB, bytes in its log. */
 unsigned agent_descriptors(const struct agent_process *agent);
 unsigned long agent_resident_kb(const struct agent_process *agent);
 long agent_log_size(const struct agent_process *agent);
 /* Whether it takes connections now. */
 bool agent_takes_connections(const struct agent_process *agent);
 
-/* SIGSTOP, until all its threads stand still: what it was about to do it has done, or does not do
- * before agent_continue(). */
+/* SIGSTOP, until all its threads stand still: each step that it was about to make it has made, or
+ * does not make before agent_continue(). */
 void agent_pause(const struct agent_process *agent);
 void agent_continue(const struct agent_process *agent);
 
@@ -110,7 +111,7 @@ int64_t boottime_now(void);
 void sleep_ms(int64_t duration_ms);
 
 /* How long the threads of a process were ready to run and had no processor, all together; of those
- * that there are now. 0: the kernel does not tell. */
+ * that there are now. 0: the kernel has no figure. */
 int64_t process_unserved_ns(pid_t pid);
 
 /* Forks a process that dies with this one. As fork(). */

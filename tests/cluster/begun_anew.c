@@ -80,7 +80,7 @@ static void spoil(enum fault fault)
     close(fd);
 }
 
-/* ---- who has what ---- */
+/* ---- holders and their locks ---- */
 
 static bool was_told(struct actor *actor, enum hf_event_kind kind)
 {
@@ -104,7 +104,7 @@ static void neighbours_are_well(void)
     ck_assert(!actor_receive(&waiter, &reply, 0));
 }
 
-/* bad/a by somebody who comes now, as soon as it can be had. When that was. */
+/* A newcomer takes bad/a as soon as it can be had. Returns when that was. */
 static int64_t take_anew(struct actor *actor, struct hf_hold *hold)
 {
     int error = HF_EUNSERVED;
@@ -167,7 +167,7 @@ static void victim_goes_on(void)
     actor_end(&late);
 }
 
-/* Somebody who keeps a region that was given up keeps no memory with it, or that would add up. */
+/* A process that keeps a region that was given up keeps no memory with it, or that would add up. */
 static void old_region_is_empty(void)
 {
     struct stat status;
@@ -279,7 +279,8 @@ START_TEST(a_lock_that_was_closed)
 }
 END_TEST
 
-/* Who waits in the spoilt namespace goes on waiting, and is served when it is there again. */
+/* A waiter in the spoilt namespace goes on waiting, and is served when the namespace is there
+ * again. */
 START_TEST(a_waiter_waits_on)
 {
     struct actor patient;

@@ -1,8 +1,8 @@
 /*
- * What processes hand each other, and from where they come: a connected socket passed on to another
- * user, descriptors that are sent to the agent, a process that becomes another user after it has
- * connected, many users who may not come at all. As root, who can become somebody else; else there
- * is nothing to try.
+ * Things that processes hand each other: a connected socket passed on to another user, descriptors
+ * that are sent to the agent, a process that becomes another user after it has connected, many
+ * users who may not come at all. As root, which can become another user; else there is nothing to
+ * try.
  */
 #include <check.h>
 #include <errno.h>
@@ -246,8 +246,9 @@ static void wait_for_log(const char *text)
     REQUIRE(agent_logged(&agent, text), "the log has no %s", text);
 }
 
-/* Whoever keeps an epoll set's mutex keeps who closes what the set has. The agent's loop closes no
- * pidfd that came to it: not when it was received, nor with a connection or a client. */
+/* A process that keeps an epoll set's mutex delays each close of a file that the set has. The
+ * agent's loop closes no pidfd that came to it: not when it was received, nor with a connection or
+ * a client. */
 START_TEST(a_pidfd_whose_close_waits)
 {
     int pidfd = own_pidfd();
@@ -283,8 +284,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             pidfds[i] = own_pidfd();
         }
         bool can = busy_open(pidfds, count);
-        /* He connects, and root may stop the agent. This thread only: the C library would wait for
-         * the one that is in the page. */
+        /* The user connects, and root may stop the agent. This thread only: the C library would
+         * wait for the one that is in the page. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -347,8 +348,8 @@ START_TEST(closes_that_wait_keep_nobody)
 }
 END_TEST
 
-/* More than there is room for: nobody is let in, but who is connected is served. It helps to end
- * whoever does that, or to begin anew. */
+/* More than there is room for: nobody is let in, but connected clients are served. It helps to end
+ * the culprit, or to begin anew. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };
@@ -399,7 +400,8 @@ static void record_says(const char *expected)
     REQUIRE(strcmp(line + strlen("command "), expected) == 0, "%s: expected %s", line, expected);
 }
 
-/* Tells the kernel that this process's command line lies there. false: it does not allow that. */
+/* Sets the address of this process's command line in the kernel. false: the kernel does not allow
+ * that. */
 static bool put_command_line(uint64_t start)
 {
     enum { FIELDS = 51 }; /* of proc(5), from 1 */
@@ -427,8 +429,8 @@ static bool put_command_line(uint64_t start)
     return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
 }
 
-/* What it says of itself is what people are told; of who says nothing, the name. Its memory is not
- * read: this one's command line lies in the page that nobody brings. */
+/* People see the command line that a client sends; of one that sends none, its name. The agent does
+ * not read its memory: this one's command line lies in the page that nobody brings. */
 START_TEST(a_process_that_lets_nobody_read_its_command_line)
 {
     pid_t other = fork_tied();
@@ -450,10 +452,10 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
 }
 END_TEST
 
-/* Whoever greets must be the process that connected. */
+/* The process that greets must be the one that connected. */
 START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
 {
-    int fd = dial(); /* as root, who may use everything */
+    int fd = dial(); /* as root, which may use everything */
     pid_t other = fork_tied();
     if (other == 0) {
         become(NOBODY);
@@ -483,8 +485,8 @@ static void is_refused_as(unsigned user, unsigned times)
     ck_assert_int_eq(wait_for(other), 0);
 }
 
-/* How many refusals of that user the log tells of: its lines, and those that they say were left
- * out. *lines: only these. */
+/* How many refusals of that user the log reports: its lines, and the numbers of lines left out.
+ * *lines: only the lines. */
 static unsigned refusals_told(unsigned user, unsigned *lines)
 {
     char line[2048];
@@ -505,7 +507,8 @@ static unsigned refusals_told(unsigned user, unsigned *lines)
     return told + *lines;
 }
 
-/* So many users that lines are left out for being too many: the next line of a user counts his. */
+/* So many users that lines are left out for being too many: the next line of a user counts its
+ * own. */
 START_TEST(refusals_that_the_log_left_out_are_counted)
 {
     enum { FIRST = 20000, USERS = 40, EACH = 4 };
@@ -522,7 +525,8 @@ START_TEST(refusals_that_the_log_left_out_are_counted)
 }
 END_TEST
 
-/* Of one process the log tells once, however often it comes; of another of the same user, too. */
+/* The log has one line for one process, however often it comes; and one for another process of the
+ * same user. */
 START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
 {
     enum { USER = 21000, TIMES = 50 };
@@ -535,7 +539,7 @@ START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
 }
 END_TEST
 
-/* Who hands on a connection hands on what its maker may do, and nothing else. */
+/* A connection that is handed on brings its maker's rights, and nothing else. */
 START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
 {
     int ends[2];
@@ -577,7 +581,7 @@ static hf_lock *open_lock(hf_client *client, const char *name, int expected)
     return lock;
 }
 
-/* What a process may is found out when it connects; and it keeps what it holds over the agent's
+/* The rights of a process are looked up when it connects. It keeps its holds over the agent's
  * restart, for it is the same process. */
 START_TEST(a_process_that_gives_up_its_user)
 {
@@ -597,7 +601,7 @@ START_TEST(a_process_that_gives_up_its_user)
         become(NOBODY);
         hf_close(open_lock(client, "other/a", 0)); /* root was let in */
         REQUIRE(write(ends[0], "x", 1) == 1 && read(ends[0], &byte, 1) == 1, "the test");
-        /* The agent is another one; once it was asked, it is known who asks. */
+        /* The agent is another one; after a first request it knows its client. */
         int result = 0;
         for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS; result != HF_EACCES;) {
             hf_lock *other = NULL;

@@ -1,7 +1,7 @@
 /*
  * A cell of real agents, each on a host of its own (network.h): host 0 is host-a, host 1 host-b.
- * session_ttl and grace_period are one second, unless cell_options says otherwise. What goes wrong
- * here ends the caller (require.h).
+ * session_ttl and grace_period are one second, unless cell_options says otherwise. A failure here
+ * ends the caller (require.h).
  */
 #ifndef TESTS_CLUSTER_CELL_H
 #define TESTS_CLUSTER_CELL_H
@@ -13,7 +13,7 @@
 
 enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
 
-/* What agents are configured with; to be changed before cell_make(). */
+/* The agents' configuration; to be changed before cell_make(). */
 struct cell_options {
     unsigned ttl_ms;
     unsigned grace_ms;

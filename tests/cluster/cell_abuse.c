@@ -1,8 +1,8 @@
 /*
- * What strangers and bad links do to the port that agents talk to each other on: scans,
- * connections by the thousand that say nothing or half a greeting, peers that are killed while
- * they greet, links that come and go. Workers use the cell's locks meanwhile (crowd.h).
- * Afterwards no agent has fallen, is deaf, or keeps a descriptor or memory for what is over.
+ * Strangers and bad links at the port on which agents talk to each other: scans, connections by the
+ * thousand that say nothing or half a greeting, peers that are killed while they greet, links that
+ * come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards no agent has fallen, is
+ * deaf, or keeps a descriptor or memory for what is over.
  *
  * HOLDFAST_TEST_MINUTES=N does that for so long.
  */
@@ -174,7 +174,7 @@ static void is_as_before(unsigned host, unsigned descriptors_before, unsigned lo
     printf("host %u: %u descriptors, %u before; %lu KiB, %lu before\n", host,
            agent_descriptors(&cell.agents[host]), descriptors_before,
            agent_resident_kb(&cell.agents[host]), kb_before);
-#ifndef HF_SANITIZED /* whose allocator keeps what is freed */
+#ifndef HF_SANITIZED /* whose allocator keeps freed memory */
     if (resident_is_its_own("an agent", cell.agents[host].pid, binary_path("holdfastd"))) {
         REQUIRE(agent_resident_kb(&cell.agents[host]) <= kb_before + RSS_SLACK_KB,
                 "agent %u has grown", host);
@@ -190,7 +190,7 @@ static int64_t how_long_ms(void)
     return minutes ? (int64_t)strtol(minutes, NULL, 10) * 60000 : ABUSE_MS;
 }
 
-/* What there has to be at least; a busy machine takes longer for that. */
+/* The least that has to happen; a busy machine takes longer for that. */
 static bool abused(void)
 {
     return counts->scans > 20 && counts->half_open > 500 && counts->greetings > 20;
@@ -248,7 +248,7 @@ START_TEST(strangers_and_bad_links)
         descriptors_before[i] = agent_descriptors(&cell.agents[i]);
     }
     abuse_all(how_long_ms() / 3);
-    for (unsigned i = 0; i < 2; i++) { /* what memory it takes once is no leak */
+    for (unsigned i = 0; i < 2; i++) { /* memory that it takes once is no leak */
         is_as_before(i, descriptors_before[i], agent_resident_kb(&cell.agents[i]));
         kb_before[i] = agent_resident_kb(&cell.agents[i]);
     }
@@ -257,7 +257,7 @@ START_TEST(strangers_and_bad_links)
     for (unsigned i = 0; i < 2; i++) {
         is_as_before(i, descriptors_before[i], kb_before[i]);
     }
-    cell_restart(&cell, 2); /* whoever is deaf does not hear it come back */
+    cell_restart(&cell, 2); /* an agent that is deaf does not notice that it comes back */
     crowd_await_all(&crowd, 30);
     crowd_finish(&crowd, "strangers and bad links");
     for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer: and nothing has leaked */

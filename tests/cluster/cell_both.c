@@ -1,9 +1,8 @@
 /*
- * A cell of agents of two builds, under load: this build's, and $HOLDFAST_OTHER_AGENT, which may
- * be of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). They vote
- * together, a store that one of them wrote is the other's after a restart, and nobody who holds
- * or waits notices more than a restart. (tests/cluster/crowd.h says what is recorded and
- * checked.)
+ * A cell of agents of two builds, under load: this build's, and $HOLDFAST_OTHER_AGENT, which may be
+ * of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). They vote
+ * together, a store that one of them wrote is the other's after a restart, and no holder or waiter
+ * notices more than a restart. (tests/cluster/crowd.h has the record and the check.)
  */
 #include "actor.h"
 #include "crowd.h"
@@ -64,7 +63,7 @@ START_TEST(each_host_changes_its_build_under_load)
 }
 END_TEST
 
-/* A majority of the other build; who coordinates is killed, of whichever build it is. */
+/* A majority of the other build; the coordinator is killed, of whichever build it is. */
 START_TEST(coordinators_of_both_builds_are_killed)
 {
     begin(1u << 0 | 1u << 2);

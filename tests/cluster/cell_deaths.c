@@ -104,7 +104,7 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* What its processes held goes to others; with it back, they wait and hold as before. */
+/* Its processes' locks go to others; with it back, they wait and hold as before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

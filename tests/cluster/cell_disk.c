@@ -1,6 +1,6 @@
 /*
- * What a voter wrote is gone, old, or cannot be written any more, while workers on every host use
- * the cell's locks. (crowd.h says what is recorded and checked.)
+ * A voter's store is gone, old, or cannot be written any more, while workers on every host use the
+ * cell's locks. (crowd.h has the record and the check.)
  */
 #include "crowd.h"
 #include "require.h"
@@ -68,7 +68,7 @@ static int rejoin(int host, const char *yes, const char *undo)
     return WEXITSTATUS(wait_for(pid));
 }
 
-/* The victim is told to start over, and votes again: nothing goes on without it now. */
+/* The victim starts over, and votes again: nothing goes on without it now. */
 static void start_over(void)
 {
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* it runs */

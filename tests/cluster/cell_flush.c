@@ -1,8 +1,8 @@
 /*
  * A voter's disk stands still, or a flush fails, while workers on every host use the cell's locks:
- * the others go on, the voter ends when it is told to and the disk lets it, and after a failed
- * flush at once; nothing that it did not flush is believed. (faults.h says how; crowd.h what is
- * checked.) And a voter whose clock is off is told of by the others, and tells of them.
+ * the others go on. The voter ends on SIGTERM as soon as the disk lets it, and after a failed flush
+ * at once; nothing that it did not flush is believed. (faults.h makes the faults; crowd.h has the
+ * check.) And the other voters log a voter whose clock is off, and it logs them.
  */
 #include "crowd.h"
 #include "require.h"
@@ -51,7 +51,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* What the victim left is whole: its agent does not run. */
+/* The victim's store is whole: its agent does not run. */
 static void look_at_store(void)
 {
     char path[128];

@@ -1,6 +1,6 @@
 /*
  * Three real agents on this machine's loopback, one cell: the same lock excludes across hosts, its
- * tokens rise, who waits on another host is served, and a minority's death stops nobody.
+ * tokens rise, a waiter on another host is served, and a minority's death stops nobody.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -80,7 +80,7 @@ static void take_once(int host, uint32_t lock, uint64_t *token)
     REQUIRE(actor_release(&actors[host], lock) == 0, "release");
 }
 
-/* Until a host's agent has heard who holds the lock. */
+/* Waits until a host's agent knows the lock's holder. */
 static void await_shown(int host, const char *name, int64_t holder_pid)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -117,7 +117,7 @@ START_TEST(one_lock_on_three_hosts)
 }
 END_TEST
 
-/* What a host says of a sequencer. */
+/* A host's answer about a sequencer. */
 static int check(int host, const char *sequencer)
 {
     struct actor_request request = {.kind = ACTOR_CHECK};
@@ -196,7 +196,7 @@ static void await_logged(const struct agent_process *agent, const char *text)
     }
 }
 
-/* And get no lease, whatever else they are told. */
+/* And get no lease, whatever else they receive. */
 START_TEST(strangers_are_refused_in_words)
 {
     struct agent_process stranger;
@@ -271,7 +271,7 @@ START_TEST(a_voter_dies_and_comes_back)
     ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     agent_kill(&agents[0]);
     int64_t killed_ns = boottime_now();
-    /* Those that it coordinated too. What it held, its host may hold until its session is over. */
+    /* Those that it coordinated too. Its host may keep its holds until its session is over. */
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, GUARD_MS, &next), 0);
     ck_assert_int_gt(next.deadline_ns, hold.deadline_ns);
     ck_assert_int_ge(boottime_now(), hold.deadline_ns);
@@ -306,7 +306,7 @@ START_TEST(all_are_killed_and_come_back)
 }
 END_TEST
 
-/* What `holdfast doctor` says on a host; its exit status. */
+/* Runs `holdfast doctor` on a host. Returns its exit status. */
 static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
 {
     char command[256];
@@ -349,7 +349,7 @@ START_TEST(the_doctor_sees_who_is_missing)
 }
 END_TEST
 
-/* Nobody tells an only voter who coordinates: it does. */
+/* An only voter receives no heartbeats: it coordinates all. */
 START_TEST(the_doctor_finds_an_only_voter_well)
 {
     struct agent_process alone;

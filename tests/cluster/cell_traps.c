@@ -1,6 +1,6 @@
 /*
- * The traps of docs/ARCHITECTURE.md that concern many hosts, each a test of its name: what went
- * wrong elsewhere, and does not here. (Those that need thousands of runs are the simulator's.)
+ * Traps of many hosts in which other lock services were caught, each a test of its name. (Those
+ * that need thousands of runs are the simulator's.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -70,13 +70,14 @@ static struct actor_reply served(unsigned host)
     return reply;
 }
 
-/* Who waits longest is next, on whatever host: who releases and asks again goes to the end. */
+/* The waiter that waited longest is next, on whatever host; a holder that releases and asks again
+ * goes to the end. */
 START_TEST(first_come_first_served_across_hosts)
 {
     open_all("queue", SHORT_MS);
     uint64_t token = take(0).token;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
-    actor_await_waiters(&actors[0], "queue", 1); /* it is heard of on another host */
+    actor_await_waiters(&actors[0], "queue", 1); /* another host knows of it */
     sleep_ms(300);                               /* they ask again meanwhile, by another way */
     actor_wait(&actors[2], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 2);
@@ -117,7 +118,8 @@ START_TEST(trap_lease_counted_from_the_answer)
 }
 END_TEST
 
-/* Renewals arrive, their answers do not: the lock is not stuck with a host that hears nothing. */
+/* Renewals arrive, their answers do not: the lock is not stuck with a host that receives
+ * nothing. */
 START_TEST(trap_one_way_link_keeps_session_alive)
 {
     open_all("one-way", SHORT_MS);
@@ -141,7 +143,7 @@ static struct actor_reply next_event(unsigned host)
 
 /* The grantors stand still for longer than the lease: when they go on, they must not take the
  * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. false:
- * it was told lost, but only when the grace period was over: the machine may have been slow. */
+ * it was reported lost, but only when the grace period was over: the machine may have been slow. */
 static bool stall_grantors(void)
 {
     struct actor_reply reply;
@@ -154,7 +156,7 @@ static bool stall_grantors(void)
     int64_t lost_from_ns = boottime_now() + actor_remaining(&actors[0], 0) + CELL_GRACE_MS * MS;
     cell_pause(&cell, 1);
     cell_pause(&cell, 2);
-    /* They go on only when it was told: of a jeopardy that is over nobody is told. */
+    /* They go on only when the event was read: a jeopardy that is over is reported to nobody. */
     reply = next_event(0);
     if (reply.event.kind == HF_EVENT_LOST && reply.time_ns >= lost_from_ns) {
         return false;
@@ -247,8 +249,8 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
 }
 END_TEST
 
-/* A holder whose agent stood still releases after the deadline. It is told that the lease had
- * ended; but it said that it has finished, and its session goes on: the next host need not wait. */
+/* A holder whose agent stood still releases after the deadline. It learns that the lease had ended.
+ * But it has said that it is done, and its session goes on, so the next host need not wait. */
 START_TEST(a_release_in_jeopardy_is_a_release)
 {
     enum { DELAY_MS = 20000 };
@@ -316,8 +318,8 @@ START_TEST(trap_child_runs_on_after_the_hold_was_lost)
 }
 END_TEST
 
-/* A stopped holder wakes up when another host has the lock: what it was told at its acquire is a
- * lower token than the rightful holder's. */
+/* A stopped holder wakes up when another host has the lock: the token of its acquire is lower than
+ * the rightful holder's. */
 START_TEST(trap_stopped_holder_wakes_up_late)
 {
     open_all("stopped", SHORT_MS);

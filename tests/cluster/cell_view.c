@@ -1,6 +1,6 @@
 /*
- * What people see of a cell, on every host of it, an observer's too: who holds and who waits
- * elsewhere, who coordinates, changes as they come, which voters are down.
+ * People's view of a cell, on every host of it, an observer's too: holders and waiters elsewhere,
+ * coordinators, changes as they come, voters that are down.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -51,7 +51,7 @@ static void stop(void)
     }
 }
 
-/* What the command prints on that host. Static buffer. */
+/* The command's output on that host. Static buffer. */
 static const char *command(int host, const char *words)
 {
     static char output[OUTPUT];
@@ -214,8 +214,8 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     ck_assert_int_eq(system(line), 0);
     agent_start(&agents[victim]);
     actor_ready(&actors[victim], agents[victim].socket);
-    /* It is up when it votes, not when its connection is there: the next one would be told to start
-     * over too early. */
+    /* It is up when it votes, not when its connection is there: else the operator would start the
+     * next one over too early. */
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
     }
@@ -249,7 +249,7 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
-    /* And who is gone, and was told of, is not told of once more. */
+    /* And an agent that is gone, and was reported, is not reported once more. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);

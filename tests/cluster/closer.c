@@ -163,7 +163,7 @@ static void is_closed(const struct connection *connection)
 
 enum way { ALONE, BEHIND_EMPTY, BEHIND_MANY, RESET, WAYS };
 
-/* As long as the test has the socket, only who empties it closes what is in it. */
+/* As long as the test has the socket, only the process that empties it closes what is in it. */
 START_TEST(a_socket_is_emptied)
 {
     char byte;
@@ -173,7 +173,7 @@ START_TEST(a_socket_is_emptied)
         ck_assert_int_ge(send(connection.far, "x", _i == BEHIND_MANY, MSG_NOSIGNAL), 0);
     }
     send_pipe(&connection);
-    if (_i == RESET) { /* it did not read what it was sent: we are told that first */
+    if (_i == RESET) { /* it did not read what it was sent: that error comes first */
         ck_assert_int_eq(send(connection.near, "x", 1, MSG_NOSIGNAL), 1);
         close(connection.far);
     }
@@ -182,7 +182,7 @@ START_TEST(a_socket_is_emptied)
     ck_assert_int_eq(recv(connection.near, &byte, 1, MSG_DONTWAIT), 0);
     closer_close(closer);
     is_over();
-    if (_i != RESET) { /* nor is the peer told that it was reset */
+    if (_i != RESET) { /* nor does the peer get a reset */
         close(connection.near);
         ck_assert_int_eq(recv(connection.far, &byte, 1, MSG_DONTWAIT), 0);
     }
@@ -216,7 +216,7 @@ static void start_stuck(unsigned descriptors)
     }
 }
 
-/* More than he has children for. */
+/* More than the user has children for. */
 START_TEST(who_makes_it_wait_keeps_his_own)
 {
     start_stuck(0);
@@ -238,7 +238,7 @@ START_TEST(who_makes_it_wait_keeps_his_own)
 }
 END_TEST
 
-/* With all his children at what lingers, the next thing of his is no reason to wait. */
+/* With all its children at closes that linger, the user's next socket is no reason to wait. */
 START_TEST(what_lingers_ends_for_the_next)
 {
     int readers[CLOSER_PER_USER];
@@ -259,13 +259,13 @@ START_TEST(what_lingers_ends_for_the_next)
     send_pipe(&next);
     give(&next, HIS);
     is_closed(&next);
-    closer_close(closer); /* what lingers still is killed */
+    closer_close(closer); /* a close that still lingers is killed */
     is_over();
 }
 END_TEST
 
-/* What it has no descriptor for stays where it is, until there is room: the kernel would close it
- * in that process itself. */
+/* A socket that it has no descriptor for stays where it is, until there is room: the kernel would
+ * close it in that process itself. */
 START_TEST(more_than_it_has_descriptors_for)
 {
     uint32_t count;
@@ -296,8 +296,8 @@ START_TEST(more_than_it_has_descriptors_for)
 }
 END_TEST
 
-/* A listener cannot be emptied: it is closed when the process ends, and who was not accepted is
- * told then, whatever waits. */
+/* A listener cannot be emptied: it is closed when the process ends, and peers that were not
+ * accepted learn it then, whatever waits. */
 START_TEST(a_listener_stays_open)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel finds a name */
@@ -321,7 +321,8 @@ START_TEST(a_listener_stays_open)
     ck_assert_int_eq(shutdown(listener, SHUT_RDWR), 0);
     closer_keep(closer, listener);
     (void)!closer_push(closer);
-    give_stuck(STUCK / 2, STUCK - 1, HIS);    /* for the process, as his children have enough */
+    give_stuck(STUCK / 2, STUCK - 1, HIS);    /* for the process, as the user's children have
+                                               * enough */
     give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* for a child that has seen the listener */
     struct connection connection = connect_one();
     send_pipe(&connection);
@@ -370,7 +371,7 @@ static void forget_close_range(void)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-/* Nor the agent's end of what it hears the agent by: it would never end. */
+/* Nor the agent's end of its link to the agent: it would never end. */
 START_TEST(it_has_nothing_of_the_agents)
 {
     int ends[2];

@@ -72,7 +72,7 @@ static pid_t begin(const char *words)
     return pid;
 }
 
-/* What the command has written so far. */
+/* The command's output so far. */
 static void read_output(void)
 {
     char path[128];
@@ -158,7 +158,8 @@ START_TEST(child_sees_what_it_holds)
 }
 END_TEST
 
-/* What it says is not written to what it opened in their place, the connection to the agent. */
+/* Its output is not written to a descriptor that it opened in their place, the connection to the
+ * agent. */
 START_TEST(streams_that_are_closed)
 {
     siginfo_t info = {.si_pid = 0};

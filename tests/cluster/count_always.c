@@ -1,7 +1,7 @@
 /*
  * Linked into the agent of the build that counts lines (HF_COVERAGE) alone: the tests kill agents,
  * and a process that is killed would take its counts with it. So a thread of its own writes them
- * down twice a second. What runs between writing and beginning anew is lost; nobody needs the exact
+ * down twice a second. Counts between writing and beginning anew are lost; nobody needs the exact
  * numbers.
  */
 #include <pthread.h>

@@ -63,7 +63,7 @@ static void record(const struct worker *worker, enum history_kind kind, unsigned
     history_add(worker->crowd->history, event_of(worker, kind, lock, mode));
 }
 
-/* The clock is read first: what is said of that moment is true however late it is written down. */
+/* The clock is read first: the record of that moment is true however late it is written. */
 static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     struct history_event event = event_of(worker, HISTORY_HELD, lock, mode);
@@ -93,7 +93,7 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
         sleep_ms(step_ms);
         left_ms -= step_ms;
     }
-    /* Who releases at once lets the next one in; the others show whether the lock stays closed. */
+    /* A release at once lets the next one in; the others show whether the lock stays closed. */
     if (left_ms > 0 && crowd_draw(&worker->random, 2) == 0) {
         sleep_ms(3 * (int64_t)plan->lock_delay_ms);
     }
@@ -106,7 +106,7 @@ static bool is_refusal(const struct worker *worker, int error)
            (error == HF_EFULL || error == HF_ENOMEM || error == HF_EPROTO);
 }
 
-/* What is said of a hold in true time: deadline and lock-delay are counted by a host's clock. */
+/* The record of a hold in true time: deadline and lock-delay are counted by a host's clock. */
 static void record_acquired(const struct worker *worker, unsigned lock, enum hf_mode mode,
                             const struct hf_hold *hold)
 {
@@ -303,7 +303,7 @@ static void read_line(const char *path, const char *key, char *line, int size)
     line[found ? strcspn(line, "\n") : 0] = '\0';
 }
 
-/* How each ended, or where it is: for who asks why one does not end. */
+/* How each ended, or where it is: to see why one does not end. */
 static void tell_stuck(const struct crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->count; i++) {

@@ -22,13 +22,13 @@ struct crowd_plan {
     unsigned hold_ms; /* how long most holds last at most */
     unsigned long_ms; /* and some, so that faults meet holders */
     uint64_t seed;
-    struct faults *faults;    /* what its host does to a worker; NULL: nothing */
+    struct faults *faults;    /* the host's faults for a worker; NULL: none */
     const char *history_path; /* a new file for the record; NULL: none */
     unsigned guard_ms;        /* how long anybody may wait when all is well; 0: GUARD_MS */
     bool starved;             /* agents may lack memory or descriptors: refusals are tried again */
 };
 
-/* What the record says. */
+/* The outcome of the record's check. */
 struct crowd_result {
     uint64_t holds;
     uint64_t lost;
@@ -73,7 +73,8 @@ void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
 uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
 
 /* Names on stderr, once each, the workers that have had no lock for so long, and each that gets one
- * again: for who asks afterwards which wait was the long one, and when. Called now and then. */
+ * again, so that one can see afterwards which wait was the long one, and when. Called now and
+ * then. */
 void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
 /* That no worker has ended by itself, as one that crashed has. */

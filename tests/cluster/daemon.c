@@ -1,6 +1,6 @@
 /*
- * Starts and ends of the agent: who is refused, what a stop keeps, what a start continues, and that
- * the first acquire of a name costs one commit.
+ * Starts and ends of the agent: clients that it refuses, state that a stop keeps and a start
+ * continues, and one commit for the first acquire of a name.
  */
 #include <check.h>
 #include <errno.h>
@@ -384,7 +384,7 @@ START_TEST(the_first_acquire_of_a_name_is_one_commit)
     agent_create(&agent, NULL);
     (void)commits_of_a_run(1, "a");
     uint64_t begin = commits_of_a_run(0, "");
-    uint64_t start = commits_of_a_run(0, "") - begin; /* what a start alone costs */
+    uint64_t start = commits_of_a_run(0, "") - begin; /* the cost of a start alone */
     uint64_t before = commits_so_far();
     uint64_t after = commits_of_a_run(NAMES, "b");
     ck_assert_uint_eq(after - before - start, NAMES);
@@ -462,7 +462,8 @@ START_TEST(what_is_moved_or_removed_is_told)
 }
 END_TEST
 
-/* Why nobody answers, as far as it can be seen; and who may write to the configuration. */
+/* The reason why nobody answers, as far as it can be seen; and the users that may write to the
+ * configuration. */
 START_TEST(the_doctor_tells_who_is_silent)
 {
     char state[128];
@@ -543,7 +544,7 @@ START_TEST(the_doctor_sees_an_agent_that_starts)
 }
 END_TEST
 
-/* As with a full disk: no file for a new client. It is not told that there is no agent. */
+/* As with a full disk: no file for a new client. The client does not get "no agent". */
 START_TEST(no_room_for_a_new_client_is_told)
 {
     char state[128];
@@ -583,7 +584,7 @@ static void await_word(int inbox, const char *words)
     }
 }
 
-/* What the service manager hears: that it serves, that it lives, that it ends. */
+/* The agent's messages to the service manager: it serves, it lives, it ends. */
 START_TEST(the_service_manager_is_told)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

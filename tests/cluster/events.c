@@ -74,7 +74,8 @@ START_TEST(changes_below_a_watched_prefix_are_told)
         ck_assert_int_eq(event.event.kind, HF_EVENT_CHANGED);
         ck_assert_uint_eq(event.event.lock, UINT32_MAX);
         ck_assert_str_eq(event.event.name, "jobs/nightly");
-        while (event_within(100).result == 1) { /* one change may be told twice, never not */
+        while (event_within(100).result == 1) { /* one change may be reported twice, never not at
+                                                 * all */
         }
     }
     actor_kill(&two); /* it holds */

@@ -3,12 +3,12 @@
  *
  * Workers take thousands of locks of several namespaces in every way: tries, waits with and without
  * a limit, waits canceled by another thread, shared holds, handles closed and opened again,
- * children forked in between who try to use what is not theirs. Meanwhile workers are killed at
- * random and replaced, and the agent is killed and started again.
+ * children forked in between that try to use their parents' objects. Meanwhile workers are killed
+ * at random and replaced, and the agent is killed and started again.
  *
- * What is checked: the history of all attempts and holds (history.h), and a plain counter per lock
- * in shared memory that a writer increments without any atomic operation: increments that were
- * lost mean that two wrote at once.
+ * Two checks: the history of all attempts and holds (history.h), and a plain counter per lock in
+ * shared memory that a writer increments without any atomic operation: lost increments mean that
+ * two wrote at once.
  */
 #include "actor.h"
 #include "history.h"
@@ -50,7 +50,7 @@ struct shared {
     _Atomic uint64_t ended; /* and that ended while the hold still counted */
     _Atomic uint64_t canceled;
     _Atomic uint64_t timed_out;
-    _Atomic uint64_t children; /* forked in between, told that they own nothing */
+    _Atomic uint64_t children; /* forked in between, with errors that they own nothing */
     bool tries_children;       /* written before there are workers */
     volatile uint64_t counters[NAMES];
 };

@@ -1,4 +1,4 @@
-/* See faults.h: what stands between a process and its kernel. */
+/* See faults.h: the library between a process and its kernel. */
 #include "faults.h"
 
 #include <dlfcn.h>
@@ -55,7 +55,7 @@ __attribute__((constructor)) static void find_file(void)
     }
 }
 
-/* What follows takes libc's place, also where the build hides names. */
+/* The functions below take libc's place, also where the build hides names. */
 #pragma GCC visibility push(default)
 
 /* ---- the clock ---- */
@@ -81,7 +81,7 @@ static int64_t to_local(const struct faults_host *host, int64_t true_ns)
     return host->base_ns + scale(true_ns - host->base_ns, MILLION + host->rate_ppm, MILLION);
 }
 
-/* Rounded up: what sleeps until then must not wake before. */
+/* Rounded up: a sleep until then must not end before. */
 static int64_t to_true(const struct faults_host *host, int64_t local_ns)
 {
     return host->base_ns + scale(local_ns - host->base_ns, MILLION, MILLION + host->rate_ppm) + 1;
@@ -164,7 +164,7 @@ static bool flush_may_go_on(void)
     if (delay_ms != 0) {
         poll(NULL, 0, (int)delay_ms);
     }
-    while (atomic_load(&own->stalled)) { /* bounded by who stalls it */
+    while (atomic_load(&own->stalled)) { /* the test that stalls it bounds it */
         poll(NULL, 0, STALL_STEP_MS);
     }
     errno = atomic_load(&own->flush_error);

@@ -1,18 +1,18 @@
 /*
- * What a host's kernel does to the processes of a test: flushes and writes of files that stall, are
- * slow or fail, a thread that gets no processor, and a clock that runs too fast or too slow, or is
- * said to.
+ * Faults of a host's kernel for the processes of a test: flushes and writes of files that stall,
+ * are slow or fail, a thread that gets no processor, and a clock that runs too fast or too slow, or
+ * is reported to.
  *
  * faults.c stands between these processes and libc: preloaded into agents (FAULTS_LIBRARY), and
- * linked into the test itself for the workers that it forks. What is to happen stands in a file
- * that all of them map, so it changes while they run. Reads are left alone.
+ * linked into the test itself for the workers that it forks. The faults stand in a file that all of
+ * them map, so they change while they run. Reads are left alone.
  *
- * A failed flush leaves what was written in the page cache, as a real one does: who opens the file
- * next can read it, though it is not on the disk.
+ * A failed flush leaves the written bytes in the page cache, as a real one does: the next process
+ * that opens the file can read them, though they are not on the disk.
  *
  * The clock: CLOCK_BOOTTIME of a host goes on with `rate_ppm` more or less than a million
  * microseconds a second from `base_ns` on, and so does CLOCK_MONOTONIC_COARSE, which stands in for
- * it. What sleeps until a moment of BOOTTIME is translated; durations are true.
+ * it. Sleeps until a moment of BOOTTIME are translated; durations are true.
  */
 #ifndef TESTS_CLUSTER_FAULTS_H
 #define TESTS_CLUSTER_FAULTS_H
@@ -51,7 +51,7 @@ struct faults *faults_create(const char *path);
 /* The calling process is on that host from now on. */
 void faults_become(struct faults *faults, unsigned host);
 
-/* What the true CLOCK_BOOTTIME says when that host's says local_ns. */
+/* The true CLOCK_BOOTTIME when that host's is local_ns. */
 int64_t faults_true_ns(const struct faults *faults, unsigned host, int64_t local_ns);
 /* How long that truly is which that host measures as local_ns. */
 int64_t faults_true_duration_ns(const struct faults *faults, unsigned host, int64_t local_ns);

@@ -3,8 +3,9 @@
  * are too large or nested without end, or ask for answers that nobody reads. Another user's lock is
  * served all the time.
  *
- * What the agent has in descriptors and memory stays below what its configuration allows that user,
- * he is told of in a few lines, all are hung up, and everything is given back when he ends.
+ * The agent's descriptors and memory stay below the user's part by its configuration, a few lines
+ * of log name the user, all connections are hung up, and everything is given back when the user
+ * ends.
  */
 #include <arpa/inet.h>
 #include <check.h>

@@ -1,12 +1,12 @@
 /*
- * What many processes did with locks, written down as it happened, and a check of it afterwards.
+ * A log of what many processes did with locks, as it happened, and a check of it afterwards.
  *
  * The log lies in shared memory (anonymous, or a file that programs started with exec map too) and
  * only grows. Every process appends without a lock; one that is killed in the middle of an append
- * leaves a record that does not count. The check runs when everything has ended and says what is
- * certainly wrong; what could also be explained by a late record is not reported.
+ * leaves a record that does not count. The check runs when everything has ended and reports what is
+ * certainly wrong. It does not report what a late record could explain as well.
  *
- * What is certain rests on when each event is logged:
+ * Certainty rests on when each event is logged:
  *
  *   ATTEMPT    before hf_acquire
  *   ACQUIRED   after hf_acquire returned 0; with token, mode, and the hold's deadline if known
@@ -53,17 +53,17 @@ enum history_mode { HISTORY_EXCLUSIVE = 0, HISTORY_SHARED = 1 }; /* the values o
 struct history_event {
     int64_t time_ns; /* CLOCK_BOOTTIME; 0: history_add reads the clock */
     enum history_kind kind;
-    uint32_t pid;  /* who: a process or a thread, unique among the living */
+    uint32_t pid;  /* who: the number of a process or a thread, unique among the living */
     uint32_t lock; /* which: the test's own numbers */
     enum history_mode mode;
     uint64_t token;
     int64_t deadline_ns; /* ACQUIRED, HELD: how long it counts by what is known; 0: not known */
     bool firm;           /* ACQUIRED, with a deadline: only that ends it while its holder lives */
     int64_t delay_ns;    /* ACQUIRED, exclusive: its lock-delay; 0: none, or it is not checked */
-    uint8_t host;        /* where, told with what is found */
+    uint8_t host;        /* where, printed with each finding */
 };
 
-/* What the check found. A violation is a defect of what was tested. */
+/* The findings of the check. A violation is a defect of the tested code. */
 struct history_report {
     size_t overlaps;     /* holds that certainly overlapped and are not both shared */
     size_t token_faults; /* tokens that are not as holdfast.h says, or given twice */

@@ -1,7 +1,7 @@
 /*
  * Clients that break the rules, one way at a time, against a real agent: each hurts itself alone.
  * After every attack an honest client takes and releases a lock, and the agent has no descriptor
- * more than before. What is done with descriptors is tried again as on a kernel that cannot be told
+ * more than before. The attacks with descriptors are tried again as on a kernel that has no option
  * to refuse them.
  */
 #include <check.h>
@@ -156,7 +156,7 @@ static size_t hello_of(unsigned char *bytes, uint32_t version)
     return size;
 }
 
-/* What came: the error of a DONE; 1: another frame; 0: it hung up. */
+/* The agent's answer: the error of a DONE; 1: another frame; 0: it hung up. */
 static int answer(int fd, uint64_t *request)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -176,7 +176,7 @@ static int answer(int fd, uint64_t *request)
     return frame.kind == HFI_FRAME_DONE ? frame.error : 1;
 }
 
-/* It is told that error, then nothing more. */
+/* It gets that error, then nothing more. */
 static void is_refused(int fd, int error)
 {
     ck_assert_int_eq(answer(fd, NULL), error);
@@ -412,7 +412,8 @@ START_TEST(descriptors_whose_close_waits)
             silent[i] = dial();
         }
         int fd = send_lingering(way, &readers[way]);
-        if (errors[way] != 0) { /* it is told, and sees the end, long before all is closed */
+        if (errors[way] != 0) { /* it gets its answer, and sees the end, long before all is
+                                 * closed */
             ck_assert_int_eq(answer(fd, NULL), errors[way]);
         }
         if (errors[way] != 0 || way == BEHIND_EMPTY || !refuses) {
@@ -562,7 +563,7 @@ static void allow_descriptors(int more)
     struct rlimit limit;
     await_idle();
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* what counts is the number of each */
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* the number of each counts */
     for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
         snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
@@ -573,7 +574,7 @@ static void allow_descriptors(int more)
 }
 
 /* It says that it lacks descriptors, and not that a client broke the rules: in its log and to the
- * client, who was told before that no agent answers. */
+ * client, which got "no agent answers" before. */
 START_TEST(without_descriptors_nobody_is_blamed)
 {
     allow_descriptors(_i); /* for the connection, but not for who it is; or none */
@@ -602,8 +603,8 @@ START_TEST(without_descriptors_nobody_is_blamed)
 }
 END_TEST
 
-/* A process that comes back while the agent has no descriptor left to look who it is keeps what it
- * holds, and is told to try again. It comes back no earlier: its way to the socket is gone while
+/* A process that comes back while the agent has no descriptor left to look at it keeps its holds,
+ * and gets the answer to try again. It comes back no earlier: its way to the socket is gone while
  * the agent starts. */
 START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 {
@@ -629,7 +630,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
         }
         heard = hf_open(client, "another", NULL, &other);
     }
-    /* It was not taken for somebody else, who is let in as soon as there is a descriptor. */
+    /* It was not taken for another process, and is let in as soon as there is a descriptor. */
     ck_assert(agent_logged(&agent, "event=connection_refused"));
     ck_assert(!agent_logged(&agent, "event=record_failed"));
     still_holds(client, lock);
@@ -696,7 +697,7 @@ START_TEST(too_many_silent_connections)
 }
 END_TEST
 
-/* Who asks and asks and never reads is hung up; the agent does not keep its answers. */
+/* A client that asks and asks and never reads is hung up; the agent does not keep its answers. */
 START_TEST(a_client_that_does_not_read)
 {
     unsigned char bytes[64];
@@ -718,7 +719,7 @@ START_TEST(a_client_that_does_not_read)
 }
 END_TEST
 
-/* What it asked is read when it is gone: nobody is there to be told, and that is all. */
+/* Its request is read when it is gone: nobody is there for the answer, and that is all. */
 START_TEST(a_client_that_ends_while_the_agent_stands_still)
 {
     unsigned char bytes[64];
@@ -734,7 +735,7 @@ START_TEST(a_client_that_ends_while_the_agent_stands_still)
 }
 END_TEST
 
-/* A client of a namespace cuts the region off under everybody who maps it. */
+/* A client of a namespace truncates the region under all processes that map it. */
 START_TEST(a_truncated_region)
 {
     char path[512];

@@ -1,6 +1,7 @@
 /*
- * What agents tell by HTTP: counters that move when locks do, health that goes with the majority;
- * and that whoever may connect can neither stop that nor cost the agent its descriptors.
+ * The agents' answers by HTTP: counters that move when locks do, health that goes with the
+ * majority. And a process that may connect can neither stop that nor cost the agent its
+ * descriptors.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -270,7 +271,7 @@ END_TEST
  * that somebody stops and continues all the time as well. */
 START_TEST(lines_that_are_left_out_are_counted)
 {
-    enum { OFFENCES = 10, TOLD = 1, STOPS = 120 }; /* the same of one process is told once */
+    enum { OFFENCES = 10, TOLD = 1, STOPS = 120 }; /* the same of one process is logged once */
     static const char missing[] = "holdfast_log_lines_missing_total{reason=\"limit\"}";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     start(1);

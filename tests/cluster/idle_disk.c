@@ -3,12 +3,12 @@
  * With locks that are held and at rest, in a cell of one host and in one of three, sessions
  * being renewed meanwhile.
  *
- * Counted is what the kernel charges the agent for (write_bytes in /proc/PID/io: also a page of
- * a mapped file that was clean) and what changed in the state folder. A busy machine may have a
- * cell do something now and then that is rightly written (a host that stood still, a coordinator
- * that was taken for dead), so one window of time without a write is looked for; what an idle
- * agent would write with its renewals is in every window. With HOLDFAST_TEST_MINUTES=N all
- * writes of N minutes are counted and printed, of a thousand locks held.
+ * Counted is what the kernel charges the agent for (write_bytes in /proc/PID/io: also a page of a
+ * mapped file that was clean) and what changed in the state folder. A busy machine may have a cell
+ * do something now and then that is rightly written (a host that stood still, a coordinator that
+ * was taken for dead), so one window of time without a write is enough; a write with each renewal
+ * would be in every window. With HOLDFAST_TEST_MINUTES=N all writes of N minutes are counted and
+ * printed, of a thousand locks held.
  */
 #include "../suite_main.h"
 #include "agent_process.h"
@@ -115,7 +115,7 @@ static uint64_t charged(const struct agent_process *agent)
     return bytes;
 }
 
-/* Adds the state folder's files. What lies in folders below changes with clients only. */
+/* Adds the state folder's files. Files in folders below change with clients only. */
 static void look_at_files(unsigned host, struct written *written)
 {
     char path[96];
@@ -244,7 +244,7 @@ static void nothing_is_written(void)
     static struct written after;
     unsigned windows = 0;
     if (minutes() > 0) {
-        sleep_ms(10000); /* what a start has left to do */
+        sleep_ms(10000); /* the rest of a start's work */
         count_long(minutes());
         return;
     }

@@ -1,9 +1,9 @@
 /*
- * A peer that lies. Three real agents on the loopback are one cell; what they say to each other
- * goes through this process, which carries it faithfully, and lies on connections of its own, as
- * whoever has a certificate of the cell could: packets of before again, of another cell, in the
- * name of agents that there are not, ballots, epochs and generations that nothing could follow,
- * renewals for others, rubbish, frames without an end, floods of large packets.
+ * A peer that lies. Three real agents on the loopback are one cell; their messages go through this
+ * process, which carries them faithfully, and lies on connections of its own, as a process with a
+ * certificate of the cell could: packets of before again, of another cell, in the name of agents
+ * that there are not, ballots, epochs and generations that nothing could follow, renewals for
+ * others, rubbish, frames without an end, floods of large packets.
  *
  * Meanwhile processes on all three hosts take locks and write down what they do: nobody ever holds
  * together, tokens rise. Nobody's agent ends, none takes more memory than it may, none logs without
@@ -62,8 +62,8 @@ struct way {
     int own; /* the connection for lies; -1: none */
     uint64_t random;
     unsigned kept;
-    struct packet *now; /* what is being carried */
-    struct packet *old; /* what was, and a lie is made of */
+    struct packet *now; /* the packet that is being carried */
+    struct packet *old; /* an earlier packet, of which a lie is made */
     struct packet *lie;
     pthread_mutex_t lock; /* of kept and before: */
     struct packet *before[KEPT];
@@ -123,7 +123,7 @@ static int dial(unsigned port, bool lies)
     const struct timeval patience = {.tv_usec = 500000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (lies) { /* he is on another host */
+    if (lies) { /* it is on another host */
         struct sockaddr_in elsewhere = {.sin_family = AF_INET,
                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
         (void)bind(fd, (struct sockaddr *)&elsewhere, sizeof(elsewhere));
@@ -426,8 +426,7 @@ static void start_ways(void)
         way->lie = calloc(1, sizeof(*way->lie));
         pthread_mutex_init(&way->lock, NULL);
         for (unsigned k = 0; k < KEPT; k++) {
-            way->before[k] = calloc(1,
-                                    sizeof(struct packet)); /* what is not touched costs nothing */
+            way->before[k] = calloc(1, sizeof(struct packet)); /* untouched pages cost nothing */
         }
         REQUIRE(pthread_create(&thread, NULL, run_way, way) == 0 &&
                     pthread_create(&thread, NULL, run_lies, way) == 0,
@@ -587,7 +586,7 @@ static bool any_logged(const char *text)
     return logged;
 }
 
-/* Until some were told; a busy machine takes longer for that. */
+/* Until some were sent; a busy machine takes longer for that. */
 static void await_lies(void)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -610,7 +609,7 @@ START_TEST(lies_harm_nobody)
     atomic_store(&shared->lies, LIES_ALL);
     sleep_ms(lie_for_ms());
     await_lies();
-    await_turns(3); /* while they are told */
+    await_turns(3); /* while they are sent */
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
     await_turns(5);
@@ -663,7 +662,7 @@ START_TEST(altered_packets_end_no_agent)
 }
 END_TEST
 
-/* ---- one who has no vote, and speaks as himself ---- */
+/* ---- an agent without a vote that speaks in its own name ---- */
 
 /* Adds that host-a gives lock-0 back, under every version that it may well have. */
 static void add_give_backs(struct wire_writer *writer, unsigned to)

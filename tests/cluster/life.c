@@ -1,10 +1,11 @@
 /*
- * Whether a client lives: what the agent does to know it, however hostile the client is, over kill
- * -9 and restart; and that it is not deceived by a number that another process has now.
+ * The agent's knowledge of which clients live, however hostile they are, over kill -9 and restart.
+ * A number that another process has now does not deceive it.
  *
  * An attacker breaks one POSIX lock into many, which every look at the file's locks and every close
- * of it goes through, on each file that it can open too: what the agent gave it, and its own pidfd.
- * What is measured is the processor time of the agent's loop, which a busy machine does not change.
+ * of it goes through, on each file that it can open too: those that the agent gave it, and its own
+ * pidfd. The test measures the processor time of the agent's loop, which a busy machine does not
+ * change.
  */
 #include <check.h>
 #include <errno.h>
@@ -93,7 +94,7 @@ static void say(int fd, const struct hfi_frame *frame)
     REQUIRE(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
 }
 
-/* The next frame; what comes with it is kept, as far as there is room. */
+/* The next frame; descriptors with it are kept, as far as there is room. */
 static void hear(int fd, struct hfi_frame *frame)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -202,7 +203,7 @@ static void break_locks(const struct raw *raws)
     }
 }
 
-/* What the agent's loop has had of a processor. */
+/* The processor time of the agent's loop. */
 static int64_t loop_ns(void)
 {
     char path[64];
@@ -231,7 +232,7 @@ static void await(int fd)
     REQUIRE(poll(&ready, 1, 3 * GUARD_MS) == 1 && read(fd, &byte, 1) == 1, "nothing heard");
 }
 
-/* Says when it is ready, does its worst when it is told to, says so, and lives on. */
+/* Reports when it is ready, does its worst on request, reports that, and lives on. */
 static struct attacker attack(void (*worst)(struct raw *raws))
 {
     struct attacker attacker;
@@ -343,7 +344,7 @@ END_TEST
 
 /* ---- files that a client keeps ---- */
 
-/* Whoever connects again and again, and keeps all that it is given, keeps nothing of the file
+/* A process that connects again and again, and keeps all that it gets, keeps nothing of the file
  * system that the store is on: that would be full some time. */
 START_TEST(nothing_that_a_client_keeps_is_where_the_store_is)
 {

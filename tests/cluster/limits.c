@@ -1,6 +1,6 @@
 /*
- * Holds that end by themselves: a fixed lease, and max_stall, which ends the hold of a process
- * that hangs while it lives; hf_progress keeps it. The administrator's break. LOST is told once.
+ * Holds that end by themselves: a fixed lease, and max_stall, which ends the hold of a process that
+ * hangs while it lives; hf_progress keeps it. The administrator's break. LOST is reported once.
  */
 #include "actor.h"
 #include "require.h"

@@ -53,7 +53,7 @@ static struct actor_reply served(void)
     return reply;
 }
 
-/* 0 is the default, one second: DELAYS are told to hf_open in ms. */
+/* 0 is the default, one second: hf_open gets DELAYS in ms. */
 static const int64_t delays_ms[] = {0, 50, 700, 3000};
 
 START_TEST(dead_holders_lock_is_closed_for_its_lock_delay)

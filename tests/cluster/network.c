@@ -98,8 +98,8 @@ static void enter_one(pid_t keeper, const char *kind, int flag)
 
 void network_enter(pid_t keeper)
 {
-    /* Who shares its root and working folder with another thread may not enter a mount namespace;
-     * there is one of the emulator's where this is emulated. */
+    /* A thread that shares its root and working folder with another one may not enter a mount
+     * namespace; under emulation the emulator has such a thread. */
     REQUIRE(unshare(CLONE_FS) == 0, "unshare: %s", strerror(errno));
     enter_one(keeper, "net", CLONE_NEWNET);
     enter_one(keeper, "mnt", CLONE_NEWNS);
@@ -178,7 +178,7 @@ void network_unmake(struct network *network)
     *network = (struct network){.hosts = 0};
 }
 
-/* What a host's packet filter drops of what arrives. The table is replaced in one step. */
+/* The packets that a host's filter drops as they arrive. The table is replaced in one step. */
 static void apply(struct network *network, unsigned to)
 {
     static const char *const words[] = {"nft", "-f", "-", NULL};

@@ -7,7 +7,7 @@
  * test, so nothing stays behind, whatever ends the test. A host has a mount namespace too, for file
  * systems of its own. It needs root; a user is root in a user namespace, where the kernel lets him.
  *
- * What goes wrong here ends the caller (require.h). From the test's main process only.
+ * A failure here ends the caller (require.h). From the test's main process only.
  */
 #ifndef TESTS_CLUSTER_NETWORK_H
 #define TESTS_CLUSTER_NETWORK_H
@@ -21,10 +21,10 @@ enum { NETWORK_HOSTS_MAX = 8, NETWORK_SKIPPED = 77 };
 
 struct network {
     unsigned hosts;
-    pid_t bridge;                     /* whose namespace has the bridge */
-    pid_t keepers[NETWORK_HOSTS_MAX]; /* whose namespaces are the hosts' */
+    pid_t bridge;                     /* the process whose namespace has the bridge */
+    pid_t keepers[NETWORK_HOSTS_MAX]; /* the processes whose namespaces are the hosts' */
     pid_t relay;                      /* carries the packets instead of the bridge; 0: the bridge */
-    struct relay_plan rough;          /* what the relay does */
+    struct relay_plan rough;          /* the relay's faults */
     /* How many packets of a hundred are lost on the way [from][to]; 100: it is cut. */
     uint8_t loss[NETWORK_HOSTS_MAX][NETWORK_HOSTS_MAX];
 };
@@ -53,7 +53,7 @@ void network_isolate(struct network *network, unsigned host);
 /* All links are whole again, and fast. */
 void network_heal(struct network *network);
 
-/* What happens to packets from one host to another, or on all links both ways (from a relay that
+/* The fate of packets from one host to another, or on all links both ways (from a relay that
  * carries them: relay.h). In rough.counts is how often it did. */
 void network_roughen(struct network *network, unsigned from, unsigned to,
                      const struct relay_link *link);

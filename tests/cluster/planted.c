@@ -1,8 +1,8 @@
 /*
- * What another user of the host laid in the agent's way before it started: folders, links, files,
- * sockets, regions. Each is refused in a line that names it, or is of no use; nothing is followed,
- * and what a link points to stays as it is. As root, who can be the others; the agent runs as a
- * user of its own, as it should.
+ * Another user of the host laid things in the agent's way before it started: folders, links, files,
+ * sockets, regions. The agent refuses each in a line that names it, or does not use it; it follows
+ * none, and the target of a link stays as it is. As root, which can be the others; the agent runs
+ * as a user of its own, as it should.
  */
 #include <check.h>
 #include <dirent.h>
@@ -89,7 +89,7 @@ static void configure(const char *state_dir, const char *socket)
     agent_configure(&place, text);
 }
 
-/* What the agent that ran before has in /dev/shm; "": nothing. */
+/* The object of the agent before in /dev/shm; "": none. */
 static void find_folder(char *out, size_t size)
 {
     char prefix[64];
@@ -166,7 +166,7 @@ static void add_namespace(void)
     close(fd);
 }
 
-static void (*hobble)(void); /* what the agents of a test are to do without; NULL: nothing */
+static void (*hobble)(void); /* the kernel features that the agents of a test lack; NULL: none */
 
 /* Runs the agent as its user until it ends or serves; then it is ended. Its exit code. */
 static int run_agent(void)
@@ -225,7 +225,7 @@ START_TEST(nothing_is_planted)
 }
 END_TEST
 
-/* Who may connect need not list the folder: see SECURITY.md, "Locks of the kernel". */
+/* A user that may connect need not list the folder: see SECURITY.md, "Locks of the kernel". */
 START_TEST(the_folder_of_the_socket_is_not_listed)
 {
     char text[512];
@@ -259,7 +259,7 @@ START_TEST(a_folder_for_the_state)
     make_folder("everybodys", 0, 0777);
     configure("everybodys/state", "own/run/agent.sock");
     refuses(69, "everybodys: found a folder that everybody may write to");
-    make_folder("others", OTHER_USER, 0755); /* who may put another one in its place */
+    make_folder("others", OTHER_USER, 0755); /* the user that may put another one in its place */
     make_folder("others/state", AGENT_USER, 0700);
     configure("others/state", "own/run/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");

@@ -3,14 +3,14 @@
  * as they are, together with what the kernel says about checksums it has not computed yet and
  * segments it has not cut yet (struct virtio_net_hdr), which it then does behind the next port.
  *
- * What waits is a heap in the order of when it is due. A frame that finds it full is lost, as in
- * any switch.
+ * The waiting frames are a heap in the order of their times. A frame that finds it full is lost, as
+ * in any switch.
  *
  * A frame is damaged by the change of one bit behind its Ethernet header. A checksum that the
  * kernel has still to compute is first given up: then it is wrong, and the receiver drops the
- * segment. A frame of several segments, whose checksums nobody has computed, is lost instead. What
- * is altered has its checksum computed afterwards: the receiver's TCP takes it. That is for agents
- * with TLS; without it they believe what TCP gives them.
+ * segment. A frame of several segments, whose checksums nobody has computed, is lost instead. An
+ * altered frame has its checksum computed afterwards: the receiver's TCP takes it. That is for
+ * agents with TLS; without it they believe what TCP gives them.
  */
 #include "relay.h"
 
@@ -57,7 +57,7 @@ struct relay {
     uint64_t random;
     uint64_t numbers;
     int fds[RELAY_PORTS_MAX];
-    bool known[RELAY_PORTS_MAX]; /* what is behind the port has sent something */
+    bool known[RELAY_PORTS_MAX]; /* the host behind the port has sent something */
     unsigned char addresses[RELAY_PORTS_MAX][ETH_ALEN];
     struct frame queue[QUEUE_FRAMES]; /* a heap: none is due before the one at (index - 1) / 2 */
     unsigned count;

@@ -8,7 +8,7 @@
 
 enum { RELAY_PORTS_MAX = 8 };
 
-/* What happens on the way from one port to another; the chances are in a myriad of frames. */
+/* The faults on the way from one port to another; the chances are in a myriad of frames. */
 struct relay_link {
     uint32_t delay_us;
     uint32_t jitter_us; /* at most that much longer; frames overtake each other */
@@ -20,7 +20,7 @@ struct relay_link {
     uint16_t reset;     /* a TCP segment that ends its connection, wherever its stream stands */
 };
 
-/* In memory that the relay shares with who looks. */
+/* In memory that the relay shares with the test. */
 struct relay_counts {
     _Atomic uint64_t frames;
     _Atomic uint64_t lost;

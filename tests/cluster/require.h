@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* What the process is at, told with a failure; defined in agent_process.c. */
+/* The process's present step, printed with a failure; defined in agent_process.c. */
 extern char require_context[128];
 
 #define REQUIRE(condition, ...)                                                                    \

@@ -1,9 +1,9 @@
 /*
  * The agent is killed with kill -9 under live holds and waiters.
  *
- * Back within the lease: every holder still holds, nobody was told that it lost, every waiter is
- * served, in order, under the same token line. Kept down past the lease: every holder is told by
- * its own timer, in time, with no agent alive.
+ * Back within the lease: every holder still holds, no holder got a LOST, every waiter is served, in
+ * order, under the same token line. Kept down past the lease: every holder learns it from its own
+ * timer, in time, with no agent alive.
  */
 #include "actor.h"
 #include "faults.h"
@@ -355,8 +355,8 @@ START_TEST(a_stall_within_a_turn_is_told)
 }
 END_TEST
 
-/* The only voter counts its own host's leases by one clock: what is held goes on, and nobody says
- * that it does not. */
+/* The only voter counts its own host's leases by one clock: holds go on, and no line says that they
+ * do not. */
 START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
 {
     char path[128];

@@ -139,7 +139,7 @@ static uint64_t turns(void)
 
 /* ---- the spoilt one ---- */
 
-/* One who goes on working there: whatever comes of it, he dies of it alone. */
+/* A process that goes on working there: whatever comes of it, it dies of it alone. */
 static void be_a_victim(void)
 {
     hf_client *client;
@@ -187,8 +187,8 @@ static void mind_victims(void)
     _exit(0); /* they are tied to this one */
 }
 
-/* What may be written into a word: bits flipped, another word of the region, a value that might be
- * one. */
+/* Values that may be written into a word: bits flipped, another word of the region, a value that
+ * might be one. */
 static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t count, uint64_t old)
 {
     switch (draw(random, 5)) {

@@ -1,6 +1,6 @@
 /*
- * Who may what: namespaces with users, groups and admins. A client sees, opens and breaks only what
- * it may. As root, who can become somebody else; else these tests have nobody to be.
+ * Rights: namespaces with users, groups and admins. A client sees, opens and breaks only what it
+ * may. As root, which can become another user; else these tests are skipped.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -87,11 +87,12 @@ START_TEST(nobody_sees_what_is_not_his)
     ck_assert_int_eq(ask(&nobody, ACTOR_SHOW, "secret/a"), HF_EACCES);
     ck_assert_int_eq(ask(&nobody, ACTOR_SHOW, "open/a"), 0);
     ck_assert_int_eq(actor_do(&nobody, &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    ck_assert_int_eq(ask(&nobody, ACTOR_WATCH, ""), 0); /* whatever he may see */
+    ck_assert_int_eq(ask(&nobody, ACTOR_WATCH, ""), 0); /* whatever the user may see */
     ck_assert_int_eq(actor_release(&root, 0), 0);
     ck_assert_int_eq(actor_release(&root, 1), 0);
     ck_assert_int_eq(actor_acquire(&root, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    /* He is told of what he may see, and of nothing else, though that came before it and after. */
+    /* The user learns of locks that it may see, and of no other, though others changed before and
+     * after. */
     struct actor_request next = {.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS};
     struct actor_reply event = actor_do(&nobody, &next);
     ck_assert_int_eq(event.result, 1);
@@ -112,7 +113,7 @@ START_TEST(break_needs_an_admin)
 {
     ck_assert_int_eq(actor_open(&nobody, 0, "open/a", 10), 0);
     ck_assert_int_eq(actor_acquire(&nobody, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    ck_assert_int_eq(ask(&nobody, ACTOR_BREAK, "open/a"), HF_EACCES); /* not even his own */
+    ck_assert_int_eq(ask(&nobody, ACTOR_BREAK, "open/a"), HF_EACCES); /* not even the user's own */
     ck_assert_int_eq(ask(&member, ACTOR_BREAK, "open/a"), HF_EACCES);
     ck_assert(actor_remaining(&nobody, 0) > 0);
     ck_assert_int_eq(ask(&root, ACTOR_BREAK, "open/a"), 0);

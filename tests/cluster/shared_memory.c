@@ -1,6 +1,6 @@
 /*
- * Processes and agents with a /dev/shm of their own, and one that somebody fills. As root, who can
- * make such a thing and become somebody else; else there is nothing to try.
+ * Processes and agents with a /dev/shm of their own, and one that somebody fills. As root, which
+ * can make such a thing and become another user; else there is nothing to try.
  */
 #include <check.h>
 #include <errno.h>
@@ -109,8 +109,8 @@ START_TEST(a_client_with_a_shm_of_its_own)
 }
 END_TEST
 
-/* An agent that cannot see the regions of the one before: nobody is granted a lock beside who holds
- * it in the region that is there still; he is told that it is lost. */
+/* An agent that cannot see the regions of the one before: nobody is granted a lock beside the
+ * holder in the region that is there still; that holder learns that its hold is lost. */
 START_TEST(an_agent_with_a_shm_of_its_own)
 {
     int ready[2];
@@ -294,8 +294,8 @@ static void punch_hole(const char *space)
     close(fd);
 }
 
-/* It is adopted, and is said to have a hole; whoever needs what is not there ends that namespace,
- * which is told so, and no other one. */
+/* It is adopted, and the log says that it has a hole. A process that needs the missing page ends
+ * that namespace, whose clients learn it, and no other one. */
 START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
 {
     struct actor both;
@@ -323,7 +323,7 @@ START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
     ck_assert_int_eq(hf_open(client, "open/d", NULL, &lock), HF_EUNSERVED);
     ck_assert_int_eq(run_lock("open/b"), 70);
     ck_assert_int_eq(run_lock("both/b"), 0);
-    /* Who had locks of both goes on with the other's. */
+    /* A process with locks of both goes on with the other's. */
     ck_assert_int_eq(actor_open(&both, 2, "both/c", 10), 0);
     ck_assert_int_eq(actor_open(&both, 3, "open/c", 10), HF_EUNSERVED);
     ck_assert_int_gt(actor_remaining(&both, 0), 0);

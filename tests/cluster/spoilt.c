@@ -1,8 +1,7 @@
 /*
- * A client writes rubbish into its namespace's region and is gone; see docs/REGION.md. Whoever
- * holds in the namespace beside it goes on holding, also over a restart of the agent, and the
- * spoilt locks can be had again: within a quarter of session_ttl, or the lock-delay of a hold that
- * was lost.
+ * A client writes rubbish into its namespace's region and is gone; see docs/REGION.md. A holder in
+ * the namespace beside it goes on holding, also over a restart of the agent, and the spoilt locks
+ * can be had again: within a quarter of session_ttl, or the lock-delay of a hold that was lost.
  */
 #include <check.h>
 #include <errno.h>
@@ -99,7 +98,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* What is written; the culprit is a process, and ends. */
+/* The rubbish that is written; the culprit is a process, and ends. */
 static void closed_for_ever(void)
 {
     atomic_store(&region.slots[slot].closed_until_ns, UINT64_C(1) << 62);
@@ -165,7 +164,7 @@ static void everything_at_once(void)
 
 static void (*const lies[])(void) = {closed_for_ever, all_tokens_used, held_by_nobody,
                                      read_for_ever, no_lease, everything_at_once,
-                                     /* which the next agent cannot tell: */
+                                     /* which the next agent cannot recognise: */
                                      no_tokens_used, other_chains};
 enum { LIES = sizeof(lies) / sizeof(lies[0]), LIES_TO_THE_NEXT = LIES - 2 };
 
@@ -187,7 +186,7 @@ START_TEST(a_spoilt_lock_is_had_again)
     sleep_ms(TTL_MS / 4); /* the agent looks */
     tell((unsigned)_i);
     if (lies[_i] == no_tokens_used) {
-        sleep_ms(TTL_MS / 4); /* before that who takes it gets one again */
+        sleep_ms(TTL_MS / 4); /* before that a process that takes it gets one again */
     }
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms\n", _i, (long long)took_ms);
@@ -196,7 +195,7 @@ START_TEST(a_spoilt_lock_is_had_again)
 }
 END_TEST
 
-/* Told while no agent runs: the next one takes nothing of it for more than it may be. */
+/* Written while no agent runs: the next one believes no more of it than may be. */
 START_TEST(a_lie_to_the_next_agent)
 {
     uint64_t before = 0;

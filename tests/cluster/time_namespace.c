@@ -1,6 +1,6 @@
 /*
  * A process whose CLOCK_BOOTTIME is another than its agent's, in a real time namespace: it is
- * refused, ahead or behind, however little, and hears why and by how much. Needs root.
+ * refused, ahead or behind, however little, and learns why and by how much. Needs root.
  */
 #include <check.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ static void be_refused(int64_t apart_ns)
              apart_ns < 0 ? "behind" : "ahead");
     char *said = strstr(why, expected);
     REQUIRE(error == HF_EPROTO && said != NULL, "error %d: %s", error, why);
-    /* What it says is at least so much apart, and no more than it is. */
+    /* The difference that it prints is at least so much, and no more than it is. */
     double said_s = atof(said + strlen(expected));
     REQUIRE(said_s > 0 && said_s <= (double)far_ns / 1e9 + 1e-6, "%s", why);
 }

@@ -176,7 +176,7 @@ static void read_options(int argc, char **argv, struct command_line *line)
     line->round_s = line->round_s < line->seconds ? line->round_s : line->seconds;
 }
 
-/* Waits for a round's end; its status, or -1 if it hangs. Who is interrupted ends it. */
+/* Waits for a round's end; its status, or -1 if it hangs. An interrupt ends it. */
 static int await_round(pid_t pid, unsigned round_s)
 {
     int64_t end_ns = boottime_now() + (int64_t)(round_s + ROUND_GUARD_S) * 1000 * MS;

@@ -60,7 +60,7 @@ struct torture_plan {
     struct torture_totals *totals;
 };
 
-/* What a round is at. */
+/* The state of a round. */
 struct torture {
     const struct torture_plan *plan;
     struct cell cell;
@@ -71,7 +71,7 @@ struct torture {
     unsigned hurt_max;                /* so many agents may be in trouble at once */
     char program[96];                 /* the copy of holdfastd that is started */
     bool stopped[NETWORK_HOSTS_MAX];
-    bool terminated[NETWORK_HOSTS_MAX]; /* told to end, and has not yet */
+    bool terminated[NETWORK_HOSTS_MAX]; /* got SIGTERM, and has not ended yet */
     bool excused[NETWORK_HOSTS_MAX];    /* it may end by itself, with an error */
     bool limited[NETWORK_HOSTS_MAX];    /* its resources are */
     bool cut_off[NETWORK_HOSTS_MAX];
@@ -92,7 +92,7 @@ const char *torture_fault_word(enum torture_fault fault);
 
 /* A number below `below`. */
 unsigned torture_draw(struct torture *torture, unsigned below);
-/* What the round is at, with the time: into its story, and into require_context. */
+/* Writes the round's present step, with the time, into its story and into require_context. */
 void torture_tell(struct torture *torture, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* One thing happens: a fault, or a host gets well, or all do. */

@@ -1,5 +1,5 @@
 /*
- * See torture.h: what may happen to a cell.
+ * See torture.h: the faults of a cell.
  *
  * A host with a fault keeps it until it is mended: by a draw of its own, or with all the others. In
  * most rounds only so many hosts suffer at once that a majority is well; links come on top.
@@ -240,7 +240,7 @@ static void heal_links(struct torture *torture)
     torture->flawed_links = false;
 }
 
-/* Who was told to end must do so once nothing keeps it. */
+/* An agent that got SIGTERM must end once nothing keeps it. */
 static void await_ends(struct torture *torture)
 {
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
@@ -268,7 +268,7 @@ void torture_heal(struct torture *torture)
         mend(torture, i);
     }
     await_ends(torture);
-    /* Who fails because of what is over now needs a moment to say so. */
+    /* An agent that fails because of a fault that is over now needs a moment to say so. */
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
         while (!agent_takes_connections(&torture->cell.agents[i])) {
@@ -530,7 +530,7 @@ void torture_disturb(struct torture *torture)
     }
     enum torture_fault fault = choose(torture);
     if (is_of_resources(fault) && !agent_takes_connections(&torture->cell.agents[host])) {
-        fault = TORTURE_KILL; /* an agent that starts tells what it cannot read, not why */
+        fault = TORTURE_KILL; /* an agent that starts names what it cannot read, not why */
     }
     if (is_of_worker(fault)) {
         torture_tell(torture, "%s", names[fault]);

@@ -1,6 +1,6 @@
 /*
- * The traps of docs/ARCHITECTURE.md that can be met on one host, each a test of its name: what went
- * wrong elsewhere, and does not here. (Those of several hosts are the simulator's.)
+ * Traps of one host in which other lock services were caught, each a test of its name. (Those of
+ * several hosts are the simulator's.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -75,7 +75,7 @@ START_TEST(trap_fork_child_unlocks_parent)
     open_all(LONG_DELAY_MS);
     take(&one, &hold);
     struct actor_reply reply = actor_do(&one, &(struct actor_request){.kind = ACTOR_FORK});
-    ck_assert_int_eq(reply.result, 0); /* the child was told HF_EFORKED by every call */
+    ck_assert_int_eq(reply.result, 0); /* the child got HF_EFORKED from every call */
     ck_assert(actor_remaining(&one, 0) > 0);
     ck_assert_int_eq(actor_acquire(&two, 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
     ck_assert_int_eq(actor_release(&one, 0), 0);
@@ -213,7 +213,7 @@ static bool is_let_in(int how)
     return how != 3;
 }
 
-/* Its pidfd tells that it lives, and died. The agent after one that had no number for it cannot see
+/* Its pidfd shows that it lives, and died. The agent after one that had no number for it cannot see
  * it before it has come back. */
 START_TEST(trap_pid_reused_or_other_namespace)
 {
@@ -330,7 +330,7 @@ START_TEST(trap_granted_after_lease_ran_out_while_waiting)
     actor_await_waiters(&three, "trap", 1);
     actor_signal(&one, SIGSTOP);
     actor_wait(&three, 0, HF_EXCLUSIVE);
-    ck_assert_int_eq(actor_release(&two, 0), 0); /* handed to who is stopped */
+    ck_assert_int_eq(actor_release(&two, 0), 0); /* handed to a process that is stopped */
     struct actor_reply third = served(&three);   /* after the lease's end */
     ck_assert_int_eq(actor_release(&three, 0), 0);
     actor_signal(&one, SIGCONT);

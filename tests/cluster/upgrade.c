@@ -30,7 +30,7 @@ enum {
     APART_MS = 1200,
     COPY_SIZE = 1 << 16,
     NAMES_TRIED = 60,
-    PASSED_MS = 500 /* far more than who is not waited for waits */
+    PASSED_MS = 500 /* far more than a waiter waits that is not waited for */
 };
 
 static struct agent_process agents[HOSTS];
@@ -39,7 +39,7 @@ static struct actor waiters[HOSTS][WAITERS]; /* of one lock, which host 0's firs
 static struct actor owner;
 static unsigned ports[HOSTS];
 
-/* What the load's processes share. */
+/* Shared by the load's processes. */
 struct load {
     _Atomic uint32_t inside; /* how many hold the one lock that all want */
     _Atomic uint32_t wrong;  /* how often somebody was not alone, or lost its hold */
@@ -150,7 +150,7 @@ static void load_stop(void)
     munmap(load, sizeof(*load));
 }
 
-/* ---- who holds and waits throughout ---- */
+/* ---- processes that hold and wait throughout ---- */
 
 static void hold_and_wait(void)
 {
@@ -172,7 +172,8 @@ static void hold_and_wait(void)
             ck_assert_int_eq(actor_open(&waiters[i][at], 0, "queue", 100), 0);
             actor_wait(&waiters[i][at], 0, HF_EXCLUSIVE);
             actor_await_waiters(&owner, "queue", (size_t)at * HOSTS + i + 1);
-            /* Who came so much earlier stays ahead when another coordinates (TIMEOUTS.md). */
+            /* A host that came so much earlier stays ahead when another voter coordinates
+             * (TIMEOUTS.md). */
             sleep_ms(at == 0 && i + 1 < HOSTS ? APART_MS : 0);
         }
     }
@@ -281,7 +282,7 @@ static void queue_up(unsigned voter)
     ck_assert_int_eq(actor_open(&second, 0, name, 100), 0);
     actor_wait(&first, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 1);
-    sleep_ms(10); /* times are told in milliseconds */
+    sleep_ms(10); /* times are sent in milliseconds */
     actor_wait(&second, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 2);
 }
@@ -319,9 +320,9 @@ static void end_turns(unsigned voter)
 
 enum how { BY_TERM, BY_KILL };
 
-/* One agent after the other comes up again, in that version; the cell is whole before the next.
- * In the end not in the order in which their hosts wait: who asked anew would be served in that of
- * the restarts. */
+/* One agent after the other comes up again, in that version; the cell is whole before the next. In
+ * the end not in the order in which their hosts wait: hosts that asked anew would be served in that
+ * of the restarts. */
 static void roll(unsigned protocol, enum how how, const char *program)
 {
     char text[640];
@@ -438,7 +439,7 @@ START_TEST(another_layout_is_refused_while_somebody_holds)
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
         ck_assert_int_eq(actor_release(&holder, 0), 0);
     }
-    /* Nobody lives who could hold anything: it begins anew, and tokens go on. */
+    /* No process lives that could hold anything: it begins anew, and tokens go on. */
     actor_kill(&holder);
     actor_end(&holder);
     agent_kill(&agent);
