@@ -12,6 +12,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_account PRIVATE hf_proto)
     target_link_libraries(test_cluster_life PRIVATE hf_proto)
     target_link_libraries(test_cluster_costly PRIVATE hf_proto)
+    target_link_libraries(test_cluster_page_never_comes PRIVATE hf_proto)
     target_link_libraries(test_cluster_sleepers PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
     set_tests_properties(cluster_page_never_comes cluster_kept_locks PROPERTIES
