@@ -1,7 +1,7 @@
 /*
  * The end of a test program's main(): runs a suite, says how many failed. The environment variable
- * CK_VERBOSITY has Check tell more. What the tests put into suite_folder() goes when all have
- * ended, be it that one failed or was killed.
+ * CK_VERBOSITY has Check print more. The files in suite_folder() go when all tests have ended, also
+ * if one failed or was killed.
  */
 #ifndef TESTS_SUITE_MAIN_H
 #define TESTS_SUITE_MAIN_H

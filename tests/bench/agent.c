@@ -405,7 +405,7 @@ static void end_process(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* What has to be removed when it is gone for good. */
+/* The files to remove when it is gone for good. */
 static void note_regions(struct agent *agent)
 {
     struct agent_memory ignored = {0};

@@ -47,7 +47,7 @@ void agent_end(struct agent *agent);
 /* SIGTERM, and SIGKILL if it has not ended 10 s later; then removes all that it left. */
 void agent_stop(struct agent *agent);
 
-/* What an agent takes, in bytes. */
+/* The memory of an agent, in bytes. */
 struct agent_memory {
     double rss;     /* as the kernel counts it, the shared part of its region included */
     double pss;     /* as the kernel counts it */

@@ -1,8 +1,8 @@
 /*
- * Several processes take and release one lock as fast as they can, whoever comes first, with
- * nothing to do under it: Holdfast with HF_BARGING against a robust process-shared pthread mutex.
+ * Several processes take and release one lock as fast as they can, in no order, with nothing to do
+ * under it: Holdfast with HF_BARGING against a robust process-shared pthread mutex.
  *
- * Both sides let whoever runs take the lock again, so a round may belong to one process almost
+ * Both sides let a running process take the lock again, so a round may belong to one process almost
  * alone. Only the sum of all processes is compared; fairness is not looked at.
  */
 #include <errno.h>

@@ -22,8 +22,8 @@ struct barrier {
     alignas(64) _Atomic uint32_t stop; /* for the bench to set, for workers to look at */
 };
 
-/* In a worker: tells that it is ready and sleeps until the phase is no longer the given one. What
- * it wrote before is seen by the bench. */
+/* In a worker: reports that it is ready and sleeps until the phase is no longer the given one. The
+ * bench sees what the worker wrote before. */
 void barrier_arrive_and_wait(struct barrier *barrier, uint32_t phase);
 
 /* Waits until that many have arrived; -1 after complain() if one of the processes ended, on an

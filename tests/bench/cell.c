@@ -1,5 +1,6 @@
 /*
- * See cell.h. What an agent sent is read from its log: SIGUSR1 has it write that (docs/LOG.md).
+ * See cell.h. The bench reads what an agent sent from its log: SIGUSR1 has it write that
+ * (docs/LOG.md).
  */
 #include "cell.h"
 
@@ -112,7 +113,7 @@ hf_lock *cell_take(hf_client *client, const char *name)
 }
 
 /* Until a lock of every coordinator can be had on every host; then a moment more, in which
- * partitions go to whom they belong to. */
+ * partitions go to their preferred voters. */
 int cell_await(struct cell *cell)
 {
     for (uint32_t i = 0; i < CELL_HOSTS; i++) {

@@ -39,12 +39,12 @@ void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_
 /* Opens and acquires; the caller releases and closes. NULL after complain(). */
 hf_lock *cell_take(hf_client *client, const char *name);
 
-/* What an agent has sent and used so far. */
+/* The messages and the resources of an agent so far. */
 struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;
     uint64_t renewals;   /* RENEW and its answers */
-    uint64_t background; /* beats, gossip, pulls, hellos: what goes on without any lock */
+    uint64_t background; /* heartbeats, gossip, pulls, hellos: messages without any lock */
     uint64_t for_locks;  /* all else */
     uint64_t commits;
     uint64_t token_ranges; /* that it was leased */

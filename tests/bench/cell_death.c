@@ -1,6 +1,6 @@
 /*
- * What others notice when a voter is killed (-9) that coordinates a third of the names, under load;
- * and how long a lock stays closed whose holder's host is gone.
+ * The effect on others when a voter is killed (-9) that coordinates a third of the names, under
+ * load; and how long a lock stays closed whose holder's host is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const int64_t warm_up_ns = INT64_C(500000000);
 static const int64_t window_ns = INT64_C(1500000000);
 static const int64_t timeout_ns = INT64_C(20000000000);
 
-/* What was taken in a window of time. */
+/* The locks taken in a window of time. */
 struct window {
     double median_us, longest_us;
     double tail_us; /* 99.9 % are shorter; of names that are not coordinated by `without` */

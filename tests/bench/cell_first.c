@@ -46,7 +46,7 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
     hf_client *client = cell_connect(cell, 0);
     hf_lock *lock = client == NULL ? NULL : cell_take(client, name);
     int result = lock != NULL && hf_release(lock) == 0 ? 0 : -1;
-    pause_ns(settle_ns); /* the voter that the grant did not need hears of it a little later */
+    pause_ns(settle_ns); /* the voter that the grant did not need gets it a little later */
     if (result == 0 && (result = cell_traffic_sum(cell, &before)) == 0) {
         int64_t took_ns = repeat_pairs(lock, count);
         result = took_ns < 0 ? -1 : cell_traffic_sum(cell, &after);

@@ -36,7 +36,7 @@ struct load {
     uint32_t series; /* names of different loads differ */
 };
 
-enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* a client; what is beyond is not noted */
+enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* a client; further ones are not noted */
 
 /* Starts the clients; those of hosts whose bit in `spared` is set go to the others. To be given to
  * load_stop() after a failure, too. */

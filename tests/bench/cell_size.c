@@ -1,5 +1,5 @@
 /*
- * What a cell costs that has much: renewals of a session with one lock and with many, a voter's
+ * The cost of a cell with many locks: renewals of a session with one lock and with many, a voter's
  * memory with a million registers, and its restart with them.
  */
 #include <pthread.h>
@@ -113,7 +113,7 @@ int figure_cell_renewals(const struct bench *bench, struct figure *figure)
     }
     if (result == 0) {
         held = hold_many(&cell, holders, wanted);
-        pause_ns(4 * settle_ns); /* gossip tells of them */
+        pause_ns(4 * settle_ns); /* gossip carries them */
         result = held > 1 ? measure_rest(&cell, &values[1], &values[3], &values[5]) : -1;
         for (uint32_t i = 0; i < HOLDERS; i++) {
             hf_disconnect(holders[i].client);

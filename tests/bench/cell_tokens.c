@@ -1,5 +1,5 @@
 /*
- * What a hand-over to another host costs in tokens: those that were leased and are never handed
+ * The cost of a hand-over to another host in tokens: those that were leased and are never handed
  * out; and how many ranges were leased for the holds before it. docs/TIMEOUTS.md, "How long tokens
  * last", has the budget.
  */
@@ -45,13 +45,13 @@ static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds
     return result;
 }
 
-/* What a hand-over cost. */
+/* The cost of a hand-over. */
 struct cost {
     double lost;
     double ranges;
 };
 
-/* One host holds so often, then the other gets the lock: what is between their tokens. */
+/* One host holds so often, then the other gets the lock: the gap between their tokens. */
 static int pass_once(struct cell *cell, hf_client *next, uint32_t holds, bool unclean,
                      struct cost *cost)
 {

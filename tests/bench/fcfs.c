@@ -2,10 +2,10 @@
  * Several processes take and release one lock in the order of their coming, with nothing to do
  * under it: Holdfast's default against the bare queue of ticket_queue.h.
  *
- * What is counted is hand-overs: an acquisition whose predecessor was another process. Who finds
- * nobody waiting and takes the lock again does not count, on either side. Under each lock stands
- * the number of its last holder, which only the holder writes, and a plain sum that would come out
- * wrong if two processes were ever inside at once.
+ * The bench counts hand-overs: an acquisition whose predecessor was another process. A process that
+ * finds nobody waiting and takes the lock again does not count, on either side. Under each lock
+ * stands the number of its last holder, which only the holder writes, and a plain sum that would
+ * come out wrong if two processes were ever inside at once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 /* etcd's rate for one contended lock, which the target is set against; not measured here. */
 static const double etcd_handovers_per_s = 95.0;
 
-/* What the lock protects. */
+/* The data that the lock protects. */
 struct guarded {
     alignas(64) uint32_t last_holder; /* worker + 1 */
     uint64_t acquisitions;

@@ -1,7 +1,8 @@
 /*
- * What a change of a lock in a cell cannot do without, measured beside it: a round trip over a
- * socket, a round trip between two agents' inboxes, a flush of a store. Each is done by processes
- * of its own that wait for orders in between, so that a figure can take turns with its floors.
+ * The parts that a change of a lock in a cell cannot do without, measured beside it: a round trip
+ * over a socket, a round trip between two agents' inboxes, a flush of a store. Each is done by
+ * processes of its own that wait for orders in between, so that a figure can take turns with its
+ * floors.
  *
  *   socket     64 bytes there and back on a SEQPACKET socketpair, blocking calls
  *   transport  300 bytes there and back between two processes, through agent/io/transport and a

@@ -1,5 +1,5 @@
 /*
- * What an agent takes that nobody asks anything: the share of one processor over at least 10 s, in
+ * The cost of an agent that nobody asks anything: the share of one processor over at least 10 s, in
  * windows of 1 s, and its resident memory. Its own session is renewed meanwhile.
  */
 #include "agent.h"

@@ -93,7 +93,7 @@ struct options {
     const struct entry *entries; /* the last one's name is NULL */
 };
 
-/* What stands above the figures. */
+/* The heading above the figures. */
 struct surroundings {
     char directory[PATH_MAX];
     char filesystem[64];

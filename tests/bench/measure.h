@@ -1,6 +1,6 @@
 /*
- * What every comparison of the bench shares: the clock, a series of measured values, the rounds
- * that alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
+ * Shared by all comparisons of the bench: the clock, a series of measured values, the rounds that
+ * alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
  *
  * A figure is a ratio of two things measured in one run, in short alternating rounds, so that a
  * busy neighbour or a changing clock rate hits both sides alike. It compares medians: they ignore
@@ -53,14 +53,14 @@ enum bound_kind { BOUND_AT_MOST, BOUND_AT_LEAST };
 
 /* A value against its target. */
 struct verdict {
-    char text[VERDICT_TEXT_MAX]; /* what the value is: "holdfast / floor" */
+    char text[VERDICT_TEXT_MAX]; /* the meaning of the value: "holdfast / floor" */
     double value;
     enum bound_kind kind;
     double bound;
 };
 
 struct figure {
-    const char *name; /* what --only takes */
+    const char *name; /* the name for --only */
     const char *what;
     struct side sides[SIDES_MAX];
     size_t side_count;
@@ -82,7 +82,7 @@ struct effort {
     int64_t round_ns;
 };
 
-/* What a comparison is given. */
+/* The input of a comparison. */
 struct bench {
     const char *directory; /* on the disk that is to be measured; agents keep their state below */
     struct effort effort;

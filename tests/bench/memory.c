@@ -1,12 +1,12 @@
 /*
- * What one more lock takes: the memory of an agent that has seen 1,000 names of 32 bytes, then of
- * the same agent after 100,000 more, the difference divided by 100,000.
+ * The memory of one more lock: the memory of an agent that has seen 1,000 names of 32 bytes, then
+ * of the same agent after 100,000 more, the difference divided by 100,000.
  *
  * Counted is what disappears with the agent and its regions: memory of the process that no file
  * holds (heap, stacks, anonymous mappings, changed pages of its program) and the pages of its
  * regions that are in use (all of them are taken at the start). Not counted: page cache, the pages
  * of the store that SQLite maps, the kernel's own, the client's. SQLite's page cache lies in the
- * heap and cannot be told from it here, so it is counted; its limit bounds what that adds.
+ * heap and cannot be separated from it here, so it is counted; its limit bounds that error.
  *
  * Names are first taken by several threads, each with a client of its own, so that the agent can
  * commit several with one flush; all are connected before the first measurement.

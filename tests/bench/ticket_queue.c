@@ -30,7 +30,7 @@ static bool is_turn(uint32_t turn, uint32_t ticket)
 
 uint32_t ticket_queue_enter(struct ticket_queue *queue)
 {
-    /* relaxed: it only orders the tickets; what the lock protects travels by the cell */
+    /* relaxed: it only orders the tickets; the protected data travels by the cell */
     uint32_t ticket = atomic_fetch_add_explicit(&queue->next, 1, memory_order_relaxed);
     _Atomic uint32_t *cell = &queue->cells[ticket % TICKET_CELLS].turn;
     for (int look = 0; look < looks_before_sleep; look++) {

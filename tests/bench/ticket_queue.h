@@ -1,11 +1,11 @@
 /*
- * What first come, first served costs at the least between processes: a bare queue of tickets in
- * shared memory, without leases, tokens, deadlines or any care for a dead waiter.
+ * The least cost of first come, first served between processes: a bare queue of tickets in shared
+ * memory, without leases, tokens, deadlines or any care for a dead waiter.
  *
- * Who comes draws a ticket from one counter. Each ticket has a cell of its own cache line, in which
- * the holder before it leaves its number: a hand-over touches nobody else's line and wakes nobody
- * else. A waiter looks at its cell for a short while, then marks it and sleeps on it by futex; who
- * hands over makes the system call only for a marked cell.
+ * A newcomer draws a ticket from one counter. Each ticket has a cell of its own cache line, in
+ * which the holder before it leaves its number: a hand-over touches nobody else's line and wakes
+ * nobody else. A waiter looks at its cell for a short while, then marks it and sleeps on it by
+ * futex; the process that hands over makes the system call only for a marked cell.
  *
  * At most TICKET_CELLS waiters at a time: then a cell's ticket has been done with before the next
  * ticket of the same cell is drawn.

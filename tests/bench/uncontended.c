@@ -1,7 +1,7 @@
 /*
  * Acquire and release of a lock that this host has and nobody else wants, by one thread, against
- * the floor: what any lock with a lease must do, an atomic compare-and-swap to take the word, one
- * to free it, and one reading of the clock that the deadline is compared with.
+ * the floor, the least that any lock with a lease must do: an atomic compare-and-swap to take the
+ * word, one to free it, and one reading of the clock that the deadline is compared with.
  */
 #include <stdalign.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* See scenarios.h: what the stepped client does in each scenario, and who stands by. */
+/* See scenarios.h: the stepped client's calls in each scenario, and the bystanders. */
 #include "scenarios.h"
 
 #include "client.h" /* libholdfast's own: the holder id of a handle */

@@ -1,6 +1,6 @@
 /*
- * What the stepped client does, and what others do meanwhile: one scenario for each way through
- * the lock word's protocol.
+ * The calls of the stepped client, and of others meanwhile: one scenario for each way through the
+ * lock word's protocol.
  *
  * Two bystanders, `one` and `two`, are connected before; they hold and wait as the scenario says.
  * The victim prepares (connects, opens), is stepped through `act`, and is killed somewhere in it.
@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-/* What a bystander is doing. */
+/* A bystander's present step. */
 enum doing { IDLE, HOLDS, WAITS };
 
 struct bystander {
@@ -22,18 +22,18 @@ struct bystander {
     enum hf_mode mode;
 };
 
-/* What the victim tells, in memory that it shares with its tracer. */
+/* The victim's reports, in memory that it shares with its tracer. */
 struct notes {
     _Atomic uint64_t token;   /* the highest that a call of it returned */
     _Atomic uint32_t holds;   /* 1: a call returned with an exclusive hold that it has not begun to
                                  give up; 2: with a shared one, or it has begun to downgrade */
     _Atomic uint32_t holder;  /* its holder id */
     _Atomic uint32_t waiting; /* its helper thread is about to wait */
-    _Atomic uint32_t cancel;  /* tells the helper thread to cancel */
+    _Atomic uint32_t cancel;  /* asks the helper thread to cancel */
     int64_t lock_delay_ms;
 };
 
-/* What the victim works with. */
+/* The victim's objects. */
 struct victim {
     hf_client *client;
     hf_lock *lock;
@@ -68,7 +68,7 @@ struct scenario {
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;
 
-/* What bystanders do. */
+/* The bystanders' work. */
 void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mode);
 void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mode);
 void bystander_release(struct bystander *who);

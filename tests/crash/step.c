@@ -104,7 +104,7 @@ static bool sleeps_on_events(pid_t pid)
 /* How a wait for the victim ended. */
 enum stop { STOPPED, ASLEEP };
 
-/* Waits until the victim stops, or sleeps on a futex if that is to be told. */
+/* Waits until the victim stops, or sleeps on a futex if that is to be reported. */
 static enum stop await_stop(pid_t pid, bool tell_sleep)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -198,7 +198,7 @@ static void add_point(struct step_points *points, struct step_point point)
     points->items[points->count++] = point;
 }
 
-/* What one run has seen so far. */
+/* The findings of one run so far. */
 struct seen {
     struct counts visits; /* by pc */
     struct counts calls;  /* by pc and stack pointer */

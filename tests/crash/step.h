@@ -3,8 +3,8 @@
  *
  * A kill point is (pc, visit): the moment before the visit-th execution of the instruction at pc,
  * which is the moment after the instruction executed before it. Points lie in the program's own
- * text (the test, libholdfast and proto/ are linked into it); what libc does between two of them
- * is covered by the return from it: "after each system call". A first run of the victim, single-
+ * text (the test, libholdfast and proto/ are linked into it); steps of libc between two of them are
+ * covered by the return from it: "after each system call". A first run of the victim, single-
  * stepped from step_begin() to step_end(), finds the points. Later runs go to their point at full
  * speed, by a breakpoint: one of the processor's own, which are a thread's, if the victim has other
  * threads, which one in its text would stop too; step by step if there are none.

@@ -1,10 +1,10 @@
 /*
- * The agent killed after every instruction of what it does about a client's death and about a
- * recall, and started again on the same state; what must be true afterwards:
+ * The agent is killed after every instruction of its handling of a client's death and of a recall,
+ * and started again on the same state. Afterwards this must be true:
  *
- *  - who held still holds, with the same token, and was told nothing; the lease goes on;
- *  - the dead one's lock is closed for its lock-delay, then passed on to who waits, in order;
- *  - a recalled lock can be had again; whoever waits for it is served; tokens rise.
+ *  - holders still hold, with the same token, and got no event; the lease goes on;
+ *  - the dead one's lock is closed for its lock-delay, then passed on to the waiters, in order; - a
+ *    recalled lock can be had again; its waiters are served; tokens rise.
  *
  * A first run, single-stepped, finds the instructions of holdfastd's own text (the cores, the
  * driver, the lock word's protocol) that are executed between the event and the agent's next sleep,
@@ -50,7 +50,7 @@ struct lane {
     int64_t event_ns;
 };
 
-/* What the agent is stepped through. */
+/* The steps of the agent. */
 struct scenario {
     const char *name;
     void (*before)(struct lane *lane);
@@ -58,7 +58,7 @@ struct scenario {
     void (*after)(struct lane *lane);
 };
 
-/* ---- a process that sends a recall when told to ---- */
+/* ---- a process that sends a recall on request ---- */
 
 static void recaller_run(int fd, const char *socket_path)
 {
@@ -283,7 +283,7 @@ static void lane_destroy(struct lane *lane)
     agent_destroy(&lane->agent);
 }
 
-/* What holds whatever was killed. */
+/* Invariants, whatever was killed. */
 static void check_live(struct lane *lane)
 {
     const struct actor_request event = {.kind = ACTOR_EVENT};

@@ -4,7 +4,7 @@
  * descriptors or others) and a region that is rewritten before any atomic operation. Time is the
  * fuzzer's. No call crashes, hangs, or leaks a descriptor, and each ends with a code that there is.
  *
- * An input is a row of calls; what the agent answers is drawn from it when it is asked.
+ * An input is a row of calls; the agent's answers are drawn from it on each request.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -120,7 +120,7 @@ static void pass(int64_t duration_ns)
 int fuzz_clock_gettime(clockid_t clock, struct timespec *out)
 {
     (void)clock;
-    world.now_ns += 100000; /* who only looks at the clock gets there, too */
+    world.now_ns += 100000; /* a loop that only looks at the clock gets there, too */
     *out = (struct timespec){.tv_sec = world.now_ns / 1000000000,
                              .tv_nsec = world.now_ns % 1000000000};
     return 0;
@@ -450,7 +450,7 @@ ssize_t fuzz_send(int fd, const void *bytes, size_t size, int flags)
     uint8_t what = draw_byte(&world.draw);
     (void)fd;
     (void)flags;
-    /* What the library says is always a frame. */
+    /* The library always sends frames. */
     HF_CHECK(hfi_frame_decode(bytes, size, &asked, NULL, &error) == 0);
     HF_CHECK(asked.kind < HFI_FRAME_WELCOME);
     if (what == 255) {

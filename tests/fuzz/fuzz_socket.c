@@ -1,14 +1,13 @@
 /*
  * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket/socket.c
  * with sockets and descriptors of this file's, and a clock, memory and a libuv of
- * server_kernel.c's. Who is connected sends packets of any size with any number of descriptors
- * (unless the kernel can be told to refuse them), does not read, goes; the handler answers, closes
- * this or another connection. No descriptor is kept or closed twice, packets arrive in order, what
- * waits is bounded, nobody stays who says nothing, a number that is over is nobody's. No packet
- * with descriptors is received, nor is a socket closed that has one, nor is there ever a copy of
- * one.
+ * server_kernel.c's. Clients send packets of any size with any number of descriptors (unless the
+ * kernel refuses them), do not read, go; the handler answers, closes this or another connection. No
+ * descriptor is kept or closed twice, packets arrive in order, waiting bytes are bounded, a silent
+ * connection does not stay, a number that is over is nobody's. No packet with descriptors is
+ * received, nor is a socket closed that has one, nor is there ever a copy of one.
  *
- * An input is a row of events; what the handler does is drawn from it when it is asked.
+ * An input is a row of events; the handler's actions are drawn from it at each call.
  */
 #include "fuzz.h"
 #include "server_kernel.h"
@@ -32,14 +31,14 @@ struct pending {
     uint8_t what; /* kind of its bytes */
 };
 
-/* One who connected; its descriptor is FIRST_FD and its number here. */
+/* A client; its descriptor is FIRST_FD and its number here. */
 struct client {
     bool open;
     bool gone; /* sends nothing more */
     bool reset;
     bool shut; /* by the agent: nothing more can be sent to it */
     bool greeted;
-    bool refused; /* was told that there is no room for it */
+    bool refused; /* got the answer that there is no room for it */
     int64_t accepted_ns;
     uint32_t number;
     uint32_t window; /* packets that the kernel takes */
@@ -61,7 +60,7 @@ static struct {
     bool refuses;      /* the kernel: descriptors */
     uint32_t closing;  /* sockets that wait for room with the closer */
     bool closer_ended; /* it closes itself */
-    bool alone;        /* that was told */
+    bool alone;        /* that was reported */
     bool stuck;        /* nobody may be accepted */
     struct client clients[CLIENTS];
 } world;
@@ -102,7 +101,7 @@ int fuzz_close(int fd)
     } else if (fd == SPARE) {
         HF_CHECK(world.spare_open);
         world.spare_open = false;
-    } else { /* what goes with packets is not the connection's to close */
+    } else { /* descriptors of packets are not the connection's to close */
         struct client *client = client_of(fd);
         HF_CHECK(client->shut);
         while (client->pending_read < client->pending_count) { /* the kernel does that */
@@ -406,7 +405,7 @@ static void tell(struct connection *connection, bool unasked)
         socket_close(connection);
         return;
     }
-    /* What has not arrived waits, within bounds; what was not asked for may have been dropped. */
+    /* Packets that have not arrived wait, within bounds; unasked ones may have been dropped. */
     uint32_t waiting = 0;
     for (uint32_t i = client->sent + 1; i <= client->told; i++) {
         waiting += client->packets[i].unasked ? 0 : client->packets[i].size;
@@ -497,7 +496,7 @@ static void call(struct client *client, int status)
     if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
-    socket_turned(world.server); /* who was accepted in this one has the next */
+    socket_turned(world.server); /* a client that was accepted in this one has the next */
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
 }
 

@@ -142,7 +142,7 @@ static void read_file(struct whole *into)
     HF_CHECK(fclose(file) == 0 && into->size > 0 && into->size < sizeof(into->bytes));
 }
 
-/* What the second format added goes again. */
+/* The additions of the second format go again. */
 static void take_back(void)
 {
     static const char steps[] = "ALTER TABLE register DROP COLUMN shares; DROP TABLE checkpoint;"

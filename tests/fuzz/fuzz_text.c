@@ -1,7 +1,7 @@
 /*
- * What the command reads from people and shows them: durations, names, and text of other processes
- * as JSON and on a terminal. Whatever the bytes are, the JSON is valid, and nothing that is shown
- * steers a terminal.
+ * Text that the command reads from people and shows them: durations, names, and text of other
+ * processes as JSON and on a terminal. Whatever the bytes are, the JSON is valid, and the output
+ * steers no terminal.
  */
 #include "fuzz.h"
 
@@ -41,7 +41,7 @@ static size_t text_seed(size_t index, uint8_t *bytes, size_t size)
     return strlen(samples[index]);
 }
 
-/* options.c tells its errors so; none is asked for here. */
+/* options.c reports its errors so; none is asked for here. */
 int cli_usage_error(const char *where, const char *format, ...)
 {
     (void)where;

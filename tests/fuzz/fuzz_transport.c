@@ -1,8 +1,8 @@
 /*
  * Any bytes given to a connection between agents, in pieces of any size: the greeting and frames of
  * agent/io/transport/link.c, which is compiled in here, on a stream of this file's instead of
- * NNG's. What comes out has to be what a second, simpler reading of the same bytes says, however
- * they were cut.
+ * NNG's. The result has to be that of a second, simpler reading of the same bytes, however they
+ * were cut.
  *
  * An input: how (a byte, see enum), how it is cut (a byte), then what the other end says.
  */
@@ -64,7 +64,8 @@ static bool version_shared(uint32_t version, bool dialled, bool newer)
     return newer && version >= 4 && (!dialled || version <= NEWER);
 }
 
-/* What this end's greeting says; theirs: version of the other's that it answers, 0: it is first. */
+/* The version in this end's greeting; theirs: version of the other's that it answers, 0: it is
+ * first. */
 static uint32_t version_said(uint32_t theirs, bool newer)
 {
     if (!newer) {
@@ -112,7 +113,7 @@ struct nng_aio {
 };
 
 static struct {
-    const uint8_t *bytes; /* what the other end has yet to say */
+    const uint8_t *bytes; /* the bytes that the other end has yet to send */
     size_t size;
     uint64_t cuts;
     bool stuck;

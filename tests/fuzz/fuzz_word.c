@@ -66,7 +66,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     (void)arg;
     (void)expected;
     check_inside(word);
-    /* Time passes, as it does for who sleeps; nobody sleeps so often in one input. */
+    /* Time passes, as it does for a sleeper; none sleeps so often in one input. */
     HF_CHECK(++world.sleeps < SLEEPS_MAX);
     world.now_ns += timeout_ns > 0 && timeout_ns < 1000 * (int64_t)MS ? timeout_ns : 10 * MS;
 }
@@ -81,7 +81,7 @@ static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
 static int64_t kernel_now(void *arg)
 {
     (void)arg;
-    return world.now_ns += MS; /* who only spins gets there, too */
+    return world.now_ns += MS; /* a loop that only spins gets there, too */
 }
 
 static void kernel_bell(void *arg)
@@ -159,7 +159,7 @@ static void scribble(uint8_t what)
     }
 }
 
-/* However many wait there, by what is written there: what is told is seats of the region. */
+/* However many wait there, by the bytes there: the answer is seats of the region. */
 static void look_at_queue(const struct hfi_region *region, uint32_t slot)
 {
     uint32_t seats[4];

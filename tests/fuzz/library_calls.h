@@ -1,6 +1,6 @@
 /*
- * Put in front of libclient when it is built for its fuzzer: what it asks of the kernel that has to
- * do with the agent, with time or with sleeping goes to fuzz_library.c instead.
+ * Included before libclient when it is built for its fuzzer: its system calls that have to do with
+ * the agent, with time or with sleeping go to fuzz_library.c instead.
  */
 #ifndef TESTS_FUZZ_LIBRARY_CALLS_H
 #define TESTS_FUZZ_LIBRARY_CALLS_H

@@ -1,8 +1,7 @@
 /*
  * The kernel, libuv and memory of a server between hostile clients, for the fuzzers of
  * agent/io/http/http.c and agent/io/socket/socket.c: one listener, connections that are accepted
- * and polled, memory that is counted and may fail. What is said over a connection is the fuzzer's
- * own.
+ * and polled, memory that is counted and may fail. The bytes on a connection are the fuzzer's own.
  */
 #ifndef TESTS_FUZZ_SERVER_KERNEL_H
 #define TESTS_FUZZ_SERVER_KERNEL_H

@@ -1,5 +1,6 @@
 /*
- * What processes did so far, from /proc and from the kernel's statistics of their TCP sockets.
+ * The activity of processes so far, from /proc and from the kernel's statistics of their TCP
+ * sockets.
  */
 #ifndef PEERS_ACTIVITY_H
 #define PEERS_ACTIVITY_H
@@ -11,7 +12,7 @@ struct activity {
     uint64_t wakeups;    /* of all their threads: voluntary switches */
     uint64_t disk_bytes; /* that they had written to disks */
     uint64_t segments;   /* TCP, in and out, of the sockets that they have now */
-    bool segments_known; /* false: there is no ss(8), or it is not allowed to tell */
+    bool segments_known; /* false: there is no ss(8), or it has no permission */
 };
 
 /* Of these processes and all their children. log: an empty folder of the caller's, for ss(8). */

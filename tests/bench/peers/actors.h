@@ -13,7 +13,7 @@
 
 enum { ACTORS_MAX = 16 };
 
-/* What an actor does; the process ends when it returns, with success for 0. */
+/* The actor's work; the process ends when it returns, with success for 0. */
 typedef int actor_fn(struct peer_run *run, void *stage, uint32_t index);
 
 struct actors {

@@ -1,7 +1,7 @@
 /*
- * Cases 7 to 11: what happens when something goes wrong, and what it costs to keep locks held. They
- * share one start of the peer, which each of them leaves up and whole; only the last one, which
- * wants another lease, has a start of its own.
+ * Cases 7 to 11: faults, and the cost of held locks. They share one start of the peer, which each
+ * of them leaves up and whole; only the last one, which wants another lease, has a start of its
+ * own.
  */
 #include "cases_fault.h"
 

@@ -1,5 +1,5 @@
 /*
- * Cases 1 to 6: what a lock costs and how it changes hands while nothing goes wrong.
+ * Cases 1 to 6: the cost of a lock and of its hand-overs while nothing goes wrong.
  *
  * How many pairs are possible comes from a closed loop. Latencies come from an open one, at half of
  * what the closed loop reached just before, at most rate_max for each client: a slower peer gets a
@@ -110,7 +110,7 @@ static int measure_open(const struct bench_plan *plan, struct peer_run *run,
     return 0;
 }
 
-/* The order of the columns, whoever is measured first and has no value for one. */
+/* The order of the columns, even if the peer that is measured first has no value for one. */
 static void place_columns(struct results *results, const struct shape *shape)
 {
     static const char *const columns[] = {"hand-overs",

@@ -1,6 +1,6 @@
 /*
- * Two runs of holdfast-peers side by side: what changed by more than the repetitions of either
- * differ among themselves.
+ * Two runs of holdfast-peers side by side: the values that changed by more than the repetitions of
+ * either differ among themselves.
  */
 #ifndef PEERS_COMPARE_H
 #define PEERS_COMPARE_H

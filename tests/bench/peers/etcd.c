@@ -164,7 +164,7 @@ static int etcd_leader(struct peer_run *run, const char *name, size_t *out)
 
 /* ---- the client, in a worker ---- */
 
-/* What etcd_client.go exports. */
+/* The functions that etcd_client.go exports. */
 struct go_client {
     int (*connect)(const char *endpoints, int ttl_s, uintptr_t *out);
     void (*disconnect)(uintptr_t client);

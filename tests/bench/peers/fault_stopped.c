@@ -8,7 +8,7 @@
  * pauses between asking and writing: it wakes behind its question, and no client's library can keep
  * it from that write.
  *
- * What counts: writes of the first one after that of the second. The resource refuses a write whose
+ * It counts writes of the first one after that of the second. The resource refuses a write whose
  * token is below the highest that it saw; a write without a token it cannot refuse.
  *
  * Where a host's clients need that host's own server (Holdfast's agent, which keeps the session of
@@ -151,7 +151,7 @@ static void report(const struct pair *pair, bool asked_before, int64_t stopped_n
 }
 
 /* Stops or wakes the holders and, where they need one, their host's server. The holders wake first:
- * so nobody can tell them anything before they look themselves. */
+ * so no event reaches them before they look themselves. */
 static void signal_host(const struct actors *actors, int signal_number)
 {
     const struct peer_run *run = actors->run;

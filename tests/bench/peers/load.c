@@ -97,8 +97,9 @@ static int open_fresh(struct worker *worker, void **out_lock)
     return worker->run->kind->open(worker->client, name, out_lock);
 }
 
-/* Who is inside for some nanoseconds only is hardly met by another, also if the lock lets both in.
- * So a worker stays for a moment, but rarely: less than a fiftieth of the time of all together. */
+/* A worker that is inside for some nanoseconds only hardly meets another one, also if the lock lets
+ * both in. So a worker stays for a moment, but rarely: less than a fiftieth of the time of all
+ * together. */
 static void dwell(struct worker *worker, int64_t now)
 {
     static const struct timespec moment = {0, 50000};
@@ -108,7 +109,7 @@ static void dwell(struct worker *worker, int64_t now)
     }
 }
 
-/* What happens between acquire and release, timed. */
+/* The step between acquire and release, timed. */
 static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token, int64_t start_ns)
 {
     struct guard *guard = worker->guard;
@@ -137,9 +138,9 @@ static uint32_t read_turns(const struct worker *worker)
 
 /*
  * After a pair of an alternating load. A lock that stays where it was used last lets its worker
- * have it again and again until the others' wish has reached it, and the processor that this takes
- * is missed by those who carry the wish. So a worker to whom the lock did not come from another
- * sleeps until it has changed hands; the others, who wait in acquire() all the time, see to that.
+ * have it again and again until the others' wish has reached it, and the processes that carry the
+ * wish miss the processor that this takes. So a worker that did not get the lock from another
+ * sleeps until it has changed hands; the others, which wait in acquire() all the time, see to that.
  */
 static void step_back(struct worker *worker, uint32_t turns_before, bool changed_hands)
 {
@@ -326,7 +327,7 @@ static void forget_counts(struct place *place)
     struct guard_findings findings = place->findings;
     memset(place, 0, sizeof(*place));
     place->exclusive = exclusive;
-    place->findings = findings; /* what is broken is broken in the warm-up, too */
+    place->findings = findings; /* a broken lock is broken in the warm-up, too */
     place->findings.handovers = 0;
 }
 

@@ -5,12 +5,12 @@
  * Workers are forked, connect, open their locks, gather at a barrier and warm up; then they gather
  * again and measure. A *closed* loop begins the next pair when the last one is done: it measures
  * how many are possible. An *open* loop has intended start times at a fixed rate, drawn beforehand:
- * a pair's latency counts from its intended start, so a stall is seen by everyone who should have
- * started meanwhile (no coordinated omission).
+ * a pair's latency counts from its intended start, so a stall counts for every pair that should
+ * have started meanwhile (no coordinated omission).
  *
- * Under every lock lies a plain record in shared memory: who is inside, and a sum that is read and
- * written without any atomic operation. Two inside at once show as a stranger in it, or as a lost
- * update at the end. Tokens must rise from one exclusive hold of a lock to the next.
+ * Under every lock lies a plain record in shared memory: the worker that is inside, and a sum that
+ * is read and written without any atomic operation. Two inside at once show as a stranger in it, or
+ * as a lost update at the end. Tokens must rise from one exclusive hold of a lock to the next.
  */
 #ifndef PEERS_LOAD_H
 #define PEERS_LOAD_H
@@ -32,7 +32,7 @@ struct load {
     uint32_t hosts; /* worker i is on host i % hosts */
     enum load_names names;
     uint32_t reader_percent; /* of the pairs are shared */
-    bool alternate;          /* who had it twice in a row waits until another had it */
+    bool alternate;          /* a worker that had it twice in a row waits until another had it */
     double rate;             /* pairs a second of all workers together; 0: a closed loop */
     int64_t warm_ns;
     int64_t measure_ns;
@@ -59,11 +59,11 @@ struct load_result {
 /* Runs it on a peer that is up. -1 after complain(); no worker is left behind either way. */
 int load_run(struct peer_run *run, const struct load *load, struct load_result *out) MUST_CHECK;
 
-/* What two readings of the clock cost, in ns: it is part of every latency. */
+/* The cost of two readings of the clock, in ns: it is part of every latency. */
 double load_clock_cost_ns(void);
 
-/* What the closed loop of own locks takes for a lock that does nothing, in ns a pair: the calls and
- * the check of exclusion. It is part of every such pair. -1 after complain(). */
+/* The time of the closed loop of own locks for a lock that does nothing, in ns a pair: the calls
+ * and the check of exclusion. It is part of every such pair. -1 after complain(). */
 double load_loop_cost_ns(void);
 
 #endif

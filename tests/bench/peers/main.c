@@ -325,7 +325,7 @@ static int visit(const struct bench_plan *plan, const struct options *options,
     return failed;
 }
 
-/* What a quick run has no time for: 18 peers, and leases that have to end for each. */
+/* A quick run has no time for these: 18 peers, and leases that have to end for each. */
 static bool is_too_slow(const struct options *options)
 {
     return options->quick && options->cases.count == 0;

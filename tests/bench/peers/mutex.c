@@ -1,7 +1,7 @@
 /*
- * A robust, process-shared pthread mutex of glibc in shared memory: what a program would use whose
- * processes trust each other and share one host. A holder that dies is seen by the next one, who
- * sets it right. No server, no lease, no token, no names: a name is a place in the mapping here.
+ * A robust, process-shared pthread mutex of glibc in shared memory: for a program whose processes
+ * trust each other and share one host. The next holder notices that one has died, and sets the
+ * mutex right. No server, no lease, no token, no names: a name is a place in the mapping here.
  *
  * glibc keeps a list of the robust mutexes that a thread holds, so they live in a mapping that
  * start() makes and workers inherit.

@@ -1,17 +1,17 @@
 /*
- * The seam between the harness and the lock services that are compared: what a peer is and what a
- * client of it is. One file a peer fills in a table of functions; the load loop, the clock, the
- * check of exclusion and the histograms are the harness's alone (load.h) and the same for all.
+ * The seam between the harness and the lock services that are compared: a peer, and a client of it.
+ * One file a peer fills in a table of functions; the load loop, the clock, the check of exclusion
+ * and the histograms are the harness's alone (load.h) and the same for all.
  *
  * A *run* is a peer that is up: started below a folder of its own, its servers known by process id.
  * start, stop, kill and restart are called in the bench's process, one at a time. Clients live in
  * worker processes that the harness forks after start: connect() and all that takes a client or a
  * lock is called in the worker only, from one thread. So nothing may be connected before the fork.
- * What workers must share (a mutex in shared memory, an open file) is made in start() and hangs on
+ * start() makes what workers must share (a mutex in shared memory, an open file) and hangs it on
  * run->state.
  *
  * A client in another language is a library that connect() loads in the worker (etcd.c), so the
- * loop and the clock stay these. What the passage costs is said in the peer's `fairness` text.
+ * loop and the clock stay these. The peer's `fairness` text has the cost of the passage.
  *
  * Functions that return int return -1 after complain(), unless they say more.
  */
@@ -27,7 +27,7 @@ enum peer_mode { PEER_EXCLUSIVE, PEER_SHARED };
 enum peer_feature {
     PEER_HAS_SHARED = 1,   /* readers and writers */
     PEER_ACROSS_HOSTS = 2, /* excludes between processes of different hosts */
-    PEER_HAS_TOKEN = 4,    /* acquire tells a fencing token that rises */
+    PEER_HAS_TOKEN = 4,    /* acquire returns a fencing token that rises */
     PEER_HAS_LEASE = 8,    /* a hold of a client that is silent ends by time */
     PEER_IS_SERVICE = 16,  /* there are servers: processor time, memory, restarts mean something */
     PEER_HAS_LEADER = 32,  /* one of its servers leads, another takes over */
@@ -35,7 +35,7 @@ enum peer_feature {
     PEER_NO_NAMES = 64, /* nothing gives it a lock by name: the case of new names is left out */
 };
 
-/* What acquire() and release() return beside -1. */
+/* Results of acquire() and release() beside -1. */
 enum { PEER_OK = 0, PEER_NOT_IN_TIME = 1, PEER_LOST = 2 };
 
 struct peer_kind;
@@ -43,7 +43,7 @@ struct peer_kind;
 struct peer_run {
     const struct peer_kind *kind;
     char directory[SERVER_PATH_MAX]; /* its own; removed after stop() by the harness */
-    int64_t lease_ns; /* what a silent client keeps its hold for; set before start() */
+    int64_t lease_ns; /* how long a silent client keeps its hold; set before start() */
     struct server servers[PEER_SERVERS_MAX];
     size_t server_count;
     void *state; /* the peer's own */
@@ -52,8 +52,8 @@ struct peer_run {
 struct peer_kind {
     const char *name;       /* one word: "redis-aof" */
     const char *title;      /* as in the tables: "Redis, appendfsync always" */
-    const char *durability; /* what is on the disk when acquire() returns, in a few words */
-    const char *fairness;   /* what a reader must know: how a waiter waits, for example */
+    const char *durability; /* the state of the disk when acquire() returns, in a few words */
+    const char *fairness;   /* notes for the reader: how a waiter waits, for example */
     const char *packages;   /* Debian's, for people; NULL: none is needed */
     unsigned features;      /* of enum peer_feature */
     int64_t lock_delay_ns;  /* how long it keeps a lock closed whose holder died */
@@ -90,9 +90,9 @@ struct peer_kind {
     /* 0, or PEER_LOST if the peer says that it was not held any more. */
     int (*release)(void *lock);
     /* Does the client's own library know, without asking anybody, that the hold is gone? 0 or
-     * PEER_LOST. NULL: it cannot tell. */
+     * PEER_LOST. NULL: it does not know. */
     int (*held)(void *lock);
-    /* What a client has to do itself, every third of the lease, so that a hold lives on: 0, or
+    /* Work of the client itself, every third of the lease, so that a hold lives on: 0, or
      * PEER_LOST. A server that is gone is reached anew. NULL: nothing, its library does it. */
     int (*renew)(void *lock);
 };
@@ -111,7 +111,7 @@ int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *b
                int64_t lease_ns) MUST_CHECK;
 void peer_stop(struct peer_run *run);
 
-/* What kind->kill_server and start_server say, or what is right without. */
+/* The result of kind->kill_server and start_server, or the right one without them. */
 void peer_kill_server(struct peer_run *run, size_t server, bool clean);
 int peer_start_server(struct peer_run *run, size_t server) MUST_CHECK;
 

@@ -42,7 +42,7 @@ static void hang_up(void *handle)
     PQfinish(handle);
 }
 
-/* What has come from the server tells of its end, without a question. */
+/* The bytes that have come from the server show its end, without a question. */
 static bool lives(void *handle)
 {
     return PQconsumeInput(handle) == 1 && PQstatus(handle) == CONNECTION_OK;

@@ -14,7 +14,8 @@ struct redisContext;
 
 enum { REDIS_NONCE_SIZE = 48, REDIS_SHA_SIZE = 48, REDIS_SOCKET_MAX = SERVER_PATH_MAX + 16 };
 
-/* What every client has; its first member, so that a lock's client can be found from it. */
+/* The common part of every client; its first member, so that a lock's client can be found from
+ * it. */
 struct redis_client {
     char sha[REDIS_SHA_SIZE]; /* of the script that compares and deletes */
     uint64_t random;

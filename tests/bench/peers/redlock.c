@@ -1,9 +1,9 @@
 /*
- * Redlock over three or five Redis on TCP ports of the loopback, the fastest way its rules allow:
- * a request goes to all servers at once and the call is over when a majority has answered; answers
+ * Redlock over three or five Redis on TCP ports of the loopback, the fastest way its rules allow: a
+ * request goes to all servers at once and the call is over when a majority has answered; answers
  * that come later are read before the next request's. A hold counts only if a majority said OK
- * within its validity time: the lease less the time that asking took, less the drift (1 % and
- * 2 ms). Who fails deletes what it has everywhere, then pauses and tries again.
+ * within its validity time: the lease less the time that asking took, less the drift (1 % and 2
+ * ms). A client that fails deletes what it has everywhere, then pauses and tries again.
  *
  * Each server answers in the order of its requests, so an answer is known by its number.
  */

@@ -1,6 +1,7 @@
 /*
- * What a run of the comparison found: for each case a table, for each peer a row in it, for each
- * quantity one value a repetition, and histograms. Printed as Markdown, written as JSON, plotted.
+ * The results of a run of the comparison: for each case a table, for each peer a row in it, for
+ * each quantity one value a repetition, and histograms. Printed as Markdown, written as JSON,
+ * plotted.
  *
  * A case adds to it by (case, peer, quantity); rows and columns appear in the order in which they
  * were first named. Texts are copied. Full is said by complain(), once, and the rest is left out.

@@ -71,7 +71,7 @@ static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);
 }
 
-/* There are seven colours: what comes after is dashed. Holdfast, which comes last and so on top, is
+/* There are seven colours: further lines are dashed. Holdfast, which comes last and so on top, is
  * thick and red (one host) or black. */
 static void plot_all(FILE *gnuplot, const bool *is_holdfast, size_t count, bool time_line)
 {

@@ -164,7 +164,8 @@ static void format_ratio(char *text, size_t size, const struct results_cell *rat
     }
 }
 
-/* Who is ahead, with what: "Redis, in memory 28 bytes". Where locks are held, how many. */
+/* The peers that are ahead, with their values: "Redis, in memory 28 bytes". Where locks are held,
+ * how many. */
 static void name_one(const struct results_table *table, const struct results_row *row,
                      const struct results_cell *cell, int column, char *text, size_t size)
 {
@@ -178,7 +179,7 @@ static void name_one(const struct results_table *table, const struct results_row
     snprintf(text, size, "%s %s%s", row->peer, value, held);
 }
 
-/* Who comes next among those ahead of `mine`: the best one not named yet. NULL: nobody. */
+/* The next one among those ahead of `mine`: the best one not named yet. NULL: none. */
 static const struct results_row *next_ahead(const struct results_table *table, int column,
                                             double mine, const bool *is_named)
 {

@@ -1,11 +1,11 @@
 /*
- * What Holdfast was to reach beside the others, and whether it did: a table of its own, computed
- * from what was measured, so that no figure in it is anybody's arithmetic.
+ * Holdfast's targets beside the others, and whether it met them: a table of its own, computed from
+ * the measured values.
  *
  * Where two are compared, their repetitions are taken in pairs (the first of the one with the first
  * of the other, and so on: they were made one shortly after the other); the ratio is the median of
- * those, and its spread stands behind it. "First" goes by medians and names whoever is ahead, also
- * those that flush nothing or know no lease: the tables say what they are.
+ * those, and its spread stands behind it. "First" goes by medians and names each peer that is
+ * ahead, also those that flush nothing or know no lease; the tables describe them.
  */
 #ifndef PEERS_RESULTS_TARGETS_H
 #define PEERS_RESULTS_TARGETS_H

@@ -285,7 +285,7 @@ static int64_t threads_cpu_ns(pid_t pid)
     return sum_ns;
 }
 
-/* What its ended and awaited children ran, in ns. */
+/* The run time of its ended and awaited children, in ns. */
 static int64_t ended_cpu_ns(pid_t pid)
 {
     char path[64];

@@ -1,7 +1,7 @@
 /*
  * Clients of a database server that is used for locks in two ways: a lock of the session, and
- * SELECT ... FOR UPDATE of a row, a transaction a hold. What differs from one database to the next
- * is a table of functions.
+ * SELECT ... FOR UPDATE of a row, a transaction a hold. The differences between databases are a
+ * table of functions.
  *
  * A row lock is a transaction's, so each hold needs a connection of its own while it lasts: a
  * client keeps those that it made, and makes one more when it holds that many.
@@ -42,12 +42,12 @@ struct sql_database {
     /* Has statements to come wait no longer for a lock. NULL: each says so itself. */
     enum sql_outcome (*set_timeout)(struct sql_connection *connection, int64_t timeout_ns);
 
-    /* What takes a lock of the session, and releases it: yes, if so. */
+    /* Take a lock of the session, and release it: yes, if so. */
     void (*acquire_text)(const char *name, enum peer_mode mode, int64_t timeout_ns,
                          char text[SQL_STATEMENT_MAX]);
     void (*release_text)(const char *name, enum peer_mode mode, char text[SQL_STATEMENT_MAX]);
-    /* What begins a transaction and locks the name's row: yes. If it is a new name it brings its
-     * row along: an insert that meets another's waits for it. */
+    /* Begins a transaction and locks the name's row: yes. If it is a new name it brings its row
+     * along: an insert that meets another's waits for it. */
     void (*row_text)(const char *name, bool is_new, enum peer_mode mode, int64_t timeout_ns,
                      char text[SQL_STATEMENT_MAX]);
 };

@@ -1,5 +1,5 @@
 /*
- * Three ZooKeeper servers: configuration, start, who leads. The client is in zookeeper_lock.c.
+ * Three ZooKeeper servers: configuration, start, the leader. The client is in zookeeper_lock.c.
  *
  * The servers run from Debian's jar files (libzookeeper-java) with everything at its default, but
  * for ports, folders, a heap of 512 MiB and a tick that makes the wanted session timeout possible
@@ -96,7 +96,7 @@ static int prepare_server(struct peer_run *run, size_t i, unsigned port, const c
     return error;
 }
 
-/* What a server says of its part; "" if it does not serve. */
+/* A server's part, by its own account; "" if it does not serve. */
 static void ask_mode(const struct server *server, char mode[16])
 {
     char answer[ANSWER_MAX];

@@ -1,13 +1,14 @@
 /*
  * See zookeeper_lock.h. The recipe is that of ZooKeeper's documentation ("Locks", "Shared Locks"):
- * who wants the lock makes an ephemeral sequential node below the lock's node, lists them, and has
- * the lock if nobody who excludes it comes before; else it watches the last of those and waits.
+ * a client that wants the lock makes an ephemeral sequential node below the lock's node, lists
+ * them, and has the lock if no node that excludes it comes before; else it watches the last of
+ * those and waits.
  *
  * Names of nodes begin with what they want (w, r) and go on with session and handle, so that after
  * a lost connection a node can be found whose making was not answered. A lock's own node is made
- * with the first contender in one transaction; who made it need not look for others before it.
+ * with the first contender in one transaction; that contender need not look for others before it.
  *
- * The C client has two threads of its own; they tell this one by a counter of events.
+ * The C client has two threads of its own; they notify this one by a counter of events.
  */
 #include "zookeeper_lock.h"
 
@@ -31,7 +32,7 @@ struct client {
     char hosts[HOSTS_MAX];
     int session_ms;
     uint32_t locks;    /* opened so far */
-    uint32_t sessions; /* begun so far: tells a lock whether its node is of this one */
+    uint32_t sessions; /* begun so far: a lock sees by it whether its node is of this one */
     pthread_mutex_t mutex;
     pthread_cond_t happened;
     uint64_t events; /* under the mutex */
@@ -315,8 +316,8 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
     return PEER_NOT_IN_TIME;
 }
 
-/* Who comes last among those before the own node that exclude it: its name, or "". ZNONODE if the
- * own node is not there any more. */
+/* The last one of the nodes before the own one that exclude it: its name, or "". ZNONODE if the own
+ * node is not there any more. */
 static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
 {
     struct String_vector children = {0, NULL};

@@ -63,7 +63,7 @@ static uint8_t reg(const char *word)
     return good ? (uint8_t)(word[1] - '0') : REGISTERS_MAX;
 }
 
-/* What comes between the operation and its order. */
+/* The text between the operation and its order. */
 static bool read_operands(struct litmus *litmus, struct step *step, char **words, unsigned count)
 {
     unsigned at = 1;

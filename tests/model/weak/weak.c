@@ -2,23 +2,22 @@
  * Which outcomes of a litmus test the memory model of C11 allows, by trying everything.
  *
  * The model is operational, made of views: a location is a list of messages, in its modification
- * order; a thread has for each location a view, the oldest message that it may still read. A
- * load reads any message from there on; a store puts a message anywhere behind it; a read-
- * modify-write puts its message right behind the one it read, and nothing comes between. A
- * message that was released carries the view of its writer, which who acquires it takes over; a
- * read-modify-write hands on what it read (C20's release sequences). seq_cst operations release
- * and acquire, and have one view in common: none reads or writes before a seq_cst store to its
- * location that is in it. Such a store comes into it when its thread, or one that it happened
- * before, does its next seq_cst operation, no sooner: on Arm too, what a thread stores relaxed
- * behind a seq_cst swap may be seen before that swap. (Kang et al., A Promising Semantics, POPL
- * 2017, without promises; for seq_cst Lahav et al., Repairing Sequential Consistency in C/C++11,
- * PLDI 2017.)
+ * order; a thread has for each location a view, the oldest message that it may still read. A load
+ * reads any message from there on; a store puts a message anywhere behind it; a read- modify-write
+ * puts its message right behind the one it read, and nothing comes between. A message that was
+ * released carries the view of its writer, which a thread that acquires it takes over; a
+ * read-modify-write hands on what it read (C20's release sequences). seq_cst operations release and
+ * acquire, and have one view in common: none reads or writes before a seq_cst store to its location
+ * that is in it. Such a store comes into it when its thread, or one that it happened before, does
+ * its next seq_cst operation, no sooner: on Arm too, what a thread stores relaxed behind a seq_cst
+ * swap may be seen before that swap. (Kang et al., A Promising Semantics, POPL 2017, without
+ * promises; for seq_cst Lahav et al., Repairing Sequential Consistency in C/C++11, PLDI 2017.)
  *
- * So stores become visible late and in different orders to different threads, as on Arm, and
- * more freely than there: Arm has all threads see one order. What the model does not have is a
- * load that reads what depends on a later store of its own thread (load buffering): RC11 forbids
- * it, Arm has it between relaxed operations without a dependency. No row of MEMORY_ORDER.md
- * rests on it: a relaxed value is used only after an operation that orders.
+ * So stores become visible late and in different orders to different threads, as on Arm, and more
+ * freely than there: Arm has all threads see one order. The model does not have a load that reads a
+ * value that depends on a later store of its own thread (load buffering): RC11 forbids it, Arm has
+ * it between relaxed operations without a dependency. No row of MEMORY_ORDER.md rests on it: a
+ * relaxed value is used only after an operation that orders.
  */
 #include "weak.h"
 

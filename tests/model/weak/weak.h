@@ -28,7 +28,7 @@ enum operation {
     SWAP, /* exchange */
     ADD,
     CAS,    /* leaves in the register what it found */
-    LATEST, /* what the kernel compares in futex(): the last value of all */
+    LATEST, /* the value that the kernel compares in futex(): the last of all */
     WHEN    /* goes on only if the register has that value */
 };
 
