@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/session/renewal.h"
+#include "quorum/sessions_private.h"
 #include "quorum/work.h"
 #include "sim.h"
 
@@ -16,8 +17,8 @@ bool real_members_votes(const struct quorum *quorum);
 bool real_members_admit(const struct quorum *quorum, const struct message *message);
 bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
 bool real_registers_adopt(struct quorum *quorum, const struct message_accept *value);
-void real_session_renew(struct quorum *quorum, const struct message *message);
-void real_session_mark(struct quorum *quorum, const struct message *message);
+void real_sessions_renew(struct quorum *quorum, const struct message *message);
+void real_sessions_mark(struct quorum *quorum, const struct message *message);
 void real_handover_look(struct quorum *quorum, struct work *work);
 void real_work_request(struct quorum *quorum, const struct message *message);
 void real_renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
@@ -75,34 +76,34 @@ bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
 }
 
 /* A marked session is acknowledged all the same. */
-void session_renew(struct quorum *quorum, const struct message *message)
+void sessions_renew(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
     if (broken != BREAK_ACK || !agents_find(quorum, &message->as.renew.agent, &index)) {
-        real_session_renew(quorum, message);
+        real_sessions_renew(quorum, message);
         return;
     }
-    uint32_t marked = quorum->sessions[index].marked;
-    quorum->sessions[index].marked = 0;
-    real_session_renew(quorum, message);
-    quorum->sessions[index].marked = marked;
+    uint32_t marked = quorum->sessions->of[index].marked;
+    quorum->sessions->of[index].marked = 0;
+    real_sessions_renew(quorum, message);
+    quorum->sessions->of[index].marked = marked;
 }
 
 /* Polled lapsed is enough to be marked, whatever came since. */
-void session_mark(struct quorum *quorum, const struct message *message)
+void sessions_mark(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
     if (broken == BREAK_MARK && agents_find(quorum, &message->as.session.agent, &index)) {
-        struct agent_record *agent = &quorum->sessions[index];
+        struct session *agent = &quorum->sessions->of[index];
         int64_t heard_ns = agent->heard_ns;
-        int64_t since_ns = quorum->fresh_since_ns;
-        agent->heard_ns = agent->heard_older_ns = quorum->fresh_since_ns = INT64_MIN / 2;
-        real_session_mark(quorum, message);
+        int64_t since_ns = quorum->sessions->fresh_since_ns;
+        agent->heard_ns = agent->heard_older_ns = quorum->sessions->fresh_since_ns = INT64_MIN / 2;
+        real_sessions_mark(quorum, message);
         agent->heard_ns = heard_ns;
-        quorum->fresh_since_ns = since_ns;
+        quorum->sessions->fresh_since_ns = since_ns;
         return;
     }
-    real_session_mark(quorum, message);
+    real_sessions_mark(quorum, message);
 }
 
 /* A coordinator serves who came last, or does not believe who says how long it has waited. */

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "quorum/sessions_private.h"
 #include "quorum/state.h"
 #include "sim.h"
 
@@ -236,8 +237,8 @@ void order_request(struct quorum *quorum, const struct message *message,
 /* Whether that request's session is over as far as the coordinator knows: it is refused. */
 static bool is_over(const struct quorum *quorum, const struct request *request)
 {
-    const struct agent_record *agent = &quorum->sessions[request->agent];
-    return request->epoch <= agent->dead || request->epoch < agent->epoch;
+    const struct session *agent = &quorum->sessions->of[request->agent];
+    return request->epoch <= agent->ended || request->epoch < agent->epoch;
 }
 
 static void check_queue(const struct quorum *quorum, const struct work *work,

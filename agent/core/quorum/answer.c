@@ -88,7 +88,7 @@ static void answer_given_back(struct quorum *quorum, const struct request *reque
 static bool tell_to_break(struct quorum *quorum, const struct request *request,
                           const struct message_name *name, const struct share *owner)
 {
-    if (owner->epoch <= quorum->sessions[owner->agent].dead) {
+    if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
         return false; /* its session is over, and its lock-delay runs */
     }
     struct message_break *hold =

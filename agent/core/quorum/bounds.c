@@ -50,7 +50,7 @@ void bounds_start(struct quorum *quorum)
     quorum->bounds.refused_ns = INT64_MIN;
     bounds_rounds(quorum);
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
-        uint32_t marked = quorum->sessions[i].marked;
+        uint32_t marked = sessions_marked_epoch(quorum, i);
         uint32_t granted = records_granted_epoch(quorum, i);
         quorum->epochs_before[i] = marked > granted ? marked : granted;
     }

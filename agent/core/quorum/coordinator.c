@@ -507,9 +507,7 @@ void coordinator_round_age(struct quorum *quorum, const struct voters_round *rou
  * (it may be younger than the pause between two renewals), or is this one's own. */
 static bool is_told(const struct quorum *quorum, uint32_t agent)
 {
-    const struct agent_record *record = &quorum->sessions[agent];
-    int64_t heard_ns = record->heard_ns > quorum->fresh_since_ns ? record->heard_ns
-                                                                 : quorum->fresh_since_ns;
+    int64_t heard_ns = sessions_heard_ns(quorum, agent);
     return agent == quorum->config->self ||
            step_now_ns(quorum) - heard_ns <= rules_long_ns(quorum, quorum->config->session_ttl_ns);
 }

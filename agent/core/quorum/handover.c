@@ -52,7 +52,7 @@ void handover_look(struct quorum *quorum, struct work *work)
         struct request *request = &quorum->requests[at];
         request->outcome = OUTCOME_REFUSED_NOT_OWNER;
         if (request->kind == MESSAGE_ACQUIRE && claimed) {
-            if (!session_has_lapsed(quorum, request->agent, request->epoch)) {
+            if (!sessions_has_lapsed(quorum, request->agent, request->epoch)) {
                 pass_on(quorum, work, request, voter);
             }
         } else if (request->kind == MESSAGE_ACQUIRE && step_now_ns(quorum) < end_ns) {

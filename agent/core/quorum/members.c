@@ -161,7 +161,7 @@ static void recount(struct quorum *quorum)
     }
     quorum->members.number = number;
     rejoin_recount(quorum);
-    death_recount(quorum);
+    sessions_recount(quorum);
     checkpoint_recount(quorum);
     coordinator_recount(quorum);
 }
@@ -655,7 +655,7 @@ static bool was_used(const struct quorum *quorum)
         used = used || registers_promised(quorum, p) != 0;
     }
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
-        used = used || quorum->sessions[i].marked != 0;
+        used = used || sessions_marked_epoch(quorum, i) != 0;
     }
     return used;
 }
@@ -675,7 +675,7 @@ void members_start(struct quorum *quorum)
     struct message_rules rules;
     quorum_rules(quorum->config, &rules);
     members->rules_digest = message_rules_digest(&rules);
-    members->nonce = quorum->incarnation;
+    members->nonce = sessions_incarnation(quorum);
     members->number = number_of(quorum);
     members->since_ns = step_now_ns(quorum);
     members->wait_log_ns = step_now_ns(quorum) + WAIT_LOG_MS * MS_NS;

@@ -122,13 +122,13 @@ static void share_add(struct plan *plan, const struct share *share)
 
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent)
 {
-    return quorum->sessions[agent].dead_ns + rules_closed_ns(quorum, value->lock_delay_ms * MS_NS);
+    return sessions_ended_ns(quorum, agent) + rules_closed_ns(quorum, value->lock_delay_ms * MS_NS);
 }
 
 static bool ended_by_death(const struct quorum *quorum, const struct plan *plan, uint16_t agent,
                            uint32_t epoch)
 {
-    return epoch <= quorum->sessions[agent].dead &&
+    return sessions_has_ended(quorum, agent, epoch) &&
            step_now_ns(quorum) >= plan_delay_end_ns(quorum, &plan->value, agent);
 }
 
@@ -270,8 +270,8 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
  * its renewals, and a grant to a session that is dead after all is used by nobody. */
 static bool session_over(const struct quorum *quorum, const struct request *request)
 {
-    const struct agent_record *agent = &quorum->sessions[request->agent];
-    return request->epoch <= agent->dead || request->epoch < agent->epoch;
+    return sessions_has_ended(quorum, request->agent, request->epoch) ||
+           request->epoch < sessions_epoch(quorum, request->agent);
 }
 
 /* What the host that asks has already: the grant of that session is its answer, whatever mode it
@@ -318,8 +318,8 @@ static bool is_stale(const struct request *request, const struct answered *befor
  */
 static bool is_unheard(const struct quorum *quorum, const struct request *request)
 {
-    int64_t heard_ns = request->heard_ns > quorum->fresh_since_ns ? request->heard_ns
-                                                                  : quorum->fresh_since_ns;
+    int64_t fresh_ns = sessions_fresh_since_ns(quorum);
+    int64_t heard_ns = request->heard_ns > fresh_ns ? request->heard_ns : fresh_ns;
     int64_t longest_ns = 2 * quorum->config->session_ttl_ns + UNHEARD_MS * MS_NS;
     return step_now_ns(quorum) - heard_ns > rules_long_ns(quorum, longest_ns);
 }

@@ -37,7 +37,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->records = records_lay_out(arena, limits);
     into->registers = registers_lay_out(arena, limits);
     into->voters = voters_lay_out(arena);
-    into->sessions = arena_take(arena, limits->agents, sizeof(struct agent_record));
+    into->sessions = sessions_lay_out(arena, limits);
     into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
     into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
     into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct request));
@@ -106,7 +106,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     struct quorum *quorum = lay_out(&arena, &config->limits);
     *quorum->config = *config;
     quorum->names = names;
-    quorum->death_ns = NEVER;
+    sessions_init(quorum);
     step_init(quorum);
     voters_init(quorum);
     coordinator_init(quorum);
@@ -125,20 +125,16 @@ void reaction_fill_header(const struct quorum *quorum, enum message_kind kind,
 
 void reaction_agent_named(struct quorum *quorum, uint32_t agent)
 {
-    quorum->sessions[agent] = (struct agent_record){
-        .heard_ns = INT64_MIN, .heard_older_ns = INT64_MIN, .echo_counted_ns = INT64_MIN};
+    sessions_agent_named(quorum, agent);
     quorum->quotas[agent] = (struct quota){0};
 }
 
 bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
 {
-    const struct agent_record *session = &quorum->sessions[agent];
     const struct quota *quota = &quorum->quotas[agent];
-    return session->epoch == 0 && session->marked == 0 &&
-           records_granted_epoch(quorum, agent) == 0 && quorum->epochs_before[agent] == 0 &&
-           session->heard_ns == INT64_MIN && session->heard_older_ns == INT64_MIN &&
-           session->dead == 0 && session->phase == DEATH_IDLE && quota->waiting == NONE &&
-           quota->acquires == 0 && quota->others == 0;
+    return sessions_is_unknown(quorum, agent) && records_granted_epoch(quorum, agent) == 0 &&
+           quorum->epochs_before[agent] == 0 && quota->waiting == NONE && quota->acquires == 0 &&
+           quota->others == 0;
 }
 
 bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter)
@@ -174,6 +170,34 @@ void reaction_voters_changed(struct quorum *quorum)
 void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
 {
     handover_claims(quorum, voter);
+}
+
+/* Its configuration is another cell's, or an older one of this cell. */
+static void refuse_rules(struct quorum *quorum, uint32_t agent, const struct message_renew *renew)
+{
+    struct message_refused *refused = &step_send(quorum, agent, MESSAGE_REFUSED)->as.refused;
+    refused->agent = renew->agent;
+    refused->epoch = renew->epoch;
+    refused->reason = MESSAGE_REFUSED_RULES;
+    members_answer(quorum, agent, NULL);
+}
+
+bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct message_renew *renew)
+{
+    if (!members_rules_match(quorum, renew->rules)) {
+        refuse_rules(quorum, agent, renew);
+        return false;
+    }
+    if (!members_votes(quorum)) {
+        members_answer(quorum, agent, NULL); /* so that its people see why this voter is silent */
+        return false;
+    }
+    return true;
+}
+
+void reaction_session_ended(struct quorum *quorum, uint32_t agent)
+{
+    work_agent_dead(quorum, agent);
 }
 
 void reaction_majority_found(struct quorum *quorum)
@@ -237,13 +261,7 @@ bool quorum_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoin
 bool quorum_load_mark(struct quorum *quorum, const struct message_session *mark)
 {
     HF_CHECK(!step_started(quorum));
-    uint32_t index = 0;
-    if (!agent_name_valid(&mark->agent) || !agents_make(quorum, &mark->agent, &index)) {
-        return false;
-    }
-    struct agent_record *agent = &quorum->sessions[index];
-    agent->marked = mark->epoch > agent->marked ? mark->epoch : agent->marked;
-    return true;
+    return sessions_load_mark(quorum, mark);
 }
 
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out)
@@ -281,9 +299,7 @@ static void start(struct quorum *quorum)
 {
     HF_CHECK(!step_started(quorum));
     step_set_started(quorum);
-    quorum->fresh_since_ns = step_now_ns(quorum);
-    quorum->stamp_ns = step_now_ns(quorum);
-    quorum->incarnation = step_random(quorum) | 1; /* never 0, which is no echo */
+    sessions_start(quorum);
     registers_raise_promises(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t round = (uint32_t)(registers_promised(quorum, p) >> 16);
@@ -346,19 +362,23 @@ static void receive(struct quorum *quorum, const struct message *message)
         work_accepted(quorum, message);
         break;
     case MESSAGE_RENEW:
-        session_renew(quorum, message);
+        sessions_renew(quorum, message);
         break;
     case MESSAGE_POLL:
-        session_poll(quorum, message);
+        if (members_votes(quorum)) {
+            sessions_poll(quorum, message);
+        }
         break;
     case MESSAGE_POLLED:
-        death_polled(quorum, message);
+        sessions_polled(quorum, message);
         break;
     case MESSAGE_MARK:
-        session_mark(quorum, message);
+        if (members_votes(quorum)) {
+            sessions_mark(quorum, message);
+        }
         break;
     case MESSAGE_MARKED:
-        death_marked(quorum, message);
+        sessions_marked(quorum, message);
         break;
     case MESSAGE_PULL:
         sweep_pull(quorum, message);
@@ -388,7 +408,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, voters_tick(quorum));
     step_schedule(quorum, coordinator_tick(quorum));
     step_schedule(quorum, sweep_tick(quorum));
-    step_schedule(quorum, death_tick(quorum));
+    step_schedule(quorum, sessions_tick(quorum));
     step_schedule(quorum, work_tick(quorum));
 }
 
@@ -420,12 +440,12 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         tick(quorum);
         break;
     case QUORUM_STALLED:
-        quorum->fresh_since_ns = step_now_ns(quorum);
+        sessions_refresh(quorum);
         coordinator_review(quorum);
         break;
     case QUORUM_ASTRAY: /* what it has counted may be less than it should be */
-        quorum->fresh_since_ns = step_now_ns(quorum);
-        death_count_anew(quorum);
+        sessions_refresh(quorum);
+        sessions_count_anew(quorum);
         break;
     case QUORUM_RESIGN:
         handover_resign(quorum);
@@ -453,11 +473,7 @@ void quorum_check_invariants(const struct quorum *quorum)
         incomplete += partition->state == PARTITION_PREPARED && !partition->complete;
     }
     HF_CHECK(preparing == quorum->preparing && incomplete == quorum->incomplete);
-    uint32_t deaths = 0;
-    for (uint32_t i = 0; i < agents_count(quorum); i++) {
-        deaths += quorum->sessions[i].phase != DEATH_IDLE;
-    }
-    HF_CHECK(deaths == quorum->deaths);
+    sessions_check_invariants(quorum);
     records_check_invariants(quorum, registers_check_invariants(quorum), work_share_count(quorum));
     work_check_invariants(quorum);
 }

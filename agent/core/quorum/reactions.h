@@ -36,4 +36,10 @@ void reaction_claims_changed(struct quorum *quorum, uint32_t voter);
 /* From voters: this voter hears a majority again; nobody knows how long it heard none. */
 void reaction_majority_found(struct quorum *quorum);
 
+/* From sessions: whether this voter may acknowledge that agent's renewal. Otherwise it answers the
+ * agent what the cell is. */
+bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct message_renew *renew);
+/* From sessions: that agent's sessions up to some epoch have ended. */
+void reaction_session_ended(struct quorum *quorum, uint32_t agent);
+
 #endif

@@ -279,7 +279,7 @@ static bool agents_of(struct quorum *quorum, const struct message_value *value,
     return true;
 }
 
-/* For an agent that lost its store and asks which epochs it had (session_renew()). */
+/* For an agent that lost its store and asks which epochs it had (sessions_renew()). */
 static void note_epochs(struct quorum *quorum, const struct message_value *value,
                         const struct share *shares, uint32_t owner)
 {

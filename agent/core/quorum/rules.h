@@ -12,6 +12,11 @@
 
 #include "step.h"
 
+enum {
+    RESEND_MS = 200, /* a message to voters that is not answered is sent again */
+    RECALL_MS = 500, /* what is in an operation's way is asked to go again */
+};
+
 uint32_t rules_majority(const struct quorum *quorum);
 
 /* A duration as the others' clocks may count it at most. */

@@ -1,8 +1,6 @@
 /*
  * The quorum core's state, and what its files do for each other.
  *
- *   session.c      the voter's side of sessions: renewals, polls, marks
- *   death.c        the coordinator's side: having a lapsed session marked by a majority
  *   coordinator.c  ballots: which partitions are this voter's, and prepared
  *   handover.c     whoever coordinates next is told who waits; an orderly end
  *   sweep.c        pulling registers from each other: completeness, catching up
@@ -29,39 +27,16 @@
 #include "record.h"
 #include "registers.h"
 #include "rules.h"
+#include "sessions.h"
 #include "step.h"
 #include "voters.h"
 
 enum {
-    RESEND_MS = 200,   /* an unanswered round is sent again */
     SPARED_MS = 20,    /* and to those that it might have done without */
-    RECALL_MS = 500,   /* a wait is looked at again, its recall sent again */
     PULLS_MAX = 8,     /* listings that are read at a time */
     OUTCOMES_MAX = 16, /* requests answered together */
     BROKEN_KEPT = 64,
     WORKS_PER_REQUEST = 2, /* names that were asked for a moment ago have a work too */
-};
-
-enum death_phase { DEATH_IDLE = 0, DEATH_POLL, DEATH_MARK };
-
-struct agent_record {
-    /* Voter's side. */
-    uint32_t epoch;          /* the highest that renewed here */
-    uint64_t store_id[2];    /* of the store that renewed it first */
-    bool twice_told;         /* another store renews it too: that was said */
-    uint32_t marked;         /* epochs up to this one are dead, durably; 0: none */
-    int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
-    int64_t heard_older_ns;  /* of any epoch before */
-    int64_t echo_counted_ns; /* stamp of the echo counted last */
-    /* Coordinator's side. */
-    uint32_t dead;   /* epochs up to this one are dead: a majority marked them */
-    int64_t dead_ns; /* when this coordinator learned of it */
-    uint32_t target; /* phase != IDLE: the epoch to be marked */
-    uint8_t phase;
-    uint8_t mask;      /* voters that said yes in this phase */
-    bool superseded;   /* asked for without a waiter: a newer epoch lives */
-    int64_t wanted_ns; /* when a waiter last asked for it */
-    int64_t next_ns;   /* when to ask the voters again */
 };
 
 /* What an agent has among the requests and operations. */
@@ -293,22 +268,15 @@ struct quorum {
     struct records *records;
     struct registers *registers;
     struct voters *voters;
+    struct sessions *sessions;
 
     uint64_t commit;
     bool committing; /* another is on its way */
     struct quorum_counts counts;
 
     struct partition partitions[MESSAGE_PARTITIONS];
-    struct agent_record *sessions; /* by agent, as what follows */
-    uint32_t *epochs_before;       /* the highest known at this voter's start; see bounds.c */
+    uint32_t *epochs_before; /* by agent: the highest known at this voter's start; see bounds.c */
     struct quota *quotas;
-    int64_t fresh_since_ns; /* voter's start, or the end of its last stall */
-    uint64_t incarnation;
-    int64_t stamp_ns; /* of the latest echo */
-    uint32_t deaths;  /* agents whose phase is not IDLE */
-
-    int64_t death_ns; /* when death_tick() has something to do */
-
     struct members members;
     struct rejoin rejoin;
     struct checkpoints checkpoints;
@@ -352,26 +320,6 @@ struct quorum {
     uint32_t broken_next;
     struct heap wakes; /* of works */
 };
-
-/* session.c */
-void session_renew(struct quorum *quorum, const struct message *message);
-void session_poll(struct quorum *quorum, const struct message *message);
-void session_mark(struct quorum *quorum, const struct message *message);
-/* Whether it has lapsed by this voter's clock, at this instant. */
-bool session_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
-/* A mark that another voter has: persisted here too. false: no room. */
-bool session_adopt_mark(struct quorum *quorum, const struct message_session *mark);
-
-/* death.c */
-void death_want(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
-void death_polled(struct quorum *quorum, const struct message *message);
-void death_marked(struct quorum *quorum, const struct message *message);
-/* The record of stores changed: what voters said is asked again. */
-void death_recount(struct quorum *quorum);
-/* The lock-delays behind the dead are counted from now. */
-void death_count_anew(struct quorum *quorum);
-/* Returns when it wants to be called again. */
-int64_t death_tick(struct quorum *quorum);
 
 /* coordinator.c */
 void coordinator_init(struct quorum *quorum);

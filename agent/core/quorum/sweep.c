@@ -110,12 +110,12 @@ static void answer_marks(struct quorum *quorum, uint32_t voter, const struct mes
     uint32_t index = 0;
     uint32_t at = pull->after;
     for (uint32_t i = 0; i < ANSWER_SCAN_MAX && at < agents_count(quorum); i++) {
-        const struct agent_record *agent = &quorum->sessions[at++];
-        if (agent->marked != 0) {
+        uint32_t marked = sessions_marked_epoch(quorum, at++);
+        if (marked != 0) {
             struct message_pulled *pulled = answer(quorum, voter, pull, &index,
                                                    MESSAGE_PULLED_MARK);
             pulled->mark.agent = *agents_name(quorum, at - 1);
-            pulled->mark.epoch = agent->marked;
+            pulled->mark.epoch = marked;
             pulled->next = at;
         }
         if (index == MESSAGE_PULL_BATCH) {
@@ -457,7 +457,7 @@ void sweep_pulled(struct quorum *quorum, const struct message *message)
         take_register(quorum, pull, pulled);
         break;
     case MESSAGE_PULLED_MARK:
-        pull->lacking = !session_adopt_mark(quorum, &pulled->mark) || pull->lacking;
+        pull->lacking = !sessions_adopt_mark(quorum, &pulled->mark) || pull->lacking;
         break;
     case MESSAGE_PULLED_SAME:
     case MESSAGE_PULLED_MORE:

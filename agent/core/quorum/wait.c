@@ -139,7 +139,7 @@ void wait_for_turn(struct quorum *quorum, struct work *work, const struct record
     bool recalled = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct share *owner = &owners[i];
-        if (owner->epoch <= quorum->sessions[owner->agent].dead) {
+        if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
             int64_t delay_ns = plan_delay_end_ns(quorum, value, owner->agent);
             end_ns = delay_ns > end_ns ? delay_ns : end_ns;
             continue;
@@ -161,7 +161,7 @@ void wait_for_turn(struct quorum *quorum, struct work *work, const struct record
     }
     wait_until(quorum, work, end_ns);
     for (uint32_t i = 0; i < count; i++) {
-        death_want(quorum, owners[i].agent, owners[i].epoch, false);
+        sessions_want_end(quorum, owners[i].agent, owners[i].epoch, false);
     }
 }
 

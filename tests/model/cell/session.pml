@@ -10,7 +10,7 @@
  * lease does not count any more. (With it no grant of a dead session is in force; what becomes of
  * the grants is grants.pml.)
  *
- * Rules (agent/core/quorum/session.c, death.c, core/session/renewal.c); each can be broken by a -D (mutants/):
+ * Rules (agent/core/quorum/sessions.c, sessions_end.c, core/session/renewal.c); each can be broken by a -D (mutants/):
  *   s1  the host counts from the sending of the renewal that was acknowledged
  *   s2  the host counts the ttl short, s3 a voter long
  *   s4  a mark is set only if the session has lapsed by the voter's clock at that instant

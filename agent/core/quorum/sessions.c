@@ -1,24 +1,97 @@
-/*
- * The voter's side of sessions.
- *
- * A renewal extends a session only if it echoes a stamp of this process that is newer than the one
- * counted last and less than a ttl old: so its sender has heard this voter lately. Times of
- * renewals are not durable: a voter that (re)started, or stood still, takes every session, known
- * or not, for just renewed. Marks are durable, and hold for every epoch up to theirs.
- *
- * A newer epoch begins with a renewal that would extend it, too: who does not hear this voter
- * cannot end an agent's session by speaking of the next one in its name.
- *
- * The voter counts the ttl long by max_drift; the holder counts it short.
- */
+/* The voter's side of sessions: renewals, polls, marks. See sessions.h. */
+#include "sessions.h"
+
+#include <string.h>
+
 #include "proto/check.h"
+#include "reactions.h"
+#include "sessions_private.h"
 #include "state.h"
 
+struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limits *limits)
+{
+    struct sessions nowhere;
+    struct sessions *sessions = arena_take(arena, 1, sizeof(*sessions));
+    struct sessions *into = sessions != NULL ? sessions : &nowhere;
+    into->of = arena_take(arena, limits->agents, sizeof(struct session));
+    return sessions;
+}
+
+void sessions_init(struct quorum *quorum)
+{
+    quorum->sessions->ending_ns = NEVER;
+}
+
+bool sessions_load_mark(struct quorum *quorum, const struct message_session *mark)
+{
+    uint32_t index = 0;
+    if (!agent_name_valid(&mark->agent) || !agents_make(quorum, &mark->agent, &index)) {
+        return false;
+    }
+    struct session *agent = &quorum->sessions->of[index];
+    agent->marked = mark->epoch > agent->marked ? mark->epoch : agent->marked;
+    return true;
+}
+
+void sessions_start(struct quorum *quorum)
+{
+    struct sessions *sessions = quorum->sessions;
+    sessions->fresh_since_ns = step_now_ns(quorum);
+    sessions->stamp_ns = step_now_ns(quorum);
+    sessions->incarnation = step_random(quorum) | 1; /* never 0, which is no echo */
+}
+
+void sessions_refresh(struct quorum *quorum)
+{
+    quorum->sessions->fresh_since_ns = step_now_ns(quorum);
+}
+
+int64_t sessions_fresh_since_ns(const struct quorum *quorum)
+{
+    return quorum->sessions->fresh_since_ns;
+}
+
+uint64_t sessions_incarnation(const struct quorum *quorum)
+{
+    return quorum->sessions->incarnation;
+}
+
+void sessions_agent_named(struct quorum *quorum, uint32_t agent)
+{
+    quorum->sessions->of[agent] = (struct session){
+        .heard_ns = INT64_MIN, .heard_older_ns = INT64_MIN, .echo_counted_ns = INT64_MIN};
+}
+
+bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent)
+{
+    const struct session *session = &quorum->sessions->of[agent];
+    return session->epoch == 0 && session->marked == 0 && session->heard_ns == INT64_MIN &&
+           session->heard_older_ns == INT64_MIN && session->ended == 0 &&
+           session->phase == ENDING_NOTHING;
+}
+
+uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent)
+{
+    return quorum->sessions->of[agent].epoch;
+}
+
+int64_t sessions_heard_ns(const struct quorum *quorum, uint32_t agent)
+{
+    int64_t heard_ns = quorum->sessions->of[agent].heard_ns;
+    int64_t fresh_ns = quorum->sessions->fresh_since_ns;
+    return heard_ns > fresh_ns ? heard_ns : fresh_ns;
+}
+
+uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
+{
+    return quorum->sessions->of[agent].marked;
+}
+
 /* When any epoch of the agent up to this one was last heard of. */
-static int64_t last_heard_ns(const struct quorum *quorum, const struct agent_record *agent,
+static int64_t last_heard_ns(const struct quorum *quorum, const struct session *agent,
                              uint32_t epoch)
 {
-    int64_t heard_ns = quorum->fresh_since_ns;
+    int64_t heard_ns = quorum->sessions->fresh_since_ns;
     if (agent->heard_older_ns > heard_ns) {
         heard_ns = agent->heard_older_ns;
     }
@@ -29,7 +102,7 @@ static int64_t last_heard_ns(const struct quorum *quorum, const struct agent_rec
 }
 
 /* How long until the session may have lapsed; 0: it has, at this instant. */
-static int64_t lapse_wait_ns(const struct quorum *quorum, const struct agent_record *agent,
+static int64_t lapse_wait_ns(const struct quorum *quorum, const struct session *agent,
                              uint32_t epoch)
 {
     int64_t lapse_ns = last_heard_ns(quorum, agent, epoch) +
@@ -37,20 +110,20 @@ static int64_t lapse_wait_ns(const struct quorum *quorum, const struct agent_rec
     return step_now_ns(quorum) > lapse_ns ? 0 : lapse_ns - step_now_ns(quorum) + 1;
 }
 
-bool session_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch)
+bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch)
 {
-    return lapse_wait_ns(quorum, &quorum->sessions[agent], epoch) == 0;
+    return lapse_wait_ns(quorum, &quorum->sessions->of[agent], epoch) == 0;
 }
 
-static bool echo_is_fresh(const struct quorum *quorum, const struct agent_record *agent,
+static bool echo_is_fresh(const struct quorum *quorum, const struct session *agent,
                           const struct message_echo *echo)
 {
-    return echo->incarnation == quorum->incarnation && echo->issued_ns <= quorum->stamp_ns &&
+    return echo->incarnation == quorum->sessions->incarnation && echo->issued_ns <= quorum->sessions->stamp_ns &&
            echo->issued_ns > agent->echo_counted_ns &&
            step_now_ns(quorum) - echo->issued_ns < quorum->config->session_ttl_ns;
 }
 
-static void follow_epoch(struct agent_record *agent, uint32_t epoch, const uint64_t store_id[2])
+static void follow_epoch(struct session *agent, uint32_t epoch, const uint64_t store_id[2])
 {
     if (epoch <= agent->epoch) {
         return;
@@ -70,7 +143,7 @@ static void follow_epoch(struct agent_record *agent, uint32_t epoch, const uint6
  * host, say. Both would be granted the same lock. Each voter acknowledges the one that it heard
  * first, so at most one of them is safe.
  */
-static bool is_twin(struct quorum *quorum, struct agent_record *agent,
+static bool is_twin(struct quorum *quorum, struct session *agent,
                     const struct message *message)
 {
     if (message->as.renew.epoch != agent->epoch || (message->store_id[0] == agent->store_id[0] &&
@@ -87,28 +160,18 @@ static bool is_twin(struct quorum *quorum, struct agent_record *agent,
     return true;
 }
 
-/* Its configuration is another cell's, or an older one of this cell. */
-static void refuse_rules(struct quorum *quorum, uint32_t index, const struct message_renew *renew)
-{
-    struct message_refused *refused = &step_send(quorum, index, MESSAGE_REFUSED)->as.refused;
-    refused->agent = renew->agent;
-    refused->epoch = renew->epoch;
-    refused->reason = MESSAGE_REFUSED_RULES;
-    members_answer(quorum, index, NULL);
-}
-
 /* That any session of the agent had, as far as is known here. What it was ever granted and has not
  * given back is known so by one voter of any majority. */
 static uint32_t highest_epoch(const struct quorum *quorum, uint32_t index)
 {
-    const struct agent_record *agent = &quorum->sessions[index];
+    const struct session *agent = &quorum->sessions->of[index];
     uint32_t granted = records_granted_epoch(quorum, index);
     uint32_t epoch = agent->epoch > agent->marked ? agent->epoch : agent->marked;
-    epoch = agent->dead > epoch ? agent->dead : epoch;
+    epoch = agent->ended > epoch ? agent->ended : epoch;
     return granted > epoch ? granted : epoch;
 }
 
-void session_renew(struct quorum *quorum, const struct message *message)
+void sessions_renew(struct quorum *quorum, const struct message *message)
 {
     const struct message_renew *renew = &message->as.renew;
     uint32_t index = 0;
@@ -119,13 +182,8 @@ void session_renew(struct quorum *quorum, const struct message *message)
         refused->as.refused.reason = MESSAGE_REFUSED_FULL;
         return;
     }
-    struct agent_record *agent = &quorum->sessions[index];
-    if (!members_rules_match(quorum, renew->rules)) {
-        refuse_rules(quorum, index, renew);
-        return;
-    }
-    if (!members_votes(quorum)) {
-        members_answer(quorum, index, NULL); /* so that its people see why this voter is silent */
+    struct session *agent = &quorum->sessions->of[index];
+    if (!reaction_may_renew(quorum, index, renew)) {
         return;
     }
     bool dead = renew->epoch <= agent->marked;
@@ -143,19 +201,19 @@ void session_renew(struct quorum *quorum, const struct message *message)
     if (extended) {
         agent->heard_ns = step_now_ns(quorum);
         agent->echo_counted_ns = renew->echo.issued_ns;
-        if (agent->marked + 1 < renew->epoch && agent->dead + 1 < renew->epoch) {
-            death_want(quorum, index, renew->epoch - 1, true);
+        if (agent->marked + 1 < renew->epoch && agent->ended + 1 < renew->epoch) {
+            sessions_want_end(quorum, index, renew->epoch - 1, true);
         }
     }
     /* Stamps rise, also within one reading of the clock. */
-    quorum->stamp_ns = step_now_ns(quorum) > quorum->stamp_ns ? step_now_ns(quorum)
-                                                              : quorum->stamp_ns + 1;
+    quorum->sessions->stamp_ns = step_now_ns(quorum) > quorum->sessions->stamp_ns ? step_now_ns(quorum)
+                                                              : quorum->sessions->stamp_ns + 1;
     struct message_renew_ack *ack = &step_send(quorum, index, MESSAGE_RENEW_ACK)->as.renew_ack;
     ack->agent = renew->agent;
     ack->epoch = renew->epoch;
     ack->renewal_id = renew->renewal_id;
-    ack->echo.incarnation = quorum->incarnation;
-    ack->echo.issued_ns = quorum->stamp_ns;
+    ack->echo.incarnation = quorum->sessions->incarnation;
+    ack->echo.issued_ns = quorum->sessions->stamp_ns;
     ack->extended = extended;
     ack->dead_epoch = renew->epoch == 0 ? highest_epoch(quorum, index) : agent->marked;
     memcpy(ack->release, quorum->config->release, sizeof(ack->release));
@@ -172,10 +230,10 @@ static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind
 }
 
 /* Asks one who knows nothing of the agent to wait until its table has room: it is asked again. */
-static bool session_agent(struct quorum *quorum, const struct message *message,
+static bool named_agent(struct quorum *quorum, const struct message *message,
                           enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
 {
-    if (!members_votes(quorum) || !agents_voter(quorum, message, voter)) {
+    if (!agents_voter(quorum, message, voter)) {
         return false;
     }
     if (!agents_make(quorum, &message->as.session.agent, index)) {
@@ -185,29 +243,29 @@ static bool session_agent(struct quorum *quorum, const struct message *message,
     return true;
 }
 
-void session_poll(struct quorum *quorum, const struct message *message)
+void sessions_poll(struct quorum *quorum, const struct message *message)
 {
     const struct message_session *session = &message->as.session;
     uint32_t voter = 0;
     uint32_t index = 0;
-    if (!session_agent(quorum, message, MESSAGE_POLLED, &voter, &index)) {
+    if (!named_agent(quorum, message, MESSAGE_POLLED, &voter, &index)) {
         return;
     }
-    const struct agent_record *agent = &quorum->sessions[index];
+    const struct session *agent = &quorum->sessions->of[index];
     bool marked = session->epoch <= agent->marked;
     answer(quorum, voter, MESSAGE_POLLED, session,
            marked ? 0 : lapse_wait_ns(quorum, agent, session->epoch));
 }
 
-void session_mark(struct quorum *quorum, const struct message *message)
+void sessions_mark(struct quorum *quorum, const struct message *message)
 {
     const struct message_session *session = &message->as.session;
     uint32_t voter = 0;
     uint32_t index = 0;
-    if (!session_agent(quorum, message, MESSAGE_MARKED, &voter, &index)) {
+    if (!named_agent(quorum, message, MESSAGE_MARKED, &voter, &index)) {
         return;
     }
-    struct agent_record *agent = &quorum->sessions[index];
+    struct session *agent = &quorum->sessions->of[index];
     int64_t wait_ns = 0;
     if (session->epoch > agent->marked) {
         wait_ns = lapse_wait_ns(quorum, agent, session->epoch);
@@ -221,13 +279,13 @@ void session_mark(struct quorum *quorum, const struct message *message)
     answer(quorum, voter, MESSAGE_MARKED, session, wait_ns);
 }
 
-bool session_adopt_mark(struct quorum *quorum, const struct message_session *mark)
+bool sessions_adopt_mark(struct quorum *quorum, const struct message_session *mark)
 {
     uint32_t index = 0;
     if (!agents_make(quorum, &mark->agent, &index)) {
         return false;
     }
-    struct agent_record *agent = &quorum->sessions[index];
+    struct session *agent = &quorum->sessions->of[index];
     if (mark->epoch > agent->marked) {
         agent->marked = mark->epoch;
         step_emit(quorum, ACTION_PERSIST_MARK)->as.mark = *mark;

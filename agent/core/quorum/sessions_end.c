@@ -1,0 +1,208 @@
+/*
+ * The coordinator's side of a session's end. See sessions.h.
+ *
+ * It polls the voters first, so that a minority does not mark a session that lives, then has them mark
+ * it; a majority of marks is the end. It asks only if somebody waits for what the session holds, or if
+ * a newer session of the same agent lives.
+ *
+ * When it learned of an end counts the lock-delays of that agent's grants. A coordinator that
+ * restarted asks again, is answered at once, and counts anew.
+ */
+#include "sessions.h"
+
+#include "proto/check.h"
+#include "reactions.h"
+#include "sessions_private.h"
+#include "state.h"
+
+enum { WANTED_MS = 4 * RECALL_MS };
+
+static void ask_at(struct quorum *quorum, struct session *agent, int64_t when_ns)
+{
+    agent->next_ns = when_ns;
+    quorum->sessions->ending_ns = when_ns < quorum->sessions->ending_ns
+                                      ? when_ns
+                                      : quorum->sessions->ending_ns;
+    step_schedule(quorum, when_ns);
+}
+
+static void ask(struct quorum *quorum, struct session *agent, enum message_kind kind)
+{
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if ((agent->mask >> voter & 1) != 0) {
+            continue;
+        }
+        struct message_session *session = &step_send(quorum, voter, kind)->as.session;
+        session->agent = *agents_name(quorum, (uint32_t)(agent - quorum->sessions->of));
+        session->epoch = agent->target;
+    }
+    ask_at(quorum, agent, step_now_ns(quorum) + RESEND_MS * MS_NS);
+}
+
+void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bool superseded)
+{
+    struct session *agent = &quorum->sessions->of[index];
+    if (epoch <= agent->ended) {
+        return;
+    }
+    agent->wanted_ns = step_now_ns(quorum);
+    /* One at a time, the oldest first: a newer session may live on for ever. A newer one that has
+     * lapsed already covers it. */
+    if (agent->phase != ENDING_NOTHING && (agent->target <= epoch || agent->phase == ENDING_MARK)) {
+        agent->superseded = agent->superseded || (superseded && agent->target == epoch);
+        return;
+    }
+    if (agent->phase == ENDING_NOTHING) {
+        quorum->sessions->endings++;
+    }
+    agent->phase = ENDING_POLL;
+    agent->target = epoch;
+    agent->mask = 0;
+    agent->superseded = superseded;
+    if (step_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
+        ask(quorum, agent, MESSAGE_POLL);
+    } else {
+        ask_at(quorum, agent, step_now_ns(quorum)); /* many owners are in the way of one */
+    }
+}
+
+/* The agent that an answer is about, if it is one to what is being asked. */
+static struct session *asked(struct quorum *quorum, const struct message *message,
+                             enum ending phase, uint32_t *voter, uint32_t *index)
+{
+    const struct message_session_answer *answer = &message->as.session_answer;
+    if (!agents_voter(quorum, message, voter) || !agents_find(quorum, &answer->agent, index)) {
+        return NULL;
+    }
+    struct session *agent = &quorum->sessions->of[*index];
+    return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
+}
+
+/* That voter still counts the session as alive: poll again when it may have lapsed there. */
+static void poll_later(struct quorum *quorum, struct session *agent, int64_t wait_ns)
+{
+    int64_t longest_ns = rules_long_ns(quorum, quorum->config->session_ttl_ns);
+    wait_ns = wait_ns > longest_ns ? longest_ns : wait_ns;
+    agent->phase = ENDING_POLL;
+    ask_at(quorum, agent, step_now_ns(quorum) + (wait_ns < MS_NS ? MS_NS : wait_ns));
+}
+
+void sessions_polled(struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    uint32_t index = 0;
+    struct session *agent = asked(quorum, message, ENDING_POLL, &voter, &index);
+    if (agent == NULL) {
+        return;
+    }
+    if (!message->as.session_answer.yes) {
+        poll_later(quorum, agent, message->as.session_answer.wait_ns);
+        return;
+    }
+    agent->mask |= (uint8_t)(1u << voter);
+    if (rules_is_majority(quorum, agent->mask)) {
+        agent->phase = ENDING_MARK;
+        agent->mask = 0;
+        ask(quorum, agent, MESSAGE_MARK);
+    }
+}
+
+static void idle(struct quorum *quorum, struct session *agent)
+{
+    HF_CHECK(agent->phase != ENDING_NOTHING && quorum->sessions->endings > 0);
+    agent->phase = ENDING_NOTHING;
+    agent->superseded = false;
+    quorum->sessions->endings--;
+}
+
+void sessions_marked(struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    uint32_t index = 0;
+    struct session *agent = asked(quorum, message, ENDING_MARK, &voter, &index);
+    if (agent == NULL) {
+        return;
+    }
+    if (!message->as.session_answer.yes) {
+        poll_later(quorum, agent, message->as.session_answer.wait_ns);
+        return;
+    }
+    agent->mask |= (uint8_t)(1u << voter);
+    if (rules_is_majority(quorum, agent->mask)) {
+        agent->ended = agent->target;
+        quorum->counts.deaths++;
+        agent->ended_ns = step_now_ns(quorum);
+        idle(quorum, agent);
+        reaction_session_ended(quorum, index);
+    }
+}
+
+void sessions_recount(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < agents_count(quorum) && quorum->sessions->endings > 0; i++) {
+        struct session *agent = &quorum->sessions->of[i];
+        if (agent->phase != ENDING_NOTHING) {
+            poll_later(quorum, agent, 0);
+            agent->mask = 0;
+        }
+    }
+}
+
+void sessions_count_anew(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        if (quorum->sessions->of[i].ended != 0) {
+            quorum->sessions->of[i].ended_ns = step_now_ns(quorum);
+        }
+    }
+}
+
+int64_t sessions_tick(struct quorum *quorum)
+{
+    int64_t next_ns = NEVER;
+    if (quorum->sessions->ending_ns > step_now_ns(quorum)) {
+        return quorum->sessions->ending_ns; /* agents are many, deaths are few */
+    }
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        struct session *agent = &quorum->sessions->of[i];
+        if (agent->phase == ENDING_NOTHING) {
+            continue;
+        }
+        if (agent->next_ns <= step_now_ns(quorum)) {
+            if (!agent->superseded && step_now_ns(quorum) - agent->wanted_ns > WANTED_MS * MS_NS) {
+                idle(quorum, agent); /* nobody waits any more */
+                continue;
+            }
+            if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+                quorum->sessions->ending_ns = step_now_ns(quorum);
+                return step_now_ns(quorum);
+            }
+            if (agent->phase == ENDING_POLL) {
+                agent->mask = 0;
+            }
+            ask(quorum, agent, agent->phase == ENDING_POLL ? MESSAGE_POLL : MESSAGE_MARK);
+        }
+        next_ns = agent->next_ns < next_ns ? agent->next_ns : next_ns;
+    }
+    quorum->sessions->ending_ns = next_ns;
+    return next_ns;
+}
+
+bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch)
+{
+    return epoch <= quorum->sessions->of[agent].ended;
+}
+
+int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent)
+{
+    return quorum->sessions->of[agent].ended_ns;
+}
+
+void sessions_check_invariants(const struct quorum *quorum)
+{
+    uint32_t endings = 0;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        endings += quorum->sessions->of[i].phase != ENDING_NOTHING;
+    }
+    HF_CHECK(endings == quorum->sessions->endings);
+}
