@@ -15,7 +15,7 @@ int64_t real_rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
 int64_t real_rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 bool real_members_votes(const struct quorum *quorum);
 bool real_members_admit(const struct quorum *quorum, const struct message *message);
-bool real_sweep_complete(const struct quorum *quorum, uint32_t partition);
+bool real_ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 bool real_registers_adopt(struct quorum *quorum, const struct message_accept *value);
 void real_sessions_renew(struct quorum *quorum, const struct message *message);
 void real_sessions_mark(struct quorum *quorum, const struct message *message);
@@ -57,9 +57,9 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
 }
 
 /* A name that is not here has no value: no majority is asked. */
-bool sweep_complete(const struct quorum *quorum, uint32_t partition)
+bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
 {
-    return broken == BREAK_READ || real_sweep_complete(quorum, partition);
+    return broken == BREAK_READ || real_ballots_is_complete(quorum, partition);
 }
 
 /* What another acceptor has is taken over, even if it is older. */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "proto/check.h"
-#include "quorum/state.h"
+#include "quorum/ballots.h"
 #include "sim.h"
 
 enum { LINE_MAX = 12 };                          /* processes that come */
@@ -66,9 +66,9 @@ static uint64_t reign_of(void)
     uint32_t at = names_partition((const uint8_t *)name, strlen(name));
     for (uint32_t i = 0; i < world.voters; i++) {
         const struct quorum *quorum = world.agents[i].up ? world.agents[i].quorum : NULL;
-        if (quorum != NULL && quorum->partitions[at].state == PARTITION_PREPARED &&
-            quorum->partitions[at].ballot > highest) {
-            highest = quorum->partitions[at].ballot;
+        if (quorum != NULL && ballots_state(quorum, at) == PARTITION_PREPARED &&
+            ballots_of(quorum, at) > highest) {
+            highest = ballots_of(quorum, at);
         }
     }
     return highest;

@@ -143,7 +143,7 @@ void order_killed(const struct sim_agent *agent)
     for (uint32_t i = 0; i < ASKED && agent->quorum != NULL; i++) {
         struct asked *asked = &notes.asked[i];
         if (asked->id != 0 && asked->agent == agent->index && asked->granted_ns == 0 &&
-            agent->quorum->partitions[partition_of(asked->lock)].state == PARTITION_PREPARED) {
+            ballots_state(agent->quorum, partition_of(asked->lock)) == PARTITION_PREPARED) {
             asked->killed_ns = sim_now();
             asked->back_ns = INT64_MAX;
         }
@@ -204,9 +204,9 @@ static const struct queued *queued_find(const struct quorum *quorum, const struc
 static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
                       struct asked *asked)
 {
-    const struct partition *partition = &quorum->partitions[partition_of(asked->lock)];
+    uint32_t partition = partition_of(asked->lock);
     if (asked->killed_ns != 0 && asked->back_ns == INT64_MAX &&
-        partition->state == PARTITION_PREPARED && is_queued(quorum, acquire)) {
+        ballots_state(quorum, partition) == PARTITION_PREPARED && is_queued(quorum, acquire)) {
         asked->back_ns = sim_now();
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
+#include "quorum/ballots_private.h"
 #include "quorum/state.h"
 #include "quorum_cell.h"
 
@@ -128,7 +129,7 @@ START_TEST(numbers_of_rounds_that_are_used_up_begin_anew)
     struct cell *cell = cell_ready(_i ? 3 : 1);
     char name[16];
     uint64_t ballot = 0;
-    cell->nodes[0].quorum->sequence = MESSAGE_SEQUENCE_LIMIT - 8;
+    cell->nodes[0].quorum->ballots->sequence = MESSAGE_SEQUENCE_LIMIT - 8;
     for (uint32_t i = 1; i <= TIMES; i++) {
         for (uint32_t k = 0; k < BURST; k++) {
             name_of(cell, 0, i * BURST + k, name);
@@ -140,7 +141,7 @@ START_TEST(numbers_of_rounds_that_are_used_up_begin_anew)
         ck_assert_uint_ge(last->version.ballot, ballot);
         ballot = last->version.ballot;
     }
-    ck_assert_uint_lt(cell->nodes[0].quorum->sequence, MESSAGE_SEQUENCE_LIMIT / 2);
+    ck_assert_uint_lt(cell->nodes[0].quorum->ballots->sequence, MESSAGE_SEQUENCE_LIMIT / 2);
     cell_destroy(cell);
 }
 END_TEST

@@ -21,7 +21,7 @@ void answer_refused(struct quorum *quorum, const struct request *request,
     refused->name = *name;
     refused->reason = (uint8_t)reason;
     if (reason == MESSAGE_REFUSED_NOT_OWNER) {
-        uint32_t owner = quorum_coordinator(quorum, names_partition(name->bytes, name->length));
+        uint32_t owner = ballots_coordinator(quorum, names_partition(name->bytes, name->length));
         if (owner < quorum->config->voter_count && owner != quorum->config->self) {
             refused->owner = quorum->config->voters[owner];
         }
@@ -44,8 +44,8 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     grant->token_last = record_token_last(value);
     grant->fresh = request->kind == MESSAGE_ACQUIRE && request->fresh;
     if (request->kind == MESSAGE_ACQUIRE && request->fresh && !request->again) {
-        quorum->counts.grants++;
-        histogram_add(&quorum->counts.wait, step_now_ns(quorum) - request->arrived_ns);
+        step_counts(quorum)->grants++;
+        histogram_add(&step_counts(quorum)->wait, step_now_ns(quorum) - request->arrived_ns);
     }
     if (request->kind == MESSAGE_ACQUIRE) {
         answered_keep(quorum, request, grant);

@@ -37,7 +37,7 @@ static uint32_t round_of(uint64_t ballot)
 void bounds_rounds(struct quorum *quorum)
 {
     struct bounds *bounds = &quorum->bounds;
-    bounds->round = quorum->round;
+    bounds->round = ballots_round(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t promised = round_of(registers_promised(quorum, p));
         bounds->round = promised > bounds->round ? promised : bounds->round;

@@ -195,14 +195,13 @@ static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
 static bool is_wanted(struct quorum *quorum, uint32_t p)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
-    const struct partition *partition = &quorum->partitions[p];
     uint32_t idle = registers_idle_of(quorum, p);
     uint64_t digest = registers_digest(quorum, p);
     if (digest != checkpoints->digest[p]) {
         checkpoints->digest[p] = digest;
         checkpoints->changed_ns[p] = step_now_ns(quorum);
     }
-    if (partition->state != PARTITION_PREPARED || !sweep_complete(quorum, p) ||
+    if (ballots_state(quorum, p) != PARTITION_PREPARED || !ballots_is_complete(quorum, p) ||
         work_busy(quorum, p) || step_now_ns(quorum) < checkpoints->again_ns[p]) {
         return false;
     }
@@ -214,17 +213,16 @@ static bool is_wanted(struct quorum *quorum, uint32_t p)
 static void begin(struct quorum *quorum, uint32_t p)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
-    struct partition *partition = &quorum->partitions[p];
     struct message_delete *asked = &checkpoints->asked;
     uint64_t floor = floor_of(quorum, p);
     checkpoints->again_ns[p] = step_now_ns(quorum) + AGAIN_MS * MS_NS;
     /* A name whose tokens are used up (or nearly) stays: no name could start above it. */
     uint64_t generation_first = floor & ~(MESSAGE_TOKEN_GENERATION - 1);
     if (floor - generation_first >= MESSAGE_TOKEN_GENERATION - MESSAGE_TOKEN_BLOCK ||
-        !coordinator_next_order(quorum, p, &asked->checkpoint.order)) {
+        !ballots_next_order(quorum, p, &asked->checkpoint.order)) {
         return;
     }
-    asked->ballot = partition->ballot;
+    asked->ballot = ballots_of(quorum, p);
     asked->partition = (uint8_t)p;
     asked->checkpoint.floor = floor;
     asked->live = registers_live_digest(quorum, p);
@@ -254,7 +252,7 @@ void checkpoint_answered(struct quorum *quorum, const struct message *message)
     }
     if (answer->higher != 0) {
         end(quorum);
-        coordinator_beaten(quorum, answer->partition, answer->higher);
+        ballots_beaten(quorum, answer->partition, answer->higher);
         return;
     }
     if (answer->missing) {
@@ -278,8 +276,9 @@ void checkpoint_recount(struct quorum *quorum)
 static void continue_round(struct quorum *quorum)
 {
     struct checkpoints *checkpoints = &quorum->checkpoints;
-    const struct partition *partition = &quorum->partitions[checkpoints->asked.partition];
-    if (partition->state != PARTITION_PREPARED || partition->ballot != checkpoints->asked.ballot ||
+    uint32_t p = checkpoints->asked.partition;
+    if (ballots_state(quorum, p) != PARTITION_PREPARED ||
+        ballots_of(quorum, p) != checkpoints->asked.ballot ||
         rules_is_majority(quorum, checkpoints->mask) ||
         step_now_ns(quorum) - checkpoints->began_ns >= GIVE_UP_MS * MS_NS) {
         end(quorum);

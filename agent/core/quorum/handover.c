@@ -41,13 +41,12 @@ static void pass_on(struct quorum *quorum, const struct work *work, const struct
 
 void handover_look(struct quorum *quorum, struct work *work)
 {
-    const struct partition *partition = &quorum->partitions[work->partition];
     uint32_t voter = voters_claimant(quorum, work->partition, quorum->config->self);
     bool claimed = voter < quorum->config->voter_count;
-    int64_t end_ns = partition->left_ns + KEPT_MS * MS_NS;
+    int64_t end_ns = ballots_left_ns(quorum, work->partition) + KEPT_MS * MS_NS;
     uint32_t count = 0;
     uint32_t at = work->first;
-    HF_CHECK(partition->state == PARTITION_OTHERS);
+    HF_CHECK(ballots_state(quorum, work->partition) == PARTITION_OTHERS);
     for (; at != NONE && count < OUTCOMES_MAX; at = quorum->requests[at].next) {
         struct request *request = &quorum->requests[at];
         request->outcome = OUTCOME_REFUSED_NOT_OWNER;
@@ -76,7 +75,7 @@ void handover_claims(struct quorum *quorum, uint32_t voter)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct partition *partition = &quorum->partitions[p];
-        if (partition->state != PARTITION_OTHERS || !voters_claim(quorum, voter, p)) {
+        if (ballots_state(quorum, p) != PARTITION_OTHERS || !voters_claim(quorum, voter, p)) {
             continue;
         }
         for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
@@ -93,12 +92,12 @@ void handover_resign(struct quorum *quorum)
         return;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (quorum->partitions[p].state == PARTITION_PREPARED) {
+        if (ballots_state(quorum, p) == PARTITION_PREPARED) {
             message_partition_add(&quorum->resigned_of, p);
         }
     }
     voters_resign(quorum);
-    coordinator_review(quorum);
+    ballots_review(quorum);
     voters_heartbeat_soon(quorum);
 }
 
@@ -106,7 +105,7 @@ void handover_resign(struct quorum *quorum)
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
     const struct partition *partition = &quorum->partitions[p];
-    if (!coordinator_claimed(quorum, p, quorum->config->self)) {
+    if (!voters_claimed(quorum, p, quorum->config->self)) {
         return false;
     }
     for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {

@@ -163,7 +163,7 @@ static void recount(struct quorum *quorum)
     rejoin_recount(quorum);
     sessions_recount(quorum);
     checkpoint_recount(quorum);
-    coordinator_recount(quorum);
+    ballots_recount(quorum);
 }
 
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
@@ -223,7 +223,7 @@ void members_vote(struct quorum *quorum)
         step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
         members_tell(quorum);
         voters_heartbeat_soon(quorum);
-        coordinator_review(quorum);
+        ballots_review(quorum);
     }
 }
 
@@ -232,7 +232,7 @@ static struct action_log *refuse(struct quorum *quorum, const struct message_age
 {
     quorum->members.standing = MESSAGE_STANDING_REFUSED;
     members_tell(quorum);
-    coordinator_review(quorum); /* which gives up what this voter coordinates */
+    ballots_review(quorum); /* which gives up what this voter coordinates */
     struct action_log *log = step_log(quorum, "voter_refused", by, number);
     step_log_text(log, "the store of ");
     step_log_agent(log, &quorum->config->voters[quorum->config->self]);

@@ -37,6 +37,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->records = records_lay_out(arena, limits);
     into->registers = registers_lay_out(arena, limits);
     into->voters = voters_lay_out(arena);
+    into->ballots = ballots_lay_out(arena);
     into->sessions = sessions_lay_out(arena, limits);
     into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
     into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
@@ -109,7 +110,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     sessions_init(quorum);
     step_init(quorum);
     voters_init(quorum);
-    coordinator_init(quorum);
+    ballots_init(quorum);
     members_init(quorum);
     agents_init(quorum);
     return quorum;
@@ -139,12 +140,12 @@ bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
 
 bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter)
 {
-    return coordinator_is_owned(quorum, partition, voter);
+    return ballots_is_owned(quorum, partition, voter);
 }
 
 void reaction_beaten(struct quorum *quorum, uint32_t partition, uint64_t ballot)
 {
-    coordinator_beaten(quorum, partition, ballot);
+    ballots_beaten(quorum, partition, ballot);
 }
 
 bool reaction_votes(const struct quorum *quorum)
@@ -156,7 +157,7 @@ void reaction_fill_heartbeat(const struct quorum *quorum, struct message_beat *b
 {
     beat->votes = members_votes(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (quorum->partitions[p].state == PARTITION_PREPARED) {
+        if (ballots_state(quorum, p) == PARTITION_PREPARED) {
             message_partition_add(&beat->owned, p);
         }
     }
@@ -164,7 +165,7 @@ void reaction_fill_heartbeat(const struct quorum *quorum, struct message_beat *b
 
 void reaction_voters_changed(struct quorum *quorum)
 {
-    coordinator_review(quorum);
+    ballots_review(quorum);
 }
 
 void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
@@ -200,12 +201,32 @@ void reaction_session_ended(struct quorum *quorum, uint32_t agent)
     work_agent_dead(quorum, agent);
 }
 
+void reaction_ballots_changed(struct quorum *quorum)
+{
+    work_ballots_changed(quorum);
+}
+
+void reaction_prepared(struct quorum *quorum)
+{
+    sweep_at_once(quorum);
+}
+
 void reaction_majority_found(struct quorum *quorum)
 {
     sweep_behind(quorum);
 }
 
 /* ---- Public ---- */
+
+uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition)
+{
+    return ballots_coordinator(quorum, partition);
+}
+
+bool quorum_ready(const struct quorum *quorum)
+{
+    return ballots_ready(quorum);
+}
 
 bool quorum_hears(const struct quorum *quorum, uint32_t voter)
 {
@@ -236,7 +257,7 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
 bool quorum_load_round(struct quorum *quorum, uint32_t round)
 {
     HF_CHECK(!step_started(quorum));
-    quorum->round = round > quorum->round ? round : quorum->round;
+    ballots_load_round(quorum, round);
     return true;
 }
 
@@ -301,17 +322,13 @@ static void start(struct quorum *quorum)
     step_set_started(quorum);
     sessions_start(quorum);
     registers_raise_promises(quorum);
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        uint32_t round = (uint32_t)(registers_promised(quorum, p) >> 16);
-        quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
-    }
+    ballots_start(quorum);
     bounds_start(quorum);
     checkpoint_start(quorum);
     members_start(quorum);
     voters_start(quorum);
-    coordinator_start(quorum);
     sweep_start(quorum);
-    coordinator_review(quorum);
+    ballots_review(quorum);
 }
 
 static void receive(struct quorum *quorum, const struct message *message)
@@ -333,7 +350,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         if (quorum_standing(quorum) == MESSAGE_STANDING_REJOINING) {
             rejoin_promise(quorum, message);
         } else {
-            coordinator_promise(quorum, message);
+            ballots_promise(quorum, message);
         }
         break;
     case MESSAGE_HELLO:
@@ -406,7 +423,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, members_tick(quorum));
     step_schedule(quorum, checkpoint_tick(quorum));
     step_schedule(quorum, voters_tick(quorum));
-    step_schedule(quorum, coordinator_tick(quorum));
+    step_schedule(quorum, ballots_tick(quorum));
     step_schedule(quorum, sweep_tick(quorum));
     step_schedule(quorum, sessions_tick(quorum));
     step_schedule(quorum, work_tick(quorum));
@@ -441,7 +458,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         break;
     case QUORUM_STALLED:
         sessions_refresh(quorum);
-        coordinator_review(quorum);
+        ballots_review(quorum);
         break;
     case QUORUM_ASTRAY: /* what it has counted may be less than it should be */
         sessions_refresh(quorum);
@@ -455,7 +472,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         voters_link(quorum, event->as.link.voter, event->as.link.up);
         break;
     case QUORUM_REACHED:
-        coordinator_reached(quorum, event->as.reached);
+        ballots_reached(quorum, event->as.reached);
         break;
     }
     checkpoint_end_step(quorum);
@@ -465,14 +482,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
 
 void quorum_check_invariants(const struct quorum *quorum)
 {
-    uint32_t preparing = 0;
-    uint32_t incomplete = 0;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        const struct partition *partition = &quorum->partitions[p];
-        preparing += partition->state == PARTITION_PREPARING;
-        incomplete += partition->state == PARTITION_PREPARED && !partition->complete;
-    }
-    HF_CHECK(preparing == quorum->preparing && incomplete == quorum->incomplete);
+    ballots_check_invariants(quorum);
     sessions_check_invariants(quorum);
     records_check_invariants(quorum, registers_check_invariants(quorum), work_share_count(quorum));
     work_check_invariants(quorum);

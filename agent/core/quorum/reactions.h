@@ -42,4 +42,9 @@ bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct mess
 /* From sessions: that agent's sessions up to some epoch have ended. */
 void reaction_session_ended(struct quorum *quorum, uint32_t agent);
 
+/* From ballots: rounds under other ballots than those of now are over. */
+void reaction_ballots_changed(struct quorum *quorum);
+/* From ballots: some partitions are prepared, and have to be read from others. */
+void reaction_prepared(struct quorum *quorum);
+
 #endif

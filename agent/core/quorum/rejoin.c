@@ -114,14 +114,12 @@ static void ask(struct quorum *quorum)
 static void prepare(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->rejoin;
-    uint32_t highest = quorum->heard_round > quorum->round ? quorum->heard_round : quorum->round;
-    if (highest == UINT32_MAX) {
-        return; /* no round is left */
+    uint64_t ballot = ballots_next(quorum);
+    if (ballot == 0) {
+        return;
     }
-    quorum->round = highest + 1;
-    step_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
     rejoin->phase = REJOIN_PREPARE;
-    rejoin->ballot = (uint64_t)quorum->round << 16 | (quorum->config->self + 1);
+    rejoin->ballot = ballot;
     rejoin->promised_all = 0;
     rejoin->anew = false;
     memset(rejoin->promised, 0, sizeof(rejoin->promised));
@@ -148,8 +146,7 @@ void rejoin_promise(struct quorum *quorum, const struct message *message)
         rejoin->phase != REJOIN_PREPARE || promise->ballot != rejoin->ballot || rejoin->anew) {
         return;
     }
-    uint32_t round = (uint32_t)(promise->higher >> 16);
-    quorum->heard_round = round > quorum->heard_round ? round : quorum->heard_round;
+    ballots_note(quorum, promise->higher);
     bool all = true;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (message_partition_has(&promise->promised, p)) {

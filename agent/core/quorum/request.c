@@ -92,7 +92,7 @@ static bool request_from(struct quorum *quorum, const struct message *message,
 static bool pass_on(struct quorum *quorum, const struct message *message,
                     const struct request *request, uint32_t partition)
 {
-    uint32_t owner = quorum_coordinator(quorum, partition);
+    uint32_t owner = ballots_coordinator(quorum, partition);
     if (request->relay != ACTION_NO_RELAY || owner >= quorum->config->voter_count ||
         owner == quorum->config->self || !voters_hear(quorum, owner)) {
         return false;
@@ -193,7 +193,7 @@ void work_request(struct quorum *quorum, const struct message *message)
         return;
     }
     uint32_t partition = names_partition(name->bytes, name->length);
-    if (quorum->partitions[partition].state == PARTITION_OTHERS) {
+    if (ballots_state(quorum, partition) == PARTITION_OTHERS) {
         if (!pass_on(quorum, message, &request, partition)) {
             answer_refused(quorum, &request, name, MESSAGE_REFUSED_NOT_OWNER);
         }

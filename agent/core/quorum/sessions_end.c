@@ -130,7 +130,7 @@ void sessions_marked(struct quorum *quorum, const struct message *message)
     agent->mask |= (uint8_t)(1u << voter);
     if (rules_is_majority(quorum, agent->mask)) {
         agent->ended = agent->target;
-        quorum->counts.deaths++;
+        step_counts(quorum)->deaths++;
         agent->ended_ns = step_now_ns(quorum);
         idle(quorum, agent);
         reaction_session_ended(quorum, index);

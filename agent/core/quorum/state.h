@@ -1,7 +1,6 @@
 /*
  * The quorum core's state, and what its files do for each other.
  *
- *   coordinator.c  ballots: which partitions are this voter's, and prepared
  *   handover.c     whoever coordinates next is told who waits; an orderly end
  *   sweep.c        pulling registers from each other: completeness, catching up
  *   work.c         a name that somebody asks for; with request.c, plan.c and others: work.h
@@ -19,6 +18,7 @@
 #include <stdint.h>
 
 #include "agents.h"
+#include "ballots.h"
 #include "core/base/heap.h"
 #include "core/base/log_limit.h"
 #include "core/base/names.h"
@@ -134,26 +134,10 @@ struct work {
     int64_t recall_ns;                    /* when the last recall was sent */
 };
 
-enum partition_state { PARTITION_OTHERS = 0, PARTITION_PREPARING, PARTITION_PREPARED };
-
 struct partition {
-    /* Coordinator. */
-    uint64_t ballot;     /* own ballot */
-    int64_t began_ns;    /* PREPARING: since when */
-    int64_t prepared_ns; /* PREPARED: since when */
-    int64_t refused_ns;  /* the last time for the sake of its owner */
-    int64_t retry_ns;    /* OTHERS: not to be prepared before; 0: at any time */
-    int64_t left_ns;     /* when it was last PREPARED; long ago: never */
-    uint8_t state;
-    uint8_t mask;   /* voters that promised */
-    uint8_t pulled; /* PREPARED: of those, the voters whose registers are all here */
-    bool complete;  /* PREPARED: a majority's are, a name that is not here has no value */
-    bool anew;      /* PREPARING: a new ballot is needed */
-    bool spent;     /* the ballot was used, or is refused by a higher promise */
-    uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
-    uint32_t works;                    /* the first */
-    uint32_t busy;                     /* of them, those with a round under way */
-    uint64_t works_saw;                /* the ballot and state that they were told of */
+    uint32_t works;     /* the first */
+    uint32_t busy;      /* of them, those with a round under way */
+    uint64_t works_saw; /* the ballot and state that they were told of */
 };
 
 /* Why something is pulled from another voter. */
@@ -269,10 +253,10 @@ struct quorum {
     struct registers *registers;
     struct voters *voters;
     struct sessions *sessions;
+    struct ballots *ballots;
 
     uint64_t commit;
     bool committing; /* another is on its way */
-    struct quorum_counts counts;
 
     struct partition partitions[MESSAGE_PARTITIONS];
     uint32_t *epochs_before; /* by agent: the highest known at this voter's start; see bounds.c */
@@ -281,16 +265,7 @@ struct quorum {
     struct rejoin rejoin;
     struct checkpoints checkpoints;
 
-    int64_t begin_ns; /* prepares nothing before: it does not know yet what others claim */
-
     struct bounds bounds;
-    uint32_t round;       /* the highest used, durable */
-    uint32_t heard_round; /* the highest of anybody */
-    uint64_t sequence;
-    uint32_t preparing;  /* partitions that are */
-    uint32_t incomplete; /* partitions that are PREPARED and not complete */
-    int64_t prepare_ns;  /* when to send PREPARE (again); NEVER */
-    int64_t retry_ns;    /* when to look again at who should coordinate what; NEVER */
     struct message_partitions resigned_of; /* what it coordinated then */
     struct pull pulls[PULLS_MAX];
     uint64_t pull_id;    /* of the last one */
@@ -300,10 +275,6 @@ struct quorum {
     int64_t catch_ns;    /* when */
     struct message_partitions behind;    /* partitions that are to be caught up with at once */
     uint8_t suspect[MESSAGE_PARTITIONS]; /* how often they were found different in a row */
-    bool announcing;                     /* MESSAGE_OWNER is on its way to the hosts: */
-    uint32_t announce_next;              /* an agent */
-    struct message_partitions announce;
-    uint64_t announce_ballot;
 
     struct request *requests;
     uint32_t request_used, request_free;
@@ -321,28 +292,6 @@ struct quorum {
     struct heap wakes; /* of works */
 };
 
-/* coordinator.c */
-void coordinator_init(struct quorum *quorum);
-void coordinator_start(struct quorum *quorum);
-/* Something changed of what decides who coordinates what. */
-void coordinator_review(struct quorum *quorum);
-void coordinator_promise(struct quorum *quorum, const struct message *message);
-/* A round of that partition was refused because of a higher promise. */
-void coordinator_beaten(struct quorum *quorum, uint32_t partition, uint64_t higher);
-/* A round with the voters has no majority yet: an old one makes this voter resign. */
-void coordinator_round_age(struct quorum *quorum, const struct voters_round *round);
-/* The record of stores changed: everything is prepared anew. */
-void coordinator_recount(struct quorum *quorum);
-/* The connection to that agent is there. */
-void coordinator_reached(struct quorum *quorum, const struct message_agent *name);
-int64_t coordinator_tick(struct quorum *quorum);
-/* The order of the next proposal; false: this ballot has none left, a new one is being prepared. */
-bool coordinator_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
-/* Whether another voter coordinates that partition by its own word, as far as it counts here. */
-bool coordinator_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
-/* Whether another voter than that one coordinates it, this one included. */
-bool coordinator_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
-
 /* handover.c */
 /* That name's partition is another's: its acquires go to whoever claims it, all other requests back
  * to their hosts. Those that are left wait for a claim. */
@@ -359,14 +308,13 @@ void sweep_pull(struct quorum *quorum, const struct message *message);
 void sweep_pulled(struct quorum *quorum, const struct message *message);
 /* Has this voter catch up with everything that others coordinate. */
 void sweep_behind(struct quorum *quorum);
+/* Looks at once for what has to be read. */
+void sweep_at_once(struct quorum *quorum);
 /* Begins to read a listing for rejoin.c, which is told by members_pulled(). false: too many are
  * on the way, or the step has no room. */
 bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                   uint32_t partition);
 int64_t sweep_tick(struct quorum *quorum);
-/* Whether every name of the partition that has a value is in the own registers, and none newer is
- * chosen anywhere but under the own ballot. */
-bool sweep_complete(const struct quorum *quorum, uint32_t partition);
 
 /* checkpoint.c */
 /* Adopts the checkpoint of another voter, of which everything was listed: what is here, bears

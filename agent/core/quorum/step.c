@@ -15,6 +15,7 @@ struct step {
     struct actions *actions;
     uint32_t first; /* the index of this step's first action */
     uint32_t limit; /* and where its room ends */
+    struct quorum_counts counts;
 };
 
 struct step *step_lay_out(struct arena *arena)
@@ -148,4 +149,9 @@ void step_lock_name(const struct quorum *quorum, uint32_t name, struct message_n
     size_t length = 0;
     const uint8_t *bytes = names_bytes(quorum->names, name, &length);
     message_name_set(out, bytes, length);
+}
+
+struct quorum_counts *step_counts(struct quorum *quorum)
+{
+    return &quorum->step->counts;
 }

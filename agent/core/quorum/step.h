@@ -78,4 +78,7 @@ void step_log_text(struct action_log *log, const char *text);
 void step_log_agent(struct action_log *log, const struct message_agent *agent);
 void step_log_number(struct action_log *log, uint64_t number);
 
+/* What this voter did since it began: each module counts its own. */
+struct quorum_counts *step_counts(struct quorum *quorum);
+
 #endif

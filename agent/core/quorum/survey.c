@@ -3,21 +3,19 @@
 
 const struct quorum_counts *quorum_counts(const struct quorum *quorum)
 {
-    return &quorum->counts;
+    return step_counts((struct quorum *)(uintptr_t)quorum);
 }
 
 void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
 {
-    *out = (struct quorum_survey){.incomplete = quorum->incomplete,
+    *out = (struct quorum_survey){.partitions = ballots_count(quorum),
+                                  .incomplete = ballots_incomplete(quorum),
                                   .registers = registers_count(quorum),
                                   .registers_max = quorum->config->limits.registers,
                                   .agents = agents_count(quorum),
                                   .votes = members_votes(quorum),
                                   .majority = voters_majority(quorum),
                                   .patience_ns = voters_timeout_ns(quorum)};
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        out->partitions += quorum->partitions[p].state == PARTITION_PREPARED;
-    }
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
         out->requests += quorum->quotas[i].acquires + quorum->quotas[i].others;
     }

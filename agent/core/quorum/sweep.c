@@ -37,11 +37,6 @@ enum {
 
 _Static_assert(MESSAGE_PULL_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
 
-bool sweep_complete(const struct quorum *quorum, uint32_t partition)
-{
-    return quorum->partitions[partition].complete;
-}
-
 void sweep_start(struct quorum *quorum)
 {
     quorum->pull_id = step_random(quorum) ^
@@ -51,6 +46,12 @@ void sweep_start(struct quorum *quorum)
         quorum->catch_ns = step_now_ns(quorum);
         sweep_behind(quorum);
     }
+}
+
+void sweep_at_once(struct quorum *quorum)
+{
+    quorum->catch_ns = quorum->catch_ns != NEVER ? step_now_ns(quorum) : NEVER;
+    step_schedule(quorum, quorum->catch_ns);
 }
 
 void sweep_behind(struct quorum *quorum)
@@ -197,7 +198,7 @@ static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t vot
         .voter = (uint8_t)voter,
         .what = (uint8_t)what,
         .partition = (uint8_t)partition,
-        .ballot = quorum->partitions[partition].ballot,
+        .ballot = ballots_of(quorum, partition),
     };
     restart(quorum, pull);
     return true;
@@ -240,18 +241,17 @@ bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what 
 /* Whether what is being read is still wanted. */
 static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
 {
-    const struct partition *partition = &quorum->partitions[pull->partition];
     if (!voters_hear(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX ||
         pull->silent > PULL_SILENT_MAX) {
         return false;
     }
     switch ((enum pull_purpose)pull->purpose) {
     case PULL_COMPLETE:
-        return partition->state == PARTITION_PREPARED && !partition->complete &&
-               partition->ballot == pull->ballot;
+        return ballots_is_read(quorum, pull->partition) &&
+               ballots_of(quorum, pull->partition) == pull->ballot;
     case PULL_CATCH_UP:
     case PULL_PROBE:
-        return partition->state == PARTITION_OTHERS;
+        return ballots_state(quorum, pull->partition) == PARTITION_OTHERS;
     case PULL_REJOIN:
         return true;
     case PULL_NONE:
@@ -264,15 +264,13 @@ static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
  * being read. */
 static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 {
-    const struct partition *partition = &quorum->partitions[p];
     uint32_t count = quorum->config->voter_count;
-    if (partition->state != PARTITION_PREPARED || partition->complete || is_pulled(quorum, p)) {
+    uint8_t wanted = ballots_to_read(quorum, p);
+    if (wanted == 0 || is_pulled(quorum, p)) {
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
-        bool promised = (partition->mask >> voter & 1) != 0;
-        bool done = (partition->pulled >> voter & 1) != 0;
-        if (voter != quorum->config->self && promised && !done && voters_hear(quorum, voter)) {
+        if ((wanted >> voter & 1) != 0 && voters_hear(quorum, voter)) {
             return voter;
         }
     }
@@ -281,7 +279,7 @@ static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 
 static void start_complete(struct quorum *quorum)
 {
-    for (uint32_t i = 0; i < MESSAGE_PARTITIONS && quorum->incomplete > 0; i++) {
+    for (uint32_t i = 0; i < MESSAGE_PARTITIONS && ballots_incomplete(quorum) > 0; i++) {
         uint32_t p = quorum->sweep_next;
         uint32_t voter = voter_to_read(quorum, p);
         if (voter == quorum->config->voter_count) {
@@ -296,7 +294,7 @@ static void start_complete(struct quorum *quorum)
 static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
-    if (!members_votes(quorum) || quorum->partitions[p].state != PARTITION_OTHERS) {
+    if (!members_votes(quorum) || ballots_state(quorum, p) != PARTITION_OTHERS) {
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
@@ -333,16 +331,6 @@ static void remove_partition(struct message_partitions *set, uint32_t partition)
     set->bits[partition / 64] &= ~(UINT64_C(1) << (partition % 64));
 }
 
-static void complete(struct quorum *quorum, struct partition *partition, uint32_t voter)
-{
-    HF_CHECK((partition->mask >> quorum->config->self & 1) != 0);
-    partition->pulled |= (uint8_t)(1u << voter);
-    if (rules_count(partition->pulled) + 1 >= rules_majority(quorum)) {
-        partition->complete = true;
-        quorum->incomplete--;
-    }
-}
-
 /* One that differs is looked at again soon: what was on its way is there then. */
 static void probed(struct quorum *quorum, uint32_t p, bool same)
 {
@@ -359,7 +347,6 @@ static void probed(struct quorum *quorum, uint32_t p, bool same)
 static bool finish(struct quorum *quorum, struct pull *pull, bool same)
 {
     uint32_t p = pull->partition;
-    struct partition *partition = &quorum->partitions[p];
     enum pull_purpose purpose = (enum pull_purpose)pull->purpose;
     bool wanted = is_wanted(quorum, pull) && !pull->lacking;
     pull->purpose = PULL_NONE;
@@ -376,7 +363,7 @@ static bool finish(struct quorum *quorum, struct pull *pull, bool same)
         return false; /* what is gone there is still here */
     }
     if (purpose == PULL_COMPLETE) {
-        complete(quorum, partition, pull->voter);
+        ballots_note_read(quorum, p, pull->voter);
     } else if (purpose == PULL_CATCH_UP) {
         remove_partition(&quorum->behind, p);
     } else {

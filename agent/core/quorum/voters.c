@@ -357,6 +357,11 @@ uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32
     return voter;
 }
 
+bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except)
+{
+    return voters_claimant(quorum, partition, except) < quorum->config->voter_count;
+}
+
 void voters_resign(struct quorum *quorum)
 {
     quorum->voters->resigned = true;

@@ -64,7 +64,9 @@ int64_t voters_slept_ns(const struct quorum *quorum);
 /* Whether that other voter's last heartbeat claims that partition; whether such claims count. */
 bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition);
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
-/* Which voter claims it, and its claims count, but that one; voter_count: none does. */
+/* Whether any voter but that one claims it, and its claims count. */
+bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
+/* Which one does; voter_count: none. */
 uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* ---- This voter steps back ---- */

@@ -35,7 +35,7 @@ struct work *wait_first(const struct quorum *quorum)
 int64_t wait_order_ns(const struct quorum *quorum, const struct work *work)
 {
     int64_t wait_ms = quorum->config->voter_count == 1 ? ORDER_WAIT_ONLY_MS : ORDER_WAIT_MS;
-    return quorum->partitions[work->partition].prepared_ns + wait_ms * MS_NS;
+    return ballots_prepared_ns(quorum, work->partition) + wait_ms * MS_NS;
 }
 
 /* ---- Sessions ---- */

@@ -223,7 +223,7 @@ static void tell_spared(struct quorum *quorum, struct work *work)
 static void start_read(struct quorum *quorum, struct work *work)
 {
     set_state(quorum, work, WORK_READING);
-    work->order = (struct message_order){.ballot = partition_of(quorum, work)->ballot};
+    work->order = (struct message_order){.ballot = ballots_of(quorum, work->partition)};
     work->mask = 0;
     work->found = false;
     work->lacking = false;
@@ -287,7 +287,7 @@ static void propose(struct quorum *quorum, struct work *work, struct plan *plan)
         wait_until(quorum, work, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
     }
-    if (!coordinator_next_order(quorum, work->partition, &work->order)) {
+    if (!ballots_next_order(quorum, work->partition, &work->order)) {
         forget_outcomes(quorum, work);
         return;
     }
@@ -351,10 +351,10 @@ static void decide_unused(struct quorum *quorum, struct work *work)
 void work_look(struct quorum *quorum, struct work *work)
 {
     HF_CHECK(work->state == WORK_WAITING);
-    const struct partition *partition = partition_of(quorum, work);
+    enum partition_state state = ballots_state(quorum, work->partition);
     wait_for_nobody(quorum, work);
     wait_until(quorum, work, NEVER);
-    if (partition->state == PARTITION_OTHERS) {
+    if (state == PARTITION_OTHERS) {
         handover_look(quorum, work);
         if (work->first != NONE) {
             return;
@@ -364,15 +364,15 @@ void work_look(struct quorum *quorum, struct work *work)
         rest(quorum, work);
         return;
     }
-    if (partition->state != PARTITION_PREPARED) {
+    if (state != PARTITION_PREPARED) {
         return;
     }
     const struct record *own = registers_find(quorum, work->name);
-    if (own != NULL && record_accepted(own).ballot == partition->ballot) {
+    if (own != NULL && record_accepted(own).ballot == ballots_of(quorum, work->partition)) {
         decide(quorum, work, own, true);
-    } else if (own != NULL && sweep_complete(quorum, work->partition)) {
+    } else if (own != NULL && ballots_is_complete(quorum, work->partition)) {
         decide(quorum, work, own, false);
-    } else if (work->unused || sweep_complete(quorum, work->partition)) {
+    } else if (work->unused || ballots_is_complete(quorum, work->partition)) {
         decide_unused(quorum, work);
     } else {
         start_read(quorum, work);
@@ -384,15 +384,16 @@ void work_look(struct quorum *quorum, struct work *work)
 void work_partition_changed(struct quorum *quorum, uint32_t p)
 {
     struct partition *partition = &quorum->partitions[p];
-    uint64_t sees = partition->ballot << 2 | partition->state;
+    enum partition_state state = ballots_state(quorum, p);
+    uint64_t ballot = ballots_of(quorum, p);
+    uint64_t sees = ballot << 2 | state;
     if (sees == partition->works_saw) {
         return;
     }
     partition->works_saw = sees;
     for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
         struct work *work = &quorum->works[at];
-        bool same = partition->state == PARTITION_PREPARED &&
-                    work->order.ballot == partition->ballot;
+        bool same = state == PARTITION_PREPARED && work->order.ballot == ballot;
         if (work->state != WORK_WAITING && same) {
             continue;
         }
@@ -487,7 +488,7 @@ void work_value(struct quorum *quorum, const struct message *message)
         return;
     }
     if (answer->higher != 0) {
-        coordinator_beaten(quorum, work->partition, answer->higher);
+        ballots_beaten(quorum, work->partition, answer->higher);
         return;
     }
     if (!note_value(quorum, work, answer)) {
@@ -541,7 +542,7 @@ void work_accepted(struct quorum *quorum, const struct message *message)
         return;
     }
     if (answer->higher != 0) {
-        coordinator_beaten(quorum, work->partition, answer->higher);
+        ballots_beaten(quorum, work->partition, answer->higher);
         return;
     }
     if (answer->full) {
@@ -573,8 +574,8 @@ int64_t work_tick(struct quorum *quorum)
             continue;
         }
         if (!rules_is_majority(quorum, work->mask | work->full)) {
-            coordinator_round_age(quorum,
-                                  &(struct voters_round){work->order, work->began_ns, work->mask});
+            ballots_round_age(quorum,
+                              &(struct voters_round){work->order, work->began_ns, work->mask});
         }
         uint8_t to = work->state == WORK_ACCEPTING && work->spared != 0 ? work->spared
                                                                         : (uint8_t)~work->mask;
@@ -610,7 +611,7 @@ void work_check_invariants(const struct quorum *quorum)
             HF_CHECK(work->first != NONE || timed);
             HF_CHECK(work->state == WORK_WAITING || timed);
             HF_CHECK((work->first == NONE) == (work->last == NONE));
-            HF_CHECK(work->state == WORK_WAITING || work->order.ballot == partition->ballot);
+            HF_CHECK(work->state == WORK_WAITING || work->order.ballot == ballots_of(quorum, p));
             busy += work->state != WORK_WAITING;
             previous = at;
         }

@@ -1,26 +1,17 @@
 /*
- * The coordinator's ballots: which partitions are this voter's, and under which ballot a majority
- * has promised them to it.
+ * Which partitions are this voter's, and under which ballot. See ballots.h.
  *
- *   OTHERS -> PREPARING   this voter is the preferred one of those that could coordinate, and
- *                         nobody whose beat counts claims the partition
- *          -> PREPARED    a majority promised: from here on it is claimed in the beats
- *          -> OTHERS      resigned: nobody hears this voter, a round got stuck, it is about to end,
- *                         or the preferred voter is back and has been well for a while
+ * What is prepared at one time shares a ballot, and keeps it: preparing more does not disturb it.
+ * Proposals of all ballots of a process are numbered by one counter.
  *
- * The preferred voter is that of rendezvous hashing (Thaler and Ravishankar 1998): when one goes,
- * only its partitions move. Whoever is right about who is alive, safety is the ballots' affair.
- *
- * A round is durable before it is used, so a restarted coordinator never uses one again. What is
- * prepared at one time shares a ballot, and keeps it: preparing more does not disturb it. Proposals
- * of all ballots of a process are numbered by one counter.
- *
- * The own acceptor is asked last, when the others' promises make a majority with its own: a voter
- * that cannot take a partition over then spoils nothing for the one that has it. A PREPARE that
- * meets a higher promise is tried again under a higher round, one that meets a living owner under
- * the same one, each after a short random pause.
+ * A PREPARE that meets a higher promise is tried again under a higher round, one that meets a living
+ * owner under the same one, each after a short random pause.
  */
+#include "ballots.h"
+
 #include "proto/check.h"
+#include "ballots_private.h"
+#include "reactions.h"
 #include "state.h"
 
 enum {
@@ -32,9 +23,14 @@ enum {
     TOLD_AGAIN_MS = 1000,
 };
 
+struct ballots *ballots_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct ballots));
+}
+
 static uint64_t own_ballot(const struct quorum *quorum)
 {
-    return (uint64_t)quorum->round << 16 | (quorum->config->self + 1);
+    return (uint64_t)quorum->ballots->round << 16 | (quorum->config->self + 1);
 }
 
 static uint64_t weight(const struct message_agent *voter, uint32_t partition)
@@ -60,15 +56,15 @@ uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_cou
     return best;
 }
 
-void coordinator_init(struct quorum *quorum)
+void ballots_init(struct quorum *quorum)
 {
-    quorum->prepare_ns = NEVER;
-    quorum->retry_ns = NEVER;
+    quorum->ballots->prepare_ns = NEVER;
+    quorum->ballots->retry_ns = NEVER;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        uint8_t *order = quorum->partitions[p].order;
-        quorum->partitions[p].refused_ns = INT64_MIN / 2;
-        quorum->partitions[p].left_ns = INT64_MIN / 2;
-        quorum->partitions[p].spent = true;
+        uint8_t *order = quorum->ballots->of[p].order;
+        quorum->ballots->of[p].refused_ns = INT64_MIN / 2;
+        quorum->ballots->of[p].left_ns = INT64_MIN / 2;
+        quorum->ballots->of[p].spent = true;
         for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
             uint64_t own = weight(&quorum->config->voters[voter], p);
             uint32_t at = voter;
@@ -85,7 +81,7 @@ void coordinator_init(struct quorum *quorum)
 static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t able)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        uint32_t voter = quorum->partitions[p].order[i];
+        uint32_t voter = quorum->ballots->of[p].order[i];
         if ((able >> voter & 1) != 0) {
             return voter;
         }
@@ -93,34 +89,65 @@ static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t ab
     return quorum->config->voter_count;
 }
 
-void coordinator_start(struct quorum *quorum)
+void ballots_load_round(struct quorum *quorum, uint32_t round)
+{
+    struct ballots *ballots = quorum->ballots;
+    ballots->round = round > ballots->round ? round : ballots->round;
+}
+
+void ballots_start(struct quorum *quorum)
 {
     bool alone = quorum->config->voter_count == 1;
-    quorum->begin_ns = alone ? INT64_MIN : step_now_ns(quorum) + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
+    quorum->ballots->begin_ns = alone ? INT64_MIN
+                                      : step_now_ns(quorum) + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ballots_note(quorum, registers_promised(quorum, p));
+    }
 }
 
-bool coordinator_claimed(const struct quorum *quorum, uint32_t p, uint32_t except)
+uint32_t ballots_round(const struct quorum *quorum)
 {
-    return voters_claimant(quorum, p, except) < quorum->config->voter_count;
+    return quorum->ballots->round;
 }
 
-bool coordinator_is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
+void ballots_note(struct quorum *quorum, uint64_t ballot)
 {
-    const struct partition *partition = &quorum->partitions[p];
+    uint32_t round = (uint32_t)(ballot >> 16);
+    if (round > quorum->ballots->heard_round) {
+        quorum->ballots->heard_round = round;
+    }
+}
+
+uint64_t ballots_next(struct quorum *quorum)
+{
+    struct ballots *ballots = quorum->ballots;
+    uint32_t highest = ballots->heard_round > ballots->round ? ballots->heard_round
+                                                             : ballots->round;
+    if (highest == UINT32_MAX) {
+        return 0; /* nothing gets prepared any more */
+    }
+    ballots->round = highest + 1;
+    step_emit(quorum, ACTION_PERSIST_ROUND)->as.round = ballots->round;
+    return own_ballot(quorum);
+}
+
+bool ballots_is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
+{
+    const struct ballot *partition = &quorum->ballots->of[p];
     bool own = voter != quorum->config->self && partition->state == PARTITION_PREPARED &&
                voters_majority(quorum);
-    return own || coordinator_claimed(quorum, p, voter);
+    return own || voters_claimed(quorum, p, voter);
 }
 
 /* ---- States ---- */
 
 static void set_state(struct quorum *quorum, uint32_t p, enum partition_state state)
 {
-    struct partition *partition = &quorum->partitions[p];
-    quorum->preparing -= partition->state == PARTITION_PREPARING;
-    quorum->incomplete -= partition->state == PARTITION_PREPARED && !partition->complete;
-    quorum->counts.left += partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED;
-    quorum->counts.taken_over += partition->state != PARTITION_PREPARED &&
+    struct ballot *partition = &quorum->ballots->of[p];
+    quorum->ballots->preparing -= partition->state == PARTITION_PREPARING;
+    quorum->ballots->incomplete -= partition->state == PARTITION_PREPARED && !partition->complete;
+    step_counts(quorum)->left += partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED;
+    step_counts(quorum)->taken_over += partition->state != PARTITION_PREPARED &&
                                  state == PARTITION_PREPARED;
     if (partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED) {
         partition->left_ns = step_now_ns(quorum);
@@ -129,22 +156,22 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     partition->complete = false;
     partition->pulled = 0;
     partition->anew = false;
-    quorum->preparing += state == PARTITION_PREPARING;
-    quorum->incomplete += state == PARTITION_PREPARED;
+    quorum->ballots->preparing += state == PARTITION_PREPARING;
+    quorum->ballots->incomplete += state == PARTITION_PREPARED;
 }
 
 static void look_again_at(struct quorum *quorum, int64_t when_ns)
 {
-    if (when_ns < quorum->retry_ns) {
-        quorum->retry_ns = when_ns;
+    if (when_ns < quorum->ballots->retry_ns) {
+        quorum->ballots->retry_ns = when_ns;
         step_schedule(quorum, when_ns);
     }
 }
 
 static void prepare_at(struct quorum *quorum, int64_t when_ns)
 {
-    if (when_ns < quorum->prepare_ns) {
-        quorum->prepare_ns = when_ns;
+    if (when_ns < quorum->ballots->prepare_ns) {
+        quorum->ballots->prepare_ns = when_ns;
         step_schedule(quorum, when_ns);
     }
 }
@@ -157,13 +184,13 @@ static int64_t pause_ns(const struct quorum *quorum)
 
 /* ---- Preparing ---- */
 
-static uint32_t others_of(const struct quorum *quorum, const struct partition *partition)
+static uint32_t others_of(const struct quorum *quorum, const struct ballot *partition)
 {
     return rules_count((uint8_t)(partition->mask & ~(1u << quorum->config->self)));
 }
 
 /* Whether that voter is to be asked for its promise now. */
-static bool is_asked(const struct quorum *quorum, const struct partition *partition, uint32_t voter)
+static bool is_asked(const struct quorum *quorum, const struct ballot *partition, uint32_t voter)
 {
     return partition->state == PARTITION_PREPARING && !partition->anew &&
            (partition->mask >> voter & 1) == 0 &&
@@ -176,7 +203,7 @@ static uint64_t ballot_above(const struct quorum *quorum, uint32_t voter, uint64
 {
     uint64_t next = 0;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        const struct partition *partition = &quorum->partitions[p];
+        const struct ballot *partition = &quorum->ballots->of[p];
         if (partition->ballot > ballot && is_asked(quorum, partition, voter) &&
             (next == 0 || partition->ballot < next)) {
             next = partition->ballot;
@@ -197,8 +224,8 @@ static void ask_voter(struct quorum *quorum, uint32_t voter)
         struct message_prepare *prepare = &step_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
         prepare->ballot = ballot;
         for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-            if (quorum->partitions[p].ballot == ballot &&
-                is_asked(quorum, &quorum->partitions[p], voter)) {
+            if (quorum->ballots->of[p].ballot == ballot &&
+                is_asked(quorum, &quorum->ballots->of[p], voter)) {
                 message_partition_add(&prepare->partitions, p);
             }
         }
@@ -207,7 +234,7 @@ static void ask_voter(struct quorum *quorum, uint32_t voter)
 
 static void ask(struct quorum *quorum)
 {
-    quorum->prepare_ns = NEVER;
+    quorum->ballots->prepare_ns = NEVER;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         ask_voter(quorum, voter);
     }
@@ -220,18 +247,16 @@ static void new_round(struct quorum *quorum)
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         any = any ||
-              (quorum->partitions[p].state == PARTITION_PREPARING && quorum->partitions[p].anew);
+              (quorum->ballots->of[p].state == PARTITION_PREPARING && quorum->ballots->of[p].anew);
     }
-    uint32_t highest = quorum->heard_round > quorum->round ? quorum->heard_round : quorum->round;
-    if (!any || highest == UINT32_MAX) {
-        return; /* no round is left: nothing gets prepared any more */
+    uint64_t ballot = any ? ballots_next(quorum) : 0;
+    if (ballot == 0) {
+        return;
     }
-    quorum->round = highest + 1;
-    step_emit(quorum, ACTION_PERSIST_ROUND)->as.round = quorum->round;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        struct partition *partition = &quorum->partitions[p];
+        struct ballot *partition = &quorum->ballots->of[p];
         if (partition->state == PARTITION_PREPARING && partition->anew) {
-            partition->ballot = own_ballot(quorum);
+            partition->ballot = ballot;
             partition->mask = 0;
             partition->anew = false;
             partition->spent = false;
@@ -241,7 +266,7 @@ static void new_round(struct quorum *quorum)
 
 static void begin(struct quorum *quorum, uint32_t p)
 {
-    struct partition *partition = &quorum->partitions[p];
+    struct ballot *partition = &quorum->ballots->of[p];
     set_state(quorum, p, PARTITION_PREPARING);
     if (step_now_ns(quorum) - partition->refused_ns > REFUSED_MS * MS_NS) {
         partition->began_ns = step_now_ns(quorum); /* else this is one more try of the same */
@@ -253,22 +278,22 @@ static void begin(struct quorum *quorum, uint32_t p)
 static void prepare_all(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (quorum->partitions[p].state != PARTITION_OTHERS) {
+        if (quorum->ballots->of[p].state != PARTITION_OTHERS) {
             begin(quorum, p);
         }
     }
-    quorum->sequence = 0;
+    quorum->ballots->sequence = 0;
     new_round(quorum);
     ask(quorum);
-    work_ballots_changed(quorum);
+    reaction_ballots_changed(quorum);
 }
 
-void coordinator_recount(struct quorum *quorum)
+void ballots_recount(struct quorum *quorum)
 {
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        quorum->partitions[p].spent = true;
-        if (quorum->partitions[p].state != PARTITION_OTHERS) {
+        quorum->ballots->of[p].spent = true;
+        if (quorum->ballots->of[p].state != PARTITION_OTHERS) {
             begin(quorum, p);
             any = true;
         }
@@ -276,28 +301,28 @@ void coordinator_recount(struct quorum *quorum)
     if (any) {
         prepare_at(quorum, step_now_ns(quorum));
         voters_heartbeat_soon(quorum);
-        work_ballots_changed(quorum);
+        reaction_ballots_changed(quorum);
     }
 }
 
 static void resign(struct quorum *quorum, uint32_t p)
 {
     set_state(quorum, p, PARTITION_OTHERS);
-    quorum->partitions[p].retry_ns = 0;
+    quorum->ballots->of[p].retry_ns = 0;
 }
 
 /* Another claims what this voter has prepared. One of the two does not know yet that it was taken
  * over from: whoever did not run for a while since. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
-    return quorum->partitions[p].prepared_ns < voters_slept_ns(quorum) &&
-           coordinator_claimed(quorum, p, quorum->config->self);
+    return quorum->ballots->of[p].prepared_ns < voters_slept_ns(quorum) &&
+           voters_claimed(quorum, p, quorum->config->self);
 }
 
 /* What becomes of one partition. true: its state changed. */
 static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
 {
-    struct partition *partition = &quorum->partitions[p];
+    struct ballot *partition = &quorum->ballots->of[p];
     uint32_t self = quorum->config->self;
     bool self_able = (able >> self & 1) != 0;
     uint32_t best = preferred_of(quorum, p, able);
@@ -313,7 +338,7 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
         resign(quorum, p);
         return true;
     case PARTITION_PREPARING:
-        if (best == self && !coordinator_claimed(quorum, p, self)) {
+        if (best == self && !voters_claimed(quorum, p, self)) {
             return false;
         }
         resign(quorum, p);
@@ -321,11 +346,11 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     case PARTITION_OTHERS:
         break;
     }
-    if (best != self || coordinator_claimed(quorum, p, self)) {
+    if (best != self || voters_claimed(quorum, p, self)) {
         return false;
     }
-    int64_t begin_ns = partition->retry_ns > quorum->begin_ns ? partition->retry_ns
-                                                              : quorum->begin_ns;
+    int64_t begin_ns = partition->retry_ns > quorum->ballots->begin_ns ? partition->retry_ns
+                                                              : quorum->ballots->begin_ns;
     if (step_now_ns(quorum) < begin_ns) {
         look_again_at(quorum, begin_ns);
         return false;
@@ -337,7 +362,7 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     return true;
 }
 
-void coordinator_review(struct quorum *quorum)
+void ballots_review(struct quorum *quorum)
 {
     if (!step_started(quorum)) {
         return;
@@ -346,19 +371,19 @@ void coordinator_review(struct quorum *quorum)
         look_again_at(quorum, step_now_ns(quorum));
         return;
     }
-    if (step_now_ns(quorum) < quorum->begin_ns && voters_all_heard(quorum)) {
-        quorum->begin_ns = step_now_ns(quorum);
+    if (step_now_ns(quorum) < quorum->ballots->begin_ns && voters_all_heard(quorum)) {
+        quorum->ballots->begin_ns = step_now_ns(quorum);
     }
     uint8_t able = voters_able(quorum);
     bool begun = false;
     bool changed = false;
     bool released = false;
-    quorum->retry_ns = NEVER;
+    quorum->ballots->retry_ns = NEVER;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        bool owned = quorum->partitions[p].state == PARTITION_PREPARED;
+        bool owned = quorum->ballots->of[p].state == PARTITION_PREPARED;
         if (review_one(quorum, p, able)) {
             changed = true;
-            begun = begun || quorum->partitions[p].state == PARTITION_PREPARING;
+            begun = begun || quorum->ballots->of[p].state == PARTITION_PREPARING;
             released = released || owned;
         }
     }
@@ -373,24 +398,16 @@ void coordinator_review(struct quorum *quorum)
         voters_heartbeat_soon(quorum);
     }
     if (changed) {
-        work_ballots_changed(quorum);
+        reaction_ballots_changed(quorum);
     }
 }
 
 /* ---- Answers ---- */
 
-static void note_round(struct quorum *quorum, uint64_t higher)
-{
-    uint32_t round = (uint32_t)(higher >> 16);
-    if (round > quorum->heard_round) {
-        quorum->heard_round = round;
-    }
-}
-
 /* That partition's PREPARE was refused. true: it is given up for now. */
 static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 {
-    struct partition *partition = &quorum->partitions[p];
+    struct ballot *partition = &quorum->ballots->of[p];
     if (owned) {
         partition->refused_ns = step_now_ns(quorum);
     }
@@ -411,7 +428,7 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 
 /* With its own promise: what its own acceptor has is part of what it reads (sweep.c), so that must
  * not take lower ballots any more. */
-static bool has_majority(const struct quorum *quorum, const struct partition *partition)
+static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {
     return (partition->mask >> quorum->config->self & 1) != 0 &&
            rules_is_majority(quorum, partition->mask);
@@ -419,35 +436,35 @@ static bool has_majority(const struct quorum *quorum, const struct partition *pa
 
 static void prepared(struct quorum *quorum, uint32_t p)
 {
-    struct partition *partition = &quorum->partitions[p];
+    struct ballot *partition = &quorum->ballots->of[p];
     set_state(quorum, p, PARTITION_PREPARED);
     partition->spent = true;
     partition->prepared_ns = step_now_ns(quorum);
     if (quorum->config->voter_count == 1) {
         partition->complete = true;
-        quorum->incomplete--;
+        quorum->ballots->incomplete--;
         return;
     }
-    message_partition_add(&quorum->announce, p);
-    quorum->announce_next = 0;
-    quorum->announcing = true;
-    quorum->announce_ballot = partition->ballot > quorum->announce_ballot ? partition->ballot
-                                                                          : quorum->announce_ballot;
+    message_partition_add(&quorum->ballots->announce, p);
+    quorum->ballots->announce_next = 0;
+    quorum->ballots->announcing = true;
+    quorum->ballots->announce_ballot = partition->ballot > quorum->ballots->announce_ballot ? partition->ballot
+                                                                          : quorum->ballots->announce_ballot;
     step_schedule(quorum, step_now_ns(quorum));
 }
 
-void coordinator_promise(struct quorum *quorum, const struct message *message)
+void ballots_promise(struct quorum *quorum, const struct message *message)
 {
     const struct message_promise *promise = &message->as.promise;
     uint32_t voter = 0;
     if (!agents_voter(quorum, message, &voter)) {
         return;
     }
-    note_round(quorum, promise->higher);
+    ballots_note(quorum, promise->higher);
     bool changed = false;
     bool any_prepared = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        struct partition *partition = &quorum->partitions[p];
+        struct ballot *partition = &quorum->ballots->of[p];
         if (partition->state == PARTITION_OTHERS || partition->ballot != promise->ballot ||
             partition->anew) {
             continue;
@@ -464,24 +481,22 @@ void coordinator_promise(struct quorum *quorum, const struct message *message)
             changed |= refused(quorum, p, message_partition_has(&promise->owned, p));
         }
     }
-    if (voter != quorum->config->self && quorum->preparing > 0) {
+    if (voter != quorum->config->self && quorum->ballots->preparing > 0) {
         ask_voter(quorum, quorum->config->self);
     }
     if (any_prepared) {
         voters_heartbeat_soon(quorum);
-        quorum->catch_ns = quorum->catch_ns != NEVER ? step_now_ns(quorum)
-                                                     : NEVER; /* sweep at once */
-        step_schedule(quorum, quorum->catch_ns);
+        reaction_prepared(quorum);
     }
     if (any_prepared || changed) {
-        work_ballots_changed(quorum);
+        reaction_ballots_changed(quorum);
     }
 }
 
-void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
+void ballots_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
 {
-    struct partition *partition = &quorum->partitions[p];
-    note_round(quorum, higher);
+    struct ballot *partition = &quorum->ballots->of[p];
+    ballots_note(quorum, higher);
     if (higher <= partition->ballot || partition->state == PARTITION_OTHERS) {
         return;
     }
@@ -490,11 +505,11 @@ void coordinator_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
         prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
         (void)review_one(quorum, p, voters_able(quorum));
         voters_heartbeat_soon(quorum);
-        work_ballots_changed(quorum);
+        reaction_ballots_changed(quorum);
     }
 }
 
-void coordinator_round_age(struct quorum *quorum, const struct voters_round *round)
+void ballots_round_age(struct quorum *quorum, const struct voters_round *round)
 {
     if (voters_round_stuck(quorum, round)) {
         look_again_at(quorum, step_now_ns(quorum));
@@ -514,26 +529,26 @@ static bool is_told(const struct quorum *quorum, uint32_t agent)
 
 static int64_t announce(struct quorum *quorum)
 {
-    if (!quorum->announcing) {
+    if (!quorum->ballots->announcing) {
         return NEVER;
     }
-    while (quorum->announce_next < agents_count(quorum)) {
+    while (quorum->ballots->announce_next < agents_count(quorum)) {
         if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX)) {
             return step_now_ns(quorum);
         }
-        uint32_t agent = quorum->announce_next++;
+        uint32_t agent = quorum->ballots->announce_next++;
         if (is_told(quorum, agent)) {
             struct message_owner *owner = &step_send(quorum, agent, MESSAGE_OWNER)->as.owner;
-            owner->ballot = quorum->announce_ballot;
-            owner->partitions = quorum->announce;
+            owner->ballot = quorum->ballots->announce_ballot;
+            owner->partitions = quorum->ballots->announce;
         }
     }
-    quorum->announcing = false;
-    quorum->announce = (struct message_partitions){{0}};
+    quorum->ballots->announcing = false;
+    quorum->ballots->announce = (struct message_partitions){{0}};
     return NEVER;
 }
 
-void coordinator_reached(struct quorum *quorum, const struct message_agent *name)
+void ballots_reached(struct quorum *quorum, const struct message_agent *name)
 {
     uint32_t agent = 0;
     struct message_owner owner = {0};
@@ -542,7 +557,7 @@ void coordinator_reached(struct quorum *quorum, const struct message_agent *name
         return; /* for want of room: its host asks at its next pause */
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        const struct partition *partition = &quorum->partitions[p];
+        const struct ballot *partition = &quorum->ballots->of[p];
         if (partition->state == PARTITION_PREPARED &&
             step_now_ns(quorum) - partition->prepared_ns < TOLD_AGAIN_MS * MS_NS) {
             message_partition_add(&owner.partitions, p);
@@ -554,15 +569,15 @@ void coordinator_reached(struct quorum *quorum, const struct message_agent *name
     }
 }
 
-int64_t coordinator_tick(struct quorum *quorum)
+int64_t ballots_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
-    if (quorum->retry_ns <= step_now_ns(quorum)) {
-        coordinator_review(quorum);
+    if (quorum->ballots->retry_ns <= step_now_ns(quorum)) {
+        ballots_review(quorum);
     }
-    if (quorum->preparing == 0) {
-        quorum->prepare_ns = NEVER;
-    } else if (quorum->prepare_ns <= step_now_ns(quorum)) {
+    if (quorum->ballots->preparing == 0) {
+        quorum->ballots->prepare_ns = NEVER;
+    } else if (quorum->ballots->prepare_ns <= step_now_ns(quorum)) {
         if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
             return step_now_ns(quorum);
         }
@@ -570,33 +585,108 @@ int64_t coordinator_tick(struct quorum *quorum)
         ask(quorum);
     }
     next_ns = announce(quorum);
-    next_ns = quorum->prepare_ns < next_ns ? quorum->prepare_ns : next_ns;
-    return quorum->retry_ns < next_ns ? quorum->retry_ns : next_ns;
+    next_ns = quorum->ballots->prepare_ns < next_ns ? quorum->ballots->prepare_ns : next_ns;
+    return quorum->ballots->retry_ns < next_ns ? quorum->ballots->retry_ns : next_ns;
 }
 
-bool coordinator_next_order(struct quorum *quorum, uint32_t p, struct message_order *order)
+bool ballots_next_order(struct quorum *quorum, uint32_t p, struct message_order *order)
 {
-    const struct partition *partition = &quorum->partitions[p];
+    const struct ballot *partition = &quorum->ballots->of[p];
     HF_CHECK(partition->state == PARTITION_PREPARED);
-    if (quorum->sequence + 1 >= MESSAGE_SEQUENCE_LIMIT) {
+    if (quorum->ballots->sequence + 1 >= MESSAGE_SEQUENCE_LIMIT) {
         prepare_all(quorum);
         return false;
     }
-    quorum->sequence++;
-    *order = (struct message_order){.ballot = partition->ballot, .sequence = quorum->sequence};
+    quorum->ballots->sequence++;
+    *order = (struct message_order){.ballot = partition->ballot, .sequence = quorum->ballots->sequence};
     return true;
 }
 
-/* ---- Public ---- */
+/* ---- What others ask ---- */
 
-uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
+enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition)
 {
-    const struct partition *partition = &quorum->partitions[p];
+    return (enum partition_state)quorum->ballots->of[partition].state;
+}
+
+uint64_t ballots_of(const struct quorum *quorum, uint32_t partition)
+{
+    return quorum->ballots->of[partition].ballot;
+}
+
+int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition)
+{
+    return quorum->ballots->of[partition].prepared_ns;
+}
+
+int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition)
+{
+    return quorum->ballots->of[partition].left_ns;
+}
+
+bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
+{
+    return quorum->ballots->of[partition].complete;
+}
+
+bool ballots_is_read(const struct quorum *quorum, uint32_t partition)
+{
+    const struct ballot *at = &quorum->ballots->of[partition];
+    return at->state == PARTITION_PREPARED && !at->complete;
+}
+
+uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition)
+{
+    const struct ballot *at = &quorum->ballots->of[partition];
+    return ballots_is_read(quorum, partition) ? (uint8_t)(at->mask & ~at->pulled & ~(1u << quorum->config->self)) : 0;
+}
+
+void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter)
+{
+    struct ballot *at = &quorum->ballots->of[partition];
+    HF_CHECK((at->mask >> quorum->config->self & 1) != 0 && !at->complete);
+    at->pulled |= (uint8_t)(1u << voter);
+    if (rules_count(at->pulled) + 1 >= rules_majority(quorum)) {
+        at->complete = true;
+        quorum->ballots->incomplete--;
+    }
+}
+
+uint32_t ballots_count(const struct quorum *quorum)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        count += quorum->ballots->of[p].state == PARTITION_PREPARED;
+    }
+    return count;
+}
+
+uint32_t ballots_incomplete(const struct quorum *quorum)
+{
+    return quorum->ballots->incomplete;
+}
+
+void ballots_check_invariants(const struct quorum *quorum)
+{
+    uint32_t preparing = 0;
+    uint32_t incomplete = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct ballot *at = &quorum->ballots->of[p];
+        preparing += at->state == PARTITION_PREPARING;
+        incomplete += at->state == PARTITION_PREPARED && !at->complete;
+    }
+    HF_CHECK(preparing == quorum->ballots->preparing);
+    HF_CHECK(incomplete == quorum->ballots->incomplete);
+}
+
+uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t p)
+{
+    const struct ballot *partition = &quorum->ballots->of[p];
     uint32_t count = quorum->config->voter_count;
     if (partition->state != PARTITION_OTHERS) {
         return quorum->config->self;
     }
-    uint32_t last = count; /* who claims it, though its beat does not count here */
+    uint32_t last = count; /* a voter that claims it, though its claims do not count here */
     for (uint32_t voter = 0; voter < count; voter++) {
         if (voter != quorum->config->self && voters_claim(quorum, voter, p)) {
             if (voters_claims_count(quorum, voter)) {
@@ -609,8 +699,8 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t p)
     return best == quorum->config->self || best == count ? last : best;
 }
 
-bool quorum_ready(const struct quorum *quorum)
+bool ballots_ready(const struct quorum *quorum)
 {
-    return step_started(quorum) && quorum->preparing == 0 && quorum->incomplete == 0 &&
+    return step_started(quorum) && quorum->ballots->preparing == 0 && quorum->ballots->incomplete == 0 &&
            voters_majority(quorum);
 }
