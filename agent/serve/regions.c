@@ -37,7 +37,6 @@
 #include "driver/disk.h"
 #include "io/clock.h"
 #include "proto/check.h"
-#include "run/loop.h"
 #include "serve/memory.h"
 #include "turn.h"
 
