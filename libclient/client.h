@@ -178,6 +178,7 @@ struct hf_lock {
     int64_t limit_ns; /* the smaller of the two; 0: none */
     uint32_t name_size;
     char name[HFI_NAME_MAX + 1];
+    _Atomic(void *) data; /* the program's */
 
     _Atomic uint32_t cancel; /* counts hf_cancel; private futex */
     pthread_mutex_t mutex;   /* guards claimed, changes of claims, depth */

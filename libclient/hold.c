@@ -110,18 +110,13 @@ int64_t hold_own_end_ns(const struct hf_lock *lock, const struct hold_view *view
 HFI_PUBLIC int64_t hf_remaining_ns(const hf_lock *lock)
 {
     struct hold_view view;
-    if (lock == NULL) {
-        return 0;
-    }
-    if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
-    }
-    if (!hold_held(&lock->hold) || !hold_read(lock, &view)) {
+    if (lock == NULL || !alive_here(lock->alive) || !hold_held(&lock->hold) ||
+        !hold_read(lock, &view)) {
         return 0;
     }
     int64_t remaining_ns;
     hold_judge(lock, &view, boottime_ns(), &remaining_ns);
-    return remaining_ns;
+    return remaining_ns > 0 ? remaining_ns : 0;
 }
 
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)

@@ -352,3 +352,22 @@ HFI_PUBLIC void hf_close(hf_lock *lock)
     pthread_cond_destroy(&lock->unclaimed);
     lock_free(lock);
 }
+
+HFI_PUBLIC const char *hf_lock_name(const hf_lock *lock)
+{
+    return lock != NULL ? lock->name : NULL;
+}
+
+HFI_PUBLIC void hf_lock_set_data(hf_lock *lock, void *data)
+{
+    if (lock != NULL) {
+        /* release: pairs with the acquire in hf_lock_data(); what data points to is seen */
+        atomic_store_explicit(&lock->data, data, memory_order_release);
+    }
+}
+
+HFI_PUBLIC void *hf_lock_data(const hf_lock *lock)
+{
+    /* acquire: pairs with the release in hf_lock_set_data() */
+    return lock != NULL ? atomic_load_explicit(&lock->data, memory_order_acquire) : NULL;
+}

@@ -148,7 +148,7 @@ enum hf_event_kind {
 
 struct hf_event {
     enum hf_event_kind kind;
-    hf_lock *lock;
+    hf_lock *lock; /* the caller's handle; hf_lock_data(lock) is what the caller has set */
     uint64_t token;
     char name[256];
     uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
@@ -181,6 +181,19 @@ int hf_open(hf_client *client, const char *name, const struct hf_lock_options *o
 
 /* Releases the handle's hold if it has one, and frees the handle. NULL is allowed. */
 void hf_close(hf_lock *lock);
+
+/* The name that the handle was opened with. It belongs to the handle and lives as long as the
+ * handle, in a forked child, too. NULL for NULL. */
+const char *hf_lock_name(const hf_lock *lock);
+
+/*
+ * A pointer of the program's own that the handle keeps for it: what finds the program's object for
+ * the lock of an event (hf_event.lock). The library never follows the pointer and never frees it.
+ * hf_lock_data is NULL until one is set. A thread that reads the pointer sees what another thread
+ * wrote behind it before it set it.
+ */
+void hf_lock_set_data(hf_lock *lock, void *data);
+void *hf_lock_data(const hf_lock *lock);
 
 /*
  * Takes the lock. timeout_ns: negative waits for ever, 0 tries only. out may be NULL.
@@ -217,8 +230,11 @@ int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode, int64
                    struct hf_hold *out);
 
 /*
- * How long the hold still counts, by what is known now. At most 0: it does not (any more). No
- * system call, no lock; may be called from a signal handler.
+ * For how many nanoseconds from now on the hold still counts, by what is known now. 0: the handle
+ * holds nothing that counts. That is so when it has taken nothing, when its hold is lost or in
+ * jeopardy, and in a forked child. It is never negative, and never an error code. It reads the
+ * exact clock, makes no system call (where the vDSO has the clock) and takes no mutex. It may be
+ * called from a signal handler.
  */
 int64_t hf_remaining_ns(const hf_lock *lock);
 

@@ -114,6 +114,10 @@ class lock
     {
         return handle_.get();
     }
+    std::string name() const
+    {
+        return hf_lock_name(get());
+    }
     /* Ends the waits of other threads on this lock: they throw HF_ECANCELED. */
     void cancel()
     {
@@ -178,7 +182,7 @@ class hold
     {
         return token_;
     }
-    /* How long it still counts; at most zero: it does not. No system call. */
+    /* How long it still counts; zero: it does not. No system call. */
     nanoseconds remaining() const noexcept
     {
         return nanoseconds(handle_ != nullptr ? hf_remaining_ns(handle_) : 0);

@@ -16,7 +16,7 @@ if ! grep -q '^libc\.so\.' "$work/needed"; then
     exit 1
 fi
 
-sed -nE 's/^(int|void|int64_t|const char \*) ?(hf_[a-z_]+)\(.*/\2/p' \
+sed -nE 's/^(int|void|int64_t|void \*|const char \*) ?(hf_[a-z_]+)\(.*/\2/p' \
     "$source/include/holdfast/holdfast.h" "$source/include/holdfast/admin.h" | sort -u >"$work/declared"
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$work/shown"

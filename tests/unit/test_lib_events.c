@@ -91,7 +91,7 @@ START_TEST(a_forgotten_client_has_lost_its_holds)
     agent_stop(&agent);
     agent_start(&agent, false);
     open_lock(client, "c");
-    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_ELOST);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
@@ -158,7 +158,7 @@ static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
     if (told) {
         ck_assert_int_ge(now_ns(), lease_ns);
         ck_assert_int_lt(served_ns() + unserved, lease_ns + 300 * MS);
-        ck_assert_int_le(hf_remaining_ns(lock), 0);
+        ck_assert_int_eq(hf_remaining_ns(lock), 0);
         int again = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
         bool late = now_ns() >= lease_ns + grace_ns;
         ck_assert(again == HF_EALREADY || (late && again == HF_ELOST));
@@ -170,7 +170,7 @@ static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
     ck_assert_int_lt(served_ns() + unserved, lease_ns + grace_ns + 500 * MS);
     expect_nothing(300 * MS);
     agent_publish(&agent, LONG_TTL_NS); /* under the same epoch: too late, it was told lost */
-    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     agent_start(&agent, true);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, -1, NULL), 0);
@@ -298,7 +298,7 @@ START_TEST(an_upgrade_ends_with_the_hold)
     pthread_join(thread, NULL);
     ck_assert_int_eq(attempt.result, HF_ELOST);
     ck_assert_uint_eq(agent_word(&agent, "a") & HFI_W_HOLDER, 0);
-    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
     expect(HF_EVENT_LOST, lock, "a");
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_int_eq(hf_release(theirs), 0);
@@ -406,7 +406,7 @@ START_TEST(a_loss_while_the_hold_is_changed_is_told)
     int result = downgrade ? hf_downgrade(lock) : hf_acquire(lock, HF_EXCLUSIVE, -1, NULL);
     ck_assert_int_eq(result, cases[_i].result);
     ck_assert_ptr_null(meanwhile);
-    ck_assert_int_le(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
     expect(HF_EVENT_LOST, lock, "a");
 }
 END_TEST

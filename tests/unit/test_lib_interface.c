@@ -122,6 +122,42 @@ START_TEST(why_is_written_by_every_connect_that_can_read_its_options)
 }
 END_TEST
 
+START_TEST(an_event_leads_to_the_programs_own_object)
+{
+    int object = 0;
+    struct hf_event event;
+    hf_lock *lock = open_lock(client, "a/b");
+    ck_assert_str_eq(hf_lock_name(lock), "a/b");
+    ck_assert_ptr_null(hf_lock_data(lock));
+    hf_lock_set_data(lock, &object);
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert(agent_evict(&agent, "a/b", 0));
+    struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
+    agent_send(&agent, &poke);
+    while (hf_next_event(client, &event) != 1) { /* ends: the test's guard */
+    }
+    ck_assert_ptr_eq(hf_lock_data(event.lock), &object);
+    ck_assert_ptr_null(hf_lock_name(NULL));
+    ck_assert_ptr_null(hf_lock_data(NULL));
+    hf_lock_set_data(NULL, &object);
+}
+END_TEST
+
+/* Past its deadline it is 0, and not how long ago that was. */
+START_TEST(remaining_is_a_duration)
+{
+    hf_lock *lock = open_lock(client, "a");
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    agent_stop(&agent);
+    agent_publish(&agent, -S);
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
+    agent_start(&agent, true);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("interface");
@@ -132,5 +168,7 @@ int main(void)
     tcase_add_test(tests, initialisers_set_the_size_and_nothing_else);
     tcase_add_test(tests, options_without_their_size_are_refused_with_a_text);
     tcase_add_test(tests, why_is_written_by_every_connect_that_can_read_its_options);
+    tcase_add_test(tests, an_event_leads_to_the_programs_own_object);
+    tcase_add_test(tests, remaining_is_a_duration);
     return suite_main("lib_interface", tests);
 }
