@@ -1,6 +1,6 @@
 /*
- * What qemu's user mode does unlike any kernel, so that what rests on it cannot be tried there.
- * Each is found out by trying it, and a test that leaves something out for it says so
+ * Ways in which qemu's user mode differs from any kernel, so that tests that rest on them cannot
+ * run there. Each is found out by trying it, and a test that leaves something out for it says so
  * (tests/platform/arm64.sh has the list).
  */
 #ifndef TESTS_EMULATION_H
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whether the child of a fork finds wiped what is marked so (libclient/fork.c). qemu takes the mark
- * and does nothing. what: the test that asks. */
+/* Whether the child of a fork finds marked pages wiped (libclient/fork.c). qemu takes the mark and
+ * does nothing. what: the test that asks. */
 static inline bool fork_is_wiped(const char *what)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -44,8 +44,8 @@ static inline bool fork_is_wiped(const char *what)
 }
 
 /* Whether descriptors that come over a socket, and for which the reader has no room, are closed.
- * qemu gives the kernel more room than the reader has, and keeps what came into it. what: the test
- * that asks. Leaves such descriptors open. */
+ * qemu gives the kernel more room than the reader has, and keeps the descriptors that came into it.
+ * what: the test that asks. Leaves such descriptors open. */
 static inline bool surplus_descriptors_are_closed(const char *what)
 {
     enum { SENT = 4 };
@@ -87,9 +87,9 @@ static inline bool surplus_descriptors_are_closed(const char *what)
     return true;
 }
 
-/* Whether orphans can be adopted (PR_SET_CHILD_SUBREAPER, since Linux 3.4), which qemu refuses. Who
- * asks may do so for something else that qemu does not do, and that is hard to try. what: the test
- * that asks; why: what would be missing. */
+/* Whether orphans can be adopted (PR_SET_CHILD_SUBREAPER, since Linux 3.4), which qemu refuses. A
+ * test may ask for the sake of something else that qemu does not do, and that is hard to try. what:
+ * the test that asks; why: what would be missing. */
 static inline bool orphans_are_adopted(const char *what, const char *why)
 {
     bool adopted = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;

@@ -1,11 +1,11 @@
 /*
  * TCP ports of the loopback for tests, each given once, also to tests that run at the same time.
  *
- * They are below those that the kernel gives to who connects (from 32768 on): else a connection of
- * any test may sit on one before its listener comes, or while that is away, and who dials one that
- * nobody listens on may be connected to himself. A name in the abstract namespace of Unix sockets
- * stands for each that was given, for as long as this process lives; the kernel takes it away with
- * the process.
+ * They are below those that the kernel gives to connecting sockets (from 32768 on). Else a
+ * connection of any test may sit on one before its listener comes, or while that is away, and a
+ * socket that dials a port on which nobody listens may be connected to itself. A name in the
+ * abstract namespace of Unix sockets stands for each that was given, for as long as this process
+ * lives; the kernel takes it away with the process.
  */
 #ifndef TESTS_FREE_PORT_H
 #define TESTS_FREE_PORT_H

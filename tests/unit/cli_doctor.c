@@ -1,6 +1,6 @@
 /*
- * `holdfast doctor`: what it makes of what an agent says. Each thing that can be wrong is, one at a
- * time, in a cell that is well otherwise; then the level, the remedy and the exit status tell.
+ * `holdfast doctor`: its findings from an agent's facts. Each thing that can be wrong is wrong, one
+ * at a time, in a cell that is well otherwise; then level, remedy and exit status are checked.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -156,7 +156,7 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
-/* What to do where no majority of stores is left: the way back, as long as there is one. */
+/* The remedy where no majority of stores is left: the way back, as long as there is one. */
 START_TEST(remedies_lead_out)
 {
     struct ran ran;

@@ -1,6 +1,6 @@
 /*
- * A libholdfast of a few lines, in memory, without an agent, for the tests of the command. What it
- * does is set by the environment variable HOLDFAST_FAKE, words separated by commas:
+ * A libholdfast of a few lines, in memory, without an agent, for the tests of the command. The
+ * environment variable HOLDFAST_FAKE sets its behaviour, words separated by commas:
  *
  *   connect=E open=E acquire=E check=E break=E list=E   the call fails with that number
  *   block           hf_acquire waits until its timeout or hf_cancel

@@ -1,7 +1,7 @@
 /*
- * `holdfast lock` as a process: what CMD sees, exit status, signals, the end of a hold, the
- * terminal, kill -9. The library behind it is the one of cli_fake.c. What must not be waited for
- * would last for ever, or for a minute: so a busy machine is not taken for a command that waits.
+ * `holdfast lock` as a process: CMD's environment, exit status, signals, the end of a hold, the
+ * terminal, kill -9. The library behind it is the one of cli_fake.c. A wait that must not be would
+ * last for ever, or for a minute: so a busy machine is not taken for a command that waits.
  */
 #include <check.h>
 #include <errno.h>
@@ -200,7 +200,7 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* What CMD says when it is ready to lose its hold: from then on the fake's lease counts (late). */
+/* CMD's line when it is ready to lose its hold: from then on the fake's lease counts (late). */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)
@@ -290,8 +290,8 @@ START_TEST(test_lost_group_gets_its_time)
 {
     struct ran ran;
 
-    /* The shell dies of SIGTERM at once; what it started needs 300 ms to clean up. Its end is
-     * noticed, not waited out. */
+    /* The shell dies of SIGTERM at once; its child needs 300 ms to clean up. Its end is noticed,
+     * not waited out. */
     run_command("lease_ms=200,late",
                 "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- sh -c "
                 "'(trap \"sleep 0.3; echo clean; exit\" TERM; " READY
@@ -463,8 +463,8 @@ static void await_terminal(int fd, const char *part)
     }
 }
 
-/* Runs a shell line on a terminal of its own. The shell does job control if interactive. What was
- * not read yet is gone when the line ends, so it has to wait for a last word (end_terminal). */
+/* Runs a shell line on a terminal of its own. The shell does job control if interactive. Unread
+ * output is gone when the line ends, so it has to wait for a last word (end_terminal). */
 static pid_t on_terminal(const char *line, int *fd)
 {
     pid_t pid = forkpty(fd, NULL, NULL, NULL);

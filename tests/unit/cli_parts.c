@@ -219,7 +219,7 @@ START_TEST(test_text_clean)
 }
 END_TEST
 
-/* What cannot be seen, or turns the writing around; their neighbours can be. */
+/* Characters that cannot be seen, or turn the writing around; their neighbours can be seen. */
 START_TEST(test_text_unseen)
 {
     static const uint32_t unseen[] = {0x202A, 0x202E, 0x2066,  0x2069,  0x200E, 0x200F, 0x61C,

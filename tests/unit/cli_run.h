@@ -1,6 +1,6 @@
 /*
- * Running the command as a process of its own, with the library of cli_fake.c: what goes in, what
- * comes out. The program's path is compiled in as CLI_FAKE.
+ * Runs the command as a process of its own, with the library of cli_fake.c: input, output. The
+ * program's path is compiled in as CLI_FAKE.
  */
 #ifndef HOLDFAST_TESTS_CLI_RUN_H
 #define HOLDFAST_TESTS_CLI_RUN_H
@@ -18,10 +18,10 @@ struct run {
     int err_fd;
     int64_t begun_ms;
     char log[64];              /* where the fake library writes its calls */
-    char lines[RUN_TEXT_SIZE]; /* what run_await_lines() has read */
+    char lines[RUN_TEXT_SIZE]; /* the text that run_await_lines() has read */
 };
 
-/* What came of it. */
+/* Its result. */
 struct ran {
     int status; /* the exit status; 1000 + n: signal n ended it */
     int64_t took_ms;
@@ -44,10 +44,10 @@ void run_command(const char *fake, const char *line, struct ran *out);
 /* Waits until the text of the log has the part. */
 void run_await_log(const struct run *run, const char *part);
 
-/* Reads the command's stdout until it has the part; what was read is gone. */
+/* Reads the command's stdout until it has the part; the text read is gone. */
 void run_await_out(const struct run *run, const char *part);
 
-/* Reads the command's stdout until it has so many lines; run_finish() tells them as well. */
+/* Reads the command's stdout until it has so many lines; run_finish() returns them as well. */
 void run_await_lines(struct run *run, size_t count);
 
 /* How many lines there are. */

@@ -157,7 +157,7 @@ START_TEST(test_show)
 }
 END_TEST
 
-/* Who hears that no agent answers hears where it was looked for, and by what. */
+/* The error that no agent answers names the socket, and where its path comes from. */
 START_TEST(test_names_the_place)
 {
     const char *folder = suite_folder();
@@ -200,7 +200,8 @@ START_TEST(test_names_the_place)
 }
 END_TEST
 
-/* A path that no socket can have is told as that: of 107 bytes it is tried, of 108 it is not. */
+/* A path that no socket can have is reported as that: one of 107 bytes is tried, one of 108 is
+ * not. */
 START_TEST(test_socket_path_too_long)
 {
     struct ran ran;
@@ -297,7 +298,7 @@ START_TEST(test_watch)
     struct ran ran;
 
     run_start(&run, "changes=5", "watch --json");
-    run_await_lines(&run, 4); /* what is; then five changes at once, one line */
+    run_await_lines(&run, 4); /* the present state; then five changes at once, one line */
     run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
@@ -344,7 +345,7 @@ START_TEST(test_watch_closed_output)
 
     run_start(&run, "", "watch");
     run_await_lines(&run, 3);
-    close(run.out_fd); /* nothing is written any more: only poll can tell */
+    close(run.out_fd); /* nothing is written any more: only poll shows it */
     run.out_fd = dup(run.err_fd);
     run_finish(&run, &ran);
     ck_assert_int_eq(ran.status, 0);

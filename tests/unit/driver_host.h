@@ -1,6 +1,6 @@
 /*
- * What the driver asks a host core that a test plays itself, where no test has an answer of its
- * own. Once a program.
+ * The calls of the driver to a host core that a test plays itself, where no test has an answer of
+ * its own. Once a program.
  */
 #ifndef TESTS_UNIT_DRIVER_HOST_H
 #define TESTS_UNIT_DRIVER_HOST_H

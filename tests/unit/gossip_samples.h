@@ -13,7 +13,7 @@ void gossip_sample_item(uint32_t index, struct gossip_item *item);
  * none of that index. bytes has GOSSIP_PACKET_MAX. */
 size_t gossip_sample(uint32_t index, unsigned char *bytes);
 
-/* What one thing is, of a hash or digest. */
+/* The kind of one entry of a hash or digest. */
 void gossip_sample_hashes(uint32_t count, struct gossip_hashes *hashes);
 
 #endif

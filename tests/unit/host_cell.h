@@ -1,6 +1,6 @@
 /*
- * What the tests of the host core in a cell of several voters have in common: a rig with two
- * clients, and what they do to the lock "a".
+ * Shared by the tests of the host core in a cell of several voters: a rig with two clients, and
+ * their calls on the lock "a".
  */
 #ifndef TESTS_UNIT_HOST_CELL_H
 #define TESTS_UNIT_HOST_CELL_H
@@ -15,7 +15,7 @@ enum { VOTERS = 3 };
 extern struct rig *rig;
 extern uint32_t client; /* may administer */
 extern uint32_t other;
-extern uint32_t owner; /* who is taken for the coordinator of "a" at first */
+extern uint32_t owner; /* the voter that is taken for the coordinator of "a" at first */
 
 /* An agent that is this voter, or HOST_OBSERVER; requests: the limit, 0: as usual. */
 void cell_start(uint32_t self, uint32_t requests);

@@ -161,7 +161,7 @@ static void keep_reply(struct rig *rig, const struct host_action *action)
         hfi_frame_decode(reply->bytes, reply->size, &reply->frame, &reply->cursor, &error), 0);
 }
 
-/* Who was forgotten, whose FORGET is to be carried out. */
+/* The client that was forgotten, whose FORGET is to be carried out. */
 struct forgets {
     uint32_t clients[ACTIONS];
     uint32_t count;

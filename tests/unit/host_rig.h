@@ -30,7 +30,7 @@ struct rig_reply {
 
 struct rig {
     struct host_config config;
-    int64_t uid; /* of who connects next; 0 may have every client */
+    int64_t uid; /* of the client that connects next; 0 may have every client */
     void *names_memory;
     void *memory;
     struct names *names;
@@ -57,9 +57,9 @@ struct rig {
     uint32_t rows; /* PERSIST_SLOT so far */
     uint32_t rows_gone;
     uint32_t forgotten;
-    bool forgets_late; /* what was forgotten is not told yet: rig_forget() does */
+    bool forgets_late; /* the core has no notice of it yet: rig_forget() gives it */
     uint32_t hang_ups;
-    bool fresh;     /* what grants say */
+    bool fresh;     /* the contents of grants */
     bool unchecked; /* so much that its invariants are not looked at after each step */
     uint64_t token_next;
     uint64_t version;
@@ -78,8 +78,8 @@ void rig_add_orders(struct rig *rig);
 void rig_destroy(struct rig *rig);
 /* START and a lease of ten seconds in epoch 1. */
 void rig_begin(struct rig *rig);
-/* The agent's process dies; another one takes the region, the rows and grants that are told to it
- * between rig_restart() and rig_begin(). */
+/* The agent's process dies; another one takes the region, and the rows and grants that the test
+ * gives it between rig_restart() and rig_begin(). */
 void rig_restart(struct rig *rig, uint32_t epoch);
 void rig_step(struct rig *rig, struct host_event event);
 void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost);

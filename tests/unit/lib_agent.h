@@ -68,7 +68,7 @@ struct agent {
     bool region_sent[AGENT_CONNECTIONS];
     uint64_t nonces[AGENT_CONNECTIONS];
 
-    /* What a restart keeps. */
+    /* The state that a restart keeps. */
     pthread_mutex_t mutex;
     char names[AGENT_SLOTS][256];
     uint32_t name_count;
@@ -96,7 +96,7 @@ void agent_publish(struct agent *agent, int64_t ttl_ns);
 uint32_t agent_slot(struct agent *agent, const char *name);
 uint64_t agent_word(struct agent *agent, const char *name);
 
-/* Takes the lock away from whoever holds it exclusively, as a break does. */
+/* Takes the lock away from its exclusive holder, as a break does. */
 bool agent_evict(struct agent *agent, const char *name, int64_t closed_ns);
 
 /* Sends a frame, or bytes, to every connected client. */

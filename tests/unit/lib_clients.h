@@ -29,7 +29,7 @@ static int64_t now_ns(void)
 }
 
 /* How long a thread of this process was ready to run and had no processor; id: "self/task/N", say.
- * 0: the kernel does not tell, or it has ended. */
+ * 0: the kernel has no figure, or it has ended. */
 static inline int64_t unserved_ns(const char *id)
 {
     char path[300];
@@ -70,8 +70,8 @@ static inline int64_t served_ns(void)
 }
 
 /*
- * What the call returns when it has reached its agent: the library gives that a second, and this
- * process may get no processor for so long. One that was served is no excuse.
+ * The result of the call when it has reached its agent: the library gives that a second, and this
+ * process may get no processor for so long. A process that had a processor has no excuse.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \

@@ -671,7 +671,7 @@ const struct message *cell_got(struct cell *cell, uint32_t node, enum message_ki
     return NULL;
 }
 
-/* Whom an answer of a coordinator is for. */
+/* The receiver of a coordinator's answer. */
 static const struct message_agent *agent_of(const struct message *message)
 {
     switch (message->kind) {

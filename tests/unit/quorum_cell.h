@@ -68,12 +68,13 @@ struct cell {
     /* A node that gets little processor time: it runs for the first so many of each so many ns,
      * shifted by so many. 0: it runs all the time. */
     int64_t runs_ns[CELL_NODES], of_ns[CELL_NODES], shift_ns[CELL_NODES];
-    bool tick_first;                       /* what is due is done before what has arrived is read */
+    bool tick_first;                       /* timers run before messages that have arrived are
+                                            * read */
     bool cut[CELL_NODES][CELL_NODES];      /* from, to */
     uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to (itself, too): kinds that get lost */
-    bool silent;                           /* nobody is told that a link broke, or is there again */
+    bool silent;                           /* no node learns that a link broke, or is there again */
     /* A node that starts has to find out with the others whether it may vote. Else all others seem
-     * to tell it at once that it may: tests that are not about that need not run them. */
+     * to answer at once that it may: tests that are not about that need not run them. */
     bool natural;
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
@@ -102,7 +103,7 @@ void cell_start_all(struct cell *cell);
 /* The agent commits a new epoch, and is killed before its core starts. */
 void cell_start_killed(struct cell *cell, uint32_t node);
 void cell_kill(struct cell *cell, uint32_t node);
-/* An empty disk with a new store; rejoin: told to start over. */
+/* An empty disk with a new store; rejoin: it starts over. */
 void cell_wipe(struct cell *cell, uint32_t node, bool rejoin);
 
 /* Lets time pass until all that are up have a majority and have prepared what is theirs. */
@@ -130,8 +131,8 @@ uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind
 /* Requests of a node's host to a coordinator. */
 void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                   uint32_t epoch, enum message_mode mode, uint16_t lock_delay_ms);
-/* Asks whom the host's voter believes to coordinate for the lock, exclusively under epoch 1, each
- * ask_ms until it is granted; how long that took. */
+/* Asks the voter that the host's voter takes for the coordinator for the lock, exclusively under
+ * epoch 1, each ask_ms until it is granted. Returns how long that took. */
 int64_t cell_served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id,
                        uint32_t ask_ms);
 void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,

@@ -7,7 +7,7 @@
 #include "../suite_main.h"
 #include "quorum_cell.h"
 
-/* What the acceptor of node 0 did with one message of voter 1. */
+/* The answer of node 0's acceptor to one message of voter 1. */
 struct did {
     uint32_t promises, registers, sends;
     bool in_order;   /* everything persisted stands before everything sent */
@@ -19,7 +19,7 @@ static struct cell *start(void)
 {
     struct cell *cell = cell_create(3, 7);
     cell_start(cell, 0);
-    /* Nobody hears it, so it coordinates nothing: all that it does is to answer. */
+    /* Nobody receives its heartbeats, so it coordinates nothing: it only answers. */
     cell_run(cell, CELL_MS);
     return cell;
 }
@@ -156,7 +156,7 @@ START_TEST(accepts_in_order)
 }
 END_TEST
 
-/* A majority has it: that lifts no promise. Who reads under that one must not see two things. */
+/* A majority has it: that lifts no promise. A reader under that promise must not see two values. */
 START_TEST(what_is_chosen_needs_the_promise_too)
 {
     struct cell *cell = start();
@@ -221,7 +221,7 @@ START_TEST(full_is_an_answer)
 }
 END_TEST
 
-/* Who is no voter, or uses another's ballot, is not answered; rubbish changes nothing. */
+/* A sender that is no voter, or uses another's ballot, gets no answer; rubbish changes nothing. */
 START_TEST(strangers_and_rubbish)
 {
     struct cell *cell = start();
@@ -261,7 +261,7 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.accept.value.version = (struct message_order){ballot(UINT32_MAX), 1};
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest that may be */
-    /* Who was told of hides nobody else, nor does he fill the log. */
+    /* A sender that was logged hides no other one, nor does it fill the log. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
     for (int i = 0; i < 100; i++) { /* names that are invented, neither */
         cell_header(cell, 2, MESSAGE_RENEW, &message);

@@ -1,7 +1,7 @@
 /*
  * Where an agent listens (agent/peers/addresses.h), with links that this file makes come up and
- * break: what is there stays, whatever is said; lies are forgotten, and cost a bounded number of
- * links.
+ * break: an agent that is there stays, whatever is announced; lies are forgotten, and cost a
+ * bounded number of links.
  */
 #include <check.h>
 #include <stdio.h>
@@ -153,8 +153,8 @@ START_TEST(it_moves_when_home_has_gone)
 }
 END_TEST
 
-/* Lies where nobody answers, as fast as they can be told, while home is away: one link at a time,
- * and then none for a while; another host is heard meanwhile. */
+/* Lies where nobody answers, as fast as they can be sent, while home is away: one link at a time,
+ * and then none for a while; another host is believed meanwhile. */
 START_TEST(lies_where_nobody_answers)
 {
     struct address_entry entry;
@@ -176,7 +176,7 @@ START_TEST(lies_where_nobody_answers)
 }
 END_TEST
 
-/* Who lies first about an agent that nobody knows yet does not keep it away. */
+/* A liar that is first about an agent that nobody knows yet does not keep it away. */
 START_TEST(the_first_that_answers_is_its_home)
 {
     struct address_entry entry;
@@ -214,7 +214,7 @@ START_TEST(a_host_has_so_many_guests)
 }
 END_TEST
 
-/* One that has somebody answer at all that he says has half of the places at most. */
+/* A liar that has somebody answer at each of its addresses has half of the places at most. */
 START_TEST(a_host_has_so_many_places)
 {
     static struct address_entry many[ADDRESSES_SAID_MAX + 1];

@@ -4,14 +4,14 @@
  * use tokens, give back what is recalled. Checked after every delivery, from outside of the core:
  *
  *   - at most one host holds a lock while its session is safe;
- *   - tokens rise from one grant to the next;
- *   - after the faults end, everybody who asks is served.
+ *   - tokens rise from one grant to the next; - after the faults end, every host that asks is
+ *     served.
  *
  * And at every message that is sent, from what was sent before and from the disks:
  *
  *   - a proposal has one value, however often it is sent, and no ballot is used in two lives;
- *   - a promise or an accepted value is durable when it is told, and never forgotten: nobody
- *     accepts below what he has promised, in this life or an earlier one;
+ *   - a promise or an accepted value is durable when it is told, and never forgotten: no acceptor
+ *     accepts below its promise, in this life or an earlier one;
  *   - what a disk has for a name only ever gets newer (quorum_cell.c).
  */
 #include <check.h>
@@ -94,7 +94,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Field by field: what lies between them is anything. */
+/* Field by field: the bytes between them may be anything. */
 static uint64_t value_hash(const struct message_value *value)
 {
     const uint64_t numbers[] = {

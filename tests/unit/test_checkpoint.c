@@ -279,7 +279,7 @@ START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 }
 END_TEST
 
-static struct message late; /* what was asked of a voter, and did not arrive */
+static struct message late; /* a question to a voter that did not arrive */
 static uint32_t late_to;
 
 static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct message *message)
@@ -291,7 +291,7 @@ static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct 
     }
 }
 
-/* What was accepted after it stays, also if it is idle again. */
+/* A value that was accepted after it stays, also if it is idle again. */
 START_TEST(checkpoint_that_comes_late_takes_nothing)
 {
     settle();
@@ -393,7 +393,7 @@ START_TEST(reading_two_voters_at_once_loses_nothing)
     ck_assert_uint_eq(coordinator(), away);
     ck_assert_uint_eq(floor_at(away), 0);
     drop_from(away, MESSAGE_PULL, false);
-    cell->delay_max_ns = 20 * CELL_MS; /* so that what they tell arrives in any order */
+    cell->delay_max_ns = 20 * CELL_MS; /* so that their messages arrive in any order */
     cell_run(cell, 20000 * CELL_MS);
     cell->delay_max_ns = CELL_MS;
     ck_assert(quorum_ready(cell->nodes[away].quorum));

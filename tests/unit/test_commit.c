@@ -295,8 +295,8 @@ static void *follow(void *arg)
     return NULL;
 }
 
-/* This thread gets stuck, the other one goes on with the loop and does what it is told to; until
- * it, or this one, ends it. */
+/* This thread gets stuck, the other one goes on with the loop and does the test's work; until it,
+ * or this one, ends it. */
 static void get_stuck(const char *what, char *says)
 {
     pthread_t helper;
@@ -372,7 +372,7 @@ END_TEST
 
 START_TEST(a_loop_that_stands_still_is_gone_on_with)
 {
-    /* The other thread has the loop, is told of the batch, and ends. */
+    /* The other thread has the loop, gets the batch, and ends. */
     static char says[] = "o+f";
     get_stuck("fe", says);
     /* From now on this one has the loop again, and the other one writes. */
@@ -397,7 +397,7 @@ START_TEST(each_thread_takes_the_loop_from_the_other)
     /* This one gets stuck, then the other one, whose loop this one ends. */
     static char says[] = "o+fm+r";
     get_stuck("fwe", says);
-    ck_assert(is_told()); /* what the other one was stuck on */
+    ck_assert(is_told()); /* the call that the other one was stuck in */
 }
 END_TEST
 

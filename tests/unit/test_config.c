@@ -1,4 +1,4 @@
-/* The configuration: every key, every way to get one wrong, and who may do what by it. */
+/* The configuration: every key, every way to get one wrong, and the rights that follow from it. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,7 +310,7 @@ START_TEST(where_it_may_listen)
 }
 END_TEST
 
-/* It is of the current folder, and is told in full; all that looks at its way needs that. */
+/* It is of the current folder, and is returned in full; the looks at its way need that. */
 START_TEST(a_relative_state_dir)
 {
     char expected[PATH_MAX + 32];

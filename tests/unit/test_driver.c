@@ -1,6 +1,6 @@
 /*
- * The driver's order, with a host core and a store that do as the test tells them: what waits for
- * a commit, what does not, how many commits there are, and what a failure stops.
+ * The driver's order, with a host core and a store that the test plays: what waits for a commit,
+ * what does not, how many commits there are, and what a failure stops.
  */
 #include <check.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 /* ---- the disk, and what happened ---- */
 
 static struct driver *driver;
-static char trace[4096]; /* what happened, in order: one word each */
+static char trace[4096]; /* the events, in order: one word each */
 
 static void note(const char *word)
 {
@@ -83,10 +83,10 @@ static void commit(void *arg, const struct driver_batch *batch)
     }
 }
 
-/* ---- the host core that does as it is told ---- */
+/* ---- the host core that the test plays ---- */
 
-/* What it does on the frame of client n: letters. s: persist a slot, d: persist none, r: reply,
- * q: ask the quorum for a lock, w: welcomed. */
+/* Its actions on the frame of client n: letters. s: persist a slot, d: persist none, r: reply, q:
+ * ask the quorum for a lock, w: welcomed. */
 static const char *script[16];
 static int64_t now_ns;
 static unsigned grants;
@@ -578,7 +578,7 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
     let_pass(lapsed_ns);
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     ck_assert_uint_eq(driver_counts(driver)->marks, 0);
-    ck_assert(!driver_turn(driver, 0)); /* it was told and is over */
+    ck_assert(!driver_turn(driver, 0)); /* it got the answer and is over */
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     /* ... but later, if it stays silent. */
     for (unsigned i = 0; i < 60; i++) {

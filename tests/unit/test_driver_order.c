@@ -1,6 +1,6 @@
 /*
- * What waits for the disk in a cell of many, message by message: with a quorum core, a host core
- * and a disk that do as the test tells them.
+ * Which messages wait for the disk in a cell of many: with a quorum core, a host core and a disk
+ * that the test plays.
  */
 #include <check.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 static struct driver *driver;
 static struct renewal renewal;
 static int64_t now_ns;
-static enum message_standing standing_of_b = MESSAGE_STANDING_VOTING; /* as the core heard it */
-static char trace[4096]; /* what happened, in order: one word each */
+static enum message_standing standing_of_b = MESSAGE_STANDING_VOTING; /* as the core received it */
+static char trace[4096]; /* the events, in order: one word each */
 
 static void note(const char *word)
 {
@@ -69,7 +69,7 @@ static struct step plan[16];
 static unsigned plan_count;
 static struct message_agent names[5]; /* a, b, c voters; o, p not */
 static uint64_t told_commit;
-static char reached[8]; /* whom the core was told of, by the letters of their names */
+static char reached[8]; /* the agents in the core's events, by the letters of their names */
 
 bool message_valid(const struct message *message)
 {
@@ -230,7 +230,7 @@ int64_t host_next_tick_ns(const struct host *host)
     return INT64_MAX;
 }
 
-/* What the cores say of themselves. */
+/* The cores' state, by their own account. */
 static bool asks_only;
 static bool decides_only;
 
@@ -461,7 +461,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
 }
 END_TEST
 
-/* Who follows a checkpoint has to have what was chosen before. */
+/* A voter that follows a checkpoint has to have the values chosen before. */
 START_TEST(a_checkpoint_does_not_overtake_what_goes_later)
 {
     static const struct step steps[] = {{'l', MESSAGE_ACCEPT, 2, NO},
@@ -709,8 +709,8 @@ static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
     return trace[0] != '\0' && strcmp(trace, "message_refused") != 0;
 }
 
-/* What a voter passes on is its own word to the next one, which believes it about who asks: who has
- * no vote could give back what another host holds. */
+/* The next voter believes what a voter passes on, also the name of the asking host. So an agent
+ * without a vote could give back another host's lock. */
 START_TEST(a_request_is_passed_on_in_its_senders_name_only)
 {
     static const enum message_kind kinds[] = {MESSAGE_ACQUIRE, MESSAGE_AMEND, MESSAGE_GIVE_BACK,
@@ -742,7 +742,7 @@ START_TEST(only_voters_say_what_voters_say)
     ck_assert_str_eq(trace, "own:acquire");
 }
 
-/* Straight to whom it is for, too: who has no vote asks for himself. */
+/* Straight to its receiver, too: an agent without a vote asks for itself. */
 START_TEST(nobody_without_a_vote_asks_for_another)
 {
     struct message message;
@@ -780,7 +780,7 @@ static void answer_of_b(enum message_kind kind, enum message_standing standing)
     driver_received(driver, &message);
 }
 
-/* Which may be asked, and behind it which were heard. */
+/* The voters that may be asked, and behind them those that answered. */
 START_TEST(the_host_core_is_told_which_voters_there_are)
 {
     driver_link(driver, &names[2], false);
@@ -799,7 +799,7 @@ START_TEST(the_host_core_is_told_which_voters_there_are)
 }
 END_TEST
 
-/* How people are told of voter b. */
+/* The state of voter b that people see. */
 static void b_is(bool up, bool refused)
 {
     struct driver_voters voters;

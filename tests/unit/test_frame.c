@@ -626,7 +626,7 @@ START_TEST(test_too_large)
 }
 END_TEST
 
-/* What msgpack allows beyond the shortest form is the same number, text or array. */
+/* Longer forms that msgpack allows are the same number, text or array. */
 START_TEST(test_long_forms)
 {
     static const unsigned char open[] =
@@ -674,8 +674,8 @@ START_TEST(test_other_version)
 }
 END_TEST
 
-/* Who speaks otherwise than a library or an agent of before has to say so: else the one refuses the
- * other's frames as if they made no sense. */
+/* A release whose frames differ from those before has to say so: else one end refuses the other's
+ * frames as if they made no sense. */
 START_TEST(test_a_change_moves_the_version)
 {
     const int version = 3;
@@ -763,7 +763,7 @@ START_TEST(test_request_of_refused)
 }
 END_TEST
 
-/* What the decoder refuses cannot be sent. */
+/* Frames that the decoder refuses cannot be sent. */
 START_TEST(test_encoder_refuses)
 {
     size_t refused = 0;

@@ -1,4 +1,5 @@
-/* What is used up: tables that are full on some voters or for agents, and numbers of rounds. */
+/* Resources that are used up: tables that are full on some voters or for agents, and numbers of
+ * rounds. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,12 +70,12 @@ START_TEST(without_a_majority_that_has_room_it_is_told_full)
     const struct message *last = cell_got(cell, 0, MESSAGE_REFUSED);
     ck_assert_uint_eq(last->as.refused.reason, MESSAGE_REFUSED_FULL);
     ck_assert_uint_eq(last->as.refused.request_id, NAMES);
-    /* What they know still works. */
+    /* Names that they know still work. */
     name_of(cell, 0, 0, name);
     cell_acquire(cell, 0, 0, name, 100, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_GRANT)->as.grant.request_id, 100);
-    /* One of them gets more room: what was told full is had now. */
+    /* One of them gets more room: a lock that was refused as full is had now. */
     cell_kill(cell, 1);
     cell_start(cell, 1);
     cell_run_ready(cell);

@@ -1,6 +1,6 @@
 /*
  * Gossip in whole cells, in virtual time: a hundred and three agents on a network that delays and
- * loses packets. What the header promises is counted here.
+ * loses packets. The header's promises are counted here.
  */
 #include <check.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ static void peer(uint32_t index, uint32_t other, bool up)
     step(index, &event);
 }
 
-/* Comes up, knowing the voters, who learn of it when it renews. */
+/* Comes up, knowing the voters, which learn of it when it renews. */
 static void agent_start(uint32_t index, uint32_t epoch)
 {
     struct gossip_config config = {.limits = {256, limit_items, limit_items * 4},
@@ -387,7 +387,8 @@ START_TEST(test_messages_do_not_grow)
 }
 END_TEST
 
-/* Who comes late, and who was cut off, learns everything; what went meanwhile is gone. */
+/* An agent that comes late, or was cut off, learns everything; items that went meanwhile are
+ * gone. */
 START_TEST(test_repair)
 {
     cell(3, 7, 20, 16384);
@@ -425,7 +426,7 @@ START_TEST(test_repair)
 }
 END_TEST
 
-/* Many locks at once are told by repairs; what all know then is not told on as rumours. */
+/* Repairs spread many locks at once; items that all have then do not go on as rumours. */
 START_TEST(test_what_all_know_is_no_rumour)
 {
     enum { LOCKS = 3000 };
@@ -478,8 +479,8 @@ START_TEST(test_halves_meet_again)
 }
 END_TEST
 
-/* An agent that restarts says everything anew; what it held before is gone, though the epoch, and
- * so the first guess of its incarnation, is the same. */
+/* An agent that restarts publishes everything anew; its holds of before are gone, though the epoch,
+ * and so the first guess of its incarnation, is the same. */
 START_TEST(test_restart_same_epoch)
 {
     for (uint32_t round = 0; round < 6; round++) {
@@ -502,8 +503,8 @@ START_TEST(test_restart_same_epoch)
 }
 END_TEST
 
-/* Who died is not shown any more: at once when a voter says that its session is over, else after
- * ttl and grace. Its next session is shown. */
+/* An agent that died is not shown any more: at once when a voter says that its session is over,
+ * else after ttl and grace. Its next session is shown. */
 START_TEST(test_the_dead_are_not_shown)
 {
     struct message_name changed;
@@ -659,7 +660,7 @@ START_TEST(test_names_in_order)
 }
 END_TEST
 
-/* Who coordinates what: the latest word counts. */
+/* Coordinators: the latest word counts. */
 START_TEST(test_owner)
 {
     struct message_partitions owned = {{0xf0, 0, 0, 0}};
@@ -684,7 +685,7 @@ START_TEST(test_owner)
 }
 END_TEST
 
-/* What only grew older is no change, and is not told again. */
+/* An item that only grew older is no change, and is not sent again. */
 START_TEST(test_older_is_no_change)
 {
     struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .name = {1, "x"}};
@@ -724,7 +725,7 @@ START_TEST(test_alone)
 }
 END_TEST
 
-/* What a stranger says of others' items does not stay: each author has the last word on its own. */
+/* A stranger's claims about others' items do not stay: each author has the last word on its own. */
 START_TEST(test_authors_defend_their_own)
 {
     unsigned char bytes[GOSSIP_PACKET_MAX];

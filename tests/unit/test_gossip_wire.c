@@ -30,7 +30,7 @@ START_TEST(test_items_come_back)
         ck_assert_uint_eq(stamp.age_ms, i % 2 ? UINT32_MAX : 0);
         ck_assert_uint_eq(stamp.author.length, i % 2 ? 32 : 1);
         ck_assert_uint_eq(item.kind, sample.kind);
-        if (i == 2) { /* the largest: what is behind a command's end is not told */
+        if (i == 2) { /* the largest: bytes behind a command's end are not sent */
             ck_assert_uint_eq(item.as.lock.name.length, MESSAGE_NAME_MAX);
             ck_assert_uint_eq(item.as.lock.holder_count, GOSSIP_HOLDERS_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_count, GOSSIP_WAITERS_MAX);
@@ -144,7 +144,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* What is out of range is not written; a command is cleaned. */
+/* A value out of range is not written; a command is cleaned. */
 START_TEST(test_not_written)
 {
     unsigned char body[GOSSIP_BODY_MAX];

@@ -1,4 +1,4 @@
-/* A coordinator that goes and lives tells the next one who waits; an orderly end. */
+/* A coordinator that goes and lives hands its waiters on to the next one; an orderly end. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,8 +225,8 @@ START_TEST(nobody_takes_over)
 }
 END_TEST
 
-/* A voter that cannot reach the coordinator tries to be it, again and again: what it was asked
- * meanwhile is not kept for as long as that goes on. */
+/* A voter that cannot reach the coordinator tries to be it, again and again: requests that it gets
+ * meanwhile are not kept for as long as that goes on. */
 START_TEST(who_tries_in_vain_keeps_nothing)
 {
     struct cell *cell = cell_ready(3);
@@ -274,7 +274,7 @@ START_TEST(nobody_is_there)
 }
 END_TEST
 
-/* All are told to end at once: nobody waits for anybody. */
+/* All end at once: none waits for another. */
 START_TEST(all_resign)
 {
     struct cell *cell = cell_ready(3);
@@ -290,7 +290,8 @@ START_TEST(all_resign)
 }
 END_TEST
 
-/* What a voter passes on that came straight a moment ago does not turn the answer's way. */
+/* A request that came straight a moment ago, and is passed on again, does not turn the answer's
+ * way. */
 START_TEST(a_detour_is_not_taken)
 {
     struct scene scene = set_scene(5);

@@ -10,7 +10,7 @@ enum { ITEMS = 200 };
 static struct heap_entry entries[ITEMS];
 static uint32_t indexes[ITEMS];
 static struct heap heap;
-static int64_t when_ns[ITEMS]; /* what the heap should say; INT64_MAX: not in */
+static int64_t when_ns[ITEMS]; /* the expected answer of the heap; INT64_MAX: not in */
 
 static void setup(void)
 {

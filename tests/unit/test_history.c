@@ -1,6 +1,6 @@
 /*
- * The check of cluster tests (tests/cluster/history.h), fed with histories that are right, that
- * are wrong, and that only look wrong: what it misses, no cluster test can find.
+ * The check of cluster tests (tests/cluster/history.h), fed with histories that are right, that are
+ * wrong, and that only look wrong: a fault that it misses no cluster test can find.
  */
 #include "../cluster/history.h"
 
@@ -369,7 +369,7 @@ START_TEST(a_late_record_with_the_same_token_is_a_fault)
 }
 END_TEST
 
-/* Its holder lived and was told nothing: it could rely on what it knew. */
+/* Its holder lived and got no event: it could rely on the deadline that it knew. */
 static void log_firm(int64_t begin_ns, uint32_t pid, int64_t deadline_ns, int64_t delay_ns)
 {
     log_event(begin_ns - 1, HISTORY_ATTEMPT, pid);
@@ -442,7 +442,7 @@ START_TEST(a_release_needs_no_lock_delay)
 }
 END_TEST
 
-/* It was late and was told so, but it said that it has finished: nobody needs to wait from then on.
+/* It was late and learned so, but it said that it has finished: nobody needs to wait from then on.
  * Before, everybody does. */
 START_TEST(a_late_release_ends_the_lock_delay)
 {
@@ -458,7 +458,7 @@ START_TEST(a_late_release_ends_the_lock_delay)
 }
 END_TEST
 
-/* Nor does it let anybody in before the deadline that it was told. */
+/* Nor does it let anybody in before the deadline that it knew. */
 START_TEST(a_late_release_does_not_shorten_the_hold)
 {
     log_firm(100, 1, 500, 50);
@@ -553,7 +553,7 @@ START_TEST(a_file_is_shared_with_who_attaches)
     history_add(attached, (struct history_event){.kind = HISTORY_ATTEMPT, .pid = 1, .lock = LOCK});
     ck_assert_int_eq(history_check(created, &report), 1);
     ck_assert_uint_eq(report.unserved, 1);
-    for (int i = 0; i < 1000; i++) { /* what is dropped must not land in the neighbour's memory */
+    for (int i = 0; i < 1000; i++) { /* dropped records must not land in the neighbour's memory */
         history_add(attached, (struct history_event){.kind = HISTORY_HELD, .pid = 2});
     }
     ck_assert_int_eq(history_check(created, &report), 1);

@@ -1,6 +1,6 @@
 /*
- * The host core: opening, seats, what is asked of the quorum and what is done with its answers,
- * full tables, and what people are told.
+ * The host core: opening, seats, requests to the quorum and its answers, full tables, and what
+ * people see.
  */
 #include <check.h>
 #include <stdio.h>
@@ -99,7 +99,8 @@ START_TEST(an_open_without_a_lease_is_amended_later)
 }
 END_TEST
 
-/* Who was answered because the grant took long may wait already: it is not served too early. */
+/* A client that was answered because the grant took long may wait already: it is not served too
+ * early. */
 START_TEST(a_grant_is_not_in_force_before_it_covers_the_longest_lock_delay)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -216,7 +217,7 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
 }
 END_TEST
 
-/* Who watches it hears of its changes in the slot that it came to, too. */
+/* Its watcher learns of its changes in the slot that it came to, too. */
 START_TEST(a_lock_that_moves_stays_watched)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -280,11 +281,11 @@ START_TEST(no_user_but_root_takes_every_handle)
     ck_assert_ptr_nonnull(refused);
     ck_assert_int_eq(refused->frame.kind, HFI_FRAME_DONE);
     ck_assert_int_eq(refused->frame.error, HF_EFULL);
-    ck_assert_uint_eq(small->rows, 2); /* nor do names that he cannot open take slots */
+    ck_assert_uint_eq(small->rows, 2); /* nor do names that the user cannot open take slots */
     small->uid = 6;
     uint32_t three = rig_connect(small, HOST_MAY_USE);
     rig_open_granted(small, three, "c", 0);
-    rig_close(small, one, handle); /* what is given back may be had again */
+    rig_close(small, one, handle); /* a lock that was given back may be had again */
     rig_open_granted(small, two, "a", 0);
     ck_assert_int_eq(rig_text(small, one, HFI_FRAME_WATCH, "a")->frame.error, 0);
     ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0); /* half of four */
@@ -357,8 +358,8 @@ static uint32_t handle_count(const struct rig *of)
     return survey.handles;
 }
 
-/* What such a process leaves is buried a little in each step, and others are served in between; _i:
- * whether its connection ended before. */
+/* The remains of such a process are buried a little in each step, and others are served in between;
+ * _i: whether its connection ended before. */
 START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
 {
     enum { TIMES = 6000, A_STEP = 1500 };
@@ -455,7 +456,7 @@ START_TEST(seats_come_back_when_the_last_handle_goes)
 }
 END_TEST
 
-/* Who may not use it hears no more than before. */
+/* A client that may not use it learns no more than before. */
 START_TEST(a_region_that_is_given_up_opens_nothing)
 {
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
@@ -574,8 +575,8 @@ static void check_shown(uint32_t client, uint32_t holders, uint32_t waiters, int
     ck_assert(waiters == 0 || party.uid == uid);
 }
 
-/* Who is shown as waiting is overtaken by nobody: a process that tries beside a reader, or has not
- * told yet that it waits, may be. */
+/* A process that is shown as waiting is overtaken by none: one that tries beside a reader, or has
+ * not stored its place yet, may be. */
 START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
 {
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -658,7 +659,8 @@ START_TEST(changes_are_told_once_for_many)
     rig_ring(rig);
     ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
     hfi_release(&actor, opened.slot, held.token);
-    /* Whose watch began meanwhile has it again, and another's end does not take it from him. */
+    /* A client whose watch began meanwhile has it again, and another's end does not take it
+     * away. */
     uint32_t first = rig_connect(rig, HOST_MAY_USE);
     uint32_t second = rig_connect(rig, HOST_MAY_USE);
     ck_assert_int_eq(rig_text(rig, first, HFI_FRAME_WATCH, "a/")->frame.error, 0);

@@ -191,8 +191,8 @@ START_TEST(a_voter_that_is_down_is_not_asked)
 }
 END_TEST
 
-/* What was on its way when the connection broke is lost, and a voter that was started anew knows
- * nothing of it. */
+/* Messages on their way when the connection broke are lost, and a voter that was started anew knows
+ * nothing of them. */
 START_TEST(a_voter_that_is_back_is_asked_at_once)
 {
     const uint32_t all = (1U << VOTERS) - 1;
@@ -212,7 +212,7 @@ START_TEST(a_voter_that_is_back_is_asked_at_once)
 }
 END_TEST
 
-/* What is sent to such a voter may be lost each time. */
+/* Messages to such a voter may be lost each time. */
 START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
 {
     const uint32_t all = (1U << VOTERS) - 1;
@@ -234,7 +234,7 @@ START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
 }
 END_TEST
 
-/* One that may be asked but was never heard is told of as down; and this agent itself as up. */
+/* A voter that may be asked but never answered is shown as down; and this agent itself as up. */
 START_TEST(a_voter_that_was_never_heard_is_not_told_of_as_up)
 {
     struct hfi_frame status = {.kind = HFI_FRAME_STATUS};
@@ -340,7 +340,7 @@ START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
-    /* What was given back does not count any more, whichever request it answers. */
+    /* A grant that was given back does not count any more, whichever request it answers. */
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 7, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 8, 1, 100);
@@ -378,7 +378,7 @@ START_TEST(a_grant_under_another_id_is_not_taken)
     stray.as.acquire.request_id += 1 << 16;
     rig_answer(rig, &stray, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
-    /* Nor given back: the answer to the own request tells the same, and would then be wrong. */
+    /* Nor given back: the answer to the own request has the same grant, and would then be wrong. */
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
 END_TEST
@@ -486,7 +486,7 @@ START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 }
 END_TEST
 
-/* It was for a request that has been refused since: what is asked for then is another grant. */
+/* It was for a request that has been refused since: the next request is for another grant. */
 START_TEST(a_recall_is_of_no_later_request)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -546,7 +546,8 @@ START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
 }
 END_TEST
 
-/* It may be handed on before the one who handed it over runs again, so that one counts first. */
+/* It may be handed on before the process that handed it over runs again, so that one counts
+ * first. */
 START_TEST(a_hand_over_is_counted_before_it_is_made)
 {
     struct hfi_held held;
@@ -595,8 +596,8 @@ START_TEST(a_waiting_reader_asks_to_read)
 }
 END_TEST
 
-/* Trap: nobody can hold a shared grant's word to clear its waiters bit. As long as it stands, who
- * barges, or does not wait, is kept out behind nobody. */
+/* Trap: nobody can hold a shared grant's word to clear its waiters bit. As long as it stands, a
+ * barger, or a try, is kept out behind nobody. */
 START_TEST(a_shared_grant_forgets_that_somebody_waited)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -656,7 +657,8 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     ck_assert_uint_eq(amend->as.amend.token_last, 0);
     struct hfi_opened writer = cell_open_granted(other);
     struct hfi_held none;
-    ck_assert_int_eq(cell_try(&writer, &none), HFI_UNGRANTED); /* before the quorum is told */
+    ck_assert_int_eq(cell_try(&writer, &none), HFI_UNGRANTED); /* before the message to the
+                                                                * quorum */
     rig_answer(rig, amend, MESSAGE_MODE_SHARED, 1, 1, 1);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
     ck_assert_int_eq(

@@ -1,6 +1,6 @@
 /*
- * The host core: a lock is never granted for less than the lock-delay of who may take it, be his
- * handle known to this agent or not. The quorum is the test.
+ * The host core: a lock is never granted for less than the lock-delay of each client that may take
+ * it, be its handle known to this agent or not. The quorum is the test.
  */
 #include "host_cell.h"
 
@@ -52,7 +52,7 @@ static uint32_t asked_ms(void)
     return message->as.acquire.lock_delay_ms;
 }
 
-/* What the lock is asked for when a new client opens it. */
+/* The lock-delay that the request has when a new client opens the lock. */
 static uint32_t asked_by_new_ms(void)
 {
     uint32_t newcomer = rig_connect(rig, HOST_MAY_USE);
@@ -70,7 +70,7 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
     ck_assert_uint_eq(asked_ms(), DELAY_MS);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0); /* he was told */
+    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0); /* it was answered */
     rig_die(rig, client);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
     rig_pass(rig, (DELAY_MS - 1) * RIG_MS);
@@ -90,7 +90,7 @@ START_TEST(it_is_noted_before_the_client_has_its_answer)
 }
 END_TEST
 
-/* He takes it by a swap, as before, until he has connected again. */
+/* The client takes it by a swap, as before, until it has connected again. */
 START_TEST(who_hung_up_is_covered_by_what_is_granted_meanwhile)
 {
     rig_hang_up(rig, client);
@@ -109,7 +109,7 @@ static void reconnect(void)
     rig_connect_again(rig, client, rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce);
 }
 
-/* Nor does he cease when he has connected, but when he has said that he has opened all again. */
+/* Nor does it cease when it has connected, but when it has said that it has opened all again. */
 START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
@@ -117,7 +117,7 @@ START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all
     lose_grant();
     rig_pass(rig, 2000 * RIG_MS);
     reconnect();
-    rig_pass(rig, 2000 * RIG_MS); /* he has many, and is not through with them */
+    rig_pass(rig, 2000 * RIG_MS); /* it has many, and is not through with them */
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
@@ -137,7 +137,7 @@ START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
     cell_wait_in_queue(&waiting, other, false);
     restart(false, true);
     rig_connect_again(rig, other, 4242);
-    ck_assert_ptr_nonnull(rig_ask(rig, other, &resumed)); /* he does not open it again */
+    ck_assert_ptr_nonnull(rig_ask(rig, other, &resumed)); /* it does not open it again */
     rig_hang_up(rig, other);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
@@ -148,7 +148,8 @@ START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
 }
 END_TEST
 
-/* He left the queue with it: it is not forgotten at once, but nobody takes the lock by it. */
+/* The client left the queue with it: it is not forgotten at once, but nobody takes the lock by
+ * it. */
 START_TEST(a_closed_handle_is_not_counted_with)
 {
     lose_grant();
@@ -205,7 +206,7 @@ START_TEST(another_session_has_nothing_of_it)
 }
 END_TEST
 
-/* Locks that share a note: it is that of whoever has the longest one. */
+/* Locks that share a note: the longest of their lock-delays counts. */
 START_TEST(locks_share_a_note_and_none_has_less)
 {
     uint32_t at = (uint32_t)(hfi_name_hash("a", 1) % RIG_DELAYS);
@@ -237,7 +238,7 @@ START_TEST(a_note_says_no_more_than_a_lock_delay_can_be)
 END_TEST
 
 /* What a lock has is asked for; meanwhile another one opens it with a longer lock-delay, and is
- * answered, for patience ends. The answer does not let him in: he is not covered. */
+ * answered, for patience ends. The answer does not let that client in: it is not covered. */
 START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
 {
     struct hfi_held held = rig_take(rig, &opened);
@@ -302,7 +303,8 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 }
 END_TEST
 
-/* They are counted in pieces: what is opened meanwhile, where the count has been, counts too. */
+/* They are counted in pieces: handles that are opened meanwhile, where the count has been, count
+ * too. */
 START_TEST(many_handles_are_counted_in_pieces)
 {
     enum { LOCKS = 199, HANDLES = 2 * HOST_DELAYS_PIECE + 2 };

@@ -157,7 +157,7 @@ START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
     ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
     rig_ring(rig);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), others.holder);
-    /* It is told, and can ask for a seat of its own. */
+    /* It learns it, and can ask for a seat of its own. */
     ck_assert(!(*hfi_seat_wait(&rig->region, stray) & HFI_WAIT_WAITING));
 }
 END_TEST
@@ -177,7 +177,7 @@ START_TEST(a_named_id_waits_for_the_record)
 }
 END_TEST
 
-/* What still comes of a client that is gone must not be taken for another's: its socket closes, its
+/* Late events of a client that is gone must not be taken for another's: its socket closes, its
  * frames are read, its process ends after its BYE. */
 START_TEST(the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten)
 {
@@ -258,7 +258,7 @@ START_TEST(a_break_closes_and_a_break_now_does_not)
 }
 END_TEST
 
-/* What the lock was closed for before, and is not any more, keeps nobody waiting. */
+/* An earlier, longer closing that is over keeps nobody waiting. */
 START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
@@ -395,8 +395,8 @@ START_TEST(many_limits)
 }
 END_TEST
 
-/* Somebody has the limits of so many holds of his end at each instant, as soon as that comes but
- * never before: another one's is looked at all the same. */
+/* One user has the limits of so many of its holds end at each instant: another user's is looked at
+ * all the same. */
 START_TEST(limits_that_are_always_due)
 {
     enum { STEPS = 10 };
@@ -407,7 +407,7 @@ START_TEST(limits_that_are_always_due)
     large->now_ns += (LIMIT_MS + 1) * RIG_MS;
     for (uint32_t step = 0; step < STEPS; step++) {
         for (uint32_t i = 0; i < LIMITS_LOOK_MAX / LIMITED_GROUP; i++) {
-            large->host->limited_due_ns[i] = large->now_ns; /* as if he had said so */
+            large->host->limited_due_ns[i] = large->now_ns; /* as if the client had said so */
         }
         large->host->limits_due_ns = large->now_ns;
         rig_step(large, (struct host_event){.kind = HOST_TICK});
@@ -440,7 +440,7 @@ START_TEST(many_steps_do_the_work_of_one_tick)
         rig_step(large, (struct host_event){.kind = HOST_DIED, .client = second});
     }
     ck_assert_uint_gt(large->host->handle_count, HANDLES / 2);
-    /* Who died behind it does not wait until all of that is done. */
+    /* A process that died behind it does not wait until all of that is done. */
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     ck_assert_uint_eq(hfi_word_holder(rig_word(large, victim.slot)), 0);
@@ -465,7 +465,7 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_uint_eq(rig->send_count, 0);
     rig_grant(rig, &first, 1, 9);
     ck_assert_uint_eq(*asks, ASKS_MAX - 1);
-    rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false); /* who waits tries again then */
+    rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false); /* a waiter tries again then */
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     rig_lease(rig, 1, rig->now_ns, true);
@@ -473,8 +473,8 @@ START_TEST(one_namespace_leaves_requests_to_others)
 }
 END_TEST
 
-/* Telling one change stops for want of room, and meanwhile a lock before it changes: its watchers
- * are told of that one, too. */
+/* The notices of one change stop for want of room, and meanwhile a lock before it changes: its
+ * watchers get that change, too. */
 START_TEST(a_change_before_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -514,7 +514,8 @@ START_TEST(a_change_before_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock that is being told changes again: those that were told are told again. */
+/* The lock of the present notices changes again: watchers that got the first change get the second,
+ * too. */
 START_TEST(a_change_of_the_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -547,7 +548,7 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 END_TEST
 
 /* The lock is released, and its grant is back with the quorum before all were told: the name has no
- * slot any more, and who was not told is to look at everything. */
+ * slot any more, and watchers without a notice are to look at everything. */
 START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 {
     enum { WATCHERS = 4 };
@@ -584,7 +585,8 @@ START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 }
 END_TEST
 
-/* One that changes as often as it is told, to more than a tick tells, leaves the others theirs. */
+/* A lock that changes as often as its notices go out, with more watchers than a tick can notify,
+ * leaves the others theirs. */
 START_TEST(a_lock_that_always_changes)
 {
     struct rig *small = rig_create(4, 8, 8, 1);
@@ -653,7 +655,7 @@ static struct hfi_opened hold_limited(struct rig *small, uint32_t user, const ch
     return opened;
 }
 
-/* What is looked at for closed locks, whose time clients may set, is not taken from that. */
+/* Looks for closed locks, whose times clients may set, do not count against that. */
 START_TEST(limits_beside_closed_locks)
 {
     struct rig *small = rig_create(4, 8, 8, 4);
@@ -778,7 +780,7 @@ START_TEST(an_adopted_grant_begins_at_its_range)
     load(5000, 5999);
     survive(other);
     rig_begin(rig);
-    /* What the survivor has open may have a longer lock-delay than the grant covers. */
+    /* The survivor's handles may have a longer lock-delay than the grant covers. */
     ck_assert_int_eq(try_other(), HFI_UNGRANTED);
     hfi_ring(&actor, opened.slot);
     rig_ring(rig);
@@ -791,7 +793,7 @@ START_TEST(an_adopted_grant_begins_at_its_range)
 }
 END_TEST
 
-/* The client was given a seat that it was not told of: its id is not given twice. */
+/* The client has a seat that it does not know of: its id is not given twice. */
 START_TEST(a_resumed_handle_has_one_seat)
 {
     (void)rig_seat(rig, other, others.handle, false);

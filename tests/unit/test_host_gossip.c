@@ -1,5 +1,5 @@
 /*
- * What people see of other hosts: the host core of host-a with its gossip, and the gossip of host-b
+ * People's view of other hosts: the host core of host-a with its gossip, and the gossip of host-b
  * across a wire that loses nothing.
  */
 #include <check.h>
@@ -20,7 +20,7 @@ static struct message_agent names[2] = {{6, "host-a"}, {6, "host-b"}};
 
 static void gossip_event(uint32_t who, struct gossip_event event);
 
-/* Whatever one says, the other hears at once; answers end by themselves (spread.c). */
+/* Each receives the other's messages at once; answers end by themselves (spread.c). */
 static void deliver(uint32_t who, const struct gossip_actions *actions, const unsigned char *bytes)
 {
     for (uint32_t i = 0; i < actions->count; i++) {
@@ -110,7 +110,7 @@ static void teardown(void)
     free(memories[1]);
 }
 
-/* What host-b says of a lock: held exclusively (token), and so many waiters. */
+/* Host-b's item for a lock: held exclusively (token), and so many waiters. */
 static void other_says(const char *name, uint64_t token, uint32_t waiters)
 {
     struct gossip_lock lock = {.state = token ? HF_STATE_EXCLUSIVE : HF_STATE_FREE};
@@ -245,7 +245,7 @@ START_TEST(another_hosts_holder_is_shown)
 }
 END_TEST
 
-/* Tokens tell which of two exclusive holders is past. */
+/* Tokens show which of two exclusive holders is past. */
 START_TEST(the_higher_token_holds)
 {
     struct hfi_lock_frame lock;
@@ -302,8 +302,8 @@ static void crowd_says(const char *name, const char *command)
     }
 }
 
-/* More parties than are told of a lock, or than a packet has room for: what is told is whole, and
- * that there are more is told, too. */
+/* More parties than an item of a lock, or a packet, has room for: the item is whole, and says that
+ * there are more. */
 START_TEST(a_crowd_is_told_as_far_as_there_is_room)
 {
     char command[GOSSIP_COMMAND_MAX + 1];
@@ -335,7 +335,7 @@ START_TEST(a_crowd_is_told_as_far_as_there_is_room)
 }
 END_TEST
 
-/* host-b says nothing any more: what it said is not shown for longer than ttl and grace. */
+/* host-b falls silent: its items are not shown for longer than ttl and grace. */
 START_TEST(the_silent_are_unknown)
 {
     struct hfi_lock_frame lock;
@@ -353,7 +353,7 @@ START_TEST(the_silent_are_unknown)
 }
 END_TEST
 
-/* What host-b was told of a lock of host-a; false: nothing that counts. */
+/* Host-b's knowledge of a lock of host-a; false: nothing that counts. */
 static bool told(const char *name, struct gossip_lock *out)
 {
     struct gossip_view view;

@@ -111,7 +111,7 @@ static void answer(struct rig *rig)
         } else {
             rig_grant(rig, &asked, 0, 0);
         }
-        if (i > 200) { /* what is asked for again and again */
+        if (i > 200) { /* the frames that come again and again */
             break;
         }
     }
@@ -167,7 +167,7 @@ static enum hfi_outcome open_and_try(struct rig *rig, uint32_t client, const cha
     return outcome;
 }
 
-/* Nobody writes rubbish any more, and those who were there are dead. */
+/* Nobody writes rubbish any more, and the clients that were there are dead. */
 static void assert_healed(struct rig *rig, const uint32_t *clients, uint64_t seed)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};

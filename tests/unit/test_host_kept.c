@@ -1,7 +1,7 @@
 /*
- * The host core in a cell of several voters: an agent goes on waiting for what the one before it
- * waited for, in the place that it had; and a host that has its turn uses it, whenever the next
- * host's wish is heard of. The quorum is the test.
+ * The host core in a cell of several voters: an agent goes on waiting for the locks that the one
+ * before it waited for, in its place; and a host that has its turn uses it, whenever the next
+ * host's wish arrives. The quorum is the test.
  */
 #include "host_cell.h"
 
@@ -45,7 +45,7 @@ static struct hfi_opened wait_for_it(void)
     return opened;
 }
 
-/* Who was handed the lock leaves the queue and releases it. */
+/* The process that gets the lock leaves the queue and releases it. */
 static void has_had_it(const struct hfi_opened *opened, uint64_t token)
 {
     struct hfi_held held = {.token = token};
@@ -78,7 +78,7 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
     ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
     ck_assert_uint_ne(asked()->request_id, before);
     ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
-    /* And the one after it, which nobody told anything either. */
+    /* And the one after it, which knows nothing either. */
     rig_pass(rig, WAITED_MS * RIG_MS);
     restart(&opened);
     ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
@@ -140,7 +140,7 @@ START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 }
 END_TEST
 
-/* What is under way when the agent ends may have been returned: there is no note of it. */
+/* A grant under way when the agent ends may have been returned: there is no note of it. */
 START_TEST(what_was_being_returned_stays_doubtful)
 {
     struct hfi_opened opened = wait_for_it();
@@ -175,7 +175,7 @@ START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 END_TEST
 
 /* The one between knew nothing of it, and has not been answered. The next one knows no more unless
- * it is told that the grant was made for that request. */
+ * the answer says that the grant was made for that request. */
 START_TEST(doubt_is_handed_on)
 {
     struct hfi_opened opened = wait_for_it();
@@ -211,8 +211,8 @@ START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 }
 END_TEST
 
-/* What the one before was answered arrives before the next one has asked: a refusal is not its
- * affair, it has not even chosen a mode. */
+/* An answer to the one before arrives before the next one has asked: a refusal is not its affair,
+ * it has not even chosen a mode. */
 START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 {
     struct hfi_opened opened = wait_for_it();
@@ -238,7 +238,7 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 }
 END_TEST
 
-/* A release before notes no id. What it leaves there, and what cannot be one, is none. */
+/* A release before notes no id. Its bytes there, and those that cannot be an id, are none. */
 START_TEST(a_note_without_an_id_gets_a_new_one)
 {
     struct hfi_opened opened = wait_for_it();

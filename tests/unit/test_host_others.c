@@ -1,7 +1,6 @@
 /*
- * The host core in a cell of several voters: what other hosts are asked and ask, what is made
- * shared with them, and what an agent makes of the words that the one before it left. The quorum
- * is the test.
+ * The host core in a cell of several voters: questions to and from other hosts, grants that are
+ * shared with them, and the words that the agent before left. The quorum is the test.
  */
 #include "host_cell.h"
 
@@ -117,7 +116,7 @@ START_TEST(questions_are_bounded)
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
     frame.break_lock.name = (struct hfi_text){"a", 1};
     ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, HF_EFULL);
-    rig_hang_up(rig, client); /* who is gone is not told */
+    rig_hang_up(rig, client); /* a client that is gone gets no answer */
     for (uint32_t i = 0; i < 20; i++) {
         rig->send_count = 0;
         rig_pass(rig, 100 * RIG_MS);
@@ -318,7 +317,7 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 }
 END_TEST
 
-/* The range above would be of another slot, which nobody can move to who is inside. */
+/* The range above would be of another slot, to which nobody can move while inside. */
 START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
 {
     const uint64_t last = (UINT64_C(1) << HFI_TOKEN_LOW_BITS) - 1;
@@ -362,7 +361,8 @@ END_TEST
 
 /* ---- the next agent ---- */
 
-/* The agent dies and another one takes over, with the session; `lives`: who still does. */
+/* The agent dies and another one takes over, with the session; `lives`: the clients that still
+ * live. */
 static void restart(const struct hfi_opened *opened, uint32_t lives)
 {
     static const uint8_t name[] = "a";
@@ -399,8 +399,8 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
 }
 END_TEST
 
-/* Neither for as many others who open something, nor for a quorum without room: to be refused would
- * end his hold. He waits himself if he has to. */
+/* Neither for many others that open something, nor for a quorum without room: a refusal would end
+ * the client's hold. It waits itself if it has to. */
 START_TEST(who_opens_again_what_he_holds_is_not_refused_for_want_of_room)
 {
     enum { PENDING = 1024 };
@@ -536,7 +536,7 @@ START_TEST(a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads)
 }
 END_TEST
 
-/* How long the lock stays closed behind one who died meanwhile is known when the grant is. */
+/* How long the lock stays closed behind a holder that died meanwhile is known when the grant is. */
 START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 {
     struct hfi_held held;
@@ -556,7 +556,7 @@ START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 }
 END_TEST
 
-/* What the own acceptor has is not what was chosen: it decides nothing in a cell of several. */
+/* The own acceptor's value need not be the chosen one: it decides nothing in a cell of several. */
 START_TEST(a_voters_own_register_puts_nothing_in_force)
 {
     cell_teardown();
@@ -582,8 +582,8 @@ START_TEST(a_voters_own_register_puts_nothing_in_force)
 }
 END_TEST
 
-/* Trap: a give-back of the agent before this one may still be on its way. Whoever put the grant in
- * force that it names would lose it to another host when it arrives. */
+/* Trap: a give-back of the agent before this one may still be on its way. An agent that put the
+ * grant in force that it names would lose it to another host when it arrives. */
 START_TEST(what_the_agent_before_may_have_given_back_goes_back)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -601,7 +601,7 @@ START_TEST(what_the_agent_before_may_have_given_back_goes_back)
     rig_returned(rig, &back);
     const struct message *again = rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_ne(again->as.acquire.request_id, asked.as.acquire.request_id);
-    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200); /* what it returned is known */
+    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200); /* its return is known */
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
 }
 END_TEST

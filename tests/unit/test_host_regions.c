@@ -140,7 +140,7 @@ static bool is_sound(void *arg, uint32_t space)
     return space != 0 || sound;
 }
 
-/* What was read may be zeros of pages that are gone, while its holder sees its hold. */
+/* The bytes read may be zeros of pages that are gone, while the holder sees its hold. */
 START_TEST(nothing_goes_back_for_what_is_read_in_rubbish)
 {
     rig_restart(rig, 1);

@@ -1,5 +1,5 @@
 /*
- * What a region says against what the agent knows is put right: each test writes rubbish as a
+ * Entries of a region against the agent's knowledge are put right: each test writes rubbish as a
  * client of the namespace could, and lets the culprit go. Others are not touched; the namespace
  * itself is well again within a quarter of session_ttl, or what was promised for it (a lock-delay).
  */
@@ -31,7 +31,7 @@ static void teardown(void)
 
 /* ---- records of hand-overs ---- */
 
-/* One who dies waiting for that lock, whose id the record of a living one names. */
+/* A process that dies waiting for that lock, whose id the record of a living one names. */
 static void die_waiting(const char *name, struct hfi_region *culprits, uint32_t culprit)
 {
     uint32_t victim = rig_connect(rig, HOST_MAY_USE);
@@ -191,7 +191,7 @@ START_TEST(opened_by_nobody_is_closed)
 }
 END_TEST
 
-/* What the region says is taken over once, at most a lock-delay ahead, and then passes. */
+/* The region's value is taken over once, at most a lock-delay ahead, and then passes. */
 START_TEST(closed_for_ever_over_a_restart)
 {
     open_both();
@@ -399,7 +399,7 @@ START_TEST(a_cell_that_is_no_readers)
 }
 END_TEST
 
-/* Who reads goes on reading. */
+/* A reader goes on reading. */
 START_TEST(a_reader_is_left_alone)
 {
     open_both();
@@ -415,7 +415,7 @@ START_TEST(a_reader_is_left_alone)
 }
 END_TEST
 
-/* One that waits, and the bit that says so: whoever holds goes by it. */
+/* A waiter, and the bit that shows it: the holder goes by it. */
 START_TEST(a_waiter_without_its_bit)
 {
     open_both();
@@ -430,7 +430,7 @@ START_TEST(a_waiter_without_its_bit)
 }
 END_TEST
 
-/* A bit without anybody who waits: who only tries would never have it. */
+/* A bit without a waiter: a try would never have the lock. */
 START_TEST(waiters_that_there_are_not)
 {
     open_both();
@@ -516,7 +516,8 @@ END_TEST
 
 /* ---- an administrator's break ---- */
 
-/* A hold, or a reader, of a living process that never asked for it: nothing tells it from one. */
+/* A hold, or a reader, of a living process that never asked for it: nothing distinguishes it from a
+ * real one. */
 START_TEST(a_break_ends_what_cannot_be_told)
 {
     open_both();
@@ -535,7 +536,7 @@ START_TEST(a_break_ends_what_cannot_be_told)
 }
 END_TEST
 
-/* Nor does it last longer than the handle; and whoever has that, and wants the lock, has it. */
+/* Nor does it last longer than the handle; and the handle's owner, if it wants the lock, has it. */
 START_TEST(what_cannot_be_told_is_its_handles)
 {
     open_both();
@@ -604,7 +605,7 @@ START_TEST(a_break_frees_whatever_was_written)
     }
     rig->send_count = 0;
     break_now();
-    for (int i = 0; i < 3; i++) { /* what the quorum is asked for meanwhile */
+    for (int i = 0; i < 3; i++) { /* the requests to the quorum meanwhile */
         const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
         if (rig_sent(rig, MESSAGE_AMEND) != NULL) {
             rig_grant(rig, rig_sent(rig, MESSAGE_AMEND), 0, 0);

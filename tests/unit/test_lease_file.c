@@ -1,5 +1,6 @@
 /*
- * The lease record and what is kept behind it: what the next agent finds, whoever wrote last.
+ * The lease record and the notes behind it, as the next agent finds them, by whichever release
+ * wrote last.
  */
 #include "io/lease_file.h"
 
@@ -52,7 +53,7 @@ static void promise(uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&file, &record);
 }
 
-/* What an agent of another release writes: a deadline, in a file that it knows. */
+/* An agent of another release writes a deadline, in a file that it knows. */
 static void write_deadline(int fd, int64_t deadline_ns)
 {
     ck_assert_int_ge(fd, 0);
@@ -93,7 +94,7 @@ START_TEST(what_was_kept_is_found_by_the_next_one)
 }
 END_TEST
 
-/* What is noted of regions counts if whoever wrote the last deadline wrote it; the commit is the
+/* Notes of regions count if the agent that wrote the last deadline wrote them; the commit is the
  * store's, and counts always. */
 START_TEST(what_is_noted_of_regions)
 {
@@ -154,7 +155,7 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 }
 END_TEST
 
-/* It had this session in between, and knows the file alone: what it returned nobody noted. */
+/* It had this session in between, and knows the file alone: nobody noted its give-backs. */
 START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
 {
     live();

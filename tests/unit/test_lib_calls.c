@@ -286,7 +286,8 @@ static uint32_t rings_so_far(void)
     return atomic_load(&agent.rings);
 }
 
-/* The host may only read: who wants to write as well rings the agent, and waits until it may. */
+/* The host may only read: a process that wants to write as well rings the agent, and waits until it
+ * may. */
 START_TEST(a_reader_writes_once_its_host_may)
 {
     struct hf_hold hold;
@@ -681,7 +682,7 @@ START_TEST(sequencers)
                                     "0123456789._~%:/-"),
                       strlen(first));
     ck_assert_int_eq(hf_check_sequencer_local(client, first), 0);
-    ck_assert_int_eq(hf_check_sequencer(client, first), HF_ESTALE); /* what the agent says */
+    ck_assert_int_eq(hf_check_sequencer(client, first), HF_ESTALE); /* the agent's answer */
     uint32_t requests = atomic_load(&agent.requests);
     ck_assert_int_eq(hf_release(lock), 0);
     ck_assert_int_eq(hf_check_sequencer_local(client, first), 0); /* promises only that */

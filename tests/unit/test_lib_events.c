@@ -1,4 +1,4 @@
-/* libholdfast: the agent going away and coming back, and what hf_next_event tells. */
+/* libholdfast: the agent going away and coming back, and the events of hf_next_event. */
 #include "lib_clients.h"
 
 #include <poll.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "client.h" /* libholdfast's own: what happens in the middle of a call */
+#include "client.h" /* libholdfast's own: a hook in the middle of a call */
 
 /* Long leases: a test that is about their end says when that is (lapse_in). */
 static void setup(void)
@@ -143,8 +143,7 @@ START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
 }
 END_TEST
 
-/* false: this thread stood still for the whole grace period, and the loss was all there was to
- * tell. */
+/* false: this thread stood still for the whole grace period, and the loss was the only event. */
 static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
 {
     struct hf_event event;
@@ -169,7 +168,7 @@ static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
     ck_assert_int_ge(now_ns(), lease_ns + grace_ns);
     ck_assert_int_lt(served_ns() + unserved, lease_ns + grace_ns + 500 * MS);
     expect_nothing(300 * MS);
-    agent_publish(&agent, LONG_TTL_NS); /* under the same epoch: too late, it was told lost */
+    agent_publish(&agent, LONG_TTL_NS); /* under the same epoch: too late, the loss was reported */
     ck_assert_int_eq(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     agent_start(&agent, true);
@@ -228,7 +227,8 @@ START_TEST(a_poke_makes_it_look)
 }
 END_TEST
 
-/* Who was told by hf_release() is not told again, of a hold that he does not have. */
+/* A loss that hf_release() reported is not reported again, for a hold that the caller does not
+ * have. */
 START_TEST(a_loss_that_a_release_told_is_no_event)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -277,8 +277,8 @@ static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t leas
     return thread;
 }
 
-/* Who waits for the other readers is told that the hold has ended meanwhile, however long they
- * stay: by its limit, without an agent that ends it; or by a break. */
+/* A caller that waits for the other readers learns that the hold has ended meanwhile, however long
+ * they stay: by its limit, without an agent that ends it; or by a break. */
 START_TEST(an_upgrade_ends_with_the_hold)
 {
     hf_lock *lock = NULL;
@@ -305,7 +305,7 @@ START_TEST(an_upgrade_ends_with_the_hold)
 }
 END_TEST
 
-/* What happens in the middle of the next call, where it asks for the time or wakes somebody. */
+/* The hook in the middle of the next call, where it asks for the time or wakes a sleeper. */
 static void (*meanwhile)(hf_lock *lock);
 static hf_lock *meanwhile_lock;
 static struct hfi_kernel kernel_before;
@@ -359,7 +359,7 @@ static void forget(hf_lock *lock)
     hold_mark_lost(lock, atomic_load(&lock->hold.number));
 }
 
-/* Who looks in the middle of a downgrade finds neither mode, and cannot say when the hold ends. */
+/* A look in the middle of a downgrade finds neither mode, and cannot say when the hold ends. */
 START_TEST(a_limit_is_told_in_time_after_a_downgrade)
 {
     hf_lock *lock = NULL;
@@ -386,7 +386,7 @@ START_TEST(a_limit_is_told_in_time_after_a_downgrade)
 }
 END_TEST
 
-/* Nobody is told of a loss beside the call that changes the hold: it is told after that. */
+/* No loss is reported beside the call that changes the hold: it is reported after that. */
 START_TEST(a_loss_while_the_hold_is_changed_is_told)
 {
     static const struct {

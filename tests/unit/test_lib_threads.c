@@ -1,8 +1,8 @@
 /*
- * Threads that share handles, in the fast path and out of it at once: what libclient/client.h says
- * of claims and lanes. Every thread does as chance says: tries, waits briefly, shares, downgrades,
- * cancels. What the lock protects is plain memory, so that ThreadSanitizer sees a hold that is not
- * one; all handles are of one client, because it does not see through two mappings of a region.
+ * Threads that share handles, in the fast path and out of it at once: the claims and lanes of
+ * libclient/client.h. Every thread acts at random: tries, waits briefly, shares, downgrades,
+ * cancels. The lock protects plain memory, so that ThreadSanitizer sees a hold that is not one; all
+ * handles are of one client, because it does not see through two mappings of a region.
  *
  * HF_TORTURE=N in the environment does N times as much.
  */
@@ -84,7 +84,7 @@ static void read_guarded(struct storm *storm)
     expect(storm, storm->written == storm->copy);
 }
 
-/* What one thread does with a hold. The lock may be taken from it where evicts is set. */
+/* One thread's work with a hold. The lock may be taken from it where evicts is set. */
 static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode mode,
                              const struct hf_hold *hold)
 {
@@ -115,8 +115,8 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
-/* Whether the storm goes on for this one: so many rounds, and until a hold was taken away. (Who
- * takes them away may be kept waiting for a processor until all others have ended.) */
+/* Whether the storm goes on for this one: so many rounds, and until a hold was taken away. (The
+ * thread that takes them away may wait for a processor until all others have ended.) */
 static bool goes_on(const struct runner *runner, uint64_t round)
 {
     const struct storm *storm = runner->storm;
@@ -217,7 +217,7 @@ START_TEST(no_token_twice_when_holds_are_taken_away)
 {
     struct storm *storm = storm_run(true, ROUNDS * torture());
     ck_assert_uint_gt(atomic_load(&storm->lost), 0);
-    int result = hf_release(storm->locks[0]); /* what a round lost, its release has ended */
+    int result = hf_release(storm->locks[0]); /* the release of a round has ended a lost hold */
     ck_assert_int_eq(result, HF_ENOTHELD);
     storm_end(storm);
 }
@@ -294,7 +294,7 @@ START_TEST(more_threads_than_lanes)
     for (int i = 0; i < 32; i++) {
         void *result = NULL;
         pthread_join(threads[i], &result);
-        /* a handle holds once: who met another thread's hold is told so */
+        /* a handle holds once: a thread that meets another one's hold gets HF_EALREADY */
         ck_assert(result == NULL || (intptr_t)result == HF_EALREADY);
     }
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);

@@ -1,4 +1,5 @@
-/* A page of LISTED: what is built is read back; what does not fit is cut, and says so. */
+/* A page of LISTED: a built page is read back; a part that does not fit is cut, and the page says
+ * so. */
 #include "frame_samples.h"
 
 #include <check.h>
@@ -207,7 +208,7 @@ START_TEST(test_too_many_parties)
 }
 END_TEST
 
-/* What others could write into a region or a command line is made presentable. */
+/* Bytes that others could write into a region or a command line are made presentable. */
 START_TEST(test_made_to_fit)
 {
     struct hfi_lock_frame added = lock_named("n");

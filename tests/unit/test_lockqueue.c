@@ -87,7 +87,7 @@ static void *region_make(void)
     return memory;
 }
 
-/* Nobody is named past one who was in the queue before he came to it, wherever the two join. */
+/* No waiter is named past one that was in the queue before it, wherever the two join. */
 START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 {
     int served = 0;
@@ -100,7 +100,7 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
         points = -1;
         hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
         ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
-        region.words[0].word |= HFI_W_WAITERS; /* of one who has left since */
+        region.words[0].word |= HFI_W_WAITERS; /* of a waiter that has left since */
         points = 0;
         ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
         uint32_t holder = hfi_word_holder(region.words[0].word);
@@ -117,8 +117,8 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 }
 END_TEST
 
-/* A reader waits, and is let in. A writer and a reader behind him who come meanwhile, to whatever
- * cells, are not: that one would pass the writer. */
+/* A reader waits, and is let in. A writer and a reader behind it that come meanwhile, to whatever
+ * cells, are not: that reader would pass the writer. */
 START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 {
     first_seat = _i == 0 ? 2 : 5;
@@ -151,8 +151,8 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 }
 END_TEST
 
-/* Somebody wrote a reader's cell with a ticket that was never drawn: he is first and can never be
- * let in. Whoever releases the lock gives up after a while and asks the agent, with tokens left. */
+/* A process wrote a reader's cell with a ticket that was never drawn: it is first and can never be
+ * let in. The releasing process gives up after a while and asks the agent, with tokens left. */
 START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 {
     void *memory = region_make();
@@ -176,9 +176,9 @@ START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 }
 END_TEST
 
-/* Somebody wrote a time before all time over the deadline of a hold with a limit. Once: it is
- * mended when the lock is handed over. Again and again: whoever waits is never given a hold that
- * counts, but his patience ends. */
+/* A process wrote a time before all time over the deadline of a hold with a limit. Once: it is
+ * mended when the lock is handed over. Again and again: a waiter never gets a hold that counts, but
+ * its patience ends. */
 START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 {
     void *memory = region_make();
@@ -203,8 +203,8 @@ START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 }
 END_TEST
 
-/* Somebody clears a reader's cell again and again, who would be let in else: he never is, but his
- * patience ends. */
+/* A process clears the cell of a reader again and again that would be let in else: it never is, but
+ * its patience ends. */
 START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
 {
     void *memory = region_make();

@@ -22,7 +22,7 @@ static void tear_down(void)
     close(ends[1]);
 }
 
-/* What was written since. */
+/* The lines written since. */
 static const char *written(void)
 {
     static char text[16 * LOG_LINE_MAX];
@@ -127,7 +127,7 @@ START_TEST(a_time_stands_before_it_if_asked_for)
 }
 END_TEST
 
-/* The agent must not stand still with whoever reads its log. */
+/* The agent must not stand still with the reader of its log. */
 START_TEST(a_full_pipe_costs_lines_not_time)
 {
     char text[LOG_LINE_MAX / 2 + 1] = {0};

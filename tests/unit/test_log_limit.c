@@ -1,4 +1,4 @@
-/* What the log is told of whom, and how often. */
+/* Limits of lines about each agent or user. */
 #include <check.h>
 #include <stdio.h>
 

@@ -44,7 +44,8 @@ static uint64_t use(const char *name, uint64_t id)
     uint32_t owner = cell_coordinator(cell, name);
     cell->nodes[owner].inbox_count = 0;
     cell_acquire(cell, owner, owner, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
-    /* Who starts over takes every partition's ballot from its owner, which learns of it now. */
+    /* A voter that starts over takes every partition's ballot from its owner, which learns of it
+     * now. */
     cell_run(cell, 500 * CELL_MS);
     const struct message *grant = cell_got(cell, owner, MESSAGE_GRANT);
     ck_assert_ptr_nonnull(grant);
@@ -127,7 +128,7 @@ static void restore(const struct cell_disk *copy, const struct quorum_register *
     memcpy(own, registers, copy->register_count * sizeof(*own));
 }
 
-/* Also if it is started again and again: what a start writes does not make up for it. */
+/* Also if it is started again and again: the commits of a start do not make up for it. */
 START_TEST(old_copy_of_a_disk_is_refused)
 {
     static struct cell_disk copy;
@@ -309,7 +310,8 @@ START_TEST(store_that_was_replaced_is_refused)
 }
 END_TEST
 
-/* What the lost store helped to choose must be found: only one other has the newest value. */
+/* A value that the lost store helped to choose must be found: only one other has the newest
+ * value. */
 START_TEST(starting_over_forgets_nothing)
 {
     cell_start_all(cell);
@@ -510,7 +512,7 @@ START_TEST(who_starts_over_votes_with_everything)
     }
     ck_assert_uint_eq(disk->mark_count, MARKS);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        ck_assert_uint_ne(disk->promised[p], 0); /* what it made others promise */
+        ck_assert_uint_ne(disk->promised[p], 0); /* the promises of others to it */
     }
 }
 END_TEST
@@ -553,7 +555,7 @@ START_TEST(vote_under_another_record_does_not_count)
 }
 END_TEST
 
-/* An agent that tells nothing of its rules has none that match. */
+/* An agent that sends none of its rules has none that match. */
 START_TEST(renewal_without_rules_is_refused)
 {
     struct message message;

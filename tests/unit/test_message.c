@@ -1,4 +1,4 @@
-/* What message_valid lets through: every kind in its good form, and none with one bad field. */
+/* message_valid() accepts every kind in its good form, and none with one bad field. */
 #include <check.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Figures as text: what Prometheus would say of it, and that docs/METRICS.md has every metric. */
+/* Figures as text: as Prometheus reads them, and docs/METRICS.md has every metric. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What names may be: hfi_name_check, hfi_prefix_check, hfi_label_check. */
+/* The rules for names: hfi_name_check, hfi_prefix_check, hfi_label_check. */
 #include "holdfast/holdfast.h"
 #include "proto/frame.h"
 

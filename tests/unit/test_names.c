@@ -47,7 +47,8 @@ START_TEST(found_until_dropped)
 }
 END_TEST
 
-/* A table that was told how many come is the same as one that was not, whatever it was told. */
+/* A table that was made for an expected number is the same as one that was not, whatever the
+ * number. */
 START_TEST(more_or_fewer_than_expected)
 {
     static const uint64_t EXPECTED[] = {0, 1, 2, 3, 5, 64, 999, 1000, 1001, UINT64_MAX};

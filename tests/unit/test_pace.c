@@ -106,7 +106,7 @@ START_TEST(a_bad_minute_is_forgotten)
 }
 END_TEST
 
-/* What people are told of it, looked at each second from second `from` to before second `to`. */
+/* The report for people, looked at each second from second `from` to before second `to`. */
 static struct pace_watch watch;
 static unsigned differ, well;
 

@@ -1,6 +1,6 @@
 /*
- * Voters that get too little processor time, slow links, slow rounds: nobody is replaced for being
- * slow as long as a majority is no faster, and whoever is gone is replaced all the same.
+ * Voters that get too little processor time, slow links, slow rounds: no voter is replaced for
+ * being slow as long as a majority is no faster, and a voter that is gone is replaced all the same.
  */
 #include <check.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static uint64_t taken_over(const struct cell *cell)
     return count;
 }
 
-/* How many partitions are not known in full to who coordinates them. */
+/* How many partitions are not known in full to their coordinators. */
 static uint32_t incomplete(const struct cell *cell)
 {
     uint32_t count = 0;
@@ -210,7 +210,7 @@ START_TEST(who_falls_silent_again_and_again)
 }
 END_TEST
 
-/* What others sent while it did not run is read before it judges them by their silence. */
+/* Messages that came while it did not run are read before it judges others by their silence. */
 START_TEST(who_wakes_up_takes_nothing_over)
 {
     struct cell *cell = start(3, 250 + (uint64_t)_i);
@@ -269,8 +269,8 @@ START_TEST(slow_links)
 }
 END_TEST
 
-/* Beats come in time, rounds do not: disks are slow. The first of them has their coordinator rest;
- * then it is known. */
+/* Heartbeats come in time, rounds do not: disks are slow. The first slow round has its coordinator
+ * rest; then it is known. */
 START_TEST(slow_rounds)
 {
     struct cell *cell = start(3, 280 + (uint64_t)_i);
@@ -291,13 +291,13 @@ START_TEST(slow_rounds)
 }
 END_TEST
 
-/* What happens once tells nothing about what comes, however many echoes it kept waiting. */
+/* One event says nothing about the next, however many echoes it kept waiting. */
 START_TEST(one_silence_changes_nothing)
 {
     struct cell *cell = start(3, 290 + (uint64_t)_i);
     cell_run(cell, 12 * SECOND + (int64_t)(cell_random(cell) % 200) * CELL_MS);
     int64_t until_ns = cell->now_ns + 3 * SECOND;
-    if (_i % 2 == 0) { /* who looks on did not run */
+    if (_i % 2 == 0) { /* the observing node did not run */
         cell->of_ns[2] = 1000 * SECOND;
         cell->runs_ns[2] = 997 * SECOND;
         cell->shift_ns[2] = cell->runs_ns[2] - cell->now_ns;

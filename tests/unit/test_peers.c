@@ -225,7 +225,7 @@ START_TEST(an_alternating_load_does_not_keep_the_lock)
 }
 END_TEST
 
-/* What each finding of the guard says, one at a time. */
+/* The text of each finding of the guard, one at a time. */
 START_TEST(a_stranger_inside_is_seen)
 {
     struct guard guard = {0};
@@ -295,7 +295,7 @@ static void write_run(char path[], double a, double b, double c)
     results_destroy(results);
 }
 
-/* What the comparison of two such runs prints; to be freed. */
+/* The output of the comparison of two such runs; to be freed. */
 static char *compare_texts(const char *before, const char *after, int expected)
 {
     char *text = NULL;
