@@ -1,6 +1,6 @@
 /*
- * A simulated agent: the real driver with the real cores. Its operations are here: what it sends
- * goes into the network, what it commits is durable some time later, or never.
+ * A simulated agent: the real driver with the real cores. Its operations are here: its messages go
+ * into the network, its commits are durable some time later, or never.
  *
  * It may be killed at every atomic step of the host core and between any two things that it does.
  * A batch that is on its way to the disk then is there as a whole, or not at all.
@@ -458,7 +458,7 @@ static void check_cores(struct sim_agent *agent)
     }
 }
 
-/* When there is something to do that nobody tells. */
+/* Times at which there is something to do without an event. */
 static int64_t next_ns(const struct sim_agent *agent)
 {
     int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
@@ -525,7 +525,7 @@ void agent_start(struct sim_agent *agent)
     kernel_fill(&agent->kernel, agent);
     agent->up = true;
     agent->serving = false;
-    agent->bell = true; /* whoever rang while nobody listened */
+    agent->bell = true; /* rings while nobody listened */
     agent->stalled_ns = 0;
     agent->stops_ns = 0;
     agent->resigns = false;
@@ -577,7 +577,7 @@ void agent_crash(struct sim_agent *agent, int64_t down_ns)
 
 void agent_stop(struct sim_agent *agent, int64_t down_ns)
 {
-    if (!agent->up || !agent->serving) { /* whoever has not begun ends at once */
+    if (!agent->up || !agent->serving) { /* a process that has not begun ends at once */
         agent_crash(agent, down_ns);
     } else if (agent->stops_ns == 0) {
         sim_tell("host %u: agent is told to end", agent->index);
@@ -620,7 +620,7 @@ static void wrong_store(struct sim_agent *agent)
     watch_forgot(agent);
 }
 
-/* The epoch is in the state directory too: who loses it knows none. */
+/* The epoch is in the state directory too: an agent that loses it knows none. */
 void agent_lose_disk(struct sim_agent *agent)
 {
     agent_crash(agent, sim_draw(200) * SIM_MS);
@@ -631,7 +631,7 @@ void agent_lose_disk(struct sim_agent *agent)
     wrong_store(agent);
 }
 
-/* What taking back a start over commits (agent/io/store/replace.c). */
+/* The commit of taking back a start over (agent/io/store/replace.c). */
 static void put_back(struct sim_agent *agent)
 {
     struct quorum_seen *own = &agent->disk.seen[agent->index];
@@ -653,7 +653,7 @@ void agent_restore_disk(struct sim_agent *agent)
     agent->lease_file.valid = false; /* nobody puts a copy back within the time of a lease */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
-    /* It may be told to start over before its agent ever ran with it, and that taken back. */
+    /* It may start over before its agent ever ran with it, and that may be taken back. */
     for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {
         put_back(agent);
     }

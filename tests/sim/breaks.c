@@ -59,7 +59,7 @@ enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint6
     return real_hfi_release(actor, slot, token);
 }
 
-/* Votes are told, or counted, before they are durable. */
+/* Votes are sent, or counted, before they are durable. */
 bool sim_waits_for_disk(enum message_kind kind, bool own)
 {
     bool vote = kind == MESSAGE_ACCEPTED || kind == MESSAGE_PROMISE;

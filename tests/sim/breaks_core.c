@@ -62,7 +62,7 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
     return broken == BREAK_READ || real_ballots_is_complete(quorum, partition);
 }
 
-/* What another acceptor has is taken over, even if it is older. */
+/* Another acceptor's value is taken over, even if it is older. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
 {
     uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
@@ -106,7 +106,7 @@ void sessions_mark(struct quorum *quorum, const struct message *message)
     real_sessions_mark(quorum, message);
 }
 
-/* A coordinator serves who came last, or does not believe who says how long it has waited. */
+/* A coordinator serves the host that came last, or does not believe a host's waiting time. */
 static void acquire(struct quorum *quorum, const struct message *message)
 {
     struct message changed;
@@ -171,7 +171,7 @@ void work_request(struct quorum *quorum, const struct message *message)
     real_work_request(quorum, message);
 }
 
-/* Whoever waits where another coordinates now is sent away. */
+/* A waiter where another voter coordinates now is sent away. */
 void handover_look(struct quorum *quorum, struct work *work)
 {
     if (broken != BREAK_SUCCESSOR) {

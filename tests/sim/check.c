@@ -1,12 +1,11 @@
 /*
- * What must be true of holds, told from outside of the code that is to make it so.
+ * Invariants of holds, checked from outside of the code that is to keep them.
  *
  * A hold counts as its process sees it: from the return of HELD until it calls release, or until
- * the deadline that it was last told has passed by its host's clock. If it ends in any other way
- * than by release (death, hang-up, its own limit, the session's end), the lock must stay closed
- * for its lock-delay from then on: in true time, or within one session by its host's clock. Each
- * new hold is compared with every other of that
- * lock, on whatever host.
+ * its last known deadline has passed by its host's clock. If it ends in any other way than by
+ * release (death, hang-up, its own limit, the session's end), the lock must stay closed for its
+ * lock-delay from then on: in true time, or within one session by its host's clock. Each new hold
+ * is compared with every other of that lock, on whatever host.
  *
  * Tokens, cell-wide and by true time: an exclusive hold has a higher one than every hold before it,
  * a shared hold at least that of every exclusive one before it, and no hold a lower one than any
@@ -65,7 +64,7 @@ static int64_t ends_ns(const struct hold_note *note)
 
 /* How much of the lock-delay is left; <= 0: nothing. Within a session the host's own clock counts,
  * which both holds know. Behind a session that ended a coordinator counts, by any voter's clock and
- * so that it is enough in true time, whoever has the lock next. */
+ * so that it is enough in true time, for any next holder. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
                             uint32_t epoch, int64_t over_ns)
 {
@@ -252,7 +251,7 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
     return false;
 }
 
-/* Whether the word names a handle whose process sleeps on its seat: nobody told it. */
+/* Whether the word names a handle whose process sleeps on its seat: no wake came. */
 static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region *region,
                           uint32_t slot, uint64_t word)
 {

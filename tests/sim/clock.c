@@ -1,7 +1,7 @@
 /*
  * A host's clock (CLOCK_BOOTTIME): goes at a rate within max_drift of true time, which changes now
- * and then, and begins anew with each boot. What it showed lately is kept, so that a checker can
- * tell when a deadline passed.
+ * and then, and begins anew with each boot. Its late readings are kept, so that a checker knows
+ * when a deadline passed.
  *
  * In a cell of one host it is true time: there is nothing to drift from.
  */

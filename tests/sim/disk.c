@@ -1,8 +1,8 @@
 /*
- * What an agent's store keeps. A batch is one transaction: it happens or it does not.
+ * An agent's store. A batch is one transaction: it happens or it does not.
  *
- * What must hold of the rows themselves (a promise, an accepted order, a mark never falls) is
- * checked here; what was told of them, in watch.c.
+ * Invariants of the rows themselves (a promise, an accepted order, a mark never falls) are checked
+ * here; those of messages about them, in watch.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -217,7 +217,7 @@ void disk_preset_tokens(void)
             disk->registers[i] = (struct disk_register){true, reg};
         }
     }
-    /* Who has promised anything is of a cell that was made already. */
+    /* A store with a promise is of a cell that was made already. */
     for (uint32_t voter = 0; voter < world.voters * world.voters; voter++) {
         const struct sim_agent *agent = &world.agents[voter % world.voters];
         struct quorum_member *row = &world.agents[voter / world.voters].disk.members[agent->index];

@@ -1,9 +1,9 @@
 /*
- * What a seed draws: the cell, which faults there are and how often; and the faults as they
+ * The draws of a seed: the cell, which faults there are and how often; and the faults as they
  * happen. In the end everything heals.
  *
- * What is drawn can be overruled from outside (struct run), so that a failing run can be made
- * smaller; the draws stay the same.
+ * The draws can be overruled from outside (struct run), so that a failing run can be made smaller;
+ * the draws stay the same.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -310,10 +310,10 @@ int64_t faults_starve(void)
 
 /* ---- disks that are not what they were ---- */
 
-/* Whether whoever answers that voter's first question in a majority knows its store, durably: then
- * a loss or an old copy, be it one commit old, is found out, whatever else happens. An old copy
- * that fewer know of may pass for the real one: that is what nobody can help (DECISIONS.md), and is
- * not dealt out. More than one at a time may be too many. */
+/* Whether each majority that may answer that voter's first question has a voter that knows its
+ * store durably: then a loss or an old copy, be it one commit old, is found out, whatever else
+ * happens. An old copy that fewer know of may pass for the real one. Nobody can help that
+ * (DECISIONS.md), so it is not dealt out. More than one at a time may be too many. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;
@@ -369,7 +369,7 @@ static void inject_disks(const struct faults *faults)
 {
     struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
     inject_copies(faults, agent);
-    /* What a start commits must not make an old copy look newer, wherever the start ends. */
+    /* The commits of a start must not make an old copy look newer, wherever the start ends. */
     if (agent->starts_again > 0 && agent->up && sim_draw(8) == 0) {
         agent->starts_again--;
         agent_crash(agent, sim_draw(20) * SIM_MS);
@@ -377,15 +377,15 @@ static void inject_disks(const struct faults *faults)
     if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
         agent_lose_disk(agent);
     }
-    /* Several at a time, too: who can go on does, who cannot has its store back. */
+    /* Several at a time, too: a voter that can go on does, one that cannot has its store back. */
     if (sim_chance(faults->mistake) && world.voters > 1 && !agent->disk.rejoin &&
         nothing_is_lost()) {
         agent_rejoin_by_mistake(agent);
     }
 }
 
-/* Everybody closes everything for some seconds: all names are deleted, and come back. What is then
- * known of them is on disks alone, if all agents end meanwhile. */
+/* Everybody closes everything for some seconds: all names are deleted, and come back. They are then
+ * on disks alone, if all agents end meanwhile. */
 static void inject_rest(const struct faults *faults)
 {
     if (!faults->rest) {
@@ -459,7 +459,8 @@ void faults_heal(void)
     sim_tell("everything heals");
     world.healing = true;
     world.healed_ns = sim_now();
-    /* Not where tokens are soon used up: whose slot ends so gives the grant back, and asks anew. */
+    /* Not where tokens are soon used up: a host whose slot ends so gives the grant back, and asks
+     * anew. */
     world.rolling = world.faults.rolling && !world.faults.high_tokens;
     world.orderly = world.faults.orderly;
     world.faults = (struct faults){.delay_ns_max = delay_ns};

@@ -189,7 +189,7 @@ void fiber_wait(int64_t until_ns)
 void fiber_sleep_ns(int64_t duration_ns)
 {
     int64_t until_ns = all.now_ns + duration_ns;
-    while (all.now_ns < until_ns) { /* told early: goes on sleeping */
+    while (all.now_ns < until_ns) { /* woken early: goes on sleeping */
         fiber_wait(until_ns);
     }
 }

@@ -3,9 +3,9 @@
  *
  * One runs at a time. It gives way at sim_point() (before each atomic operation of the lock word's
  * protocol and of the host core), when it sleeps, and when it waits. The scheduler picks the next
- * one at random from the seed. Killing a fiber is not running it again: what it was doing stays
- * half done, as with kill -9. Time moves a little with each switch, and to the next deadline when
- * nobody can run.
+ * one at random from the seed. Killing a fiber is not running it again: its work stays half done,
+ * as with kill -9. Time moves a little with each switch, and to the next deadline when nobody can
+ * run.
  */
 #ifndef SIM_FIBER_H
 #define SIM_FIBER_H
@@ -20,7 +20,7 @@ enum fiber_state {
     FIBER_DEAD = 0,
     FIBER_READY,
     FIBER_ASLEEP, /* on a futex, until wake_ns */
-    FIBER_WAITING /* until told (fiber_tell), until wake_ns */
+    FIBER_WAITING /* until fiber_tell(), until wake_ns */
 };
 
 enum { FIBER_STACK = 256 * 1024 };

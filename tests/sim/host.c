@@ -1,6 +1,6 @@
 /*
- * What outlives an agent's process on its host: the regions, the records of clients, and the
- * lease file. They end with a reboot. And what the host core wants done with them.
+ * The things that outlive an agent's process on its host: the regions, the records of clients, and
+ * the lease file. They end with a reboot. And the host core's actions on them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static void reply(struct sim_agent *agent, const struct host_action *action,
     fiber_tell(&process->fiber);
 }
 
-/* The id may be another's soon: what still comes on the old one's socket is nobody's. */
+/* The id may be another's soon: late packets on the old one's socket are nobody's. */
 static void forget(struct sim_agent *agent, uint32_t client)
 {
     struct client_record *record = record_of(agent, client);

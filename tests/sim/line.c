@@ -3,15 +3,15 @@
  * a process takes lock 0 and keeps it, others of all hosts come for it one by one, and every agent
  * is restarted, one after the other. Somewhere on the way the lock begins to go round.
  *
- * Whose turn it is then: of two hosts the one that came first. A host's turn ends when another
+ * The order of turns then: of two hosts the one that came first. A host's turn ends when another
  * host has the lock, and it comes anew with its next process. All clocks go at one rate by then:
- * what different ones do to times that are told is looked at in order.c. Nobody is starved: when a
- * message is read would decide who came first.
+ * order.c looks at the effect of different rates on times in messages. Nobody is starved: else the
+ * time at which a message is read would decide which came first.
  *
- * Where agents are told to end, nobody who waits then is passed over. Where they are killed, one
- * may be: the host whose agent is not there while it is chosen who gets the lock, if another voter
- * coordinates it by then than did when that agent ended, which has never heard of the host. Who
- * comes back has its old place. What was chosen is not changed any more, however late it arrives.
+ * Where agents end on SIGTERM, no waiter is passed over. Where they are killed, one may be: the
+ * host whose agent is not there while the next owner is chosen, if another voter coordinates the
+ * lock by then than did when that agent ended, and has never received the host's request. A host
+ * that comes back has its old place. A choice is not changed any more, however late it arrives.
  */
 #include <string.h>
 
@@ -20,22 +20,22 @@
 #include "sim.h"
 
 enum { LINE_MAX = 12 };                          /* processes that come */
-static const int64_t SETTLED_NS = 5000 * SIM_MS; /* what a cut held back has arrived */
-static const int64_t GAP_NS = 250 * SIM_MS;      /* between two who come, at most twice that */
+static const int64_t SETTLED_NS = 5000 * SIM_MS; /* messages that a cut held back have arrived */
+static const int64_t GAP_NS = 250 * SIM_MS;      /* between two arrivals, at most twice that */
 static const int64_t SLACK_NS = 200 * SIM_MS;    /* messages that wait, rounds */
-static const int64_t ASKS_NS = 400 * SIM_MS;     /* until who is back has asked */
+static const int64_t ASKS_NS = 400 * SIM_MS;     /* until a host that is back has asked */
 static const int64_t PAUSE_NS = 700 * SIM_MS;    /* between two restarts */
 static const int64_t DOWN_NS = 300 * SIM_MS;     /* at most, well below a lease */
 static const int64_t ENDS_NS = 60000 * SIM_MS;   /* then everybody has been served */
 
-/* What the line knows of a host. */
+/* The line's record of a host. */
 static struct {
     int64_t left_ns; /* when a process of it last had the lock */
-    int64_t gone_ns; /* when its agent last ended, or was told to */
+    int64_t gone_ns; /* when its agent last ended, or got SIGTERM */
     int64_t back_ns; /* when it last came back; INT64_MAX: it is away */
     uint64_t reign;  /* of the coordinator that knew it when its agent last ended */
 } hosts[AGENTS];
-static uint32_t had; /* whose turn it is */
+static uint32_t had; /* the host whose turn it is */
 
 bool line_is_drawn(void)
 {
@@ -57,7 +57,7 @@ static int64_t born_ns(uint32_t host)
     return born == INT64_MAX || born > hosts[host].left_ns ? born : hosts[host].left_ns;
 }
 
-/* The ballot of whoever coordinates lock 0; 0: nobody does. */
+/* The ballot of lock 0's coordinator; 0: there is none. */
 static uint64_t reign_of(void)
 {
     char name[32];

@@ -103,7 +103,7 @@ static bool all_done(void)
     return true;
 }
 
-/* What the seats of a slot say. */
+/* The seats of a slot, for a report. */
 static void tell_seats(const struct sim_agent *agent, const struct hfi_region *region,
                        uint32_t slot)
 {
@@ -135,7 +135,7 @@ static void tell_seats(const struct sim_agent *agent, const struct hfi_region *r
     }
 }
 
-/* What the voters have of a lock. */
+/* The voters' registers of a lock, for a report. */
 static void tell_registers(uint32_t lock)
 {
     for (uint32_t i = 0; i < world.voters; i++) {

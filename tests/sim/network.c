@@ -3,12 +3,12 @@
  * late, out of order; directions of links stop to carry anything for a while (what is sent then is
  * lost, or arrives when it is over); connections break.
  *
- * What arrives is what the decoder of proto/ makes of what its encoder wrote, as in
- * agent/peers/peers.c; it has to be what was sent, in every field. A packet is one message, or one
+ * A message arrives as the decoder of proto/ reads what its encoder wrote, as in
+ * agent/peers/peers.c; it has to equal the sent one in every field. A packet is one message, or one
  * of gossip.
  *
- * Each agent dials each agent that it sends to. It is told when its connection is there and when
- * it is broken. The end of a process breaks its connections at once, the end of a whole host is
+ * Each agent dials each agent that it sends to. It learns when its connection is there and when it
+ * is broken. The end of a process breaks its connections at once, the end of a whole host is
  * noticed when it is back. Behind a cut nothing is noticed, but by a time-out sometimes.
  */
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct net_link {
     int64_t next_ns;      /* not up: when it is dialed again */
     int64_t breaks_ns;    /* up: when a time-out breaks it; 0: none does */
     int64_t cut_until_ns; /* nothing gets through from here to there; 0: it does */
-    bool held;            /* what is sent meanwhile arrives later, else it is lost */
+    bool held;            /* messages meanwhile arrive later, else they are lost */
     int64_t last_due_ns;  /* of what was sent in order */
 };
 
@@ -91,7 +91,7 @@ static struct net_packet *packet_new(enum net_kind kind, uint32_t from, int64_t 
     return packet;
 }
 
-/* Tells an agent of its connection to a peer. */
+/* Notifies an agent of its connection to a peer. */
 static void tell_link(uint32_t to, uint32_t peer, bool up, int64_t at_ns)
 {
     struct net_packet *packet = packet_new(NET_LINK, peer, at_ns, 0);
@@ -141,8 +141,8 @@ static struct message_agent cell_name(void)
     return cell;
 }
 
-/* What two agents speak with each other: the older of what each of them knows. One that was not
- * started yet hears nothing, whatever it is. */
+/* The version that two agents speak: the older of what each of them knows. One that was not started
+ * yet receives nothing, in any version. */
 static uint32_t version_between(uint32_t from, uint32_t to)
 {
     uint32_t a = world.agents[from].version;
@@ -151,7 +151,7 @@ static uint32_t version_between(uint32_t from, uint32_t to)
     return older != 0 ? older : (uint32_t)WIRE_VERSION_OLDEST;
 }
 
-/* What the older version does not tell. */
+/* Fields that the older version does not have. */
 static void forget_newer(struct message *message, uint32_t version)
 {
     if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW) {
@@ -163,7 +163,7 @@ static void forget_newer(struct message *message, uint32_t version)
     }
 }
 
-/* The packet's header says who sends it, whatever stands in the message. */
+/* The packet's header names its sender, whatever stands in the message. */
 static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
                          uint32_t membership, uint64_t commit)
 {
@@ -176,7 +176,7 @@ static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
     wire_begin(writer, buffer, sizeof(buffer), &header, version_between(from, to));
 }
 
-/* What is in the packet: a message, or gossip, which stays in the buffer. */
+/* The content of the packet: a message, or gossip, which stays in the buffer. */
 static enum wire_item_kind read_packet(size_t packet_size, struct message *message,
                                        const unsigned char **gossip, size_t *size)
 {

@@ -1,5 +1,5 @@
 /*
- * Whether locks are served in order, told from outside of the queues that are to see to it.
+ * Checks that locks are served in order, from outside of the queues that are to keep it.
  *
  *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by
  *                      what their hosts said when they came (core/quorum/request.c). Always
@@ -16,8 +16,8 @@
  *   hand-overs         a host to which a recall has come hands the lock on at most
  *                      HANDOVERS_MAX times before it gives it back
  *
- * It looks into the coordinator for who is in a queue, not for the order of it. That somebody
- * waits for ever is not its matter: main.c, which has everybody served in the end.
+ * It looks into the coordinator for the members of a queue, not for their order. A waiter that
+ * waits for ever is main.c's matter, which has everybody served in the end.
  */
 #include <string.h>
 
@@ -36,11 +36,11 @@ enum {
     ASKED = 1024, /* requests that are remembered: of all hosts, and of each queue */
     HANDOVERS_MAX = 16,
 };
-/* A host that waits repeats its request each second by its own clock; who lost its coordinator is
- * in the next one's queue by then. */
+/* A host that waits repeats its request each second by its own clock; a host that lost its
+ * coordinator is in the next one's queue by then. */
 static const int64_t SLACK_NS = 1200 * SIM_MS;
 static const int64_t SETTLED_NS = 5000 * SIM_MS;
-/* What was told as waited: one clock slow, the other fast. */
+/* The waiting time in messages: one clock slow, the other fast. */
 enum { RATES_PERCENT = 25 };
 
 struct asked {
@@ -61,7 +61,7 @@ struct queued {
     uint16_t agent;
     uint32_t epoch;
     uint64_t id;
-    int64_t came_ns;    /* by its clock, less what was told as waited */
+    int64_t came_ns;    /* by its clock, less the waiting time in the message */
     int64_t arrived_ns; /* by its clock */
 };
 
@@ -70,7 +70,7 @@ static struct {
     struct queued queued[MESSAGE_VOTERS_MAX][ASKED];
     struct {
         struct message_order version;
-        uint32_t agents;                /* who were granted by it */
+        uint32_t agents;                /* the hosts that it granted the lock */
     } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last one that granted something */
     struct {
         uint32_t count;     /* since the recall */
@@ -85,7 +85,7 @@ void order_reset(void)
     memset(&notes, 0, sizeof(notes));
 }
 
-/* Ids are counted up in their upper bits. What is pushed out is old. */
+/* Ids are counted up in their upper bits. An id that is pushed out is old. */
 static uint32_t place_of(uint32_t agent, uint64_t id)
 {
     return (uint32_t)(id >> 16) * AGENTS + agent;
@@ -96,8 +96,8 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
     return &notes.asked[place_of(agent, id) % ASKED];
 }
 
-/* Who says at once that it has waited goes on for the agent's process before it: for which request,
- * if that is known and was not pushed out. */
+/* A request that has waited from its first message goes on for the agent's process before it. Finds
+ * that one's request, if it is known and was not pushed out. */
 static const struct asked *asked_before(const struct message_acquire *acquire, uint32_t agent,
                                         uint32_t lock)
 {
@@ -199,7 +199,7 @@ static const struct queued *queued_find(const struct quorum *quorum, const struc
  * A voter that does not coordinate the partition refuses the request or passes it on. One that is
  * still preparing it queues it, and can grant nothing: if another one coordinates, nobody that
  * grants knows of it, as order_killed() has it. If it succeeds, check_queue() looks at what it
- * grants. What was granted at once is not in the queue any more, and nothing is asked about it.
+ * grants. A request that was granted at once is not in the queue any more, and is not checked.
  */
 static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
                       struct asked *asked)
@@ -353,8 +353,8 @@ static bool waits_there(const struct sim_process *process, const struct sim_hand
            (wait & HFI_WAIT_WAITING) && !(wait & (HFI_WAIT_LEFT | HFI_WAIT_SHARED));
 }
 
-/* Since when the place counts by which it was had. Whoever handed it on looked for the next one
- * when the last holder had begun to release it, or had died, at the earliest. */
+/* Since when the place counts by which it was had. The process that handed it on looked for the
+ * next one when the last holder had begun to release it, or had died, at the earliest. */
 static int64_t taken_since(const struct sim_process *taker, const struct sim_handle *taken)
 {
     int64_t last_ns = notes.held_ns[taker->agent->index][taken->slot];

@@ -269,7 +269,7 @@ static void took(struct sim_process *process, struct sim_handle *handle)
     }
 }
 
-/* What to do about a wait that did not end well. false: the taking is over. */
+/* Handles a wait that did not end well. false: the taking is over. */
 static bool go_on(struct sim_process *process, struct sim_handle *handle, enum hfi_outcome outcome,
                   const struct hfi_patience *patience)
 {

@@ -127,7 +127,7 @@ int shrink(struct run run, uint64_t (*play)(struct run run))
         printf("this run does not fail\n");
         return 0;
     }
-    (void)play; /* what the seed drew is what is made smaller */
+    (void)play; /* the seed's draws are made smaller */
     world.run = run;
     fibers_reset(run.seed, 1, 2);
     faults_draw_cell();

@@ -56,7 +56,7 @@ enum {
 #define SIM_GRACE_NS SIM_TTL_NS
 #define SIM_DRIFT_PERCENT 10
 
-/* What a seed allows. A number is one chance in so many scheduler turns; 0 never. */
+/* The faults that a seed allows. A number is one chance in so many scheduler turns; 0 never. */
 struct faults {
     uint32_t kill, stop, hang_up, cancel, disturb; /* of processes */
     uint32_t crash, stall, reboot, recall;         /* of agents */
@@ -75,10 +75,10 @@ struct faults {
     bool rest;       /* processes close what they opened, and rest: names are deleted */
     bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
     bool rolling;    /* when all is well, all agents are restarted one by one (line.c) */
-    bool orderly;    /* agents are told to end where they would be killed; there too */
+    bool orderly;    /* agents get SIGTERM where they would be killed; there too */
 };
 
-/* What a run is, beside its seed. A number that is not set is drawn from the seed. */
+/* The settings of a run, beside its seed. A number that is not set is drawn from the seed. */
 struct run {
     uint64_t seed;
     uint64_t steps;
@@ -89,7 +89,7 @@ struct run {
     bool observers_set;
     bool starved;         /* all agents are starved, to the end */
     bool rolling;         /* a rolling restart at the end of each cell, */
-    bool rolling_orderly; /* and agents are told to end, not killed */
+    bool rolling_orderly; /* and agents get SIGTERM, and are not killed */
     uint64_t off;         /* faults that are off, by fault_name()'s index */
     uint64_t often;       /* and those that are there in each run, often; off counts more */
 };
@@ -112,7 +112,7 @@ struct connection {
     uint32_t number; /* 0: none */
     bool broken;     /* by either side */
     bool welcomed;   /* the agent knows its client */
-    bool told;       /* the agent was told that it is broken */
+    bool told;       /* the agent learned that it is broken */
     uint32_t client;
     struct packets to_agent;
     struct packets to_client;
@@ -176,14 +176,15 @@ struct client_record {
     uint32_t id_count;
     uint32_t process;
     uint32_t generation;
-    bool told_dead; /* this agent process was told */
+    bool told_dead; /* this agent process knows it */
 };
 
 struct net_packet;
 
 struct region_memory {
     void *memory;
-    void *zeros;              /* what the agent reads since it was spoilt; NULL: the same */
+    void *zeros;              /* the memory that the agent reads since it was spoilt; NULL: the
+                               * same */
     struct hfi_region region; /* as processes see it */
     struct hfi_trust trust;   /* theirs */
     uint64_t store;           /* of the agent that made it: part of the region's name */
@@ -222,7 +223,7 @@ struct sim_agent {
     _Atomic uint16_t delays_ms[DELAYS];
     struct host_region_note note; /* of the region in use */
     bool spoilt;                  /* that one is rubbish, whether the agent knows it or not */
-    uint64_t repairs;             /* while it was: what the agent put right there */
+    uint64_t repairs;             /* while it was: the agent's repairs there */
     int64_t noticed_ns;           /* when it knows at the latest */
     int64_t anew_ns;              /* when the next one may be made */
     struct client_record records[RECORDS];
@@ -231,12 +232,12 @@ struct sim_agent {
     bool bell;
     int64_t stalled_ns; /* the process stood still since; 0: it did not */
     int64_t starves_ns; /* when it is next kept from running */
-    int64_t stops_ns;   /* it was told to end, and does at the latest then; 0: it was not */
+    int64_t stops_ns;   /* it got SIGTERM, and ends at the latest then; 0: it did not */
     int64_t down_ns;    /* for so long */
     bool resigns;       /* its driver knows */
-    /* What a crash loses. */
+    /* The state that a crash loses. */
     struct driver *driver;
-    struct net_packet *taken;         /* what it is reading */
+    struct net_packet *taken;         /* the message that it is reading */
     const struct driver_batch *batch; /* on its way to the disk; the driver's */
     int64_t durable_ns;               /* when it is there */
     bool batch_fails;
@@ -348,7 +349,7 @@ int64_t clock_now(const struct sim_agent *agent);
 /* When, in true time, the clock of this boot shows local_ns, if nothing changes its rate; or when
  * it did. 0: long ago. INT64_MAX: never. */
 int64_t clock_true(const struct sim_agent *agent, int64_t local_ns);
-/* What it showed then. 0: that is long ago. */
+/* Its reading then. 0: that is long ago. */
 int64_t clock_at(const struct sim_agent *agent, int64_t true_ns);
 
 /* ---- network.c ---- */
@@ -375,7 +376,7 @@ void net_dial(uint32_t from, uint32_t to);
 struct net_packet *net_take(uint32_t agent);
 /* When the next one arrives; INT64_MAX: none is on its way. */
 int64_t net_due_ns(uint32_t agent);
-/* The agent's process is gone; its host too, if quiet: then nobody is told. */
+/* The agent's process is gone; its host too, if quiet: then no peer learns it. */
 void net_gone(uint32_t agent, bool quiet);
 /* Connects what can be connected by now; when it is to be called again. */
 int64_t net_work(void);
@@ -389,7 +390,7 @@ void net_free(void);
 /* ---- disk.c ---- */
 
 void disk_new(struct sim_agent *agent);
-/* What the batch says is durable now. */
+/* The rows of the batch are durable now. */
 void disk_apply(struct sim_agent *agent, const struct driver_batch *batch);
 void disk_load(const struct disk *disk, struct quorum *quorum);
 void disk_preset_tokens(void);
@@ -401,7 +402,7 @@ void lock_name_of(uint32_t lock, char *name, size_t size);
 
 void agent_start(struct sim_agent *agent);
 void agent_crash(struct sim_agent *agent, int64_t down_ns);
-/* Tells it to end in order. */
+/* Has it end in order. */
 void agent_stop(struct sim_agent *agent, int64_t down_ns);
 /* All its processes are dead already; memory that is shared goes, and so does the lease file. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
@@ -410,7 +411,7 @@ void agent_free(struct sim_agent *agent);
 void agent_lose_disk(struct sim_agent *agent);
 void agent_restore_disk(struct sim_agent *agent);
 void agent_rejoin(struct sim_agent *agent);
-/* Without need, whoever else does it at that time; and back, unless others know of it. */
+/* Without need, also if others do so at that time; and back, unless others know of it. */
 void agent_rejoin_by_mistake(struct sim_agent *agent);
 void agent_undo_rejoin(struct sim_agent *agent);
 /* AGENTS: nobody of that name. */
@@ -418,7 +419,7 @@ uint32_t agent_of_name(const struct message_agent *name);
 
 /* ---- host.c ---- */
 
-/* The kernel for whoever acts on that agent's host. */
+/* The kernel for the processes on that agent's host. */
 void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent);
 void region_make(struct sim_agent *agent);
 /* A process spoils the region in use: the agent reads zeros from now on, others what they wrote. */
@@ -460,7 +461,7 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle);
 /* Before it calls release. */
 void check_releases(uint32_t hold);
 void check_released(uint32_t hold);
-/* It gave the hold up without releasing it: it was told that it is over, or it hangs up. */
+/* It gave the hold up without releasing it: it learned that it is over, or it hangs up. */
 void check_gave_up(uint32_t hold);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
 /* The process died (or hung up): its holds end now without being released. */
@@ -482,11 +483,11 @@ void watch_durable(const struct sim_agent *agent, const struct action *action);
 uint32_t partition_of(uint32_t lock);
 /* The agent starts with the disk that it has. */
 void watch_starts(const struct sim_agent *agent);
-/* Its store is not what it told others any more, and it has to start over. */
+/* Its store is not what others know of it any more, and it has to start over. */
 void watch_forgot(const struct sim_agent *agent);
 /* A process holds a lock under a grant of that agent. */
 void watch_held(const struct sim_agent *agent, uint32_t lock);
-/* Before anybody is told this deadline, by the agent's clock. */
+/* Called before anybody gets this deadline, by the agent's clock. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
 
 /* ---- order.c ---- */
@@ -494,11 +495,11 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
 void order_reset(void);
 /* A host sends this ACQUIRE, perhaps again. */
 void order_asked(const struct message *message);
-/* That agent's process ends, and tells nobody what is in its queues. */
+/* That agent's process ends, and hands its queues to nobody. */
 void order_killed(const struct sim_agent *agent);
 /* When the round began by which that host was granted the lock last; now, if that is not known. */
 int64_t order_chosen_ns(uint32_t agent, uint32_t lock);
-/* A request comes to a coordinator, who is given the changed one. */
+/* A request comes to a coordinator, which gets the changed one. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
 /* A call returned HELD. */
@@ -550,7 +551,7 @@ enum breaking {
     BREAK_WAKE,
     BREAK_COMMIT,
     BREAK_READERS,
-    BREAK_TOLD_FIRST,  /* a vote is told before it is durable */
+    BREAK_TOLD_FIRST,  /* a vote is sent before it is durable */
     BREAK_OWN_VOTE,    /* the own vote is counted before it is durable */
     BREAK_PROMISE,     /* promises are forgotten by a restart */
     BREAK_BALLOT,      /* so are rounds: a ballot is used again */
@@ -565,21 +566,21 @@ enum breaking {
     BREAK_VERSION,     /* a give-back's version is ignored */
     BREAK_DEATH_DELAY, /* no lock-delay behind a dead session */
     BREAK_FLOOR,       /* checkpoints forget their floor */
-    BREAK_ORDER,       /* a coordinator serves who came last */
+    BREAK_ORDER,       /* a coordinator serves the host that came last */
     BREAK_WAITED,      /* it ignores how long a host says that it has waited */
-    BREAK_QUEUE,       /* who waits on a host is put before those who wait there already */
-    BREAK_FRESH,       /* whatever grant a host is told was made for it just now */
+    BREAK_QUEUE,       /* a waiter on a host is put before those that wait there already */
+    BREAK_FRESH,       /* each grant counts as made for the host just now */
     BREAK_OPENED,      /* a start does not keep what its store had, before it commits more */
     BREAK_PLACE,       /* a restarted agent does not know for what its host waits */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
     BREAK_NOTES,       /* a restarted agent finds no lock-delays noted */
-    BREAK_RESIGN,      /* an agent that is told to end just ends */
-    BREAK_SUCCESSOR,   /* a coordinator does not tell the next one who waits */
+    BREAK_RESIGN,      /* an agent that gets SIGTERM just ends */
+    BREAK_SUCCESSOR,   /* a coordinator does not hand its waiters on */
     BREAK_DOWNGRADE,   /* a shared grant has the last token of the range before it */
     BREAK_LATE_SHARE,  /* a grant is made shared by a message of before */
     BREAK_BARRED,      /* a spoilt namespace is begun anew at once */
     BREAK_ANEW,        /* and what is granted there under grants of before is taken */
-    BREAK_SOUND,       /* what is read in a region that is spoilt is believed until it is known */
+    BREAK_SOUND,       /* bytes of a spoilt region are believed until the fault is known */
 };
 extern enum breaking broken;
 

@@ -1,5 +1,5 @@
 /*
- * What must be true of messages and disks, told from outside: the simulator sees both.
+ * Invariants of messages and disks, checked from outside: the simulator sees both.
  *
  *   told       a promise or an accepted value that was told (PROMISE, ACCEPTED) was on the disk by
  *              then, and is there at every later start, unless that store is declared gone
@@ -70,7 +70,7 @@ static uint32_t majority(void)
     return world.voters / 2 + 1;
 }
 
-/* ---- told ---- */
+/* ---- promises and votes ---- */
 
 uint32_t partition_of(uint32_t lock)
 {

@@ -112,7 +112,7 @@ START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
     }
     ask_for(cell, to, to, second, 3, X, 0);
     cell_settle(cell);
-    ask_for(cell, other, to, second, 3, X, 0); /* now two of its names have somebody who waits */
+    ask_for(cell, other, to, second, 3, X, 0); /* now two of its names have a waiter */
     cell_settle(cell);
     ck_assert(!decides_only(cell, to, "a") && !decides_only(cell, to, second));
     ck_assert(!decides_only(cell, to, "c"));
@@ -130,7 +130,7 @@ START_TEST(asked_again_while_it_waits)
     uint32_t other = (to + 1) % 3;
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    for (uint32_t i = 0; i < 5; i++) { /* a repeat tells how long it has waited: no new place */
+    for (uint32_t i = 0; i < 5; i++) { /* a repeat says how long it has waited: no new place */
         ask(cell, other, to, 1, X, i * 1000);
         cell_settle(cell);
     }
@@ -145,9 +145,9 @@ START_TEST(asked_again_while_it_waits)
 }
 END_TEST
 
-/* An agent was restarted, twice: its requests stand one behind the other. The grant is made for
- * the first, while the other is there too: it is as fresh for that one. Who asks later is not told
- * so. */
+/* An agent was restarted, twice: its requests stand one behind the other. The grant is made for the
+ * first, while the other is there too: it is as fresh for that one. A later request does not get it
+ * as fresh. */
 START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 {
     static const enum message_mode modes[] = {X, S};
@@ -293,7 +293,7 @@ START_TEST(old_versions_given_back)
 }
 END_TEST
 
-/* Somebody had it, others waited: whoever repeats first at the new coordinator is not served before
+/* One host had it, others waited: the first to repeat at the new coordinator is not served before
  * one that has waited longer. */
 static void take_over(bool given_back_alone)
 {
@@ -438,7 +438,7 @@ START_TEST(recalls_go_two_ways)
 }
 END_TEST
 
-/* Whoever got it while others wait is recalled at once, not with the next repeat. */
+/* A host that got it while others wait is recalled at once, not with the next repeat. */
 START_TEST(each_next_owner_is_recalled_at_once)
 {
     struct cell *cell = cell_ready(5);
@@ -551,8 +551,8 @@ START_TEST(breaks_go_to_the_owners)
 }
 END_TEST
 
-/* The outcome got lost, or the owner gave back by himself: the break is asked again, but by then
- * the lock is another's, who is not meant. */
+/* The outcome got lost, or the owner gave back by itself: the break is asked again, but by then the
+ * lock is another's, which is not meant. */
 START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 {
     const enum message_mode mode = _i == 0 ? X : S;
@@ -567,7 +567,7 @@ START_TEST(a_repeated_break_does_not_hit_the_next_owner)
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
     ck_assert(message_order_equal(hold->as.break_lock.version, version));
-    break_lock(cell, to, to, 7); /* still there: told again */
+    break_lock(cell, to, to, 7); /* still there: sent again */
     ck_assert_uint_eq(cell_got_count(cell, owner, MESSAGE_BREAK_HOLD), 2);
     ask(cell, next, to, 1, mode, 0);
     cell_settle(cell);
@@ -584,7 +584,7 @@ START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 }
 END_TEST
 
-/* Who is granted by the same accept that ends the broken hold is not broken. */
+/* A host that is granted the lock by the same accept that ends the broken hold is not broken. */
 START_TEST(a_break_does_not_hit_the_next_owner)
 {
     struct cell *cell = cell_ready(3);
@@ -697,7 +697,7 @@ START_TEST(many_wait_for_their_times)
 }
 END_TEST
 
-/* Whoever waits for an end of a session is looked at when it has ended. */
+/* A name that waits for an end of a session is looked at when it has ended. */
 START_TEST(served_as_soon_as_it_is_dead)
 {
     struct cell *cell = cell_ready(3);
@@ -715,8 +715,8 @@ START_TEST(served_as_soon_as_it_is_dead)
 }
 END_TEST
 
-/* Who waits and is not heard of any more would be granted the lock in vain. Who asks again, however
- * seldom, keeps his place. */
+/* A waiter that is not heard of any more would be granted the lock in vain. A host that asks again,
+ * however seldom, keeps its place. */
 START_TEST(who_is_not_heard_of_any_more_has_no_place)
 {
     const uint32_t each_s = _i == 0 ? 100 : 8;
@@ -785,9 +785,9 @@ START_TEST(breaks_of_the_dead)
 }
 END_TEST
 
-/* What a majority's registers and checkpoints say of a name: node 1 has it, accepted as the third
- * of a ballot; node 2 has a checkpoint as of that order, and has it not; node 0 is down. Asked by
- * the coordinator before it knows everything. */
+/* A name in a majority's registers and checkpoints: node 1 has it, accepted as the third of a
+ * ballot; node 2 has a checkpoint as of that order, and has it not; node 0 is down. Asked by the
+ * coordinator before it knows everything. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
     struct cell *cell = cell_ready(3);

@@ -1,4 +1,4 @@
-/* The coordinator with its voters: what a host asks and is answered, alone and among three. */
+/* The coordinator with its voters: a host's requests and their answers, alone and among three. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ START_TEST(asked_twice_answered_the_same)
 }
 END_TEST
 
-/* Also when the grant has been given back since: what is told again is no more than it was. */
+/* Also when the grant has been given back since: a repeated answer is no more than it was. */
 START_TEST(told_again_a_grant_is_as_fresh_as_it_was)
 {
     struct cell *cell = cell_ready(1);
@@ -155,8 +155,8 @@ START_TEST(amended_keeps_its_version)
 }
 END_TEST
 
-/* docs/TIMEOUTS.md, "How long tokens last": what a range may cost if it is lost is at most a
- * quarter of what was used before, and 13,312. */
+/* docs/TIMEOUTS.md, "How long tokens last": a lost range costs at most a quarter of what was used
+ * before, and 13,312. */
 START_TEST(ranges_grow_while_they_are_used_up)
 {
     static const uint64_t sizes[] = {4096, 8192, 16384, 20480, 25600, 32000};
@@ -176,7 +176,7 @@ START_TEST(ranges_grow_while_they_are_used_up)
     }
     ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24); /* and no more */
     ck_assert_uint_lt(id, 50);
-    /* What was not used of it is leased again, and the next grant begins small. */
+    /* The unused rest is leased again, and the next grant begins small. */
     cell_give_back(cell, 0, 0, "a", id, 1, grant.version, grant.token_first + 9);
     cell_acquire(cell, 0, 0, "a", id + 1, 1, X, 0);
     cell_settle(cell);
@@ -316,7 +316,7 @@ START_TEST(dead_session_then_lock_delay_then_next)
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     cell_run(cell, 1000 * CELL_MS);
     ck_assert_uint_eq(granted(cell, 1, 1)->token_first, last + 1);
-    /* The dead one is told, if it comes back. */
+    /* The dead one learns it, if it comes back. */
     cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
@@ -371,7 +371,7 @@ START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 }
 END_TEST
 
-/* Trap: a session that is renewed is never ended, whoever waits. */
+/* Trap: a session that is renewed is never ended, even if others wait. */
 START_TEST(living_session_keeps_its_grant)
 {
     struct cell *cell = cell_ready(3);
@@ -391,7 +391,7 @@ START_TEST(living_session_keeps_its_grant)
 }
 END_TEST
 
-/* Trap (Curator 1121): what one's own dead session left is not one's own. */
+/* Trap (Curator 1121): the grant of a host's own dead session is not the host's own. */
 START_TEST(older_epoch_of_the_same_agent)
 {
     struct cell *cell = cell_ready(1);
@@ -452,7 +452,7 @@ START_TEST(full_tables_are_answers)
 }
 END_TEST
 
-/* More requests than one agent may have waiting for one lock: the ones too many are told. */
+/* More requests than one agent may have waiting for one lock: the ones too many are refused. */
 START_TEST(too_many_requests)
 {
     struct cell *cell = cell_ready(3);
@@ -486,8 +486,9 @@ static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char 
     }
 }
 
-/* Hosts flood a coordinator, with names or with waiters of one lock, one after the other: everybody
- * else finds the places that are guaranteed to him, and who floods can still give back. */
+/* Hosts flood a coordinator, with names or with waiters of one lock, one after the other: every
+ * other host finds the places that are guaranteed to it, and the flooding one can still give
+ * back. */
 START_TEST(a_flood_keeps_nobody_else_out)
 {
     const bool names = _i == 1;
@@ -501,7 +502,7 @@ START_TEST(a_flood_keeps_nobody_else_out)
     cell_other_acquire(cell, "flood-0", to, "a", 1, 1, X);
     cell_settle(cell);
     struct message_grant first = cell_other_got(cell, "flood-0", MESSAGE_GRANT)->as.grant;
-    /* Rounds cannot end: what asks for names of its own waits too. */
+    /* Rounds cannot end: requests for names of their own wait too. */
     cell->drop[(to + 1) % 3][to] = cell->drop[(to + 2) % 3][to] = UINT64_C(1) << MESSAGE_ACCEPTED;
     for (uint32_t host = 0; host < 4; host++) {
         char agent[] = {'f', 'l', 'o', 'o', 'd', '-', (char)('0' + host), 0};
@@ -532,7 +533,7 @@ START_TEST(a_flood_keeps_nobody_else_out)
 END_TEST
 
 /* A majority is asked: the coordinator and, if it votes, the host that gets the lock, which has a
- * row of its own to write. The others are told later what was chosen, and answer nothing. */
+ * row of its own to write. The others get the chosen value later, and answer nothing. */
 START_TEST(a_round_asks_a_majority)
 {
     struct cell *cell = cell_ready(3);
@@ -594,7 +595,7 @@ START_TEST(a_round_that_takes_long_asks_all)
 }
 END_TEST
 
-/* Whoever is asked passes it on, and the answer comes back the same way: so a host is served that
+/* The asked voter passes it on, and the answer comes back the same way: so a host is served that
  * cannot reach the coordinator, nor be reached by it. */
 START_TEST(passed_on_to_the_coordinator)
 {
@@ -620,7 +621,7 @@ START_TEST(passed_on_to_the_coordinator)
 }
 END_TEST
 
-/* What comes from a voter that passed it on is not passed on again. */
+/* A message from a voter that passed it on is not passed on again. */
 START_TEST(not_the_owner_names_it)
 {
     struct cell *cell = cell_ready(3);
@@ -650,8 +651,8 @@ START_TEST(not_the_owner_names_it)
 }
 END_TEST
 
-/* Another voter takes the partitions over from one that is cut off: the grant that was made stays
- * under its version, and the first one knows who has them when it is back. */
+/* Another voter takes the partitions over from one that is cut off: the grant stays under its
+ * version, and the first voter knows the new coordinator when it is back. */
 START_TEST(taken_over_by_a_higher_ballot)
 {
     struct cell *cell = cell_ready(3);
@@ -676,14 +677,15 @@ START_TEST(taken_over_by_a_higher_ballot)
     cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_RECALL));
     cell_give_back(cell, host, owner, "a", 5, 1, version, 0);
-    cell_run(cell, 100 * CELL_MS); /* who was taken over from asks after those who waited before */
+    cell_run(cell, 100 * CELL_MS); /* the voter that was taken over from asks after those that
+                                    * waited before */
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     granted(cell, owner, 4);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A commit that fails has told nobody anything, and its round is not used again. */
+/* A commit that fails has sent nothing, and its round is not used again. */
 START_TEST(failed_commit_sends_nothing)
 {
     struct cell *cell = cell_ready(1);

@@ -1,6 +1,6 @@
 /*
- * A region's memory: all of it from the start, or one line that says what is missing; what is
- * adopted with holes; what is told apart when a page is gone.
+ * A region's memory: all of it from the start, or one line that says what is missing; adoption with
+ * holes; the causes of a page that is gone.
  */
 #include "io/region.h"
 

@@ -135,7 +135,7 @@ START_TEST(lease_is_what_a_majority_extended)
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
     ack(2, second, true); /* the same voter twice is no majority */
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
-    ack(1, second, false); /* heard, not extended */
+    ack(1, second, false); /* received, not extended */
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
     ack(0, second, true);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), second_ns + LEASE);
@@ -190,8 +190,8 @@ START_TEST(hurries_once_a_round)
 END_TEST
 
 /* A voter that is there again may be another process, which knows of no session and not where an
- * observer is: it hears at once, and not a third of a ttl later. Once a round: a link that comes
- * and goes must not push out what else is under way. */
+ * observer is: it gets a renewal at once, and not a third of a ttl later. Once a round: a link that
+ * comes and goes must not push out the other renewals under way. */
 START_TEST(who_is_connected_anew_is_renewed_with)
 {
     start(3, false);
@@ -224,8 +224,8 @@ START_TEST(who_is_connected_anew_is_renewed_with)
 }
 END_TEST
 
-/* What a voter answered before its connection came says nothing of the one that is there now: it is
- * up when it answers, and is asked soon and often, but not for ever. */
+/* An answer from before its connection came says nothing of the voter that is there now: it is up
+ * when it answers, and is asked soon and often, but not for ever. */
 START_TEST(up_is_who_answered_since_it_was_connected)
 {
     start(3, false);
@@ -379,7 +379,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), now);
     ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now);
-    id = next_round(0); /* voters go on to hear of it */
+    id = next_round(0); /* voters go on to receive its renewals */
     ck_assert_uint_ne(id, 0);
     actions.count = 0;
     now += 10 * MS;

@@ -1,5 +1,5 @@
 /*
- * What a user's rings may cost (io/rings.h), and what the log says of a turn that took long
+ * The cost of a user's rings (io/rings.h), and the log's lines about a turn that took long
  * (agent/observe/turns.h).
  */
 #include <check.h>
@@ -101,7 +101,7 @@ START_TEST(rings_in_a_pause_are_answered_together)
     ck_assert_uint_eq(rings_resume(&rings), 7);
     ck_assert(!rings_owe(&rings, resume_ns));
     ck_assert(!rings_wait(&rings, 1, resume_ns));
-    /* What it rang meanwhile was read, so it is not free either. */
+    /* Its rings meanwhile were read, so they are not free either. */
     ck_assert_int_gt(rings_answered(&rings, resume_ns, 0, 2, 2), resume_ns);
 }
 END_TEST
@@ -110,7 +110,7 @@ END_TEST
 
 static char logged[4096];
 
-/* What the log says meanwhile. */
+/* The log's lines meanwhile. */
 static void take_log(int fd)
 {
     ssize_t got = read(fd, logged, sizeof(logged) - 1);
@@ -151,7 +151,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
     ck_assert_msg(strstr(logged, " part=users ") != NULL, "%s", logged);
     ck_assert_msg(strstr(logged, " uid=4711 ") != NULL, "%s", logged);
     ck_assert_uint_eq(turns.slow, 1);
-    /* The next one follows too soon to be told, and is counted. */
+    /* The next one follows too soon for a line, and is counted. */
     turns_part(&turns, TURN_USERS);
     burn(30 * MS);
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);

@@ -1,6 +1,6 @@
 /*
- * What the agent gives up (io/sandbox.h): each thing is tried in a process of its own that has done
- * so, from the thread that did it, and from threads made before and after it.
+ * The powers that the agent gives up (io/sandbox.h): each is tried in a process of its own that has
+ * given them up, from the thread that did it, and from threads made before and after it.
  */
 #include "io/sandbox.h"
 

@@ -1,4 +1,4 @@
-/* The voter's side of sessions: what extends one, and what ends it. */
+/* The voter's side of sessions: how one is extended, and how it ends. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static const struct message_renew_ack *renew(struct cell *cell, uint32_t epoch, 
     return &message->as.renew_ack;
 }
 
-/* What node 0, the voter, answers node 2, a coordinator, about node 1's session. */
+/* The answer of node 0, the voter, to node 2, a coordinator, about node 1's session. */
 struct asked {
     bool answered;
     struct message_session_answer answer;
@@ -56,7 +56,7 @@ static struct asked ask(struct cell *cell, enum message_kind kind, uint32_t epoc
             asked.answer = action->as.send.message.as.session_answer;
             ck_assert_uint_eq(action->as.send.to, 2);
         } else {
-            /* A mark is durable before it is told. */
+            /* A mark is durable before it is sent. */
             ck_assert_int_eq(action->kind, ACTION_PERSIST_MARK);
             ck_assert(!asked.answered);
             voter->disk.marks[0] = action->as.mark;
@@ -158,7 +158,7 @@ START_TEST(one_way_link)
     struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
     ck_assert(renew(cell, 1, 2, echo)->extended);
     for (uint64_t id = 3; id < 9; id++) {
-        renew(cell, 1, id, echo); /* never hears a newer one */
+        renew(cell, 1, id, echo); /* never gets a newer one */
         cell_run(cell, CELL_TTL_NS / 3);
     }
     ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
@@ -224,7 +224,7 @@ END_TEST
 START_TEST(start_and_stall_renew_everybody)
 {
     struct cell *cell = start();
-    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* never heard of */
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* not known */
     cell_run(cell, LONG_TTL_NS - 2 * CELL_MS);
     ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes);
     stalled(cell);
@@ -272,8 +272,8 @@ START_TEST(two_agents_of_one_name_do_not_share_a_session)
 }
 END_TEST
 
-/* Who speaks in the name of an agent and does not hear the voter ends no session of it, whatever
- * epoch he tells, and does not keep it out of its next one. */
+/* A process that speaks in the name of an agent and does not receive the voter's answers ends no
+ * session of it, by any epoch, and does not keep it out of its next one. */
 START_TEST(a_blind_liar_ends_no_session)
 {
     struct cell *cell = start();

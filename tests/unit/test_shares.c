@@ -45,7 +45,7 @@ static bool waits(struct cell *cell, uint32_t node, uint64_t id)
     return message == NULL || message->as.grant.request_id != id;
 }
 
-/* What the coordinator has of a name. */
+/* The coordinator's register of a name. */
 static struct message_value look(struct cell *cell, const char *name)
 {
     struct cell_node *node = &cell->nodes[cell_coordinator(cell, name)];
@@ -135,7 +135,7 @@ START_TEST(a_waiting_writer_is_not_starved)
 }
 END_TEST
 
-/* Whoever has a share is recalled; the writer comes when all are given back. A give-back of one
+/* Each host with a share is recalled; the writer comes when all are given back. A give-back of one
  * version ends no other. */
 START_TEST(every_share_is_recalled)
 {
@@ -247,8 +247,7 @@ START_TEST(a_dead_reader_keeps_no_reader_out)
 }
 END_TEST
 
-/* What a host has is the answer, whatever mode it asks for;
- * another mode takes a give-back first. */
+/* A host's present grant is the answer, for any mode; another mode takes a give-back first. */
 START_TEST(the_same_host_asks_for_the_other_mode)
 {
     struct cell *cell = cell_ready(3);
@@ -480,7 +479,7 @@ START_TEST(all_sharers_die)
 }
 END_TEST
 
-/* Who would be one too many is told so; what is there can be given back and used again. */
+/* One share too many is refused; those that are there can be given back and used again. */
 START_TEST(a_full_pool_is_an_answer)
 {
     struct cell *cell = cell_ready(1);
@@ -513,7 +512,7 @@ START_TEST(a_full_pool_is_an_answer)
 }
 END_TEST
 
-/* What one coordinator granted, the next one has: with the same versions. */
+/* The next coordinator has the grants of the one before, with the same versions. */
 START_TEST(shares_survive_a_take_over)
 {
     struct cell *cell = cell_ready(3);

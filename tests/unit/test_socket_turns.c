@@ -1,8 +1,8 @@
 /*
- * What one user's connections have of a turn of the loop: SOCKET_TURN_MS, however many they are and
- * whatever they ask for; each has its turn, whoever else comes meanwhile; another user's are not
- * behind them; and all users have SOCKET_TURN_ALL_MS. What calls on a user's sockets cost beyond
- * that is paid back before it is served again.
+ * The part of a turn of the loop that one user's connections have: SOCKET_TURN_MS, for any number
+ * and any requests; each has its turn, also if others come meanwhile; another user's are not behind
+ * them; and all users have SOCKET_TURN_ALL_MS. The cost of calls on a user's sockets beyond that is
+ * paid back before it is served again.
  */
 #include <check.h>
 #include <grp.h>
@@ -30,7 +30,7 @@ enum {
     COMING = 2,   /* new connections in each turn */
     STAYING = 10, /* of them */
     COMING_TURNS = 500,
-    PATIENT = 50, /* packets of who is there */
+    PATIENT = 50, /* packets of connected clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
 };
@@ -50,8 +50,8 @@ static uint32_t before_other; /* packets of this user served before the first of
 static bool other_served;
 static bool all_users;      /* are one for these counts */
 static uint32_t of_patient; /* packets */
-static bool answers;        /* what nobody reads */
-static bool mute;           /* what is said is no greeting */
+static bool answers;        /* packets that nobody reads */
+static bool mute;           /* a first packet that is no greeting */
 static uint32_t closed;
 static bool dear; /* that one hangs up costs as much as a packet; in_turn counts those, too */
 static uint32_t refused_in_turn;
@@ -94,7 +94,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     of_first += begun < CONNECTIONS;
     in_turn++;
     all++;
-    if (*bytes == 'c') { /* what must not be said: hung up on */
+    if (*bytes == 'c') { /* a packet that must not be sent: hung up on */
         socket_close(connection);
     }
 }
@@ -138,7 +138,7 @@ static int dial(void)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    (void)!send(fd, "x", 1, MSG_NOSIGNAL); /* who is turned away need not hear that */
+    (void)!send(fd, "x", 1, MSG_NOSIGNAL); /* a connection that is turned away need not get that */
     return fd;
 }
 
@@ -211,7 +211,8 @@ START_TEST(a_turn_ends_and_everybody_has_one)
 }
 END_TEST
 
-/* Who goes with an answer unread is told by an error, once: libuv does not look at it any more. */
+/* A client that goes with an answer unread is reported by an error, once: libuv does not look at it
+ * any more. */
 START_TEST(who_goes_out_of_turn_is_seen)
 {
     int fds[CONNECTIONS];
@@ -232,7 +233,7 @@ START_TEST(who_goes_out_of_turn_is_seen)
 }
 END_TEST
 
-/* What a connection says first is charged as all that it says; and its end. */
+/* A connection's first packet is charged like every other; and so is its end. */
 START_TEST(who_comes_and_goes_does_so_in_turn)
 {
     int fds[CONNECTIONS];
@@ -279,7 +280,8 @@ START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 }
 END_TEST
 
-/* Whoever finds no place is turned away, and that too ends: in a part of the turn. */
+/* A connection that finds no place is turned away, and that too is bounded: by a part of the
+ * turn. */
 START_TEST(turning_away_has_its_time)
 {
     int fds[2 * CONNECTIONS + 1];
@@ -298,7 +300,7 @@ START_TEST(turning_away_has_its_time)
 }
 END_TEST
 
-/* Users without number fill all places of those who say nothing: the oldest of them make room. */
+/* Very many users fill all places of silent connections: the oldest of them make room. */
 START_TEST(silence_of_many_users_keeps_nobody_out)
 {
     enum { SILENT = SOCKET_GREETING_MAX, EACH = SOCKET_GREETING_MAX_PER_USER };
@@ -394,7 +396,7 @@ START_TEST(many_users_have_a_turn_together)
     }
     all_users = true;
     for (uint32_t i = 0; i < USERS; i++) {
-        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel notes who connects */
+        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel notes the connecting process */
         fds[i] = dial();
         ck_assert_int_eq(seteuid(0), 0);
     }
@@ -413,7 +415,7 @@ START_TEST(many_users_have_a_turn_together)
 }
 END_TEST
 
-/* Others come in each turn, and more of them than have a turn in one: who is there goes on. */
+/* Others come in each turn, and more of them than have a turn in one: connected clients go on. */
 START_TEST(who_comes_is_not_before_who_waits)
 {
     int fds[STAYING * COMING];
@@ -439,8 +441,8 @@ START_TEST(who_comes_is_not_before_who_waits)
 }
 END_TEST
 
-/* More users come in each turn than have theirs in one; each asks once, for what costs all he has,
- * and goes. Who was there before has his turn again and again. */
+/* More users come in each turn than have theirs in one; each sends one request that costs its whole
+ * share, and goes. A user that was there before has its turn again and again. */
 START_TEST(users_who_come_are_not_before_who_waits)
 {
     enum { TURNS = 1000, IN_EACH = MOST_OF_ALL / MOST + 1, COMERS = TURNS * IN_EACH };
@@ -479,7 +481,7 @@ START_TEST(users_who_come_are_not_before_who_waits)
 }
 END_TEST
 
-/* What is beyond a share of a turn, or one call that cost much, is paid back in time. */
+/* Cost beyond a share of a turn, or one call that cost much, is paid back in time. */
 START_TEST(calls_that_cost_much_are_a_debt)
 {
     static struct socket_shares shares;

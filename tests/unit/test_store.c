@@ -1,5 +1,5 @@
-/* The store: what was committed is there after a restart, what was not is not, and whatever does
- * not fit is refused with what, where and what was expected. */
+/* The store: a commit is there after a restart, an open batch is not, and a value that does not fit
+ * is refused with what, where and what was expected. */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -628,7 +628,7 @@ START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_ke
 }
 END_TEST
 
-/* kill -9 at any moment: what was committed is there, the open batch is not. */
+/* kill -9 at any moment: each commit is there, the open batch is not. */
 START_TEST(killed_within_a_batch)
 {
     pid_t child = fork();
@@ -808,7 +808,7 @@ START_TEST(folder_that_is_not_there)
 }
 END_TEST
 
-/* The log is moved into the database when told, and before it has grown for ever. */
+/* The log is moved into the database on request, and before it has grown for ever. */
 START_TEST(log_is_checkpointed)
 {
     struct store *store = open_store();

@@ -1,5 +1,5 @@
-/* The store's files: what the log of many rows looks like to whoever is killed, how often it is
- * written, what happens when it cannot be; and pages that the disk lost. */
+/* The store's files: the log of many rows after a kill, how often it is written, writes that fail;
+ * and pages that the disk lost. */
 #include <check.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -140,7 +140,7 @@ START_TEST(a_commit_is_one_write)
 }
 END_TEST
 
-/* What is written late fails late, but before anybody is told. */
+/* A late write fails late, but before any answer. */
 START_TEST(a_log_that_cannot_be_written_fails_the_commit)
 {
     pid_t child = fork();

@@ -1,7 +1,7 @@
 /*
- * A disk whose flush fails: the kernel keeps what was written in its page cache, takes it for
- * clean, and says nothing more of it. What was told durable must survive a loss of power all the
- * same.
+ * A disk whose flush fails: the kernel keeps the written pages in its page cache, takes them for
+ * clean, and reports nothing more. A commit that was called durable must survive a loss of power
+ * all the same.
  *
  * This program stands between SQLite and libc: it knows which bytes of the log a successful flush
  * has made durable since they were last written, and can have the others lost.
@@ -22,7 +22,7 @@
 
 enum { DISK_MAX = 4 << 20 };
 
-/* What is on the disk of the log's file; shared by all processes of the test. */
+/* The log's file as it is on the disk; shared by all processes of the test. */
 static struct disk {
     bool fail; /* the next flush */
     unsigned char bytes[DISK_MAX];
@@ -95,7 +95,7 @@ static void lose_power(void)
     char log[128];
     struct disk *was = disk;
     snprintf(log, sizeof(log), "%s-wal", path);
-    disk = NULL; /* what follows is no agent's */
+    disk = NULL; /* the code below is no agent's */
     int fd = open(log, O_RDWR | O_CLOEXEC);
     off_t size = lseek(fd, 0, SEEK_END);
     ck_assert_int_le(size, DISK_MAX);

@@ -2,7 +2,7 @@
  * A store of an older format: it is brought up to date with a copy made first, and whatever happens
  * on the way (no room, kill -9 before any step that changes a file) leaves it as it was, or done.
  *
- * What the first format looked like stands here as SQL, apart from what the program knows of it.
+ * The first format stands here as SQL, apart from the program's knowledge of it.
  */
 #include <check.h>
 #include <errno.h>
@@ -88,7 +88,7 @@ static void begin(void)
     make_first_format();
 }
 
-/* A number that a database says, as anybody sees it who opens it. */
+/* A number in a database, as a person sees it that opens it. */
 static sqlite3_int64 number_in(const char *file, const char *query)
 {
     sqlite3 *database = NULL;

@@ -1,4 +1,4 @@
-/* Whose account a user's number is charged to: the table of /etc/subuid. */
+/* The account to which a user's number is charged: the table of /etc/subuid. */
 #include <check.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { WRONG_MAX = 64 };
 
 static char file[64];
-static unsigned wrong[WRONG_MAX]; /* lines that were told of */
+static unsigned wrong[WRONG_MAX]; /* lines that were reported */
 static unsigned wrong_count;
 
 static void set_up(void)

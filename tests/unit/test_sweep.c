@@ -1,5 +1,5 @@
 /*
- * Completeness and catching up: what a coordinator has to read, and what a voter that was away
+ * Completeness and anti-entropy: what a coordinator has to read, and what a voter that was away
  * gets from the others.
  */
 #include <check.h>
@@ -44,7 +44,7 @@ static void acquire(struct cell *cell, uint32_t host, const char *name, uint64_t
     acquire_covering(cell, host, name, id, 0);
 }
 
-/* What a disk has, in no order: the same at two voters that have the same. */
+/* The contents of a disk, in no order: the same at two voters that have the same. */
 static uint64_t disk_digest(const struct cell *cell, uint32_t node)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
@@ -87,7 +87,7 @@ static void name_in(uint32_t partition, uint32_t n, char name[16])
     }
 }
 
-/* A new name is one accept: nobody is asked whether he knows it. */
+/* A new name is one accept: no voter is asked whether it knows it. */
 START_TEST(new_name_is_one_accept)
 {
     uint32_t voters = 2 * (uint32_t)_i + 1;
@@ -100,7 +100,7 @@ START_TEST(new_name_is_one_accept)
     }
     ck_assert_uint_eq(cell->sent[MESSAGE_READ], 0);
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], 20 * voters);
-    /* A majority is asked, the others are told. */
+    /* A majority is asked, the others get the result. */
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPTED], 20 * (voters / 2 + 1));
     ck_assert_uint_eq(cell->sent[MESSAGE_PREPARE], 0);
     cell_destroy(cell);
@@ -171,7 +171,7 @@ START_TEST(who_was_away_catches_up)
 }
 END_TEST
 
-/* What only got lost on the way is found too, without a restart. */
+/* A value that only got lost on the way is found too, without a restart. */
 START_TEST(lost_accept_is_caught_up)
 {
     struct cell *cell = start(3, 4);

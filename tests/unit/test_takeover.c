@@ -1,6 +1,6 @@
 /*
- * Who coordinates what, in cells of three and five voters: take-over when a coordinator dies, falls
- * silent or is heard in one direction only; resigning, handing back; no duels without end.
+ * Coordinators in cells of three and five voters: take-over when one dies, falls silent or is heard
+ * in one direction only; resigning, handing back; no duels without end.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -88,8 +88,8 @@ START_TEST(preferred_at_first)
 }
 END_TEST
 
-/* All others have promised: what its own acceptor has is part of what it will rely on, so that has
- * to promise too. */
+/* All others have promised: the voter will rely on its own acceptor's values, too, so that one has
+ * to promise as well. */
 START_TEST(nothing_is_prepared_without_the_own_promise)
 {
     struct cell *cell = cell_create(3, 93);
@@ -102,7 +102,7 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert(!quorum_ready(cell->nodes[node].quorum));
     }
-    ck_assert_uint_eq(cell->sent[MESSAGE_PULL], 0); /* nobody completes what is his */
+    ck_assert_uint_eq(cell->sent[MESSAGE_PULL], 0); /* no voter completes its own */
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
     every_partition_has_one_owner(cell);
@@ -137,7 +137,7 @@ static void no_answer_from(void *arg, uint32_t from, uint32_t to, const struct m
 }
 
 /*
- * Who was taken over from and does not know it yet tells nobody what its registers say: the host
+ * A voter that was taken over from and does not know it yet sends nobody its registers: the host
  * that asks may have given that grant back since, and have forgotten it, or was restarted.
  */
 START_TEST(stale_coordinator_answers_nobody)
@@ -209,8 +209,8 @@ START_TEST(killed_coordinator)
 }
 END_TEST
 
-/* Its hosts are told who has their partitions now: those that renew with the voter that has them.
- * One that was started lately cannot know who does. */
+/* Its hosts learn which voter has their partitions now: those that renew with that voter. A voter
+ * that was started lately cannot know which do. */
 enum { RENEWED, YOUNG, SILENT, TOLD_CASES };
 START_TEST(hosts_are_told)
 {
@@ -244,7 +244,8 @@ START_TEST(hosts_are_told)
 }
 END_TEST
 
-/* How often that node tells the agent that it coordinates that partition, once connected to it. */
+/* How often that node announces to the agent that it coordinates that partition, once connected to
+ * it. */
 static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *name, uint32_t p)
 {
     struct message_agent agent;
@@ -263,8 +264,8 @@ static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *
     return told;
 }
 
-/* What an agent was told before there was a connection to it is lost. So it is told then, if its
- * host has not had the time to ask another voter. */
+/* An announcement to an agent without a connection is lost. So it is made when the connection is
+ * there, if its host has not had the time to ask another voter. */
 START_TEST(who_is_reached_later_is_told)
 {
     struct cell *cell = start(3, 7);
@@ -288,7 +289,7 @@ START_TEST(who_is_reached_later_is_told)
 }
 END_TEST
 
-/* Nobody is told of a broken link: silence does it, but not before the take-over timeout. */
+/* No node learns of a broken link: silence does it, but not before the take-over timeout. */
 START_TEST(silent_coordinator)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -307,8 +308,8 @@ START_TEST(silent_coordinator)
 }
 END_TEST
 
-/* Trap: it hears all and is heard by nobody, or the other way round: the owner resigns, the others
- * take over, and nothing is stuck. */
+/* Trap: it receives all and nobody receives it, or the other way round: the owner resigns, the
+ * others take over, and nothing is stuck. */
 START_TEST(heard_in_one_direction_only)
 {
     uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;
@@ -331,7 +332,7 @@ START_TEST(heard_in_one_direction_only)
 }
 END_TEST
 
-/* Who is to have the partition when its owner is gone. */
+/* The voter that is to have the partition when its owner is gone. */
 static uint32_t heir(const struct cell *cell, uint32_t owner, uint32_t partition)
 {
     struct message_agent rest[CELL_NODES];
@@ -345,8 +346,8 @@ static uint32_t heir(const struct cell *cell, uint32_t owner, uint32_t partition
     return at < owner ? at : at + 1;
 }
 
-/* Who alone does not hear the owner, or is not heard by it, takes nothing from it: the others name
- * the owner. */
+/* A voter that alone does not receive the owner, or is not received by it, takes nothing from it:
+ * the others name the owner. */
 START_TEST(one_voter_does_not_hear_it)
 {
     uint32_t voters = _i / 3 % 2 == 0 ? 3 : 5;
@@ -397,7 +398,7 @@ START_TEST(duels_end)
 }
 END_TEST
 
-/* Handed back to the preferred voter after a second, once; what the others have is not prepared
+/* Handed back to the preferred voter after a second, once; the others' partitions are not prepared
  * anew meanwhile. */
 START_TEST(handed_back_once)
 {
@@ -425,7 +426,8 @@ START_TEST(handed_back_once)
 }
 END_TEST
 
-/* Beats come through, but no round gets an answer: the owner gives up, and tries again later. */
+/* Heartbeats come through, but no round gets an answer: the owner gives up, and tries again
+ * later. */
 START_TEST(stuck_round_makes_it_resign)
 {
     struct cell *cell = start(3, 90);
@@ -451,7 +453,7 @@ START_TEST(stuck_round_makes_it_resign)
 }
 END_TEST
 
-/* A majority is gone: who is left claims nothing, until one comes back. */
+/* A majority is gone: the rest claims nothing, until one comes back. */
 START_TEST(minority_claims_nothing)
 {
     struct cell *cell = start(3, 91);
@@ -495,7 +497,7 @@ static void note_proposed(void *arg, uint32_t from, uint32_t to, const struct me
     }
 }
 
-/* A coordinator proposes the next grant, and is beaten before it hears that it was chosen. It
+/* A coordinator proposes the next grant, and is beaten before it learns that it was chosen. It
  * prepares the partition anew, finds the grant, and says that it was made for the host's request:
  * an agent that was restarted meanwhile would give it back for doubt, and its turn with it. */
 START_TEST(a_grant_stays_fresh_when_its_coordinator_has_to_prepare_anew)

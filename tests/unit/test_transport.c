@@ -221,8 +221,8 @@ START_TEST(test_absent)
 }
 END_TEST
 
-/* Forgotten while it is dialled, and while it is there: it is gone, its place is another's, and
- * nobody is told. */
+/* Forgotten while it is dialled, and while it is there: it is gone, its place is another's, and no
+ * callback comes. */
 START_TEST(test_forgotten)
 {
     char nowhere[ADDRESS_SIZE];
@@ -259,7 +259,7 @@ START_TEST(test_forgotten)
 }
 END_TEST
 
-/* What NNG would have to ask somebody for is no number: between [ and ] it takes names, too. */
+/* An address that NNG would have to look up is no number: between [ and ] it takes names, too. */
 START_TEST(test_numbers)
 {
     static const char *const numbers[] = {"tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1",
@@ -287,7 +287,8 @@ static pid_t spawn_echo(char *listen, char *peer)
     return pid;
 }
 
-/* Kills the peer, lets it come back, several times: each is told, and packets flow each time. */
+/* Kills the peer, lets it come back, several times: each is reported, and packets flow each
+ * time. */
 START_TEST(test_peer_killed)
 {
     char address[ADDRESS_SIZE];
@@ -387,9 +388,9 @@ END_TEST
 
 #define GREETING "holdfast\0\0\0\1\0\0\0\1"
 
-/* What a stranger says: nothing, a part of the greeting, other protocols, the greeting of one who
- * was dialled, of another version; and after a greeting a part of a packet, one that is empty, or a
- * length beyond all bounds. */
+/* A stranger's bytes: nothing, a part of the greeting, other protocols, the greeting of a listener,
+ * of another version; and after a greeting a part of a packet, one that is empty, or a length
+ * beyond all bounds. */
 static const struct {
     const char *bytes;
     size_t size;
@@ -447,7 +448,7 @@ START_TEST(test_rubbish)
 }
 END_TEST
 
-/* How often the node told that, in these words. */
+/* How often the node reported that, in these words. */
 static uint32_t told(const struct node *node, const char *event, const char *text)
 {
     uint32_t count = 0;
@@ -458,7 +459,7 @@ static uint32_t told(const struct node *node, const char *event, const char *tex
     return count;
 }
 
-/* Waits until the other end has hung up; what it said before. */
+/* Waits until the other end has hung up. Returns its bytes before that. */
 static size_t await_end(int fd, char *out, size_t size)
 {
     size_t used = 0;
@@ -479,8 +480,8 @@ static size_t await_end(int fd, char *out, size_t size)
     return used;
 }
 
-/* Who connects and says something else, another version, or nothing, is hung up on, and told of;
- * the one of another version hears which this is. */
+/* A peer that connects and sends something else, another version, or nothing, is hung up on, and
+ * logged; the one of another version learns which this is. */
 START_TEST(test_strangers_are_told)
 {
     static const char other_version[] = "holdfast\0\0\0\1\0\0\0\3";
@@ -501,7 +502,7 @@ START_TEST(test_strangers_are_told)
     fd = connect_raw(a->address);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
     ck_assert_uint_eq(told(a, "greeting_refused", "sent nothing that an agent sends"), 1);
-    fd = connect_raw(a->address); /* who just looks whether the port is open is not worth a line */
+    fd = connect_raw(a->address); /* a look at whether the port is open is not worth a line */
     close(fd);
     pump_for(200);
     ck_assert_uint_eq(a->trouble_count, 3);
@@ -539,8 +540,8 @@ START_TEST(test_strangers_are_not_looked_for)
 }
 END_TEST
 
-/* Whom an agent dials and who is none, or of another version, gets no packet, and is told of; also
- * one who repeats what it hears. */
+/* A peer that an agent dials and that is none, or of another version, gets no packet, and is
+ * logged; also one that repeats what it receives. */
 START_TEST(test_dialled_stranger_is_told)
 {
     static const struct {
@@ -592,8 +593,8 @@ static int connect_greeting(const struct node *to)
 }
 
 /* A connection that greets and then sends that packet of two bytes, which arrives. Where there is
- * no room the node's own link makes it, and comes back: who has not greeted by then, since this
- * process had no processor, has to go for it, and connects again. */
+ * no room the node's own link makes it, and comes back: a peer that has not greeted by then, since
+ * this process had no processor, has to go for it, and connects again. */
 static int connect_guest(const struct node *to, const char *packet)
 {
     char frame[6] = "\0\0\0\2";
@@ -678,8 +679,8 @@ START_TEST(test_silent_guests_make_room)
 }
 END_TEST
 
-/* As many agents as there can be, all of whom just said something: they stay, another one is told
- * that there is no room; but a voter gets in, and stays. */
+/* As many agents as there can be, all of which just sent something: they stay, another one is
+ * refused for want of room; but a voter gets in, and stays. */
 START_TEST(test_inbox_full)
 {
     enum { AGENTS = 7, MORE = 5 };
@@ -710,7 +711,8 @@ START_TEST(test_inbox_full)
 }
 END_TEST
 
-/* Who greets and then sends nothing that makes sense is closed after a while; who did stays. */
+/* A peer that greets and then sends nothing that makes sense is closed after a while; one that did
+ * stays. */
 START_TEST(test_guests_expire)
 {
     enum { GUESTS = 300 };

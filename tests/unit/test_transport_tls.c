@@ -1,6 +1,6 @@
 /*
  * The transport: it opens where it can and says why where it cannot, closes in every state, takes
- * none of the process's signals, and TLS lets in whom it should.
+ * none of the process's signals, and TLS lets in the right peers.
  */
 #include "transport_rig.h"
 
@@ -86,7 +86,7 @@ START_TEST(test_refused_configurations)
 }
 END_TEST
 
-/* What is refused because of another one, or by it. */
+/* Peers that are refused because of another one, or by it. */
 START_TEST(test_refused_beside_another)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -231,13 +231,13 @@ static struct node *node_tls(const char *ca, const char *cert, const char *key)
 /* So long without a processor, all threads of a test together, excuses the agents in it. */
 enum { STARVED_MS = 3000 };
 
-/* Nothing was told, nor is in the time of the listeners' own checks. An agent that gets no
+/* Nothing was reported, nor is in the time of the listeners' own checks. An agent that gets no
  * processor takes itself for deaf, and rightly: then that time begins again. */
 static void quiet(const struct node *a, const struct node *b)
 {
     enum { CHECKED_MS = 6000 };
     int64_t until_ms = now_ms() + GUARD_MS;
-    int64_t unserved = 0; /* ms, when so much had been told; this process began with neither */
+    int64_t unserved = 0; /* ms, when so much had been reported; this process began with neither */
     uint32_t told = 0;
 
     for (;;) { /* ends by the guard */
@@ -378,7 +378,7 @@ START_TEST(test_tls_and_plain)
 }
 END_TEST
 
-/* Who is dialled must show the certificate of the agent that it is dialled as. */
+/* A listener must show the certificate of the agent as which it is dialled. */
 START_TEST(test_tls_names)
 {
     struct node *a;
@@ -399,7 +399,7 @@ START_TEST(test_tls_names)
     PUMP_UNTIL(transport_is_up(a->transport, to_b));
     ck_assert(send_number(a, to_b, 0, 300));
     PUMP_UNTIL(b->packets == 1);
-    /* Who connected is known by name where NNG tells it. */
+    /* A dialler is known by name where NNG shows its certificate. */
     ck_assert(b->certified[0] == '\0' || strcmp(b->certified, "host-a") == 0);
     ck_assert(!transport_is_up(a->transport, to_another));
     nodes_close();
@@ -471,7 +471,7 @@ enum {
     SLOW_SIZE = 8192, /* more than either end says before both have greeted */
 };
 
-/* What one end said and the other has not got yet; all of it goes when it is due. */
+/* Bytes that one end sent and the other has not got yet; all of them go when they are due. */
 struct slow_bytes {
     unsigned char data[SLOW_SIZE];
     size_t size;
@@ -505,7 +505,7 @@ static void slow_carry(struct slow_pair *pair, int from)
     }
 }
 
-/* Who is accepted gets a connection to that node, and what both say arrives later. */
+/* An accepted peer gets a connection to that node, and the bytes of both arrive later. */
 static void slow_turn(int listener, const struct node *node)
 {
     int fd = accept(listener, NULL, NULL);
@@ -608,7 +608,7 @@ static bool told_words(const struct node *node, const char *words)
     return false;
 }
 
-/* Who says nothing is borne for longer than without TLS, unless there are many of them. */
+/* A silent peer is borne for longer than without TLS, unless there are many of them. */
 START_TEST(test_tls_silent)
 {
     enum { MANY = 200 };
@@ -634,7 +634,7 @@ START_TEST(test_tls_silent)
 }
 END_TEST
 
-/* What `openssl s_client` of that version makes of a node; true: it shook hands. */
+/* Connects to a node with `openssl s_client` of that version; true: it shook hands. */
 static bool shakes_hands(const struct node *node, const char *version)
 {
     char command[512];
@@ -748,7 +748,8 @@ static const struct {
 #endif
 };
 
-/* What no handshake would succeed with is not taken, neither at a start nor in place of others. */
+/* A certificate with which no handshake would succeed is not taken, neither at a start nor in place
+ * of others. */
 START_TEST(test_tls_kinds)
 {
     char command[1024];
@@ -811,7 +812,7 @@ START_TEST(test_tls_times)
 }
 END_TEST
 
-/* What may be well the next time is told apart from what is wrong. */
+/* Errors that may pass are told apart from wrong files. */
 START_TEST(test_tls_files_later)
 {
     char ca[64];

@@ -1,6 +1,6 @@
 /*
- * What other agents send has a part of a turn of the loop, however many of them send and whatever
- * it costs to read: the time of one dispatch is bounded, and each link has its turn.
+ * Packets of other agents have a part of a turn of the loop, for any number of senders and any cost
+ * of reading: the time of one dispatch is bounded, and each link has its turn.
  */
 #include "transport_rig.h"
 
@@ -150,7 +150,7 @@ START_TEST(every_link_has_its_turn)
 END_TEST
 
 /* A link that comes during a round, dialled there or here, has its first turn in the next one: else
- * those that come make a round longer for who has had his turn in it. */
+ * newcomers make a round longer for a link that has had its turn in it. */
 START_TEST(who_comes_joins_with_the_next_round)
 {
     char listener[ADDRESS_SIZE];

@@ -1,6 +1,6 @@
 /*
  * Agents of different versions of the protocol, as far as the transport knows it: greetings settle
- * which version is spoken on a connection, or refuse it in words. And what is told of why there is
+ * which version is spoken on a connection, or refuse it in words. And the reports of why there is
  * no connection at all.
  */
 #include "transport_rig.h"
@@ -28,8 +28,8 @@ static struct node *node_speaking(uint32_t version)
 
 enum { V1 = TRANSPORT_VERSION_FIRST, V4 = TRANSPORT_VERSION_SECOND };
 
-/* Two agents speak the older version of what each knows, whoever dials, without a word of it to
- * anybody; and what they say arrives. */
+/* Two agents speak the older version of what each knows, in both directions, without a report; and
+ * their packets arrive. */
 START_TEST(test_versions_side_by_side)
 {
     static const uint32_t pairs[][3] = {{V4, V4, V4},
@@ -82,8 +82,8 @@ static int accept_dial(int listener)
     return fd;
 }
 
-/* Who knows only the first version, hangs up on any other and is dialled again in it; when that
- * connection ends, the newest is tried again: it may have been upgraded. */
+/* An agent that knows only the first version hangs up on any other and is dialled again in it; when
+ * that connection ends, the newest is tried again: it may have been upgraded. */
 START_TEST(test_older_is_dialled_again)
 {
     struct node *a = node_speaking(V4);
@@ -110,8 +110,8 @@ START_TEST(test_older_is_dialled_again)
 }
 END_TEST
 
-/* With whom no version is shared: refused, and told of, whoever dialled; who dialled hears which is
- * spoken here. */
+/* An agent with which no version is shared is refused, and logged, in both directions; a dialler
+ * learns which is spoken here. */
 START_TEST(test_no_version_is_shared)
 {
     struct node *a = node_speaking(V4);

@@ -14,7 +14,7 @@ enum { HOSTILE = 3, HONEST = 4, NAP_US = 100 };
 static _Atomic uint32_t words[WAKE_QUEUE + 2];
 static _Atomic uint32_t woken[WAKE_QUEUE + 2]; /* as often */
 static _Atomic int counts[WAKE_QUEUE + 2];     /* with that, at last */
-static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* by whom, at last */
+static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread that woke it, at last */
 static atomic_bool dear;
 static atomic_bool held_up;
 

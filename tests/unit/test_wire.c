@@ -18,7 +18,7 @@ static unsigned char packet[WIRE_PACKET_MAX + 16];
 static unsigned char other[WIRE_PACKET_MAX + 16];
 static struct message sent;
 static struct message got;
-static uint32_t speaks = WIRE_VERSION; /* what the tests write */
+static uint32_t speaks = WIRE_VERSION; /* the packets that the tests write */
 
 /* A loop over all samples in the newest version, then in the oldest. */
 enum { SAMPLES_BOTH = 2 * WIRE_SAMPLES };
@@ -89,7 +89,7 @@ static void read_one(size_t size)
                      reader.bad_kind != NULL ? reader.bad_kind : "",
                      reader.bad_field != NULL ? reader.bad_field : "");
     }
-    memset(&got, 0, sizeof got); /* what is not initialised by definition */
+    memset(&got, 0, sizeof got); /* fields that are not initialised by definition */
     HOT_ASSERT(wire_next(&reader, &kind, &got, &gossip, &gossip_size));
     HOT_ASSERT(kind == WIRE_MESSAGE);
     HOT_ASSERT(!wire_next(&reader, &kind, &got, &gossip, &gossip_size));
@@ -241,7 +241,7 @@ START_TEST(test_many)
 }
 END_TEST
 
-/* What does not fit leaves the packet as it was, to be sent and read. */
+/* A message that does not fit leaves the packet as it was, to be sent and read. */
 START_TEST(test_full)
 {
     struct wire_writer writer;
@@ -540,8 +540,8 @@ START_TEST(test_items)
 }
 END_TEST
 
-/* What a later release adds behind a message is passed by, whatever it is made of, and what is
- * known before it is read. */
+/* Fields that a later release adds behind a message are passed by, whatever they are made of, and
+ * the known ones before them are read. */
 START_TEST(test_later_fields)
 {
     static const struct {

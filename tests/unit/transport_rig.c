@@ -20,7 +20,7 @@ static uint32_t node_count;
 /*
  * ThreadSanitizer does not see into NNG, where a connection keeps its dialer by an atomic count.
  * The last one is let go by a thread that then destroys the dialer's mutex, which looks like a race
- * with those who locked it before. Only that is left out.
+ * with threads that locked it before. Only that is left out.
  */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
@@ -31,8 +31,8 @@ const char *__tsan_default_suppressions(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Two bytes: "?" makes no sense, "@" and a letter say who it is, "@V" a voter. Else each connection
- * has a name of its own. */
+/* Two bytes: "?" makes no sense, "@" and a letter name the sender, "@V" a voter. Else each
+ * connection has a name of its own. */
 static struct transport_sender sender_of(const char *bytes, size_t size, const char *remote)
 {
     uint64_t port = strtoul(strrchr(remote, ':') + 1, NULL, 10);

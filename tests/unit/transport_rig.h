@@ -1,5 +1,6 @@
 /*
- * Transports in the tests' own process, each with what it was told, and one loop around them all.
+ * Transports in the tests' own process, each with its callbacks' records, and one loop around them
+ * all.
  *
  * NNG is opened inside each test's own process and never before a fork.
  */
@@ -84,7 +85,7 @@ uint64_t sleeps(const char *name, uint32_t *count);
 /* How many descriptors a transport watches. */
 uint32_t watched(const struct node *node);
 
-/* What only a descriptor that was found can do: not where none is (transport_unfound.c). */
+/* Whether descriptors are found: not in transport_unfound.c. */
 #ifdef TRANSPORT_UNFOUND
 #define tcase_add_found(tcase, test) (void)(test)
 #else

@@ -1,4 +1,4 @@
-/* No connection's descriptor is ever found: what agent/io/transport/nng.h says of that case. */
+/* No connection's descriptor is ever found: see agent/io/transport/nng.h for that case. */
 #include <nng/nng.h>
 
 int __real_transport_find_fd(nng_stream *stream); /* the linker complains if it has another name */
