@@ -1,7 +1,7 @@
 # The agent's edges: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
-                 life costly page_never_comes sleepers subuids
+                 life costly page_never_comes rings sleepers subuids
                  kept_locks)
         add_cluster_test(${name})
     endforeach()
@@ -13,6 +13,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_life PRIVATE hf_proto)
     target_link_libraries(test_cluster_costly PRIVATE hf_proto)
     target_link_libraries(test_cluster_page_never_comes PRIVATE hf_proto)
+    target_link_libraries(test_cluster_rings PRIVATE hf_proto)
     target_link_libraries(test_cluster_sleepers PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
     set_tests_properties(cluster_page_never_comes cluster_kept_locks PROPERTIES

@@ -43,7 +43,7 @@
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
-    SOCKET_PACKETS_HELD = 4, /* of one that is held from now on */
+    SOCKET_PACKETS_HELD = 2, /* of one that is held from now on */
     SOCKET_TURN_MS = 10,     /* in which one user's packets are served in one turn of the loop */
     SOCKET_TURN_ALL_MS = 50, /* and those of all users */
     SOCKET_ACCEPTS_PER_TURN = 64, /* that are kept */
