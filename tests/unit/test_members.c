@@ -336,6 +336,61 @@ START_TEST(starting_over_forgets_nothing)
 }
 END_TEST
 
+/* What voter 2 has asked for, by kind; and how far its new line has got by then. */
+static struct {
+    bool line, prepare, pull;
+} begun;
+
+static void note_begun(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    (void)arg;
+    (void)to;
+    begun.prepare = begun.prepare || (from == 2 && message->kind == MESSAGE_PREPARE);
+    begun.pull = begun.pull || (from == 2 && message->kind == MESSAGE_PULL);
+}
+
+#define KIND(kind) (UINT64_C(1) << (kind))
+
+/*
+ * Each step of starting over needs N/2 + 1 of the others: in a cell of three, both. One of them (_i
+ * / 4) is not heard in that step (_i % 4: 0 its record, 1 that it has the new line, 2 its promises,
+ * 3 what it has), and the next step does not begin, however long that is. Then it is heard, and all
+ * goes on.
+ */
+START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
+{
+    static const uint64_t unheard[] = {KIND(MESSAGE_HELLO), 0, KIND(MESSAGE_PROMISE),
+                                       KIND(MESSAGE_PULLED)};
+    uint32_t away = (uint32_t)_i / 4;
+    int step = _i % 4;
+    memset(&begun, 0, sizeof(begun));
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, 2);
+    cell_wipe(cell, 2, true);
+    cell->drop[away][2] = unheard[step];
+    cell->tap = note_begun;
+    cell_start(cell, 2);
+    while (step == 1 && cell->nodes[2].disk.members[2].generation == 0) {
+        cell_run(cell, CELL_MS / 100);
+    }
+    if (step == 1) { /* the line is on its way to it: it hears neither that nor voter 1's word */
+        cell_kill(cell, away);
+        cell->cut[2][away] = cell->cut[1 - away][away] = true;
+        cell_run(cell, 100 * CELL_MS);
+        cell_start(cell, away);
+    }
+    cell_run(cell, 4 * CELL_TTL_NS);
+    begun.line = cell->nodes[2].disk.members[2].generation != 0;
+    ck_assert_int_eq(standing(2), MESSAGE_STANDING_REJOINING);
+    ck_assert(begun.line == (step > 0) && begun.prepare == (step > 1) && begun.pull == (step > 2));
+    cell->drop[away][2] = 0;
+    cell->cut[2][away] = cell->cut[1 - away][away] = false;
+    cell_run(cell, 4 * CELL_TTL_NS);
+    expect_voting();
+}
+END_TEST
+
 static void told_dead(void *arg, uint32_t from, uint32_t to, const struct message *message)
 {
     int64_t *first_ns = arg;
@@ -609,6 +664,7 @@ int main(void)
     tcase_add_test(tests, lost_store_is_refused_until_it_starts_over);
     tcase_add_test(tests, store_that_was_replaced_is_refused);
     tcase_add_test(tests, starting_over_forgets_nothing);
+    tcase_add_loop_test(tests, each_step_of_starting_over_needs_more_than_half_of_the_others, 0, 8);
     tcase_add_test(tests, starting_over_ends_no_session_that_lives);
     tcase_add_loop_test(tests, killed_while_it_starts_over, 0, 10);
     tcase_add_test(tests, two_different_configurations);

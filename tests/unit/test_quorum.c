@@ -595,6 +595,79 @@ START_TEST(a_round_that_takes_long_asks_all)
 }
 END_TEST
 
+/* What a voter proposes for one name: how many values, and the order of the first. */
+struct proposals {
+    uint32_t voter;
+    uint32_t count;
+    struct message_order first, last;
+};
+
+static void note_proposal(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    struct proposals *of = arg;
+    const struct message_order *order = &message->as.accept.order;
+    (void)to;
+    if (message->kind == MESSAGE_ACCEPT && from == of->voter &&
+        !message_order_equal(*order, of->last)) {
+        of->first = of->count == 0 ? *order : of->first;
+        of->last = *order;
+        of->count++;
+    }
+}
+
+/* Trap: a grant to one host and a grant to another one, both made from the same free value. While
+ * a value is on its way nothing is proposed beside it, whoever asks. */
+START_TEST(a_name_has_one_value_on_its_way)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % 3;
+    uint32_t third = (owner + 2) % 3;
+    struct proposals proposals = {.voter = owner};
+    cell->tap = note_proposal;
+    cell->tap_arg = &proposals;
+    cell->drop[host][owner] = cell->drop[third][owner] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    cell_acquire(cell, host, owner, "a", 1, 1, X, 0);
+    cell_run(cell, 15 * CELL_MS);
+    ck_assert_uint_eq(proposals.count, 1);
+    cell_acquire(cell, third, owner, "a", 1, 1, X, 0);
+    cell_acquire(cell, owner, owner, "a", 1, 1, X, 0);
+    cell_run(cell, 100 * CELL_MS);
+    ck_assert_uint_eq(proposals.count, 1);
+    ck_assert_uint_eq(cell_got_count(cell, host, MESSAGE_GRANT), 0);
+    cell->drop[host][owner] = cell->drop[third][owner] = 0;
+    cell_run(cell, 300 * CELL_MS);
+    ck_assert(message_order_equal(granted(cell, host, 1)->version, proposals.first));
+    ck_assert_uint_eq(cell_got_count(cell, third, MESSAGE_GRANT), 0);
+    ck_assert_uint_eq(cell_got_count(cell, owner, MESSAGE_GRANT), 0);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* A majority without the coordinator's own acceptor does not end a round: the next value is made
+ * from what that acceptor has. */
+START_TEST(a_round_ends_when_the_own_acceptor_has_its_value)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % 3;
+    uint32_t third = (owner + 2) % 3;
+    cell->drop[owner][owner] = UINT64_C(1) << MESSAGE_ACCEPT;
+    cell_acquire(cell, host, owner, "a", 1, 1, X, 0);
+    cell_run(cell, 10 * CELL_MS);
+    cell_acquire(cell, third, owner, "a", 1, 1, X, 0);
+    cell_run(cell, 100 * CELL_MS);
+    ck_assert_uint_eq(cell->nodes[host].disk.register_count, 1);
+    ck_assert_uint_eq(cell->nodes[third].disk.register_count, 1);
+    ck_assert_uint_eq(cell_got_count(cell, host, MESSAGE_GRANT), 0);
+    cell->drop[owner][owner] = 0;
+    cell_run(cell, 300 * CELL_MS);
+    granted(cell, host, 1);
+    ck_assert_uint_eq(cell_got_count(cell, third, MESSAGE_GRANT), 0);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* The asked voter passes it on, and the answer comes back the same way: so a host is served that
  * cannot reach the coordinator, nor be reached by it. */
 START_TEST(passed_on_to_the_coordinator)
@@ -747,6 +820,8 @@ static Suite *quorum_suite(void)
     tcase_add_loop_test(tests, a_flood_keeps_nobody_else_out, 0, 2);
     tcase_add_test(tests, a_round_asks_a_majority);
     tcase_add_test(tests, a_round_that_takes_long_asks_all);
+    tcase_add_test(tests, a_name_has_one_value_on_its_way);
+    tcase_add_test(tests, a_round_ends_when_the_own_acceptor_has_its_value);
     tcase_add_test(tests, passed_on_to_the_coordinator);
     tcase_add_test(tests, not_the_owner_names_it);
     tcase_add_test(tests, taken_over_by_a_higher_ballot);
