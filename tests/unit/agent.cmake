@@ -1,11 +1,14 @@
 # The agent's own parts: configuration, log, the order of what the driver does.
 set(agent_tests ${CMAKE_CURRENT_LIST_DIR})
+add_library(driver_rig OBJECT ${agent_tests}/driver_rig.c)
+target_link_libraries(driver_rig PRIVATE hf_agent hf_flags PkgConfig::CHECK)
 foreach(part rings wake subids client_record commit config log metrics driver driver_order addresses)
     add_executable(test_${part} ${agent_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_agent hf_flags PkgConfig::CHECK)
     add_test(NAME ${part} COMMAND test_${part})
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan")
 endforeach()
+target_link_libraries(test_driver_order PRIVATE driver_rig)
 target_compile_definitions(test_metrics
     PRIVATE HF_METRICS_PAGE="${PROJECT_SOURCE_DIR}/docs/METRICS.md")
 # The socket's turns: agent/io/socket/socket.c with a loop of the test's.

@@ -1,0 +1,58 @@
+/*
+ * The driver in a cell of three voters, a to c, and two observers, o and p, for the unit tests of
+ * what waits for the disk: with a quorum core, a host core and a disk that do as the test tells
+ * them. What happens is a word each in `trace`. The agent is a, or the observer o.
+ */
+#ifndef TESTS_UNIT_DRIVER_RIG_H
+#define TESTS_UNIT_DRIVER_RIG_H
+
+#include "driver/driver.h"
+
+/* p: persist a register, of the name x (q: y), m: persist a promise; then each of these sends: to
+ * the agent in `to`. */
+struct step {
+    char what; /* 'p', 'q', 'm', 's', or 'l': 's' that may go later */
+    enum message_kind kind;
+    uint32_t to;
+    uint8_t relay;
+};
+
+struct driver_disk {
+    const struct driver_batch *flying; /* NULL: nothing is being flushed */
+    uint64_t commits;
+};
+
+/* Of the test that runs: make_driver() makes them. */
+extern struct driver *driver;
+extern struct renewal renewal;
+extern int64_t now_ns;
+extern struct message_agent names[5]; /* a, b, c voters; o, p not */
+extern struct driver_disk disk;
+extern char trace[4096];         /* what happened, in order: one word each */
+extern struct message last_sent; /* to another agent */
+extern int64_t logged_number;    /* of the last line of the log */
+extern char reached[8];          /* whom the core was told of, by the letters of their names */
+/* What the cores say. */
+extern enum message_standing standing_of_b;
+extern bool asks_only;
+extern bool decides_only;
+
+enum { NO = ACTION_NO_RELAY };
+
+void make_driver(bool observer);
+/* A voter. */
+void set_up(void);
+void tear_down(void);
+/* A message of that agent, by its index in names. */
+void receive(enum message_kind kind, unsigned from);
+/* The quorum core does this. */
+void do_plan(const struct step *steps, unsigned count);
+/* The host core does this, a letter each: s persists a slot; A asks its own coordinator; a asks b,
+ * r by way of c; g gives back to b. */
+void do_frame(const char *what);
+/* What is being flushed is durable, or failed. */
+void land(const char *error);
+/* How the kind is called in the trace. */
+const char *word_of(enum message_kind kind);
+
+#endif
