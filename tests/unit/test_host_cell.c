@@ -566,6 +566,32 @@ START_TEST(a_hand_over_is_counted_before_it_is_made)
 }
 END_TEST
 
+/* Another host waits: this one hands the lock to its own 16 times, whoever still waits here. */
+START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
+{
+    enum { HAND_OVERS = 16 };
+    struct hfi_opened both[] = {cell_open_granted(client),
+                                rig_open(rig, other, "a", 0)->frame.opened};
+    uint32_t who[] = {client, other};
+    struct hfi_held held;
+    ck_assert_int_eq(cell_try(&both[0], &held), HFI_HELD);
+    rig_recall(rig, "a", 1);
+    for (uint32_t i = 0; i < HAND_OVERS; i++) {
+        struct hfi_opened *next = &both[(i + 1) % 2];
+        cell_wait_in_queue(next, who[(i + 1) % 2], false);
+        cell_release(&both[i % 2], &held);
+        ck_assert_uint_eq(hfi_word_holder(rig_word(rig, next->slot)), next->holder);
+        ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+        atomic_store(hfi_seat_wait(&rig->region, next->seat), 0); /* it has been told */
+        held.token++;
+    }
+    cell_wait_in_queue(&both[1], other, false);
+    cell_release(&both[0], &held);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, both[1].slot)), 0);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.token_used, HAND_OVERS + 1);
+}
+END_TEST
+
 /* ---- shared grants ---- */
 
 /* An OPEN asks for all; when it turns out that a reader waits, the request says so. */
@@ -776,6 +802,7 @@ static Suite *make_suite(void)
     tcase_add_test(versions, a_repeated_recall_grants_no_more_hand_overs);
     tcase_add_test(versions, a_recall_of_what_is_recalled_grants_no_more_hand_overs);
     tcase_add_test(versions, a_hand_over_is_counted_before_it_is_made);
+    tcase_add_test(versions, a_recalled_lock_is_handed_on_sixteen_times);
     TCase *shared = cell_case(suite, "shared");
     tcase_add_test(shared, a_waiting_reader_asks_to_read);
     tcase_add_test(shared, a_shared_grant_forgets_that_somebody_waited);
