@@ -1,0 +1,234 @@
+/*
+ * libholdfast: rings. Any thread sends one over the client's connection, without a lock: also while
+ * the connection is lost and made again, or full, and never into anything else.
+ */
+#include "lib_clients.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "client.h" /* libholdfast's own: the descriptor's number */
+
+enum { STRANGERS = 32, RINGS = 2000, RINGERS = 3, RESTARTS = 15, UNREAD_MAX = 64 };
+
+static void setup(void)
+{
+    clients_create(LONG_TTL_NS);
+}
+
+static void teardown(void)
+{
+    clients_destroy();
+}
+
+/* A lock each of whose releases rings. */
+static hf_lock *open_watched(const char *name)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(hf_open(client, name, NULL, &lock), 0);
+    atomic_fetch_or(&agent.region.words[agent_slot(&agent, name)].word, HFI_W_WATCHED);
+    return lock;
+}
+
+static void ring(hf_lock *lock)
+{
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+
+static void ignore_status(const struct hf_status *status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
+static int ask(void)
+{
+    return REACHED(hf_status(client, ignore_status, NULL));
+}
+
+/* The connection's number is nobody else's while it is lost, and is the next one's. */
+START_TEST(no_ring_goes_to_a_stranger)
+{
+    int ends[STRANGERS][2];
+    char byte;
+    hf_lock *lock = open_watched("a");
+    int number = client->socket_fd;
+    uint32_t before = atomic_load(&agent.rings);
+    ring(lock);
+    AWAIT(atomic_load(&agent.rings) > before);
+    agent_stop(&agent);
+    for (int i = 0; i < STRANGERS; i++) { /* they take every number that is free */
+        ring(lock);                       /* before the loss is noticed, and after */
+        if (i == STRANGERS / 2) {
+            ck_assert_int_eq(hf_status(client, ignore_status, NULL), HF_ENOAGENT);
+        }
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends[i]), 0);
+        ck_assert_int_ne(ends[i][0], number);
+        ck_assert_int_ne(ends[i][1], number);
+    }
+    ring(lock);
+    agent_start(&agent, true);
+    ck_assert_int_eq(ask(), 0);
+    ck_assert_int_eq(client->socket_fd, number);
+    ring(lock);
+    for (int i = 0; i < STRANGERS; i++) {
+        ck_assert_int_eq(recv(ends[i][0], &byte, 1, MSG_DONTWAIT), -1);
+        ck_assert_int_eq(recv(ends[i][1], &byte, 1, MSG_DONTWAIT), -1);
+        close(ends[i][0]);
+        close(ends[i][1]);
+    }
+    before = atomic_load(&agent.rings);
+    ring(lock);
+    AWAIT(atomic_load(&agent.rings) > before);
+}
+END_TEST
+
+static atomic_bool ends_now;
+
+static void *ring_on(void *arg)
+{
+    hf_lock *lock = arg;
+    while (!atomic_load(&ends_now)) {
+        if (hf_acquire(lock, HF_EXCLUSIVE, 0, NULL) == 0) {
+            (void)hf_release(lock);
+        }
+    }
+    return NULL;
+}
+
+START_TEST(threads_ring_while_agents_come_and_go)
+{
+    static const char *const names[RINGERS] = {"a", "b", "c"};
+    pthread_t threads[RINGERS];
+    int number = client->socket_fd;
+    atomic_store(&ends_now, false);
+    for (int i = 0; i < RINGERS; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, ring_on, open_watched(names[i])), 0);
+    }
+    for (int i = 0; i < RESTARTS; i++) {
+        uint32_t before = atomic_load(&agent.rings);
+        AWAIT(atomic_load(&agent.rings) > before);
+        agent_stop(&agent);
+        agent_start(&agent, true);
+        ck_assert_int_eq(ask(), 0);
+    }
+    atomic_store(&ends_now, true);
+    for (int i = 0; i < RINGERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    ck_assert_int_eq(client->socket_fd, number);
+}
+END_TEST
+
+static void *open_another(void *arg)
+{
+    hf_lock *lock = NULL;
+    (void)arg;
+    (void)hf_open(other, "another", NULL, &lock);
+    return NULL;
+}
+
+/* An agent that reads nothing: a ring waits for nothing, and few are left to be read. */
+START_TEST(a_full_socket_keeps_nobody_waiting)
+{
+    pthread_t thread;
+    hf_lock *lock = open_watched("a");
+    uint32_t asked = atomic_load(&agent.requests);
+    pthread_mutex_lock(&agent.mutex);
+    ck_assert_int_eq(pthread_create(&thread, NULL, open_another, NULL), 0);
+    AWAIT(atomic_load(&agent.requests) > asked); /* it waits for the mutex */
+    uint32_t before = atomic_load(&agent.rings);
+    errno = 4711;
+    for (int i = 0; i < RINGS; i++) {
+        ring(lock);
+    }
+    ck_assert_int_eq(errno, 4711);
+    pthread_mutex_unlock(&agent.mutex);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(ask(), 0);
+    ck_assert_uint_gt(atomic_load(&agent.rings), before);
+    ck_assert_uint_le(atomic_load(&agent.rings), before + UNREAD_MAX);
+}
+END_TEST
+
+/* It has the same connection, and may not end it. */
+START_TEST(a_forked_child_that_disconnects_leaves_the_connection)
+{
+    hf_lock *lock = open_watched("a");
+    uint64_t welcomed = agent.nonce_next;
+    pid_t child = fork();
+    if (child == 0) {
+        hf_close(lock);
+        hf_disconnect(client);
+        _exit(0);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    uint32_t before = atomic_load(&agent.rings);
+    ring(lock);
+    ck_assert_int_eq(ask(), 0);
+    AWAIT(atomic_load(&agent.rings) > before);
+    ck_assert_uint_eq(agent.nonce_next, welcomed);
+}
+END_TEST
+
+/* How often it is readable in so many milliseconds. */
+static unsigned wakes(int fd, int lasts_ms)
+{
+    struct pollfd waits = {.fd = fd, .events = POLLIN};
+    struct hf_event event;
+    unsigned count = 0;
+    for (int64_t end_ns = now_ns() + lasts_ms * MS; now_ns() < end_ns;) {
+        count += poll(&waits, 1, 20) > 0;
+        while (hf_next_event(client, &event) == 1) {
+        }
+    }
+    return count;
+}
+
+/* A connection that is lost is watched no more, also if a child has its socket still. */
+START_TEST(a_lost_connection_wakes_nobody)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    int fd = hf_event_fd(client);
+    ck_assert_int_ge(fd, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(ends[1]);
+        (void)!read(ends[0], &byte, 1); /* until the test ends */
+        _exit(0);
+    }
+    (void)wakes(fd, 100);
+    agent_stop(&agent);
+    ck_assert_uint_le(wakes(fd, 1000), 40);
+    agent_start(&agent, true);
+    AWAIT(ask() == 0);
+    (void)wakes(fd, 100);
+    ck_assert_uint_le(wakes(fd, 1000), 40);
+    close(ends[1]);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("rings");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, no_ring_goes_to_a_stranger);
+    tcase_add_test(tests, threads_ring_while_agents_come_and_go);
+    tcase_add_test(tests, a_full_socket_keeps_nobody_waiting);
+    tcase_add_test(tests, a_forked_child_that_disconnects_leaves_the_connection);
+    tcase_add_test(tests, a_lost_connection_wakes_nobody);
+    return suite_main("lib_rings", tests);
+}
