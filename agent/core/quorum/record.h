@@ -9,7 +9,7 @@
  * it, for the lists of rounds on the way.
  *
  * A value keeps the version of each grant, the (ballot, sequence) of its first proposal, unchanged
- * when it is accepted again (DESIGN.md, "Grants are named by their version").
+ * when it is accepted again (docs/PROTOCOL.md, rule 9).
  */
 #ifndef QUORUM_RECORD_H
 #define QUORUM_RECORD_H
