@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "../suite_main.h"
+#include "host/bells_private.h"
+#include "host/limits_private.h"
 #include "host/requests_private.h"
 #include "host/state.h"
 #include "host/watches_private.h"
@@ -407,9 +409,9 @@ START_TEST(limits_that_are_always_due)
     large->now_ns += (LIMIT_MS + 1) * RIG_MS;
     for (uint32_t step = 0; step < STEPS; step++) {
         for (uint32_t i = 0; i < LIMITS_LOOK_MAX / LIMITED_GROUP; i++) {
-            large->host->limited_due_ns[i] = large->now_ns; /* as if the client had said so */
+            large->host->limits->group_due_ns[i] = large->now_ns; /* as if the client had said so */
         }
-        large->host->limits_due_ns = large->now_ns;
+        large->host->limits->due_ns = large->now_ns;
         rig_step(large, (struct host_event){.kind = HOST_TICK});
         large->now_ns++;
     }
@@ -629,10 +631,10 @@ START_TEST(a_bell_that_never_stops)
     ck_assert_uint_lt(opens[0].slot, opens[1].slot);
     rig_pass(small, RIG_MS);
     const struct hfi_region *region = &small->host->spaces[0].region;
-    lock_look_later(small->host, (struct lock_ref){0, opens[1].slot});
+    bell_look_later(small->host, (struct lock_ref){0, opens[1].slot});
     for (uint32_t i = 0; i < 3; i++) {
-        lock_look_later(small->host, (struct lock_ref){0, opens[0].slot});
-        small->host->spaces[0].attended = HUB_PIECES_MAX - 1;
+        bell_look_later(small->host, (struct lock_ref){0, opens[0].slot});
+        small->host->bells->spaces[0].attended = HUB_PIECES_MAX - 1;
         rig_ring(small);
     }
     ck_assert_uint_eq(atomic_load(&region->dirty[0]) >> opens[1].slot & 1, 0);

@@ -12,11 +12,12 @@
  * connected and opened all of it again (RESUMED); then, or if it dies before, every slot is looked
  * at for what is left under its ids.
  */
+#include "hub.h"
 #include "state.h"
 
 uint32_t client_of_id(const struct host *host, uint32_t id)
 {
-    if (id == 0 || id >= HOLDER_IDS || host->ids[id].client == 0 ||
+    if (id == 0 || id >= HUB_HOLDER_IDS || host->ids[id].client == 0 ||
         host->ids[id].client == ID_LEAVING) {
         return NONE;
     }
@@ -41,19 +42,10 @@ bool client_may_use_closed(const struct host *host, uint32_t client)
     return !(flags & CLIENT_DEAD) && (!(flags & CLIENT_CONNECTED) || (flags & CLIENT_OPENING));
 }
 
-void client_is_known(struct host *host, uint32_t client)
-{
-    if (host->clients[client].flags & CLIENT_SURVIVOR) {
-        host->clients[client].flags &= ~(uint32_t)CLIENT_SURVIVOR;
-        host->survivor_count--;
-        locks_known(host);
-    }
-}
-
 /* The highest id that every region has a record for. */
 static uint32_t id_limit(const struct host *host)
 {
-    uint32_t limit = HOLDER_IDS;
+    uint32_t limit = HUB_HOLDER_IDS;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].used && host->spaces[i].region.holder_count < limit) {
             limit = host->spaces[i].region.holder_count;
@@ -171,7 +163,7 @@ static uint32_t client_new(struct host *host)
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer)
 {
-    if (holder == 0 || holder >= HOLDER_IDS || host->ids[holder].client != 0) {
+    if (holder == 0 || holder >= HUB_HOLDER_IDS || host->ids[holder].client != 0) {
         return false;
     }
     uint32_t index = client_of_id(host, client);
@@ -282,128 +274,9 @@ void client_connected(struct host *host, const struct host_event *event,
     welcome(host, client, event, resumed, actions);
 }
 
-static void client_bury(struct host *host, uint32_t client)
-{
-    struct client *who = &host->clients[client];
-    who->bury_next = who->handles;
-    client_busy_set(host, who, CLIENT_BURYING);
-}
-
-void client_hangup(struct host *host, uint32_t client)
-{
-    struct client *who = &host->clients[client];
-    if (who->flags & CLIENT_CONNECTED) {
-        who->flags &= ~(uint32_t)(CLIENT_CONNECTED | CLIENT_EVENTS | CLIENT_OPENING);
-        host->connected_count--;
-        watch_drop(host, client);
-        client_bury(host, client);
-    }
-}
-
-void client_died(struct host *host, uint32_t client)
-{
-    struct client *who = &host->clients[client];
-    if (who->flags & CLIENT_DEAD) {
-        return;
-    }
-    client_hangup(host, client);
-    who->flags |= CLIENT_DEAD;
-    client_bury(host, client);
-}
-
-void client_rang(struct host *host, uint32_t client)
-{
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        struct space *space = &host->spaces[i];
-        space->dirty = space->dirty || (host->clients[client].regions_sent >> i & 1) != 0;
-    }
-}
-
-void client_resumed(struct host *host, uint32_t client)
-{
-    struct client *who = &host->clients[client];
-    who->flags &= ~(uint32_t)CLIENT_OPENING;
-    if (who->flags & CLIENT_SURVIVOR) {
-        who->scan_space = 0;
-        who->scan_slot = 0;
-        client_busy_set(host, who, CLIENT_SCANNING);
-    }
-}
-
-/* A survivor died before it said what it has open, or has said all: looks at every slot for what
- * is under its ids without a handle. */
-static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
-{
-    struct client *who = &host->clients[client];
-    struct space *space = &host->spaces[who->scan_space];
-    uint32_t scanned = 0;
-    while (space->used && who->scan_slot < space->slots_used && scanned < SCAN_SLOTS) {
-        if (!hub_has_room(actions)) {
-            return;
-        }
-        scanned++;
-        lock_bury_unknown(host, client, (struct lock_ref){who->scan_space, who->scan_slot++},
-                          actions);
-    }
-    if (!space->used || who->scan_slot >= space->slots_used) {
-        who->scan_slot = 0;
-        who->scan_space++;
-    }
-    if (who->scan_space >= host->config.namespace_count) {
-        client_busy_clear(host, who, CLIENT_SCANNING);
-        client_is_known(host, client);
-        client_forget_if_done(host, client, actions);
-    }
-}
-
-void client_bury_piece(struct host *host, uint32_t client, struct host_actions *actions)
-{
-    struct client *who = &host->clients[client];
-    if (!(who->flags & CLIENT_BURYING)) {
-        scan_piece(host, client, actions);
-        return;
-    }
-    if (who->bury_next != NONE) {
-        uint32_t handle = who->bury_next;
-        who->bury_next = host->handles[handle].client_next; /* burying may free it */
-        handle_bury(host, handle, actions);
-        return;
-    }
-    client_busy_clear(host, who, CLIENT_BURYING);
-    if ((who->flags & CLIENT_DEAD) && (who->flags & CLIENT_SURVIVOR)) {
-        who->scan_space = 0;
-        who->scan_slot = 0;
-        client_busy_set(host, who, CLIENT_SCANNING);
-        return;
-    }
-    client_forget_if_done(host, client, actions);
-}
-
-void client_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions)
-{
-    struct client *who = &host->clients[client];
-    if (!(who->flags & CLIENT_DEAD) || who->handles != NONE ||
-        (who->flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
-        return;
-    }
-    struct host_action *action = hub_emit(actions, HOST_FORGET);
-    action->client = who->id;
-    action->as.identity.holder = who->id;
-    action->as.identity.nonce = who->nonce;
-    client_busy_clear(host, who, CLIENT_POKE);
-    uint32_t id = who->id;
-    for (uint32_t i = 0; id != 0 && i < HOLDER_IDS; i++) {
-        host->ids[id].client = ID_LEAVING;
-        id = host->ids[id].next;
-    }
-    client_is_known(host, client);
-    host->id_count -= who->id_count;
-    who->flags = 0;
-}
-
 void client_forgotten(struct host *host, uint32_t id)
 {
-    for (uint32_t i = 0; id != 0 && id < HOLDER_IDS && i < HOLDER_IDS; i++) {
+    for (uint32_t i = 0; id != 0 && id < HUB_HOLDER_IDS && i < HUB_HOLDER_IDS; i++) {
         if (host->ids[id].client != ID_LEAVING) {
             return;
         }
@@ -474,4 +347,15 @@ void clients_poke_all(struct host *host)
             client_poke(host, i);
         }
     }
+}
+
+uint64_t client_regions(const struct host *host, uint32_t client)
+{
+    return host->clients[client].regions_sent;
+}
+
+uint64_t host_regions_of(const struct host *host, uint32_t client)
+{
+    uint32_t index = client_of_id(host, client);
+    return index != NONE ? client_regions(host, index) : 0;
 }

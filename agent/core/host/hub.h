@@ -25,6 +25,7 @@
 static const int64_t MS = 1000000;
 
 enum {
+    HUB_HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     HUB_PIECE_ACTIONS = 24, /* the room that one piece of work may need */
     HUB_PIECE_OUTPUT = 1024,
     /* From one tick to the next, however many steps that are: a turn of the loop may have thousands

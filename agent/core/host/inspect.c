@@ -1,12 +1,11 @@
 /* What a client is answered that asks what there is: see inspect.h. */
 #include "inspect.h"
 
+#include "holdfast/admin.h"
 #include "listing.h"
 #include "merge.h"
 #include "routes.h"
 #include "state.h"
-
-#include "holdfast/admin.h"
 
 enum { PAGE = 32 };
 

@@ -3,7 +3,16 @@
  * ends, every count is counted again. What lies in the region is not looked at: that may be
  * anything. For tests and the simulator; each call costs as much as there is state.
  */
+#include "burials.h"
+#include "delays.h"
+#include "hub.h"
+#include "limits.h"
+#include "listing.h"
+#include "openings.h"
+#include "pending.h"
+#include "requests.h"
 #include "state.h"
+#include "watches.h"
 
 static void check_handle(const struct host *host, uint32_t index)
 {
@@ -183,27 +192,9 @@ static uint32_t check_space(const struct host *host, uint32_t index)
     return handles;
 }
 
-static void check_counts(const struct host *host, uint32_t zombies, uint32_t limited)
+static void check_counts(const struct host *host, uint32_t zombies)
 {
-    uint32_t pending = 0;
-    for (uint32_t i = 0; i < PENDING_MAX; i++) {
-        if (host->pending[i].used) {
-            pending++;
-            HF_CHECK(i < host->pending_end && host->pending[i].handle < host->handles_used);
-            HF_CHECK(host->handles[host->pending[i].handle].flags & HANDLE_USED);
-        }
-    }
-    for (uint32_t i = 0; i < host->handles_used; i++) {
-        bool listed = host->limited[i / LIMITED_GROUP] >> (i % LIMITED_GROUP) & 1;
-        int64_t due_ns = host->limited_due_ns[i / LIMITED_GROUP];
-        HF_CHECK(listed == ((host->handles[i].flags & HANDLE_LIMITED) != 0));
-        HF_CHECK(!listed || (due_ns != INT64_MAX && host->limits_due_ns <= due_ns));
-    }
-    HF_CHECK(pending == host->pending_count);
-    HF_CHECK(host->pending_end == 0 || host->pending[host->pending_end - 1].used);
-    HF_CHECK(limited == host->limited_count);
     HF_CHECK(zombies == host->zombie_count);
-    HF_CHECK(zombies == 0 || host->sweep_due_ns != INT64_MAX);
 }
 
 static uint32_t named_locks(const struct host *host)
@@ -223,7 +214,6 @@ void host_check_invariants(const struct host *host)
 {
     uint32_t used = 0;
     uint32_t zombies = 0;
-    uint32_t limited = 0;
     uint32_t of_locks = 0; /* or of none, its region being given up */
     for (uint32_t i = 0; i < host->handles_used; i++) {
         const struct handle *handle = &host->handles[i];
@@ -232,7 +222,6 @@ void host_check_invariants(const struct host *host)
             used++;
             of_locks += (handle->flags & HANDLE_LEFT) != 0;
             zombies += (handle->flags & HANDLE_ZOMBIE) != 0;
-            limited += (handle->flags & HANDLE_LIMITED) != 0;
         }
     }
     uint32_t free = 0;
@@ -251,5 +240,8 @@ void host_check_invariants(const struct host *host)
     requests_check(host);
     watches_check(host);
     listing_check(host, named_locks(host));
-    check_counts(host, zombies, limited);
+    check_counts(host, zombies);
+    limits_check(host);
+    pending_check(host);
+    burials_check(host);
 }

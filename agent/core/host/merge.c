@@ -2,11 +2,10 @@
 #include "merge.h"
 
 #include "core/gossip.h"
+#include "holdfast/admin.h"
 #include "look.h"
 #include "routes.h"
 #include "state.h"
-
-#include "holdfast/admin.h"
 
 enum { VIEWS_MAX = 256 }; /* hosts looked at for one lock */
 

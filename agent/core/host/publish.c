@@ -2,10 +2,9 @@
 #include "publish.h"
 
 #include "core/gossip.h"
+#include "holdfast/admin.h"
 #include "look.h"
 #include "state.h"
-
-#include "holdfast/admin.h"
 
 enum {
     PASS_MS = 250,

@@ -23,7 +23,7 @@
  * D is this agent's own number, or that of the lease page, which no client maps: never the
  * region's. The lock-delay is the longest that is noted (delays.c). A lock that was closed behind a
  * holder that died is in no handle any more, so the end of each closing is noted as well, before
- * the word is closed (region_note_closing): T is no earlier.
+ * the word is closed (holds.h): T is no earlier.
  *
  * That a namespace was given up is noted before anything else is done, in memory that outlives the
  * agent. The next one does not look at such a region, whatever it says by then, and bars the
@@ -60,70 +60,18 @@
  * for what is written there for a process before it is told (a seat, the bit that has writers look
  * for readers): it may have gone into the handler's pages.
  */
+#include "regions.h"
+
+#include "bells.h"
+#include "burials.h"
+#include "delays.h"
+#include "lease.h"
+#include "openings.h"
+#include "pending.h"
+#include "requests.h"
+#include "slots.h"
 #include "state.h"
-
-void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note)
-{
-    HF_CHECK(!host->started && space < HOST_NAMESPACES_MAX);
-    host->spaces[space].note = note;
-}
-
-void host_set_sound(struct host *host, host_sound_fn *sound, void *arg)
-{
-    HF_CHECK(!host->started);
-    host->sound = sound;
-    host->sound_arg = arg;
-}
-
-bool region_is_sound(const struct host *host, uint32_t space)
-{
-    return host->sound == NULL || host->sound(host->sound_arg, space);
-}
-
-/* The session of the grants: before START the one that goes on. */
-static uint32_t session_of(const struct host *host)
-{
-    return host->started ? host->lease.epoch : host->config.continued_epoch;
-}
-
-bool space_is_anew(const struct host *host, uint32_t space)
-{
-    /* seq_cst: written by this thread, or by the agent before */
-    uint32_t epoch = atomic_load(&host->spaces[space].note->anew_epoch);
-    return epoch != 0 && epoch == session_of(host);
-}
-
-bool grants_are_known(const struct host *host, uint32_t space)
-{
-    return host->config.voter_count == 1 && host->config.self != HOST_OBSERVER &&
-           !space_is_anew(host, space);
-}
-
-bool name_is_barred(const struct host *host, const struct message_name *name)
-{
-    uint32_t space = host_namespace(&host->config, (const char *)name->bytes, name->length);
-    return host->spaces[space].given_up;
-}
-
-static int64_t counted_long(const struct host *host, uint32_t delay_ms)
-{
-    return (int64_t)delay_ms * MS / 100 * host->config.max_drift_percent;
-}
-
-void region_note_closing(const struct host *host, struct lock_ref at, uint32_t delay_ms)
-{
-    struct host_region_note *note = host->spaces[at.space].note;
-    if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
-        delay_ms = delay_noted_ms(host,
-                                  at); /* the lock's grant covers more than any handle asked */
-    }
-    int64_t latest_ns = host->now_ns + (int64_t)delay_ms * MS + counted_long(host, delay_ms);
-    /* seq_cst: nobody else reads it while this process lives; what counts is that it is there
-     * before the word is closed. */
-    if (delay_ms > 0 && atomic_load(&note->closed_ns) < latest_ns) {
-        atomic_store(&note->closed_ns, latest_ns);
-    }
-}
+#include "watches.h"
 
 /* ---- giving up ---- */
 
@@ -135,31 +83,8 @@ static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline
     if (host->lease.deadline_ns > deadline_ns) {
         deadline_ns = host->lease.deadline_ns;
     }
-    int64_t until_ns = deadline_ns + (int64_t)delay_ms * MS + counted_long(host, delay_ms);
+    int64_t until_ns = deadline_ns + (int64_t)delay_ms * MS + space_counted_long_ns(host, delay_ms);
     return until_ns > closed_ns ? until_ns : closed_ns;
-}
-
-/* No process can name it any more: the region is gone. One that its client does not know goes with
- * the next sweep. */
-static void handle_leave(struct host *host, uint32_t handle)
-{
-    struct handle *who = &host->handles[handle];
-    if (who->flags & HANDLE_LIMITED) {
-        host->limited[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
-        host->limited_count--;
-    }
-    if ((who->flags & HANDLE_FOUND) && !(who->flags & HANDLE_ZOMBIE)) {
-        who->flags |= HANDLE_ZOMBIE;
-        host->zombie_count++;
-    }
-    who->flags &= (uint8_t) ~(HANDLE_LIMITED | HANDLE_FOUND);
-    who->flags |= HANDLE_LEFT;
-    who->slot = NONE;
-    who->seat = HFI_SEAT_NONE;
-    who->lock_next = NONE;
-    if (who->flags & HANDLE_ZOMBIE) {
-        host->sweep_due_ns = host->now_ns;
-    }
 }
 
 static void handles_leave(struct host *host, uint32_t space)
@@ -167,14 +92,13 @@ static void handles_leave(struct host *host, uint32_t space)
     for (uint32_t handle = 0; handle < host->handles_used; handle++) {
         const struct handle *who = &host->handles[handle];
         if ((who->flags & HANDLE_USED) && !(who->flags & HANDLE_LEFT) && who->space == space) {
-            handle_leave(host, handle);
+            burial_region_left(host, handle);
         }
     }
-    for (uint32_t i = 0; i < host->pending_end; i++) {
-        struct pending *pending = &host->pending[i];
-        if (pending->used && (host->handles[pending->handle].flags & HANDLE_LEFT)) {
-            pending->ready = true;
-            pending->error = HF_EUNSERVED;
+    for (uint32_t i = 0; i < pending_end(host); i++) {
+        struct pending_open open;
+        if (pending_read(host, i, &open) && (host->handles[open.handle].flags & HANDLE_LEFT)) {
+            pending_set_ready(host, i, HF_EUNSERVED);
         }
     }
 }
@@ -186,7 +110,7 @@ int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_
     int64_t until_ns = over_ns(host, index, deadline_ns);
     /* seq_cst: the last one says that the others are there, for whoever comes after a kill */
     atomic_store(&space->note->closed_ns, until_ns);
-    atomic_store(&space->note->anew_epoch, session_of(host));
+    atomic_store(&space->note->anew_epoch, space_session(host));
     atomic_store(&space->note->given_up, 1);
     space->given_up = true;
     if (!space->used) {
@@ -228,34 +152,6 @@ bool host_region_is_left(const struct host *host, uint32_t space)
 
 /* ---- leaving it: what is known here of its locks goes, bit by bit ---- */
 
-static void leave_lock(struct host *host, struct lock_ref at, struct host_actions *actions)
-{
-    struct space *space = &host->spaces[at.space];
-    struct lock *lock = lock_at(host, at);
-    if (lock_is_named(lock)) {
-        struct host_action *action = hub_emit(actions, HOST_PERSIST_NO_SLOT);
-        action->as.slot.region = at.space;
-        action->as.slot.slot = at.slot;
-        watch_slot_goes(host, at);
-        publish_gone(host, at);
-        listing_remove(host, at);
-        names_set_lock(host->names, lock->name, NAMES_NONE);
-        names_drop(host->names, lock->name);
-    }
-    if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
-        lock_set_state(host, at, LOCK_IDLE);
-    }
-    if (lock->state != LOCK_FREE) {
-        lock_set_state(host, at, LOCK_FREE);
-    }
-    *lock = (struct lock){0};
-    *lock_guard(host, at) = (struct guard){0};
-    publish_leave(host, at);
-    watch_lock_left(host, at);
-    space->idle[at.slot] = 0;
-    space->slot_blocks[at.slot] = 0;
-}
-
 /* As it was before there was a region. */
 static void leave_space(struct space *space)
 {
@@ -270,13 +166,11 @@ static void leave_space(struct space *space)
     space->blocks_used = 0;
     space->free_block = 0;
     space->reclaim_hand = 0;
-    space->attend_slot = 0;
-    space->dirty = false;
     space->lease = 0;
     space->leaving = false;
 }
 
-bool regions_leaving(const struct host *host)
+bool regions_are_left(const struct host *host)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].leaving) {
@@ -294,12 +188,15 @@ void regions_work(struct host *host, struct host_actions *actions)
             if (space->leave_slot == space->slots_used) {
                 leave_space(space);
                 watches_space_left(host, i);
+                bells_leave(host, i);
                 break;
             }
             if (!hub_has_room(actions)) {
                 return;
             }
-            leave_lock(host, (struct lock_ref){i, space->leave_slot++}, actions);
+            struct lock_ref at = {i, space->leave_slot++};
+            slot_leave(host, at, actions);
+            lease_leave(host, at);
         }
     }
 }

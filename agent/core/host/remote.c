@@ -1,8 +1,13 @@
 /* What is asked of other hosts, and what they ask: see remote.h. */
 #include "remote.h"
 
+#include "attend.h"
+#include "grants.h"
+#include "holds.h"
+#include "repair.h"
 #include "routes.h"
 #include "state.h"
+#include "watches.h"
 
 enum {
     CHECK_PATIENCE_MS = 1000,
@@ -170,7 +175,7 @@ void remote_tick(struct host *host, struct host_actions *actions)
 static int32_t held_now(const struct host *host, const struct message_check *check)
 {
     struct lock_ref at = {0};
-    if (name_is_barred(host, &check->name)) {
+    if (space_bars_name(host, &check->name)) {
         return HF_EUNKNOWN;
     }
     if (!lock_find(host, check->name.bytes, check->name.length, &at)) {
@@ -270,7 +275,7 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
         hfi_bury_waiter(lock_actor(host, at), host->handles[handle].seat);
     }
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
-        lock_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : lock_delay_of(host, at, holder),
+        hold_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
                    HOST_LOSS_BREAK, actions);
     }
     struct seats walk = seats_of(host, at);
@@ -280,7 +285,7 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
             return HF_EFULL; /* more readers than a step can end */
         }
         if (id != 0) {
-            lock_evict_reader(host, at, walk.seat, 0, now ? 0 : lock_delay_of(host, at, id),
+            hold_evict_reader(host, at, walk.seat, 0, now ? 0 : hold_delay_ms(host, at, id),
                               HOST_LOSS_BREAK, actions);
         }
     }
@@ -289,7 +294,7 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
         hfi_open(lock_actor(host, at), at.slot);
         watch_changed(host, at);
     }
-    lock_attend(host, at, actions);
+    attend_lock(host, at, actions);
     return 0;
 }
 
@@ -341,7 +346,7 @@ static void break_asked(struct host *host, const struct message *message,
 {
     const struct message_break *breaking = &message->as.break_lock;
     struct broken *broken = NULL;
-    if (name_is_barred(host, &breaking->name)) {
+    if (space_bars_name(host, &breaking->name)) {
         return; /* it is asked again */
     }
     for (uint32_t i = 0; broken == NULL && i < BROKEN_MAX; i++) {
@@ -378,8 +383,8 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
         return error;
     }
     if (lock_at(host, at)->state == LOCK_GRANTED) {
-        hfi_recall(lock_actor(host, at), at.slot, HANDOVERS_BEFORE_RECALL);
-        lock_attend(host, at, actions);
+        hfi_recall(lock_actor(host, at), at.slot, GRANT_HANDOVERS);
+        attend_lock(host, at, actions);
     }
     return 0;
 }

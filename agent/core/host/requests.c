@@ -1,6 +1,7 @@
 /* Requests to the quorum, sent again until they are answered: see requests.h. */
 #include "requests_private.h"
 
+#include "bells.h"
 #include "kept.h"
 #include "routes.h"
 #include "state.h"
@@ -211,8 +212,8 @@ void request_end(struct host *host, struct request *request)
     request->id = 0;
     request->next = host->requests->free;
     host->requests->free = index + 1;
-    for (uint32_t i = 0; host->requests->starved && i < host->config.namespace_count; i++) {
-        host->spaces[i].dirty = true; /* those that found no room rang already */
+    if (host->requests->starved) {
+        bells_rang_all(host); /* those that found no room set their dirty bits already */
     }
     host->requests->starved = false;
 }

@@ -5,6 +5,7 @@
  * that is chained to the lock's slot. What chain a block is in and whose a seat is are kept here,
  * and read from the region only once, when it is adopted.
  */
+#include "hub.h"
 #include "state.h"
 
 struct seats seats_of(const struct host *host, struct lock_ref at)
@@ -167,7 +168,7 @@ bool blocks_adopt(struct host *host, uint32_t index)
                 uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
                 uint32_t holder = atomic_load(&hfi_seat(region, seat)->holder);
                 space->seat_handle[seat] = NONE;
-                space->seat_holder[seat] = holder < HOLDER_IDS ? (uint16_t)holder : 0;
+                space->seat_holder[seat] = holder < HUB_HOLDER_IDS ? (uint16_t)holder : 0;
             }
             space->block_next[block - 1] = atomic_load(&region->blocks[block - 1].next);
             block = space->block_next[block - 1];

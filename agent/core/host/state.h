@@ -31,35 +31,7 @@
 
 #include "core/base/arena.h"
 #include "core/gossip.h"
-#include "delays.h"
 #include "hub.h"
-#include "inspect.h"
-#include "kept.h"
-#include "listing.h"
-#include "look.h"
-#include "merge.h"
-#include "openings.h"
-#include "publish.h"
-#include "remote.h"
-#include "requests.h"
-#include "routes.h"
-#include "survey.h"
-#include "watches.h"
-
-enum {
-    HOLDER_IDS = 65535, /* ids 1 .. 65534 */
-    ID_WORDS = HOLDER_IDS / 64 + 1,
-    HANDOVERS_BEFORE_RECALL = 16,
-    OPEN_PATIENCE_MS = 50, /* an OPEN is answered by then, grant or no grant */
-    ZOMBIE_SWEEP_MS = 1000,
-    LIMIT_IDLE_CHECK_MS = 1000,
-    LIMITED_GROUP = 64,        /* handles that are looked at together for holds to end */
-    LIMITS_LOOK_MAX = 1 << 14, /* handles that a step looks at for that */
-    PENDING_MAX = 1024,
-    UPGRADE_PAUSE_MS = 20,
-    WHOLE_MS = 60 * 1000, /* see whole_until_ns */
-    SCAN_SLOTS = 4096,    /* slots looked at in one piece of a scan */
-};
 
 enum lock_state {
     LOCK_FREE = 0, /* the slot is nobody's */
@@ -165,16 +137,6 @@ struct holder_id {
     uint16_t next;
 };
 
-/* An OPEN that is not answered yet. */
-struct pending {
-    uint64_t request;
-    int64_t due_ns;
-    uint32_t handle;
-    bool used;
-    int32_t error; /* ready with this error */
-    bool ready;
-};
-
 /* One namespace's region. */
 struct space {
     bool used;
@@ -198,70 +160,50 @@ struct space {
     uint16_t *seat_holder;
     uint32_t *seat_handle; /* NONE */
     uint64_t *token_first; /* by slot: of its grant's range */
-    uint8_t *idle;         /* by slot: for how many ages nobody has had it open */
     uint32_t slots_used;   /* slots from here on were never used */
     uint32_t free_slot;    /* slot + 1, 0 none */
     uint32_t free_slots;   /* how many */
     uint32_t blocks_used;
     uint32_t free_block; /* block + 1 */
     uint32_t reclaim_hand;
-    uint32_t attend_slot; /* where the next look at the dirty bits begins */
-    uint32_t attended;    /* pieces of that since the last tick */
-    uint64_t causes;      /* dirty bits that were found, ever */
-    bool dirty;           /* somebody rang */
 };
 
 struct host {
     struct host_config config;
     struct names *names;
-    const struct hfi_kernel *outer; /* the driver's */
-    struct hfi_kernel kernel;       /* on top of it: our own ring only sets `rang` */
-    host_sound_fn *sound;           /* NULL: every region is */
+    host_sound_fn *sound; /* NULL: every region is */
     void *sound_arg;
     struct gossip *gossip; /* NULL: none */
-    int64_t repair_due_ns;
-    int64_t repair_began_ns; /* the pass over all locks that is under way */
-    uint32_t repair_space;   /* where it goes on */
-    uint32_t repair_slot;
-    uint32_t repair_block; /* block + 1 of that slot; 0: from its first */
-    uint32_t repair_entry; /* of the index, once all slots are done */
     int64_t now_ns;
     bool started;
-    bool rang;
-    bool ringing;            /* a lock is looked at because somebody rang */
     struct host_lease lease; /* epoch: of the grants */
     struct host_counts counts;
     uint64_t last_request;
-    int64_t aged_ns; /* up to when grants were counted as idle */
-    int64_t upgrade_due_ns;
-    int64_t whole_until_ns; /* grants are made shared with all tokens of their range: grants.c */
     uint32_t client_capacity;
     uint32_t free_handle;
     uint32_t handles_used; /* has ever been */
     uint32_t handle_count;
     uint32_t id_count;
-    uint32_t walked;      /* handles that pieces of work have looked at since the last tick */
-    uint32_t buried;      /* pieces of burying since then */
-    uint32_t opened;      /* closed locks whose time had come */
-    uint32_t client_hand; /* the client whose pieces are the next step's first */
-    uint32_t space_hand;  /* the namespace likewise */
-    uint32_t limited_count;
-    uint32_t limits_hand; /* the group that was left for the next step: it is the first then */
+    uint32_t walked;     /* handles that pieces of work have looked at since the last tick */
+    uint32_t opened;     /* closed locks whose time had come */
+    uint32_t space_hand; /* the namespace likewise */
     uint32_t zombie_count;
-    uint32_t pending_count;
     uint32_t survivor_count; /* clients that have CLIENT_SURVIVOR set */
     uint32_t clients_busy;   /* how many have BURYING, SCANNING or POKE set */
     uint32_t connected_count;
     uint32_t ids_high; /* highest id ever given */
-    int64_t limits_due_ns;
-    int64_t sweep_due_ns;
     struct client *clients;
     struct handle *handles;
     struct holder_id *ids;
     struct openings *openings;
-    uint64_t *limited;       /* bits: handles with a limit, a group in each */
-    int64_t *limited_due_ns; /* of each group that has some: when it is looked at */
-    uint64_t *named_ids;     /* by space, ID_WORDS each: ids that are named there (scratch) */
+    struct bells *bells;
+    struct limits *limits;
+    struct pending *pending;
+    struct grants *grants;
+    struct lease *lease_state;
+    struct burials *burials;
+    struct opens *opens;
+    struct repair *repair;
     struct routes *routes;
     struct listing *listing;
     struct publish *publish;
@@ -270,8 +212,6 @@ struct host {
     struct delays *delays;
     struct requests *requests;
     struct kept *kept;
-    uint32_t pending_end; /* of pending: one behind the last that is used */
-    struct pending pending[PENDING_MAX];
     struct space spaces[HOST_NAMESPACES_MAX];
 };
 
@@ -314,73 +254,81 @@ void lock_log(struct host *host, struct host_actions *actions, const char *event
               struct lock_ref at, uint64_t token, int64_t number);
 void client_busy_set(struct host *host, struct client *client, uint32_t flag);
 void client_busy_clear(struct host *host, struct client *client, uint32_t flag);
+/* The regions that were sent to it over its present connection, as bits. */
+uint64_t client_regions(const struct host *host, uint32_t client);
 void client_poke(struct host *host, uint32_t client);
 void clients_poke_all(struct host *host);
 /* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
 int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
                             uint32_t right);
 
+/* ---- spaces.c ---- */
+
+/* Whether what was read in that region was there: see host_set_sound(). */
+bool space_is_sound(const struct host *host, uint32_t space);
+/* The namespace was given up in this session: nothing is known of what was granted before. */
+bool space_is_anew(const struct host *host, uint32_t space);
+/* Whether this agent's own store tells which grants of that namespace it has. */
+bool space_grants_are_known(const struct host *host, uint32_t space);
+/* The name is of a namespace that is given up: what is said of it is not answered. */
+bool space_bars_name(const struct host *host, const struct message_name *name);
+/* The session of the grants: before START the one that goes on. */
+uint32_t space_session(const struct host *host);
+/* By so much a lock-delay is counted longer, since another host's clock may differ. */
+int64_t space_counted_long_ns(const struct host *host, uint32_t delay_ms);
+
 /* ---- clients.c ---- */
 
 void client_connected(struct host *host, const struct host_event *event,
                       struct host_actions *actions);
-void client_hangup(struct host *host, uint32_t client);
-void client_died(struct host *host, uint32_t client);
 /* The ids of the client with this first one, whose FORGET was carried out, are free. */
 void client_forgotten(struct host *host, uint32_t id);
-/* The dirty bits of all regions that were sent to it are to be looked at. */
-void client_rang(struct host *host, uint32_t client);
-/* It has opened again all that it had open: what else is left under its ids is taken away. */
-void client_resumed(struct host *host, uint32_t client);
 /* The client index of a holder id; NONE: nobody's. */
 uint32_t client_of_id(const struct host *host, uint32_t id);
 /* Gives the client one more id. 0: none is free. */
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
-
-/* Whether one more handle is within what the client's user may have: all but root
- * half of what there is room for. */
+/* Whether one more handle is within what the client's user may have: all but root half of what
+ * there is room for. */
 bool client_may_open(const struct host *host, uint32_t client);
 bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
-/* If it is gone and nothing names it any more: frees the record and its ids. */
-void client_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);
-/* One piece of burying. */
-void client_bury_piece(struct host *host, uint32_t client, struct host_actions *actions);
 bool client_lives(const struct host *host, uint32_t client);
 /* Whether its process may go on with handles that are closed here: it was hung up on, and has not
  * opened all of them again. */
 bool client_may_use_closed(const struct host *host, uint32_t client);
-/* What it has open is all known now. */
-void client_is_known(struct host *host, uint32_t client);
+/* Whether a client of the agent before this one has not said yet all that it has open: it may be
+ * any lock, and its handles name slots, which then must not become another lock's. */
+bool clients_unknown(const struct host *host);
+/* Encodes and queues a frame for a connected client. */
+void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions);
+void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
+                       struct host_actions *actions);
+void client_busy_set(struct host *host, struct client *client, uint32_t flag);
+void client_busy_clear(struct host *host, struct client *client, uint32_t flag);
+void client_poke(struct host *host, uint32_t client);
+void clients_poke_all(struct host *host);
+/* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
+int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
+                            uint32_t right);
 
 /* ---- handles.c ---- */
 
-void handle_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                 struct host_actions *actions);
-void handle_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                 struct host_actions *actions);
-/* MAP: the region of a name. */
-int32_t handle_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                   struct host_actions *actions);
-void handle_close(struct host *host, uint32_t client, uint32_t number,
-                  struct host_actions *actions);
-/* Its client is gone or it was closed: takes away what it held and waited for. */
-void handle_bury(struct host *host, uint32_t handle, struct host_actions *actions);
-/* The same for a seat of a client whose handles are not known. */
-void handle_bury_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
-                      struct host_actions *actions);
-/* Frees it if nothing can name it any more, else leaves it a zombie. */
-void handle_retire(struct host *host, uint32_t handle);
-void zombies_sweep(struct host *host, struct host_actions *actions);
+/* A handle of that client on that lock; its holder id is the caller's to set. NONE: all are used.
+ * */
+uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at);
+void handle_free(struct host *host, uint32_t handle);
 /* The handle of a lock that has this holder id; NONE. */
 uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder);
-/* Answers what can be answered of the OPENs of this lock: error 0, or why not. */
-void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
-void pending_work(struct host *host, struct host_actions *actions);
-void limits_check(struct host *host, struct host_actions *actions);
-/* Survivors' holds with a limit on this lock, which have to end in time: gives them handles. */
-void limits_find(struct host *host, struct lock_ref at);
-/* A hold with a limit may have begun on this lock. */
-void limits_attend(struct host *host, struct lock_ref at);
+/* The client's own handle with that number, which it may use; NONE. */
+uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle);
+/* Whether its process may take the lock by this handle: it is not closed, nor its client dead. */
+bool handle_may_take(const struct host *host, const struct handle *who);
+/* What that handle asks for. One of a client that hung up may be one that was only found, with the
+ * longest lock-delay that there is: it is known from the notes. */
+uint32_t handle_delay_ms(const struct host *host, const struct handle *who);
+/* Counts some more of the handles' lock-delays, if every handle is known; behind the last: lowers
+ * what says too much. */
+void handles_settle_delays(struct host *host);
 
 /* ---- seats.c ---- */
 
@@ -413,133 +361,28 @@ bool blocks_adopt(struct host *host, uint32_t space);
 /* The only change of a lock's state; a transition that is not in the table of locks.c is a fault of
  * this agent, and ends it. */
 void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to);
+void lock_name(const struct host *host, struct lock_ref at, struct message_name *out);
 /* What stands for its name where that is too long. */
 uint64_t lock_hash(const struct host *host, struct lock_ref at);
 /* The place of a name; false: it has none. */
 bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct lock_ref *at);
-/* Gives a name a slot. false: full. */
-bool lock_make(struct host *host, uint32_t space, const uint8_t *name, size_t size,
-               struct lock_ref *at);
-/* The store says that this slot is that name's. false: it does not fit. */
-bool lock_load(struct host *host, struct lock_ref at, const uint8_t *name, size_t size);
-/* Notes durably which slot the name has. */
-void slot_persist(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Called when a handle left it: frees the seats, and a retired slot, that nobody has open. */
-void lock_unused(struct host *host, struct lock_ref at);
-/* Called after the start, and when a survivor is known: once all are, does the same for what
- * nobody opened again. */
-void locks_known(struct host *host);
-/* Looks at a lock that asked for it. */
-void lock_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Has it looked at when those that asked are, next. */
-void lock_look_later(struct host *host, struct lock_ref at);
-/* Its grant is back with the quorum: asks for it if somebody waits, else frees a slot that nobody
- * has open. */
-void lock_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Gives the name another slot; *at becomes that one. false: none is free. */
-bool lock_move(struct host *host, struct lock_ref *at, struct host_actions *actions);
-/* Whether a client of the agent before this one has not said yet all that it has open: it may be
- * any lock, and its handles name slots, which then must not become another lock's. */
-bool handles_unknown(const struct host *host);
-/* Evicts whoever the word names, or one that is dead; closes for delay_ms (0: not). */
-void lock_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
-                uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
-void lock_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
-                       uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
-/* Its word's token is none of the range: all of it counts as used, and who the word names has lost
- * the lock, which closes for delay_ms. false: it is one. */
-bool lock_use_up(struct host *host, struct lock_ref at, const struct hfi_range *range,
-                 uint32_t delay_ms, struct host_actions *actions);
-/* Whether somebody waits for it to be granted. */
-bool lock_is_awaited(const struct host *host, struct lock_ref at);
+uint32_t lock_pack(struct lock_ref at);
+struct message_order lock_version(const struct lock *lock);
+void lock_set_version(struct lock *lock, struct message_order version);
 /* Until when the lock is closed, or was last; 0: it was not lately. By the agent's own number. */
 int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at);
 /* It is closed until then, at least; 0: it is not. The word and the region are the caller's. */
 void lock_close(struct host *host, struct lock_ref at, int64_t until_ns);
-/* The same, and the region says so, too. */
+/* The region says what is so. */
+void lock_tell_closing(struct host *host, struct lock_ref at);
+/* Both. */
 void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns);
-/* Takes it out of use whoever holds it, see hfi_revoke(). */
+/* The next moment that can be told as the end of a closing; it is never sooner. */
+int64_t lock_closing_end_ns(int64_t until_ns);
+/* Takes its word out of use, whatever process holds it, see hfi_revoke(). */
 void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode);
-/* Puts the grant in force, whose range begins there. */
-void lock_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
-                       struct host_actions *actions);
-void lock_open_due(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Takes back idle locks when slots run short. */
-void locks_reclaim(struct host *host, uint32_t space, struct host_actions *actions);
-/* The session is over: nothing that was granted is granted any more. */
-void locks_revoke_all(struct host *host, struct host_actions *actions);
-/* Marks every lock that somebody waits for as to be looked at, and some that nobody has had open
- * for long. One pass over all locks. */
-void locks_mark_wanted(struct host *host);
-void lock_name(const struct host *host, struct lock_ref at, struct message_name *out);
-/* A client died whose handles are not known: looks whether it had this lock. */
-void lock_bury_unknown(struct host *host, uint32_t client, struct lock_ref at,
-                       struct host_actions *actions);
-/* How long it stays closed behind a holder: the handle's lock-delay, or the grant's. */
-uint32_t lock_delay_of(const struct host *host, struct lock_ref at, uint32_t holder);
-
-/* ---- grants.c ---- */
-
-/* Asks for the grant, if it is not here and was not asked for. */
-void lock_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
-              struct host_actions *actions);
-/* It is asked for: whether the mode is still the one that is wanted. */
-void lock_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions);
-void lock_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, bool tokens,
-                struct host_actions *actions);
-/* Adopted: its word was in force, so the agent before this one had not given its grant back. */
-void lock_was_in_force(struct lock *lock);
-/* Adopted: the agent before this one had returned that version, and none above it. */
-void lock_has_returned(struct lock *lock, struct message_order version);
-/* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
-bool lock_lacks_delay(const struct host *host, struct lock_ref at);
-/* Serves, gives back or amends a grant that is here. */
-void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* A message of a coordinator. */
-void lock_message(struct host *host, const struct message *message, struct host_actions *actions);
-
-/* ---- regions.c ---- */
-
-/* Whether what was read in that region was there: see host_set_sound(). */
-bool region_is_sound(const struct host *host, uint32_t space);
-/* The namespace was given up in this session: nothing is known of what was granted before. */
-bool space_is_anew(const struct host *host, uint32_t space);
-/* Whether this agent's own store tells which grants of that namespace it has. */
-bool grants_are_known(const struct host *host, uint32_t space);
-/* The name is of a namespace that is given up: what is said of it is not answered. */
-bool name_is_barred(const struct host *host, const struct message_name *name);
-/* Before a lock is closed for so long. */
-void region_note_closing(const struct host *host, struct lock_ref at, uint32_t delay_ms);
-/* Leaves what was given up, bit by bit. */
-bool regions_leaving(const struct host *host);
-void regions_work(struct host *host, struct host_actions *actions);
-
-/* Whether its process may take the lock by this handle: it is not closed, nor its client dead. */
-bool handle_may_take(const struct host *host, const struct handle *who);
-/* What that handle asks for. One of a client that hung up may be one that was only found, with the
- * longest lock-delay that there is: it is known from the notes. */
-uint32_t handle_delay_ms(const struct host *host, const struct handle *who);
-/* Counts some more of the handles' lock-delays, if every handle is known; behind the last: lowers
- * what says too much. */
-void handles_settle_delays(struct host *host);
-
-/* ---- adopt.c ---- */
-
-void adopt_all(struct host *host, struct host_actions *actions);
-
-/* ---- repair.c ---- */
-
-/* Puts right what the lock's word says against what is known here. */
-void repair_word(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* The same of all that the region says of the lock. */
-void repair_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Adopted: takes over what only the region knows of the lock. A lock-delay that runs has at most
- * that long to go. */
-void repair_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms);
-/* What of the lock's tokens has been used, by its word. */
-uint64_t lock_token_used(const struct host *host, struct lock_ref at);
-int64_t repair_due_ns(const struct host *host);
-/* A piece of the pass over all locks. */
-void repair_work(struct host *host, struct host_actions *actions);
+/* A line of the log about that lock. */
+void lock_log(struct host *host, struct host_actions *actions, const char *event,
+              struct lock_ref at, uint64_t token, int64_t number);
 
 #endif

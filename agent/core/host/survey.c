@@ -113,21 +113,6 @@ void host_survey(const struct host *host, int64_t now_ns, struct host_survey *ou
     }
 }
 
-uint64_t host_causes(const struct host *host, uint64_t regions)
-{
-    uint64_t causes = 0;
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        causes += regions >> i & 1 ? host->spaces[i].causes : 0;
-    }
-    return causes;
-}
-
-uint64_t host_regions_of(const struct host *host, uint32_t client)
-{
-    uint32_t index = client_of_id(host, client);
-    return index != NONE ? host->clients[index].regions_sent : 0;
-}
-
 bool host_is_deserted(const struct host *host)
 {
     return host->id_count == 0;

@@ -1,17 +1,17 @@
-/*
- * Adopting what the agent before this one left: regions, slots, grants, clients that still live.
- *
- * Nothing is believed of a region but that live clients' words and cells say what those clients
- * hold. Which slot is which lock, which grants this host has, and which processes live come from
- * elsewhere (the store, the records of clients). The order for each lock: the dead leave the queue,
- * then dead readers and a dead holder go (the lock closes behind them), then hand-overs that were
- * under way are finished, then the grant is put in force and the queue is served.
- *
- * In a cell of one host, which grants this host has is in its own store. In a larger one only a
- * majority knows: the locks are ADOPTED (grants.c), and the quorum is asked for those in use. So it
- * is with a namespace that was begun anew in this session (regions.c).
- */
+/* Taking over what the agent before left: see adoption.h. */
+#include "adoption.h"
+
+#include "attend.h"
+#include "bells.h"
+#include "burials.h"
+#include "delays.h"
+#include "grants.h"
+#include "kept.h"
+#include "lease.h"
+#include "requests.h"
+#include "slots.h"
 #include "state.h"
+#include "words.h"
 
 const char *host_add_region(struct host *host, uint32_t index, const struct hfi_region *base,
                             bool adopted)
@@ -21,7 +21,7 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
         return "no such namespace, or it has a region already";
     }
     if (base->slot_count != host->config.limits.locks ||
-        base->block_count != host->config.limits.blocks || base->holder_count != HOLDER_IDS) {
+        base->block_count != host->config.limits.blocks || base->holder_count != HUB_HOLDER_IDS) {
         return "its size is not the one that [limits] asks for";
     }
     struct space *space = &host->spaces[index];
@@ -35,7 +35,7 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     space->region.own_seat_holder = space->seat_holder;
     space->incarnation = base->header->incarnation;
     space->actor = (struct hfi_actor){
-        .region = &space->region, .kernel = &host->kernel, .holder = HFI_HOLDER_AGENT};
+        .region = &space->region, .kernel = bells_kernel(host), .holder = HFI_HOLDER_AGENT};
     if (host->started && !host->lease.lost && host->lease.deadline_ns > 0) {
         hfi_publish(&space->actor, host->lease.deadline_ns, host->lease.epoch, 0);
         space->lease = hfi_lease(host->lease.deadline_ns, host->lease.epoch);
@@ -52,7 +52,7 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
         lock_find(host, name, size, &(struct lock_ref){0})) {
         return false;
     }
-    return lock_load(host, at, name, size);
+    return slot_load(host, at, name, size);
 }
 
 /*
@@ -97,7 +97,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
     struct lock_ref at = {0};
     struct message_order version;
     if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at) ||
-        !grants_are_known(host, at.space)) {
+        !space_grants_are_known(host, at.space)) {
         return; /* in a larger cell: what the own acceptor has need not be what was chosen */
     }
     uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
@@ -146,7 +146,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
         }
         *ghost = *ghost ? *ghost : id;
         client = client_of_id(host, id);
-        client_is_known(host, client);
+        burial_client_known(host, client);
         host->clients[client].flags = CLIENT_USED | CLIENT_DEAD;
     }
     return client;
@@ -168,10 +168,10 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
         if (client == NONE) {
             hfi_bury_waiter(&space->actor, walk.seat);
         } else if (hub_has_room(actions)) {
-            handle_bury_seat(host, client, at, walk.seat, actions);
+            burial_of_seat(host, client, at, walk.seat, actions);
         } else { /* many at once: the rest without a line in the log */
             uint32_t count = actions->count;
-            handle_bury_seat(host, client, at, walk.seat, actions);
+            burial_of_seat(host, client, at, walk.seat, actions);
             actions->count = count;
         }
     }
@@ -190,7 +190,7 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     lock_set_state(host, at, LOCK_ADOPTED);
     lock->mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
     lock->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS; /* not known: shortened when it is */
-    repair_adopt(host, at, lock->lock_delay_ms);
+    word_adopt(host, at, lock->lock_delay_ms);
     if (lock->mode != HFI_GRANT_NONE) {
         hfi_recall(actor, at.slot, 0); /* before the looks below: nobody comes in behind them */
     }
@@ -202,8 +202,8 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     } else if (hfi_retract(actor, at.slot)) {
         bool exclusive = lock->mode == HFI_GRANT_EXCLUSIVE;
         lock->mode = HFI_GRANT_NONE;
-        if (exclusive) {             /* else the AMEND that made it shared may be on its way */
-            lock_was_in_force(lock); /* so it was not given back */
+        if (exclusive) {                  /* else the AMEND that made it shared may be on its way */
+            grant_was_in_force(host, at); /* so it was not given back */
         }
     }
 }
@@ -213,10 +213,10 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
 {
     struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
-    if (!grants_are_known(host, at.space) && host->config.continued_epoch != 0) {
+    if (!space_grants_are_known(host, at.space) && host->config.continued_epoch != 0) {
         adopt_unknown(host, at, ghost, actions);
     } else {
-        repair_adopt(host, at, lock_is_granted(lock) ? lock->lock_delay_ms : 0);
+        word_adopt(host, at, lock_is_granted(lock) ? lock->lock_delay_ms : 0);
         adopt_seats(host, at, ghost, actions);
     }
     uint64_t word = atomic_load(lock_word(host, at));
@@ -227,15 +227,13 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
         return;
     }
     if (lock_is_granted(lock) &&
-        !lock_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
-        lock_put_in_force(host, at, 1, actions);
+        !grant_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
+        word_put_in_force(host, at, 1, actions);
     }
     if (hub_has_room(actions)) {
-        lock_attend(host, at, actions);
+        attend_lock(host, at, actions);
     } else { /* later, bit by bit */
-        atomic_fetch_or(&host->spaces[at.space].region.dirty[at.slot / 64], UINT64_C(1)
-                                                                                << (at.slot % 64));
-        host->spaces[at.space].dirty = true;
+        bell_look_soon(host, at);
     }
     hfi_rouse(actor, at.slot);
 }
@@ -254,7 +252,7 @@ static bool goes_on(const struct host *host, const struct kept_note *note)
     const struct lock *lock = lock_at(host, at);
     bool open = lock->state == LOCK_IDLE || lock->state == LOCK_ADOPTED;
     return open && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
-           lock_hash(host, at) == note->name_hash && lock_is_awaited(host, at);
+           lock_hash(host, at) == note->name_hash && attend_is_awaited(host, at);
 }
 
 /* Its note stands as it is until it is sent. */
@@ -262,7 +260,7 @@ static void go_on(struct host *host, uint32_t index, const struct kept_note *not
 {
     struct lock_ref at = note->at;
     if (note->known) {
-        lock_has_returned(lock_at(host, at), note->returned);
+        grant_has_returned(host, at, note->returned);
     }
     if (request_keep(host, at, index, note->id, note->since_ns) == NULL) {
         kept_forget(host, index);
@@ -288,7 +286,7 @@ static void adopt_kept(struct host *host)
     }
 }
 
-void adopt_all(struct host *host, struct host_actions *actions)
+void adoption_start(struct host *host, struct host_actions *actions)
 {
     uint32_t live = 0;
     uint32_t ghost = 0;
@@ -302,23 +300,17 @@ void adopt_all(struct host *host, struct host_actions *actions)
             struct lock_ref at = {i, slot};
             if (lock_is_named(lock_at(host, at))) {
                 adopt_lock(host, at, &ghost, actions);
-            } else if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
-                space->locks[slot] = (struct lock){.handles = NONE};
-                lock_set_state(host, at, LOCK_RETIRED);
-            } else if (space->locks[slot].state == LOCK_FREE) {
-                atomic_store(&space->region.words[slot].word, 0);
-                space->locks[slot] = (struct lock){.handles = NONE, .name = space->free_slot};
-                space->free_slot = slot + 1;
-                space->free_slots++;
+            } else {
+                slot_adopt_unnamed(host, at);
             }
         }
     }
     adopt_kept(host);
-    locks_mark_wanted(host);
+    lease_mark_wanted(host);
     for (uint32_t i = 0; i < host->client_capacity; i++) {
         if ((host->clients[i].flags & CLIENT_DEAD) && host->clients[i].handles == NONE &&
             hub_has_room(actions)) {
-            client_forget_if_done(host, i, actions);
+            burial_forget_if_done(host, i, actions);
         }
     }
     hub_log(actions, "adopted", live);

@@ -1,0 +1,174 @@
+/* What the session means for all locks: see lease.h. */
+#include "lease.h"
+
+#include "attend.h"
+#include "bells.h"
+#include "openings.h"
+#include "pending.h"
+#include "requests.h"
+#include "state.h"
+#include "survey.h"
+#include "watches.h"
+
+/* The simulator has less patience. */
+#ifndef HOST_IDLE_AGE_MS
+#define HOST_IDLE_AGE_MS (60 * 1000)
+#endif
+
+enum {
+    IDLE_AGE_MS = HOST_IDLE_AGE_MS,
+    IDLE_AGES = 10, /* a grant that nobody has open goes back after so many ages */
+    IDLE_MAX = 64,  /* at one look at all locks */
+};
+
+struct lease {
+    int64_t aged_ns;                    /* up to when grants were counted as idle */
+    uint8_t *idle[HOST_NAMESPACES_MAX]; /* by slot: for how many ages nobody has had it open */
+};
+
+struct lease *lease_lay_out(struct arena *arena, const struct host_config *config)
+{
+    struct lease *state = arena_take(arena, 1, sizeof(*state));
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        uint8_t *idle = arena_take(arena, config->limits.locks, sizeof(*idle));
+        if (state != NULL) {
+            state->idle[i] = idle;
+        }
+    }
+    return state;
+}
+
+void lease_start(struct host *host, const struct host_lease *lease)
+{
+    host->lease = *lease;
+    host->lease_state->aged_ns = host->now_ns;
+}
+
+void lease_leave(struct host *host, struct lock_ref at)
+{
+    host->lease_state->idle[at.space][at.slot] = 0;
+}
+
+/* By a process of this host. */
+static bool lock_is_held(const struct host *host, struct lock_ref at)
+{
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word);
+    return (holder != 0 && holder != HFI_HOLDER_AGENT) ||
+           ((word & HFI_W_CELLS) &&
+            hfi_has_readers(&host->spaces[at.space].region, at.slot, HFI_SEAT_NONE));
+}
+
+/* The session is over: nothing that was granted is granted any more. */
+static void revoke_all(struct host *host)
+{
+    requests_end_all(host);
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            struct lock_ref at = {i, slot};
+            struct lock *lock = lock_at(host, at);
+            if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
+                host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
+                /* What it was closed for is the quorum's to wait out now: a give-back in the next
+                 * session does not. */
+                lock_revoke(host, at, HFI_GRANT_NONE);
+                lock_set_state(host, at, LOCK_IDLE);
+                lock->mode = HFI_GRANT_NONE;
+                lock->recalled = 0;
+                lock->ballot = 0;
+                lock->sequence = 0;
+                watch_changed(host, at);
+            }
+        }
+    }
+    openings_forget(host);
+}
+
+/* A grant that nobody has had open for long goes back, so that its register can be deleted. */
+static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
+{
+    const struct lock *lock = lock_at(host, at);
+    uint8_t *idle = &host->lease_state->idle[at.space][at.slot];
+    if (lock->state != LOCK_GRANTED || lock->handles != NONE) {
+        *idle = 0;
+        return false;
+    }
+    *idle = *idle + ages < UINT8_MAX ? (uint8_t)(*idle + ages) : UINT8_MAX;
+    return *idle > IDLE_AGES; /* more than: it may have become idle just before it was looked at */
+}
+
+void lease_mark_wanted(struct host *host)
+{
+    uint32_t ages = (uint32_t)((host->now_ns - host->lease_state->aged_ns) / (IDLE_AGE_MS * MS));
+    uint32_t idle = 0;
+    host->lease_state->aged_ns += (int64_t)ages * (IDLE_AGE_MS * MS);
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        struct space *space = &host->spaces[i];
+        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+            struct lock_ref at = {i, slot};
+            struct lock *lock = lock_at(host, at);
+            lock->full = 0;
+            if (!lock_is_named(lock)) {
+                continue;
+            }
+            survey_ages(host, at);
+            bool look = attend_word_is_awaited(host, at) || lock->state == LOCK_ADOPTED;
+            if (grant_is_idle(host, at, ages) && idle < IDLE_MAX && !clients_unknown(host)) {
+                hfi_recall(&space->actor, slot, 0);
+                look = true;
+                idle++;
+            }
+            if (look) {
+                bell_look_soon(host, at);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < pending_end(host); i++) {
+        struct pending_open open;
+        if (pending_read(host, i, &open) && !open.ready) {
+            const struct handle *who = &host->handles[open.handle];
+            bell_look_soon(host, (struct lock_ref){who->space, who->slot});
+        }
+    }
+}
+
+void lease_changed(struct host *host, const struct host_lease *lease, struct host_actions *actions)
+{
+    bool was_safe = hub_lease_is_safe(host);
+    if (lease->lost && !host->lease.lost) {
+        host->lease = *lease;
+        revoke_all(host);
+        clients_poke_all(host);
+        host->counts.sessions_lost++;
+        hub_log(actions, "session_lost", lease->epoch);
+        return;
+    }
+    bool other = lease->epoch != host->lease.epoch || host->lease.lost;
+    host->lease = *lease;
+    if (lease->lost) {
+        return;
+    }
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (host->spaces[i].used) {
+            uint64_t before = host->spaces[i].lease;
+            host->spaces[i].lease = hfi_lease(lease->deadline_ns, lease->epoch);
+            hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch, before);
+        }
+    }
+    /* At every renewal, so that nothing that is awaited is ever left to a bell that did not ring:
+     * a refused request, a range of tokens that ran out while no agent was there. */
+    handles_settle_delays(host);
+    if (hub_lease_is_safe(host)) {
+        lease_mark_wanted(host);
+    }
+    if (was_safe && !hub_lease_is_safe(host)) { /* before the time that clients' own timers know */
+        clients_poke_all(host);
+    }
+    if (!was_safe && hub_lease_is_safe(host)) {
+        if (host->started && !other) {
+            clients_poke_all(host);
+        }
+        hub_log(actions, "session_safe", lease->epoch);
+    }
+}

@@ -1,0 +1,250 @@
+/* Holds with a limit: see limits.h. */
+#include "limits_private.h"
+
+#include "bells.h"
+#include "holds.h"
+#include "state.h"
+
+struct limits *limits_lay_out(struct arena *arena, const struct host_config *config)
+{
+    struct limits *limits = arena_take(arena, 1, sizeof(*limits));
+    size_t groups = config->limits.handles / LIMITED_GROUP + 1;
+    uint64_t *bits = arena_take(arena, groups, sizeof(*bits));
+    int64_t *due_ns = arena_take(arena, groups, sizeof(*due_ns));
+    if (limits != NULL) {
+        limits->groups = bits;
+        limits->group_due_ns = due_ns;
+    }
+    return limits;
+}
+
+void limits_init(struct host *host)
+{
+    host->limits->due_ns = INT64_MAX;
+}
+
+int64_t limits_due_ns(const struct host *host)
+{
+    return host->limits->due_ns;
+}
+
+void limit_forget(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    if (who->flags & HANDLE_LIMITED) {
+        host->limits->groups[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
+        host->limits->count--;
+        who->flags &= (uint8_t)~HANDLE_LIMITED;
+    }
+}
+
+/* The handle is to be looked at by then. */
+static void limit_due(struct host *host, uint32_t handle, int64_t due_ns)
+{
+    int64_t *group_ns = &host->limits->group_due_ns[handle / LIMITED_GROUP];
+    *group_ns = due_ns < *group_ns ? due_ns : *group_ns;
+    host->limits->due_ns = due_ns < host->limits->due_ns ? due_ns : host->limits->due_ns;
+}
+
+void limit_begin(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    uint32_t group = handle / LIMITED_GROUP;
+    if (!(who->flags & HANDLE_LIMITED)) {
+        if (host->limits->groups[group] == 0) {
+            host->limits->group_due_ns[group] = INT64_MAX;
+        }
+        who->flags |= HANDLE_LIMITED;
+        host->limits->groups[group] |= UINT64_C(1) << (handle % LIMITED_GROUP);
+        host->limits->count++;
+    }
+    limit_due(host, handle, host->now_ns + LIMIT_IDLE_CHECK_MS * MS);
+}
+
+/*
+ * What the seat says until when its hold may last. Whoever took the lock stored that before now, so
+ * it lies at most a limit ahead of now. What lies farther is written over: to take less for it at
+ * each look would move on with the looks, and never end.
+ */
+static int64_t limit_of_seat(const struct host *host, const struct handle *who)
+{
+    struct hfi_seat *seat = hfi_seat(&host->spaces[who->space].region, who->seat);
+    uint64_t deadline_ns = atomic_load(&seat->deadline_ns);
+    uint64_t latest_ns = (uint64_t)bells_clock_ns(host) + (uint64_t)who->limit_ms * MS;
+    /* seq_cst: as whoever changes it (hf_progress); if it just changed, it is looked at again */
+    if (deadline_ns > latest_ns &&
+        atomic_compare_exchange_strong(&seat->deadline_ns, &deadline_ns, latest_ns)) {
+        deadline_ns = latest_ns;
+    }
+    deadline_ns = deadline_ns < latest_ns ? deadline_ns : latest_ns;
+    return deadline_ns > 0 ? (int64_t)deadline_ns : 1;
+}
+
+/* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
+static int64_t limit_deadline(const struct host *host, const struct handle *who, uint64_t *cell,
+                              uint64_t *token)
+{
+    const struct space *space = &host->spaces[who->space];
+    const struct hfi_seat *seat = hfi_seat(&space->region, who->seat);
+    /* The word before the deadline, which is stored before the swap: so it is of this token, or of
+     * a later one and ends nothing. */
+    uint64_t word = atomic_load(&space->region.words[who->slot].word);
+    *token = word & HFI_W_TOKEN;
+    uint64_t reader = atomic_load(&seat->reader);
+    *cell = reader & HFI_CELL_COUNT ? reader : 0;
+    if (!*cell && hfi_word_holder(word) != who->holder) {
+        return 0;
+    }
+    return limit_of_seat(host, who);
+}
+
+void limit_attend(struct host *host, uint32_t handle)
+{
+    const struct handle *who = &host->handles[handle];
+    uint64_t cell = 0;
+    uint64_t token = 0;
+    if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
+        int64_t deadline_ns = limit_deadline(host, who, &cell, &token);
+        if (deadline_ns > 0) {
+            limit_due(host, handle, deadline_ns);
+        }
+    }
+}
+
+static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
+{
+    struct space *space = &host->spaces[at.space];
+    const struct hfi_seat *shared = hfi_seat(&space->region, seat);
+    uint32_t id = space->seat_holder[seat];
+    uint32_t client = client_of_id(host, id);
+    bool holds = hfi_word_holder(atomic_load(lock_word(host, at))) == id ||
+                 (atomic_load(&shared->reader) & HFI_CELL_COUNT);
+    uint64_t deadline_ns = atomic_load(&shared->deadline_ns);
+    if (id == 0 || !holds || deadline_ns == 0 || client == NONE || !client_lives(host, client) ||
+        space->seat_handle[seat] != NONE) {
+        return;
+    }
+    uint32_t handle = handle_new(host, client, at);
+    if (handle == NONE) {
+        return; /* its own handle, once it opens it, is what ends it */
+    }
+    uint64_t limit_ms = atomic_load(&shared->limit_ns) / (uint64_t)MS + 1;
+    int64_t left_ms = ((int64_t)(deadline_ns & INT64_MAX) - host->now_ns) / MS + 1;
+    limit_ms = left_ms > 0 && (uint64_t)left_ms > limit_ms ? (uint64_t)left_ms : limit_ms;
+    struct handle *who = &host->handles[handle];
+    who->holder = (uint16_t)id;
+    who->seat = seat;
+    who->flags |= HANDLE_FOUND;
+    who->limit_ms = limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
+    who->lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
+    space->seat_handle[seat] = handle;
+    limit_begin(host, handle);
+}
+
+void limits_find(struct host *host, struct lock_ref at)
+{
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        limit_find(host, at, walk.seat);
+    }
+}
+
+void limits_attend(struct host *host, struct lock_ref at)
+{
+    uint32_t handle = lock_at(host, at)->handles;
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        limit_attend(host, handle);
+        handle = host->handles[handle].lock_next;
+        host->walked++;
+    }
+}
+
+static enum host_loss loss_of_limit(const struct handle *who)
+{
+    return who->flags & HANDLE_STALLS ? HOST_LOSS_STALL : HOST_LOSS_LEASE;
+}
+
+/* Ends the handle's hold if its time is over. When it is to be looked at next. */
+static int64_t limit_check(struct host *host, const struct handle *who,
+                           struct host_actions *actions)
+{
+    struct lock_ref at = {who->space, who->slot};
+    uint64_t cell = 0;
+    uint64_t token = 0;
+    int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0 : limit_deadline(host, who, &cell, &token);
+    if (deadline_ns > host->now_ns) {
+        return deadline_ns;
+    }
+    if (deadline_ns > 0 && !hub_has_room(actions)) {
+        return host->now_ns;
+    }
+    if (deadline_ns > 0 && cell) {
+        hold_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, loss_of_limit(who),
+                          actions);
+    } else if (deadline_ns > 0) {
+        uint64_t word = atomic_load(lock_word(host, at));
+        if (hfi_word_names(word, who->holder, token)) { /* not one that it took since */
+            /* One that still waits (it was named while it stood still) loses its place too: else
+             * it would be served again and again before those who can run. */
+            hfi_bury_waiter(lock_actor(host, at), who->seat);
+            hold_evict(host, at, who->holder, token, who->lock_delay_ms, loss_of_limit(who),
+                       actions);
+        }
+    }
+    return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
+}
+
+/* Ends what is over in a group of handles. When it is to be looked at next. */
+static int64_t limits_check_group(struct host *host, uint32_t group, struct host_actions *actions)
+{
+    int64_t next_ns = INT64_MAX;
+    for (uint64_t bits = host->limits->groups[group]; bits != 0; bits &= bits - 1) {
+        uint32_t handle = group * LIMITED_GROUP + (uint32_t)__builtin_ctzll(bits);
+        int64_t due_ns = limit_check(host, &host->handles[handle], actions);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+        host->walked++;
+    }
+    return next_ns;
+}
+
+void limits_end_due(struct host *host, struct host_actions *actions)
+{
+    int64_t next_ns = INT64_MAX;
+    uint32_t groups = host->limits->count > 0 ? host->handles_used / LIMITED_GROUP + 1 : 0;
+    uint32_t before = host->walked;
+    uint32_t first = host->limits->hand;
+    bool left = false;
+    host->limits->due_ns = INT64_MAX;
+    for (uint32_t i = 0; i < groups; i++) {
+        uint32_t group = (first + i) % groups;
+        int64_t *due_ns = &host->limits->group_due_ns[group];
+        if (host->limits->groups[group] == 0) {
+            continue;
+        }
+        if (*due_ns <= host->now_ns && host->walked - before < LIMITS_LOOK_MAX &&
+            hub_has_room(actions)) {
+            *due_ns = INT64_MAX; /* whoever is handed a lock here has it set, too */
+            int64_t looked_ns = limits_check_group(host, group, actions);
+            *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
+        } else if (*due_ns <= host->now_ns && !left) {
+            left = true;
+            host->limits->hand = group;
+        }
+        next_ns = *due_ns < next_ns ? *due_ns : next_ns;
+    }
+    host->limits->due_ns = next_ns < host->limits->due_ns ? next_ns : host->limits->due_ns;
+}
+
+void limits_check(const struct host *host)
+{
+    const struct limits *limits = host->limits;
+    uint32_t limited = 0;
+    for (uint32_t i = 0; i < host->handles_used; i++) {
+        limited += (host->handles[i].flags & HANDLE_LIMITED) != 0;
+        bool listed = limits->groups[i / LIMITED_GROUP] >> (i % LIMITED_GROUP) & 1;
+        int64_t due_ns = limits->group_due_ns[i / LIMITED_GROUP];
+        HF_CHECK(listed == ((host->handles[i].flags & HANDLE_LIMITED) != 0));
+        HF_CHECK(!listed || (due_ns != INT64_MAX && limits->due_ns <= due_ns));
+    }
+    HF_CHECK(limited == limits->count);
+}

@@ -1,0 +1,17 @@
+/* When holds with a limit are looked at: for limits.c and its test. */
+#ifndef HOST_LIMITS_PRIVATE_H
+#define HOST_LIMITS_PRIVATE_H
+
+#include "limits.h"
+
+enum { LIMITS_LOOK_MAX = 1 << 14 }; /* handles that a step looks at */
+
+struct limits {
+    uint64_t *groups;      /* bits: handles with a limit, LIMITED_GROUP in each */
+    int64_t *group_due_ns; /* of each group that has some: when it is looked at */
+    int64_t due_ns;        /* the first of them */
+    uint32_t count;
+    uint32_t hand; /* the group that was left for the next step: it is the first then */
+};
+
+#endif

@@ -1,0 +1,375 @@
+/* What a client opens: see opens.h. */
+#include "opens.h"
+
+#include "attend.h"
+#include "bells.h"
+#include "burials.h"
+#include "delays.h"
+#include "grants.h"
+#include "ids.h"
+#include "limits.h"
+#include "pending.h"
+#include "slots.h"
+#include "state.h"
+
+struct opens {
+    struct id_set named; /* ids that something of one lock has (scratch) */
+};
+
+struct opens *opens_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct opens));
+}
+
+/* Whether the client may have one more handle, and there is one. */
+static bool handle_is_left(const struct host *host, uint32_t client)
+{
+    return client_may_open(host, client) && host->handle_count < host->config.limits.handles;
+}
+
+/* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
+ * of them: a process may open a lock as often as it likes. */
+static void collect_lock_ids(struct host *host, struct lock_ref at)
+{
+    const struct space *space = &host->spaces[at.space];
+    uint32_t handle = lock_at(host, at)->handles;
+    struct id_set *ids = &host->opens->named;
+    id_set_clear(ids);
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        id_set_add(ids, host->handles[handle].holder);
+        handle = host->handles[handle].lock_next;
+    }
+    struct seats walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        if (space->seat_handle[walk.seat] == NONE) {
+            id_set_add(ids, space->seat_holder[walk.seat]);
+        }
+    }
+}
+
+/* An id of the client that nothing of this lock has; 0: none. */
+static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
+                          struct host_actions *actions)
+{
+    uint32_t id = host->clients[client].id;
+    collect_lock_ids(host, at);
+    for (uint32_t i = 0; id != 0 && i < HUB_HOLDER_IDS; i++) {
+        if (!id_set_has(&host->opens->named, id) &&
+            hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
+            return id;
+        }
+        id = host->ids[id].next;
+    }
+    return client_add_id(host, client, actions);
+}
+
+static void send_region(struct host *host, uint32_t client, uint32_t index,
+                        struct host_actions *actions)
+{
+    struct client *who = &host->clients[client];
+    if (who->regions_sent >> index & 1) {
+        return;
+    }
+    who->regions_sent |= UINT64_C(1) << index;
+    const char *name = host->config.namespaces[index];
+    struct hfi_frame frame = {.kind = HFI_FRAME_REGION};
+    frame.region.region = index;
+    frame.region.incarnation = host->spaces[index].incarnation;
+    frame.region.namespace_name = (struct hfi_text){name, hub_text_size(name, HFI_LABEL_MAX)};
+    frame.request = who->region_request;
+    uint32_t count = actions->count;
+    client_reply(host, client, &frame, actions);
+    if (actions->count > count) {
+        actions->items[count].as.reply.fds = HOST_FD_REGION;
+        actions->items[count].as.reply.region = index;
+        actions->items[count].as.reply.birth = host->spaces[index].birth;
+    }
+    bell_rang(host, index); /* what it asked for while it was not connected */
+}
+
+static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
+                         struct host_actions *actions)
+{
+    const struct handle *who = &host->handles[handle];
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
+    if (!space_is_sound(host, who->space)) { /* what was written for it may not be there */
+        client_reply_done(host, who->client, request, HF_EUNSERVED, actions);
+        return;
+    }
+    frame.opened = (struct hfi_opened){.handle = handle,
+                                       .region = who->space,
+                                       .slot = who->slot,
+                                       .holder = who->holder,
+                                       .seat = who->seat};
+    host->clients[who->client].region_request = request;
+    send_region(host, who->client, who->space, actions);
+    uint32_t count = actions->count;
+    client_reply(host, who->client, &frame, actions);
+    if (actions->count > count) {
+        actions->items[count].as.reply.region = who->space;
+        actions->items[count].as.reply.birth = host->spaces[who->space].birth;
+        actions->items[count].as.reply.request = request;
+    }
+}
+
+void opens_work(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; i < pending_end(host); i++) {
+        struct pending_open open;
+        if (!pending_read(host, i, &open) || !open.ready) {
+            continue;
+        }
+        if (!hub_has_room(actions)) {
+            return;
+        }
+        pending_drop(host, i);
+        if (open.error == 0) {
+            reply_opened(host, open.handle, open.request, actions);
+        } else {
+            host->counts.opens_refused++;
+            client_reply_done(host, host->handles[open.handle].client, open.request, open.error,
+                              actions);
+            burial_free(host, open.handle);
+        }
+    }
+}
+
+bool opens_are_left(const struct host *host)
+{
+    for (uint32_t i = 0; i < pending_end(host); i++) {
+        struct pending_open open;
+        if (pending_read(host, i, &open) && open.ready) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t opens_due_ns(const struct host *host)
+{
+    int64_t due_ns = INT64_MAX;
+    for (uint32_t i = 0; i < pending_end(host); i++) {
+        struct pending_open open;
+        if (pending_read(host, i, &open) && open.due_ns < due_ns) {
+            due_ns = open.due_ns;
+        }
+    }
+    return due_ns;
+}
+
+void opens_tick(struct host *host, struct host_actions *actions)
+{
+    for (uint32_t i = 0; i < pending_end(host); i++) {
+        struct pending_open open;
+        if (!pending_read(host, i, &open) || open.ready || open.due_ns > host->now_ns) {
+            continue;
+        }
+        const struct handle *who = &host->handles[open.handle];
+        struct lock_ref at = {who->space, who->slot};
+        pending_set_due(host, i, host->now_ns + PENDING_PATIENCE_MS * MS);
+        if (!lock_is_granted(lock_at(host, at))) {
+            pending_set_ready(host, i, open.error); /* the client may wait itself */
+        } else if (hub_has_room(actions)) {
+            /* A hold must not begin under a grant that does not cover its lock-delay; this was
+             * not asked for if the lease was not safe then. */
+            grant_amend(host, at, who->lock_delay_ms, false, actions);
+        }
+    }
+}
+
+/* The client had this handle with the agent before, or before its connection broke. */
+static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_ref at,
+                              const struct hfi_open *open)
+{
+    struct space *space = &host->spaces[at.space];
+    if (open->incarnation != space->incarnation || open->slot != at.slot ||
+        !client_has_id(host, client, open->holder)) {
+        return NONE;
+    }
+    uint32_t handle = handle_of(host, at, open->holder);
+    if (handle != NONE) { /* its own, from before it was hung up on */
+        struct handle *who = &host->handles[handle];
+        if (who->client != client || !(who->flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
+            who->seat != open->seat) {
+            return NONE;
+        }
+        host->zombie_count -= (who->flags & HANDLE_ZOMBIE) != 0;
+        who->flags &= (uint8_t) ~(HANDLE_ZOMBIE | HANDLE_FOUND);
+        return handle;
+    }
+    bool seated = open->seat != HFI_SEAT_NONE;
+    if (seated && (open->seat / HFI_BLOCK_SEATS >= space->blocks_used ||
+                   space->block_slot[open->seat / HFI_BLOCK_SEATS] != at.slot + 1 ||
+                   space->seat_holder[open->seat] != open->holder ||
+                   space->seat_handle[open->seat] != NONE)) {
+        return NONE;
+    }
+    handle = handle_new(host, client, at);
+    if (handle != NONE) {
+        /* One that it was not told of before the agent died is its own too. */
+        uint32_t seat = seated ? open->seat : seat_orphan(host, at, open->holder);
+        host->handles[handle].holder = (uint16_t)open->holder;
+        host->handles[handle].seat = seat;
+        if (seat != HFI_SEAT_NONE) {
+            space->seat_handle[seat] = handle;
+        }
+    }
+    return handle;
+}
+
+/* What the options ask of the handle: lock-delay, limit, a seat. HF_EFULL, or 0. */
+static int32_t handle_options(struct host *host, uint32_t handle, const struct hfi_open *open)
+{
+    struct handle *who = &host->handles[handle];
+    delay_gone(host, who->lock_delay_ms);
+    who->lock_delay_ms = (uint16_t)((open->lock_delay_ns + MS - 1) / MS);
+    delay_note(host, (struct lock_ref){who->space, who->slot}, who->lock_delay_ms);
+    who->flags |= open->flags & HFI_OPEN_BARGING ? HANDLE_BARGING : 0;
+    int64_t limit_ns = open->lease_ns;
+    if (open->max_stall_ns > 0 && (limit_ns == 0 || open->max_stall_ns < limit_ns)) {
+        limit_ns = open->max_stall_ns;
+        who->flags |= HANDLE_STALLS;
+    }
+    bool limited = limit_ns > 0;
+    if (((open->flags & HFI_OPEN_SEAT) || limited) && who->seat == HFI_SEAT_NONE &&
+        seat_give(host, handle) == HFI_SEAT_NONE) {
+        return HF_EFULL;
+    }
+    if (limited) {
+        int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
+        who->limit_ms = limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms;
+        limit_begin(host, handle);
+        limit_attend(host, handle); /* it may hold, opened again */
+    }
+    return 0;
+}
+
+/* Why nothing of the namespace can be opened; 0: it can. */
+static int32_t space_error(const struct host *host, uint32_t index)
+{
+    const struct space *space = &host->spaces[index];
+    bool served = !space->given_up && (!space->used || space_is_sound(host, index));
+    return !served ? HF_EUNSERVED : space->used ? 0 : HF_EFULL;
+}
+
+void opens_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                struct host_actions *actions)
+{
+    const struct hfi_open *open = &frame->open;
+    const uint8_t *name = (const uint8_t *)open->name.bytes;
+    uint32_t index = host_namespace(&host->config, open->name.bytes, open->name.size);
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_USE);
+    struct lock_ref at = {0};
+    bool made = false;
+    HF_PROBE3(client_open, name, open->name.size, host->clients[client].id);
+    if (error == 0) {
+        error = space_error(host, index);
+    }
+    if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
+        /* Nobody has it open: who can have no handle of it makes no lock either. */
+        if (handle_is_left(host, client)) {
+            attend_reclaim(host, index, actions);
+            made = slot_make(host, index, name, open->name.size, &at);
+        }
+        error = made ? 0 : HF_EFULL;
+    }
+    host->counts.opens++;
+    if (error != 0) {
+        host->counts.opens_refused++;
+        client_reply_done(host, client, frame->request, error, actions);
+        return;
+    }
+    uint32_t handle = open->flags & HFI_OPEN_RESUME ? handle_resume(host, client, at, open) : NONE;
+    if (handle == NONE && client_may_open(host, client)) {
+        uint32_t holder = handle_id(host, client, at, actions);
+        handle = holder ? handle_new(host, client, at) : NONE;
+        if (handle != NONE) {
+            host->handles[handle].holder = (uint16_t)holder;
+        }
+    }
+    error = handle == NONE ? HF_EFULL : handle_options(host, handle, open);
+    if (error != 0) {
+        host->counts.opens_refused++;
+        client_reply_done(host, client, frame->request, error, actions);
+        if (handle != NONE) {
+            burial_free(host, handle);
+        }
+        if (made) {
+            slot_persist(host, at, actions);
+        }
+        return;
+    }
+    struct lock *lock = lock_at(host, at);
+    uint32_t delay_ms = host->handles[handle].lock_delay_ms;
+    if (lock_is_granted(lock) && delay_ms <= lock->lock_delay_ms) {
+        reply_opened(host, handle, frame->request, actions);
+        return;
+    }
+    bool granted = lock_is_granted(lock);
+    bool pends = pending_add(host, handle, frame->request);
+    if (granted && !pends) {
+        host->counts.opens_refused++;
+        client_reply_done(host, client, frame->request, HF_EFULL, actions);
+        burial_free(host, handle);
+    } else if (granted) {
+        grant_amend(host, at, delay_ms, false, actions);
+    } else {
+        grant_ask(host, at, delay_ms, actions);
+    }
+    if (made) { /* behind the request, which does not depend on it: one commit does for both */
+        slot_persist(host, at, actions);
+    }
+    if (!granted && !pends) {
+        /* Too many wait for grants: the client may do that itself. To refuse it would end what it
+         * holds, if it is opening again what it had with the agent before. */
+        reply_opened(host, handle, frame->request, actions);
+    }
+}
+
+int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                  struct host_actions *actions)
+{
+    uint32_t index = host_namespace(&host->config, frame->text.bytes, frame->text.size);
+    int32_t error = client_rights_error(host, client, index, HOST_MAY_USE);
+    if (error == 0) {
+        error = space_error(host, index);
+    }
+    if (error == 0) { /* again even if it was sent: the client asks where this name belongs */
+        host->clients[client].regions_sent &= ~(UINT64_C(1) << index);
+        host->clients[client].region_request = frame->request;
+        send_region(host, client, index, actions);
+    }
+    return error;
+}
+
+void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                struct host_actions *actions)
+{
+    uint32_t handle = handle_check_own(host, client, frame->seat.handle);
+    if (handle == NONE) {
+        client_reply_done(host, client, frame->request, HF_EINVAL, actions);
+        return;
+    }
+    struct handle *who = &host->handles[handle];
+    if (who->flags & HANDLE_LEFT) {
+        client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
+        return;
+    }
+    if (who->seat == HFI_SEAT_NONE && seat_give(host, handle) == HFI_SEAT_NONE) {
+        client_reply_done(host, client, frame->request, HF_EFULL, actions);
+        return;
+    }
+    if (frame->seat.flags & HFI_SEAT_SHARED) {
+        struct lock_ref at = {who->space, who->slot};
+        lock_guard(host, at)->cells = 1;
+        /* seq_cst: before the answer; from now on writers look for readers */
+        atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
+    }
+    if (!space_is_sound(host, who->space)) { /* writers need not look for this reader */
+        client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
+        return;
+    }
+    struct hfi_frame answer = {
+        .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = who->seat};
+    client_reply(host, client, &answer, actions);
+}

@@ -1,0 +1,128 @@
+/* OPENs that are not answered yet: see pending.h. */
+#include "pending.h"
+
+#include "state.h"
+
+enum { PENDING_MAX = 1024 };
+
+struct pending_entry {
+    struct pending_open open;
+    bool used;
+};
+
+struct pending {
+    uint32_t count;
+    uint32_t end; /* one behind the last that is used */
+    struct pending_entry table[PENDING_MAX];
+};
+
+struct pending *pending_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct pending));
+}
+
+uint32_t pending_end(const struct host *host)
+{
+    return host->pending->end;
+}
+
+bool pending_read(const struct host *host, uint32_t index, struct pending_open *out)
+{
+    *out = host->pending->table[index].open;
+    return host->pending->table[index].used;
+}
+
+void pending_set_due(struct host *host, uint32_t index, int64_t due_ns)
+{
+    host->pending->table[index].open.due_ns = due_ns;
+}
+
+void pending_set_ready(struct host *host, uint32_t index, int32_t error)
+{
+    host->pending->table[index].open.ready = true;
+    host->pending->table[index].open.error = error;
+}
+
+void pending_forget(struct host *host, uint32_t handle)
+{
+    for (uint32_t i = 0; i < host->pending->end; i++) {
+        if (host->pending->table[i].used && host->pending->table[i].open.handle == handle) {
+            pending_drop(host, i);
+        }
+    }
+}
+
+/* Whether that one waits for the lock's grant. */
+static bool waits_for(const struct host *host, const struct pending_entry *entry,
+                      struct lock_ref at)
+{
+    const struct handle *who = &host->handles[entry->open.handle];
+    return entry->used && who->space == at.space && who->slot == at.slot;
+}
+
+bool pending_is_for(const struct host *host, struct lock_ref at)
+{
+    for (uint32_t i = 0; i < host->pending->end; i++) {
+        const struct pending_entry *entry = &host->pending->table[i];
+        if (!entry->open.ready && waits_for(host, entry, at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void pending_check(const struct host *host)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PENDING_MAX; i++) {
+        const struct pending_entry *entry = &host->pending->table[i];
+        if (entry->used) {
+            count++;
+            HF_CHECK(i < host->pending->end && entry->open.handle < host->handles_used);
+            HF_CHECK(host->handles[entry->open.handle].flags & HANDLE_USED);
+        }
+    }
+    HF_CHECK(count == host->pending->count);
+    HF_CHECK(host->pending->end == 0 || host->pending->table[host->pending->end - 1].used);
+}
+
+void pending_drop(struct host *host, uint32_t index)
+{
+    struct pending *pending = host->pending;
+    pending->table[index].used = false;
+    pending->count--;
+    while (pending->end > 0 && !pending->table[pending->end - 1].used) {
+        pending->end--;
+    }
+}
+
+bool pending_add(struct host *host, uint32_t handle, uint64_t request)
+{
+    struct pending *pending = host->pending;
+    for (uint32_t i = 0; i < PENDING_MAX; i++) {
+        if (!pending->table[i].used) {
+            pending->table[i].used = true;
+            pending->table[i].open = (struct pending_open){
+                .request = request,
+                .due_ns = host->now_ns + PENDING_PATIENCE_MS * MS,
+                .handle = handle,
+            };
+            pending->count++;
+            pending->end = i < pending->end ? pending->end : i + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+void pending_resolve(struct host *host, struct lock_ref at, int32_t error)
+{
+    for (uint32_t i = 0; i < host->pending->end; i++) {
+        const struct pending_entry *entry = &host->pending->table[i];
+        if (waits_for(host, entry, at) &&
+            (error != 0 ||
+             host->handles[entry->open.handle].lock_delay_ms <= lock_at(host, at)->lock_delay_ms)) {
+            pending_set_ready(host, i, error);
+        }
+    }
+}
