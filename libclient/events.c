@@ -294,6 +294,68 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     return error;
 }
 
+/* Whether a watch asks for changes of that name. list_mutex is held. */
+static bool watch_asks(const hf_client *client, const char *name)
+{
+    for (const struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+        if (strncmp(name, watch->prefix, watch->size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes the watch out of the list, with what was queued for it alone. list_mutex is held. */
+static void watch_remove(hf_client *client, const char *prefix)
+{
+    struct watch **at = &client->watches;
+    while (*at != NULL && strcmp((*at)->prefix, prefix) != 0) {
+        at = &(*at)->next;
+    }
+    struct watch *watch = *at;
+    if (watch != NULL) {
+        *at = watch->next;
+        free(watch);
+    }
+    struct changed_ring *ring = &client->events.changed;
+    uint32_t count = ring->count;
+    ring->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = ring->names[(ring->first + i) % CHANGED_RING];
+        if (watch_asks(client, name)) { /* goes to where it is, or before it */
+            char *to = ring->names[(ring->first + ring->count) % CHANGED_RING];
+            memmove(to, name, sizeof(*ring->names));
+            ring->count++;
+        }
+    }
+}
+
+HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
+{
+    if (client == NULL || prefix == NULL) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(client->alive)) {
+        return HF_EFORKED;
+    }
+    size_t size = strnlen(prefix, HFI_NAME_MAX + 1);
+    if (size > 0 && hfi_name_check(prefix, size) != 0) {
+        return HF_EINVAL;
+    }
+    pthread_mutex_lock(&client->socket_mutex);
+    if (watch_known(client, prefix)) {
+        struct hfi_frame frame = {.kind = HFI_FRAME_UNWATCH, .text = text_of(prefix, size)};
+        struct answer answer;
+        int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
+        (void)ignored; /* down: the watch ended with the connection */
+        pthread_mutex_lock(&client->list_mutex);
+        watch_remove(client, prefix); /* after the answer: what came before it is queued by now */
+        pthread_mutex_unlock(&client->list_mutex);
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    return 0;
+}
+
 /* What is queued. list_mutex is held. */
 static bool next_queued(hf_client *client, struct hf_event *out)
 {

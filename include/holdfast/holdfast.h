@@ -260,9 +260,20 @@ int hf_check_sequencer(hf_client *client, const char *sequencer);
  */
 int hf_check_sequencer_local(hf_client *client, const char *sequencer);
 
-/* Asks for HF_EVENT_CHANGED whenever a lock whose name begins with prefix ("" is every lock that
- * this user may see) changes. HF_EINVAL, HF_EACCES, HF_EFULL, HF_ENOAGENT. */
+/*
+ * Asks for HF_EVENT_CHANGED whenever a lock changes whose name begins with prefix ("" is every lock
+ * that this user may see). A prefix that is watched already stays watched once. HF_EINVAL,
+ * HF_EACCES, HF_EFULL, HF_ENOAGENT, HF_ENOMEM, HF_EFORKED.
+ */
 int hf_watch(hf_client *client, const char *prefix);
+
+/*
+ * Ends the hf_watch of exactly that prefix. After this call hf_next_event reports no change on its
+ * account, not even one that came before; a lock under another watched prefix is still reported. A
+ * prefix that is not watched is no error, and neither is an agent that does not answer: its next
+ * connection begins without the watch. HF_EINVAL, HF_EFORKED.
+ */
+int hf_unwatch(hf_client *client, const char *prefix);
 
 /*
  * A descriptor that polls readable when hf_next_event may have something. It stays the client's:

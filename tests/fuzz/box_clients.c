@@ -241,7 +241,7 @@ void box_frame(void)
         HFI_FRAME_OPEN,   HFI_FRAME_OPEN,   HFI_FRAME_OPEN,  HFI_FRAME_SEAT, HFI_FRAME_SEAT,
         HFI_FRAME_CLOSE,  HFI_FRAME_MAP,    HFI_FRAME_CHECK, HFI_FRAME_LIST, HFI_FRAME_SHOW,
         HFI_FRAME_BREAK,  HFI_FRAME_RECALL, HFI_FRAME_WATCH, HFI_FRAME_BYE,  HFI_FRAME_RESUMED,
-        HFI_FRAME_STATUS, HFI_FRAME_EVENTS, HFI_FRAME_RING,  HFI_FRAME_DONE};
+        HFI_FRAME_STATUS, HFI_FRAME_EVENTS, HFI_FRAME_RING,  HFI_FRAME_DONE, HFI_FRAME_UNWATCH};
     struct box_process *process = draw_process();
     struct hfi_frame frame = {.request = ++box->requests};
     struct host_event event = {.kind = HOST_FRAME, .client = process->client};

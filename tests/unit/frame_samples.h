@@ -7,7 +7,7 @@
 
 #include "proto/frame.h"
 
-enum { SAMPLE_KINDS = 25, SAMPLE_PAGES = 4, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SAMPLE_PAGES };
+enum { SAMPLE_KINDS = 26, SAMPLE_PAGES = 4, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SAMPLE_PAGES };
 
 /* A C string as a text; it is borrowed. */
 struct hfi_text sample_text(const char *string);

@@ -673,6 +673,30 @@ START_TEST(changes_are_told_once_for_many)
 }
 END_TEST
 
+/* Also what had changed before and was not sent yet; and its place in the table is free again. */
+START_TEST(an_ended_watch_is_told_no_more)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t watcher = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "a/x", 0);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_WATCH, "a/")->frame.error, 0);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_WATCH, "a/x")->frame.error, 0);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/x")->frame.error, 0);
+    struct hfi_held held = rig_take(rig, &opened);
+    rig_ring(rig);
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1); /* on account of a/ */
+    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_UNWATCH, "a/")->frame.error, 0); /* not its */
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/")->frame.error, 0);
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/")->frame.error, 0); /* again */
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    hfi_release(&actor, opened.slot, held.token);
+    rig_ring(rig);
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1); /* none has come since */
+    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
+}
+END_TEST
+
 START_TEST(status_counts)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -754,6 +778,7 @@ int main(void)
     tcase_add_test(tests, show_tells_the_holder_and_check_the_hold);
     tcase_add_test(tests, who_is_not_in_the_queue_yet_is_not_shown_as_waiting);
     tcase_add_test(tests, changes_are_told_once_for_many);
+    tcase_add_test(tests, an_ended_watch_is_told_no_more);
     tcase_add_test(tests, status_counts);
     tcase_add_test(tests, a_lease_wakes_sleepers_if_the_one_before_had_run_out);
     tcase_add_test(tests, a_frame_of_an_agent_ends_the_connection);

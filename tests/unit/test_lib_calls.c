@@ -132,6 +132,9 @@ START_TEST(null_is_refused_not_followed)
     ck_assert_int_eq(hf_check_sequencer(client, NULL), HF_EINVAL);
     ck_assert_int_eq(hf_check_sequencer_local(NULL, "x"), HF_EINVAL);
     ck_assert_int_eq(hf_watch(client, NULL), HF_EINVAL);
+    ck_assert_int_eq(hf_unwatch(client, NULL), HF_EINVAL);
+    ck_assert_int_eq(hf_unwatch(NULL, "x"), HF_EINVAL);
+    ck_assert_int_eq(hf_unwatch(client, "\xff"), HF_EINVAL);
     ck_assert_int_eq(hf_event_fd(NULL), HF_EINVAL);
     ck_assert_int_eq(hf_next_event(NULL, &event), HF_EINVAL);
     ck_assert_int_eq(hf_next_event(client, NULL), HF_EINVAL);
@@ -464,7 +467,8 @@ START_TEST(fork_child_owns_nothing)
                     hf_sequencer(lock, buf, sizeof(buf)) == HF_EFORKED &&
                     hf_event_fd(client) == HF_EFORKED &&
                     hf_next_event(client, &event) == HF_EFORKED &&
-                    hf_watch(client, "") == HF_EFORKED;
+                    hf_watch(client, "") == HF_EFORKED &&
+                    hf_unwatch(client, "") == HF_EFORKED;
         hf_close(further);
         hf_disconnect(client);
         _exit(good ? 0 : 1);

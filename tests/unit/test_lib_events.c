@@ -461,6 +461,37 @@ START_TEST(changes_are_told_and_survive_a_restart)
 }
 END_TEST
 
+/* With an agent that is away: 1, the one that comes back is not asked for the watch. */
+START_TEST(an_unwatched_prefix_is_told_no_more)
+{
+    ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
+    ck_assert_int_eq(hf_watch(client, "jobs/a"), 0);
+    ck_assert_int_eq(hf_watch(client, "users/"), 0);
+    send_changed("jobs/b");
+    send_changed("jobs/a1");
+    send_changed("users/x");
+    hf_lock *lock = open_lock(client, "x"); /* takes them in */
+    send_changed("jobs/c");                 /* comes before the answer */
+    if (_i == 1) {
+        agent_stop(&agent);
+    }
+    ck_assert_int_eq(hf_unwatch(client, "jobs/"), 0);
+    ck_assert_int_eq(hf_unwatch(client, "jobs/"), 0);
+    ck_assert_int_eq(hf_unwatch(client, "never"), 0);
+    ck_assert(_i == 1 || atomic_load(&agent.last_kind) == HFI_FRAME_UNWATCH);
+    expect(HF_EVENT_CHANGED, NULL, "jobs/a1");
+    expect(HF_EVENT_CHANGED, NULL, "users/x");
+    expect_nothing(20 * MS);
+    if (_i == 1) {
+        agent_start(&agent, true);
+        expect(HF_EVENT_CHANGED, NULL, "users/"); /* look again, at what is still watched */
+        expect(HF_EVENT_CHANGED, NULL, "jobs/a");
+        expect_nothing(20 * MS);
+    }
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, HF_FOREVER, NULL), 0);
+}
+END_TEST
+
 START_TEST(too_many_changes_become_one)
 {
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
@@ -502,6 +533,7 @@ int main(void)
     tcase_add_loop_test(tests, a_loss_while_the_hold_is_changed_is_told, 0, 3);
     tcase_add_test(tests, granted_is_told_of_a_wait);
     tcase_add_test(tests, changes_are_told_and_survive_a_restart);
+    tcase_add_loop_test(tests, an_unwatched_prefix_is_told_no_more, 0, 2);
     tcase_add_test(tests, too_many_changes_become_one);
     return suite_main("lib_events", tests);
 }

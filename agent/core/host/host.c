@@ -254,6 +254,10 @@ static void frame_arrived(struct host *host, const struct host_event *event,
     case HFI_FRAME_WATCH:
         error = watch_add(host, client, &frame->text);
         break;
+    case HFI_FRAME_UNWATCH:
+        watch_end(host, client, &frame->text);
+        error = 0;
+        break;
     case HFI_FRAME_EVENTS:
         host->clients[client].flags |= CLIENT_EVENTS;
         error = 0;

@@ -100,6 +100,12 @@ static bool client_may_watch(const struct host *host, uint32_t client)
     return account == 0 || count < (host->config.limits.watches + 1) / 2;
 }
 
+static bool watch_is(const struct watch *watch, uint32_t client, const struct hfi_text *prefix)
+{
+    return watch->used && watch->client == client && watch->size == prefix->size &&
+           memcmp(watch->prefix, prefix->bytes, prefix->size) == 0;
+}
+
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix)
 {
     bool any = false;
@@ -114,8 +120,7 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
         struct watch *watch = &host->watches->table[i];
         if (!watch->used) {
             free = free ? free : watch;
-        } else if (watch->client == client && watch->size == prefix->size &&
-                   memcmp(watch->prefix, prefix->bytes, prefix->size) == 0) {
+        } else if (watch_is(watch, client, prefix)) {
             return 0;
         }
     }
@@ -129,6 +134,17 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
     host->watches->count++;
     watch_mark(host, free);
     return 0;
+}
+
+void watch_end(struct host *host, uint32_t client, const struct hfi_text *prefix)
+{
+    for (uint32_t i = 0; i < host->config.limits.watches; i++) {
+        struct watch *watch = &host->watches->table[i];
+        if (watch_is(watch, client, prefix)) {
+            watch->used = false;
+            host->watches->count--;
+        }
+    }
 }
 
 void watch_drop(struct host *host, uint32_t client)

@@ -23,6 +23,9 @@ struct watches;
 struct watches *watches_lay_out(struct arena *arena, const struct host_config *config);
 
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix);
+/* Ends the client's watch of exactly that prefix, if it has one. */
+void watch_end(struct host *host, uint32_t client, const struct hfi_text *prefix);
+/* Ends all watches of the client. */
 void watch_drop(struct host *host, uint32_t client);
 /* Whether anybody watches this name. */
 bool watch_is_on(const struct host *host, uint32_t space, const uint8_t *name, size_t size);

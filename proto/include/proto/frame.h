@@ -18,6 +18,7 @@
  *   FACTS                                 TOLD: facts for `holdfast doctor`
  *   BREAK, RECALL                         DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
+ *   UNWATCH (ends a WATCH)                DONE, and no more CHANGED of it
  *   EVENTS (wants POKE)                   DONE, then POKE (unasked): look at your holds
  *   RESUMED (all is open again)           DONE
  *   BYE (touches nothing any more)        -
@@ -66,6 +67,7 @@ enum hfi_frame_kind {
     HFI_FRAME_RESUMED, /* it has opened again all that it had open */
     HFI_FRAME_FACTS,
     HFI_FRAME_RING, /* no answer: locks of its regions ask to be looked at */
+    HFI_FRAME_UNWATCH,
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,
@@ -220,7 +222,7 @@ struct hfi_frame {
         uint32_t handle;            /* CLOSE */
         uint32_t seated;            /* SEATED: the seat's number */
         struct hfi_text text;       /* MAP, SHOW, RECALL, CHANGED: lock name; CHECK: sequencer;
-                                        WATCH: prefix */
+                                        WATCH, UNWATCH: prefix */
         struct {
             struct hfi_text name;
             uint32_t flags;
