@@ -77,8 +77,7 @@ bool sandbox_filter_remover(void)
 
 static const char *const allowed[] = {
     /* memory */
-    "brk", "pread64", "rt_sigaction", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise",
-    "membarrier",
+    "brk", "mmap", "mmap2", "munmap", "mremap", "mprotect", "madvise", "membarrier",
     /* files */
     "open", "openat", "close", "close_range", "read", "readv", "pread64", "preadv", "write",
     "writev", "pwrite64", "pwritev", "lseek", "_llseek", "stat", "stat64", "lstat", "lstat64",
@@ -197,11 +196,10 @@ static const char *const closes[] = {"clone",
 
 /* What io/remover.c needs beside those: to open, empty, remove and make files, to send. */
 static const char *const removes[] = {
-    "open",         "openat",   "fstat",     "fstat64",     "newfstatat",
-    "fstatat64",    "statx",    "ftruncate", "ftruncate64", "fallocate",
-    "unlink",       "unlinkat", "rmdir",     "mkdir",       "mkdirat",
-    "mmap",         "mmap2",    "munmap",    "brk",         "pread64",
-    "rt_sigaction", "sendmsg",  "geteuid",   "geteuid32",   "futex_time64"};
+    "open",      "openat",       "fstat",     "fstat64", "newfstatat", "fstatat64",   "statx",
+    "ftruncate", "ftruncate64",  "fallocate", "unlink",  "unlinkat",   "rmdir",       "mkdir",
+    "mkdirat",   "mmap",         "mmap2",     "munmap",  "brk",        "pread64",     "flock",
+    "prctl",     "rt_sigaction", "sendmsg",   "geteuid", "geteuid32",  "futex_time64"};
 
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo asks there */};
 

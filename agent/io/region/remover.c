@@ -32,6 +32,8 @@ enum {
     OPENED = 255,          /* a folder's: an order, not a removal */
     NOBODY = REMOVER_SPACES,
     OBJECT_PATH_MAX = REMOVER_PATH_MAX + 16,
+    TRIES_MAX = 100, /* of what fails for want of a process or a descriptor on its way, */
+    PAUSE_MS = 50,   /* with so much between them */
 };
 
 static const char process_name[] = "holdfastd-rm";
@@ -74,6 +76,20 @@ static bool send_with(int socket, const void *bytes, size_t size, const int *fds
         message.msg_controllen = CMSG_SPACE(count * sizeof(int));
     }
     return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+/* The same, of what may have no room for a while: as many descriptors of a user may be on their way
+ * as its processes may have, and others of its processes count. */
+static bool send_in_time(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
+{
+    unsigned tries = 0;
+    while (!send_with(socket, bytes, size, fds, count)) {
+        if (errno == EPIPE || errno == ECONNRESET || ++tries == TRIES_MAX) {
+            return false;
+        }
+        (void)!poll(NULL, 0, PAUSE_MS);
+    }
+    return true;
 }
 
 /* What recvmsg() says. fds: -1 each that did not come. */
@@ -164,9 +180,22 @@ static void leave_object(const struct order *order, int fd)
     }
 }
 
+/* One child at a time, also of several agents: one that waits for a lock of a stranger's cannot be
+ * ended, and each start would leave one more. What waits here ends with its agent. */
+static void wait_for_turn(const struct order *order)
+{
+    int folder = open(order->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)flock(folder, LOCK_EX);
+        (void)prctl(PR_SET_PDEATHSIG, 0);
+    }
+}
+
 static void remove_folder(const struct order *order)
 {
     char object[OBJECT_PATH_MAX];
+    wait_for_turn(order);
     snprintf(object, sizeof(object), "%s/region", order->path);
     int fd = open(object, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
@@ -203,7 +232,7 @@ static void open_folder(const struct order *order, int answer)
         fd = open(order->path, flags);
     }
     error = fd < 0 ? errno : 0;
-    (void)!send_with(answer, &error, sizeof(error), &fd, fd >= 0);
+    (void)!send_in_time(answer, &error, sizeof(error), &fd, fd >= 0);
 }
 
 /* ---- the process ---- */
@@ -328,6 +357,19 @@ static bool is_sound(const struct order *order)
            (order->kind == OPENED ? order->space == NOBODY : order->space < REMOVER_SPACES);
 }
 
+/* It is the first order of an agent that starts, and waits for it. */
+static void open_in_child(const struct order *order, int answer)
+{
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        if (start_child(order, answer)) {
+            return;
+        }
+        (void)!poll(NULL, 0, PAUSE_MS);
+    }
+    int error = EAGAIN;
+    (void)!send_with(answer, &error, sizeof(error), NULL, 0);
+}
+
 static void take_order(void)
 {
     struct order order;
@@ -339,8 +381,8 @@ static void take_order(void)
     if (size == (ssize_t)sizeof(order) && is_sound(&order)) {
         if (order.kind != OPENED) {
             own.jobs[own.job_count++] = order;
-        } else if (own.child_count < REMOVER_CHILDREN) {
-            (void)!start_child(&order, fds[0]); /* else the agent learns that nobody answers */
+        } else {
+            open_in_child(&order, fds[0]);
         }
     }
     for (unsigned i = 0; i < SENT_MAX; i++) {
@@ -463,8 +505,12 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     struct order order = {.size = size, .space = space, .kind = kind};
     HF_CHECK(strlen(path) < sizeof(order.path));
     memcpy(order.path, path, strlen(path) + 1);
-    if (remover->ended || send_with(remover->fd, &order, sizeof(order), fds, count)) {
-        return !remover->ended;
+    /* With descriptors it is of an agent that starts, and has the time. */
+    bool sent = !remover->ended &&
+                (count > 0 ? send_in_time(remover->fd, &order, sizeof(order), fds, count)
+                           : send_with(remover->fd, &order, sizeof(order), NULL, 0));
+    if (sent || remover->ended) {
+        return sent;
     }
     remover->ended = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR &&
                      errno != ENOBUFS && errno != ENOMEM && errno != ETOOMANYREFS;
