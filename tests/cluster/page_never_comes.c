@@ -1,7 +1,7 @@
 /*
  * A client whose memory never comes (fuse_page.h): with it, it makes every call that it can on what
- * it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client can keep"). As root, who
- * can have such memory and be another user; else skipped.
+ * it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client can keep"). As root,
+ * who can have such memory and be another user; else skipped.
  */
 #include <check.h>
 #include <errno.h>

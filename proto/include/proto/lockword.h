@@ -156,7 +156,7 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 
-/* Rings the bell for a slot. */
+/* Asks the agent to look at a slot. */
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 
 /* The queue of a slot in order, for showing it: the waiters that no newcomer overtakes. The first

@@ -11,7 +11,7 @@
  *   words    one cache line a lock: the lock word, alone
  *   slots    48 bytes a lock: what only the slow path needs
  *   index    name hash -> slot, for hf_check_sequencer_local
- *   dirty    one bit a lock: the agent is asked to look at it (with a byte down the bell)
+ *   dirty    one bit a lock: the agent is asked to look at it (by a RING)
  *   holders  one cache line a holder id: whom it is handing locks to at this moment
  *   blocks   512 bytes: seats for seven handles of one lock, chained to its slot on demand
  *
@@ -53,7 +53,7 @@ enum {
  *        60     closed: nobody takes it until the agent opens it
  *        61     cells: a reader's cell may exist; a writer scans
  *        62     bargers: somebody sleeps on slot.wake
- *        63     watched: every change rings the bell
+ *        63     watched: every change rings
  */
 #define HFI_W_TOKEN UINT64_C(0x000000ffffffffff)
 #define HFI_W_HOLDER UINT64_C(0x00ffff0000000000)
