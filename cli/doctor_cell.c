@@ -16,7 +16,7 @@ enum {
     TLS_URGENT_DAYS = 3,
 };
 
-#define FOREVER_S INT64_C(9000000000) /* more is told as this */
+#define FOREVER_S INT64_C(9000000000) /* a larger one is shown as this */
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
 
@@ -430,7 +430,7 @@ static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
                   "made, and make it anew (docs/TLS.md)");
 }
 
-/* Between agents: who can listen in, and until when certificates are good. */
+/* Between agents: possible listeners, and until when certificates are good. */
 static void look_at_tls(struct doctor *doctor)
 {
     const struct fact *end = doctor_fact(doctor, NULL, "tls_end_s");

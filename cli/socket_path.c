@@ -1,5 +1,5 @@
 /*
- * Where this host's agent is looked for: see place.h.
+ * The path at which the agent of this host is looked for: see socket_path.h.
  */
 #include "socket_path.h"
 

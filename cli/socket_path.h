@@ -1,6 +1,6 @@
 /*
- * Where this host's agent is looked for, and what says so. The library chooses by itself
- * (holdfast.h, hf_options); this tells a person what it chose.
+ * The path at which this host's agent is looked for, and its source. The library chooses by itself
+ * (holdfast.h, hf_options); this shows a person the choice.
  */
 #ifndef HOLDFAST_CLI_SOCKET_PATH_H
 #define HOLDFAST_CLI_SOCKET_PATH_H

@@ -59,7 +59,7 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
                      (request->barging ? HFI_WAIT_BARGING : 0);
     /* seq_cst: the cell before the looks at the waiters bit (rule 3) and at the word (rule 5) */
     uint64_t before = atomic_exchange(wait, value | HFI_WAIT_JOINING);
-    if (before & HFI_WAIT_PASSED) { /* what names us now is being passed on: help */
+    if (before & HFI_WAIT_PASSED) { /* a word that names us now is being passed on: help */
         release_if_named(actor, request->slot);
     }
     ensure_bit(word_of(actor, request->slot), request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);

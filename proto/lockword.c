@@ -41,8 +41,8 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 
 /*
  * A scan is no snapshot: it may have passed a cell before its owner joined, and find the cell of
- * one who joined later. Then that one's ticket was drawn during the scan, and another scan sees all
- * that came before it. Each further scan takes a first one that joined and left within it.
+ * one that joined later. Then that one's ticket was drawn during the scan, and another scan sees
+ * all that came before it. Each further scan takes a first one that joined and left within it.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {

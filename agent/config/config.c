@@ -47,7 +47,7 @@ struct reading {
 
 /* ---- errors ---- */
 
-/* For messages: what was found, cut and without control characters. */
+/* For messages: the value that was found, cut and without control characters. */
 static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
 {
     size_t length = 0;
@@ -805,7 +805,7 @@ static bool check_whole(struct reading *reading)
 {
     struct config *config = reading->config;
     if (config->agent[0] == '\0' || config->cell[0] == '\0') {
-        reading->line = 0; /* what is missing is missing in all of the file */
+        reading->line = 0; /* a missing key is missing in all of the file */
         return wrong(reading, "[agent] %s: found none, expected %s",
                      config->agent[0] == '\0' ? "name" : "cell", label_expected);
     }

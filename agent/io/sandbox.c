@@ -104,7 +104,7 @@ static const char *const allowed[] = {
     "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getcpu", "gettid", "getpid",
     "getppid", "set_tid_address", "exit", "exit_group", "rt_sigaction", "rt_sigprocmask",
     "rt_sigreturn", "sigreturn", "rt_sigtimedwait", "sigaltstack", "prctl", "arch_prctl",
-    /* who and where */
+    /* users and places */
     "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid", "getegid32",
     "uname", "sysinfo", "getrlimit", "ugetrlimit", "getrusage", "getrandom", "pidfd_open"};
 
@@ -194,7 +194,7 @@ static const char *const closes[] = {"clone",
                                      "futex",
                                      "restart_syscall"};
 
-/* What io/remover.c needs beside those: to open, empty, remove and make files, to send. */
+/* What io/region/remover.c needs beside those: to open, empty, remove and make files, to send. */
 static const char *const removes[] = {
     "open",      "openat",       "fstat",     "fstat64", "newfstatat", "fstatat64",   "statx",
     "ftruncate", "ftruncate64",  "fallocate", "unlink",  "unlinkat",   "rmdir",       "mkdir",

@@ -1,8 +1,8 @@
 /*
- * Whether what the agent has open is still where others will look for it. Somebody who removes
- * state_dir, the store or a region takes nothing from the agent that runs: it goes on, and what it
- * stores is gone with its end. Without its socket's name it serves connected clients, and no other
- * finds it. So it logs that while something can be done about it.
+ * Checks whether the files that the agent has open are still where others will look for them. A
+ * person that removes state_dir, the store or a region takes nothing from the agent that runs: it
+ * goes on, and all that it stores is gone with its end. Without its socket's name it serves
+ * connected clients, and no other finds it. So it logs that while something can be done about it.
  *
  * Each turn of upkeep looks at open descriptors only: a name may have to be read from a disk that
  * stands still.

@@ -4,9 +4,9 @@
  *
  *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
  *
- * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for what would break the
- * line. A line is one write, at most LOG_LINE_MAX bytes; what does not fit is cut. A time stands
- * before it (the wall clock's: to be read, it decides nothing) unless journald adds its own.
+ * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for characters that would
+ * break the line. A line is one write, at most LOG_LINE_MAX bytes; longer ones are cut. A time
+ * stands before it (the wall clock's: to be read, it decides nothing) unless journald adds its own.
  *
  * Lines that strangers can cause at will go through log_begin_limited(): a flood of them must not
  * fill a disk. The next line of the kind has the number of lines that were left out.

@@ -1,5 +1,5 @@
 /*
- * A watchdog of the loop's own: what each turn took, with which part of it, and for whom.
+ * A watchdog of the loop's own: how long each turn took, in which part of it, and for which user.
  *
  * While a turn lasts no lease is renewed and nobody is answered. The requests of users are bounded,
  * in time and by user (io/socket_share.h). If a bound is ever missing, this shows where: a turn of
@@ -19,12 +19,12 @@
 enum turn_part {
     TURN_NONE = 0,
     TURN_USERS, /* packets of clients, connects, hang-ups, deaths: of a user */
-    TURN_TIMER, /* what was due */
+    TURN_TIMER, /* timers that were due */
     TURN_DISK,  /* batches that are durable, and what waited for them */
     TURN_PEERS, /* packets of other agents */
     TURN_WEB,   /* HTTP */
     TURN_SIGNALS,
-    TURN_END, /* what follows from all of it: batches, answers, packets */
+    TURN_END, /* the results of all of it: batches, answers, packets */
     TURN_PARTS,
 };
 

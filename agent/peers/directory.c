@@ -1,6 +1,6 @@
 /*
- * Who the other agents are, by name, and where they are dialled: the voters where the configuration
- * says, the others where they say themselves, within the bounds of addresses.h.
+ * The table of the other agents, by name, and where they are dialled: voters at the address of the
+ * configuration, others at the address that they announce, within the bounds of addresses.h.
  */
 #include <stdio.h>
 #include <string.h>

@@ -436,7 +436,7 @@ static void tell_of_voter(const struct peer_agent *peer, enum log_level level, c
     log_end(&line);
 }
 
-/* What leases rest on, and is measured with each renewal. */
+/* The rate of a voter's clock: leases rest on it, and each renewal measures it. */
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
                              bool answers, int64_t now_ns)
 {
@@ -470,7 +470,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
-    /* Who was before that still is. */
+    /* An agent that was silent before that still is. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {

@@ -87,10 +87,10 @@ enum peers_refusal {
 /* voters: MESSAGE_VOTERS_MAX of them, by index; this agent's own stays empty. */
 void peers_figures(const struct agent *agent, struct peers_figures *voters,
                    struct peers_figures *others);
-/* How often, all told; by enum peers_refusal. An agent that does not listen has 0. */
+/* How often, in all; by enum peers_refusal. An agent that does not listen has 0. */
 uint64_t peers_refused(const struct agent *agent, enum peers_refusal why);
 
-/* For people: what went to other agents and came from them since the start, by kind. */
+/* For people: messages to other agents and from them since the start, by kind. */
 void peers_log_traffic(struct agent *agent);
 
 #endif

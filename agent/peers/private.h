@@ -34,7 +34,7 @@ struct peer_agent {
     bool silent;                       /* for too long, and that was said */
     bool starts_over;                  /* this was said, too */
     bool unreachable;                  /* the same, without a connection */
-    struct pace_watch clock;           /* a voter's: what was logged of it */
+    struct pace_watch clock;           /* a voter's: its clock, as it was logged */
     int64_t kept_ns;                   /* when the refusal of another address was last logged */
     uint64_t packets_sent;
     uint64_t packets_dropped;

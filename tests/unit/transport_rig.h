@@ -44,7 +44,7 @@ struct node {
 /* In the order of node_open(). */
 extern struct node nodes[NODES_MAX];
 
-/* A port of the loopback address that is this test's alone (../free_port.h). */
+/* A port of the loopback address that is this test's alone (tests/free_port.h). */
 unsigned free_port(void);
 /* ADDRESS_SIZE bytes. */
 void free_address(const char *scheme, char *out);

@@ -183,7 +183,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&committer->mutex);
     while (committer->batch != NULL || !committer->end) {
         do_next(committer);
-        /* If the loop ended here: what is to be done may be what the other one is doing. */
+        /* If the loop ended here, the other thread may be doing the work that is left. */
         while (committer->ended) {
             pthread_cond_wait(&committer->changed, &committer->mutex);
         }
@@ -316,7 +316,7 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
 {
     uint64_t count;
-    /* First: what is told behind this makes it readable again. Always: it may be told of after
+    /* First: a notice behind this makes it readable again. Always: the notice may come after
      * committer_wait() has found the batch done. */
     (void)!read(committer->done_fd, &count, sizeof(count));
     pthread_mutex_lock(&committer->mutex);

@@ -222,8 +222,8 @@ static void write_record(struct lease_file_content *content, const struct lease_
 {
     struct lease_record before;
     read_record(content, &before);
-    /* seq_cst: nobody else reads it while this process lives; what counts is that the stores reach
-     * the page in this order, whichever of them is the last one before a kill. */
+    /* seq_cst: nobody else reads it while this process lives. The stores must reach the page in
+     * this order, whichever of them is the last one before a kill. */
     if (!same_session(&before, record)) {
         atomic_store(&content->deadline_ns, 0);
         atomic_store(&content->epoch, record->epoch);

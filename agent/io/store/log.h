@@ -4,8 +4,8 @@
  * SQLite writes each page of a commit to its log (the -wal file) with two calls, header and page. A
  * virtual file system over the system's own (https://sqlite.org/vfs.html) keeps what is written to
  * the log until it is flushed, read, or more than the buffer holds, and writes it in one piece. It
- * promises what SQLite expects of a file and no less: what was written is read back, and what was
- * written before a flush is durable when the flush returns.
+ * promises what SQLite expects of a file and no less: written bytes are read back, and bytes
+ * written before a flush are durable when the flush returns.
  *
  * The log's file is kept longer than what is in it: a flush of bytes that the file had already is
  * one write of the disk, where a file that grows has its size written too. SQLite takes the zeros

@@ -1,5 +1,6 @@
 /*
- * Formats of the store: what each one added, and how a store of an older one is brought up to date.
+ * Formats of the store: the additions of each, and how a store of an older one is brought up to
+ * date.
  *
  * A new store goes through the same steps as an old one, so there is one description of what a
  * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps

@@ -48,7 +48,7 @@ struct store {
     uint64_t commit; /* of the last batch, or of the open one */
     bool open;       /* a batch is open */
     bool deleted;    /* it deletes */
-    bool failed;     /* for good: what is durable is not known */
+    bool failed;     /* for good: nobody knows what is durable */
     bool damaged;    /* it cannot be read, and nobody has it open */
     int frames;      /* in the log */
     char path[PATH_MAX];

@@ -9,8 +9,8 @@
  * frames of its log once more, as they read, and flushes them. A log is short, unless the agent
  * ended in the middle of much work.
  *
- * The database file needs none of it: what a failed checkpoint wrote there stands in the log still,
- * and the next checkpoint writes it again.
+ * The database file needs none of it: the pages of a failed checkpoint stand in the log still, and
+ * the next checkpoint writes them again.
  *
  * The format: https://sqlite.org/fileformat2.html#the_write_ahead_log
  */

@@ -1,5 +1,6 @@
 /*
- * The store's rows: what each table has, as text and numbers that a person can read, and back.
+ * The store's rows: the columns of each table, as text and numbers that a person can read, and
+ * back.
  *
  * Ids of stores are 32 hexadecimal digits. The shares of a register are one text, "host-a 3
  * 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). Each column is checked

@@ -34,7 +34,7 @@
 #include "proto/check.h"
 
 enum {
-    APPLICATION_ID = 0x48466c64, /* "HFld": what `file` and sqlite3 see */
+    APPLICATION_ID = 0x48466c64, /* "HFld": the mark that `file` and sqlite3 see */
     IDLE_FRAMES = 256,           /* store_idle leaves a shorter log alone */
     FRAMES_MAX = 4096,           /* a commit that finds a longer one checkpoints: 8 MiB */
 };

@@ -78,7 +78,7 @@ struct transport_link {
     struct transport_work receive;
     struct transport_work send;
     struct transport_bytes in;
-    struct transport_bytes flying; /* what `send` has, from `flown` on */
+    struct transport_bytes flying; /* the bytes of `send`, from `flown` on */
     size_t flown;
     struct transport_bytes waiting;
     char remote[TRANSPORT_REMOTE_MAX];

@@ -140,7 +140,7 @@ static void park(void *arg)
                    0) {
         }
         if (parking.entered == mine) {
-            parking.ended = true; /* whoever comes now may be this very thread */
+            parking.ended = true; /* the thread that comes now may be this very one */
         }
         while (parking.entered > mine && !parking.released) {
             pthread_cond_wait(&parking.changed, &parking.mutex);

@@ -1,4 +1,4 @@
-/* Addresses for the transport: what is settled before there is a link. Private to it. */
+/* Addresses for the transport, settled before there is a link. Private to it. */
 #ifndef IO_TRANSPORT_SETUP_H
 #define IO_TRANSPORT_SETUP_H
 

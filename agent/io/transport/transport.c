@@ -450,7 +450,7 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     return peer->dial_at_ns;
 }
 
-/* Each newcomer has this looked at when his greet_ns is over: so many strangers are noticed. */
+/* Each newcomer causes a look at this when its greet_ns is over: so many strangers are noticed. */
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_inbox *inbox = &transport->inbox;
@@ -569,7 +569,7 @@ void transport_dispatch(struct transport *transport)
         struct transport_link *link = events[i].data.ptr;
 
         if (events[i].data.ptr == &transport->timer) {
-            timer = true; /* last: what came in time counts */
+            timer = true; /* last: packets that came in time count */
         } else if (events[i].data.ptr == &transport->works) {
             works_done(transport, end_ns);
         } else if (link->round == transport->round || link->state == TRANSPORT_LINK_BROKEN) {

@@ -348,8 +348,8 @@ bool hfi_label_check(const char *label, size_t size);
  *   exclusive  hf1/CELL/x/TOKEN/AGENT.EPOCH.HOLDER/NAME
  *   shared     hf1/CELL/s/TOKEN/AGENT.EPOCH.HOLDER.SEAT.CELLWORD/NAME
  *
- * Numbers are decimal. NAME comes last; what is not in [A-Za-z0-9._~:/-] is %XX. A hold has exactly
- * one spelling: leading zeros, lower-case escapes and needless ones are no sequencers.
+ * Numbers are decimal. NAME comes last; a byte that is not in [A-Za-z0-9._~:/-] is %XX. A hold has
+ * exactly one spelling: leading zeros, lower-case escapes and needless ones are no sequencers.
  */
 struct hfi_sequencer {
     char cell[33];

@@ -10,8 +10,8 @@
  * Its entries are items (what an author says), or digests (what the sender has of each author, as
  * one hash), or buckets (the same of one author, as up to 256 hashes).
  *
- * What an item says is its body: a kind and that kind's fields. It is kept and passed on as it
- * came, so that an agent need not understand all that it passes on.
+ * The body of an item is a kind and that kind's fields. It is kept and passed on as it came, so
+ * that an agent need not understand all that it passes on.
  *
  * Times are ages, in milliseconds, never readings of a clock.
  *

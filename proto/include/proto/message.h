@@ -400,7 +400,7 @@ struct message_beat {
     bool majority;   /* a majority echoed a heartbeat of the sender's that is not too old, and it
                       * goes on coordinating; if that ends it is replaced at once */
     bool votes;      /* the sender is a voter in good standing */
-    struct message_partitions owned; /* what it coordinates */
+    struct message_partitions owned; /* the partitions that it coordinates */
 };
 
 /* The rules of a cell; the same in every configuration of it. */

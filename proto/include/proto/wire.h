@@ -1,14 +1,14 @@
 /*
  * Messages between agents as bytes: a packet is all that one agent sends another in one go.
  *
- * A packet is one msgpack array: what is the same for all its messages (protocol version, cell,
- * sender, membership, store, commit), then the items: messages of proto/message.h (arrays), or
- * gossip (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. An agent puts all that
- * it has for a peer in one turn of its loop into one packet.
+ * A packet is one msgpack array: the fields of all its messages (protocol version, cell, sender,
+ * membership, store, commit), then the items: messages of proto/message.h (arrays), or gossip
+ * (binary, opaque here: proto/gossip.h). SCHEMA.md has every field. An agent puts all that it has
+ * for a peer in one turn of its loop into one packet.
  *
  * Two versions are spoken side by side, so that a cell can be upgraded agent by agent: a packet is
  * written in the one that its receiver reads (its greeting says which, io/transport.h) and says
- * itself which it is. What may change within a version, and what not, is in SCHEMA.md.
+ * itself which it is. SCHEMA.md says what may change within a version.
  *
  * Decoding trusts nothing: sizes, kinds, types and ranges are checked, a packet is accepted whole
  * or not at all; nothing is allocated. Names and texts are copied into the fixed fields of struct

@@ -56,7 +56,7 @@ struct http_answer {
 struct http_handler {
     /* By which it may be called, beside its addresses. Copied. */
     const char *name;
-    /* A request for that path came; what stood behind a `?` is cut off. */
+    /* A request for that path came; the part behind a `?` is cut off. */
     void (*answer)(void *arg, const char *path, struct http_answer *out);
     /* The first thing of each callback from the event loop. */
     void (*turn)(void *arg);
@@ -69,7 +69,7 @@ struct http_server;
 struct http_server *http_open(uv_loop_t *loop, const struct http_address *address,
                               const struct http_handler *handler, char *error)
     __attribute__((warn_unused_result));
-/* Closes everything; what it holds is freed when the loop has run on. NULL is allowed. */
+/* Closes everything; its memory is freed when the loop has run on. NULL is allowed. */
 void http_shut(struct http_server *server);
 
 /* When http_tick() is wanted; INT64_MAX: never. */

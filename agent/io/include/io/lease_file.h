@@ -67,8 +67,8 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
 
 /*
  * Opens or makes the page of shared memory of that name in folder, with that room behind it, and
- * makes *found what was promised last: what stands there, if it is of the epoch and the boot that
- * *found, from the file, has. false: errno; EPERM: an object of that name is another user's, or
+ * reads into *found the last promise: the one of the page, if it is of the epoch and the boot that
+ * *found has from the file. false: errno; EPERM: an object of that name is another user's, or
  * others may use it.
  */
 bool lease_file_share(struct lease_file *file, int folder, const char *name,

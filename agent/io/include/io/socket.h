@@ -118,8 +118,8 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
  * not, in error. */
 const char *socket_path_error(const char *path, char *error) __attribute__((warn_unused_result));
 
-/* Closes the listener (and removes its path) and all connections, without callbacks. What it
- * holds is freed when the loop has run on. NULL is allowed. */
+/* Closes the listener (and removes its path) and all connections, without callbacks. Its memory is
+ * freed when the loop has run on. NULL is allowed. */
 void socket_shut(struct socket_server *server);
 
 /* The loop has gone round once, whatever came of it: after each round. NULL is allowed. */

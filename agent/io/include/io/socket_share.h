@@ -3,13 +3,12 @@
  * users together SOCKET_TURN_ALL_MS. Members of a share are a user's connections, and its known
  * processes (agent/serve/clients.c). Their requests, connects, hang-ups and deaths are charged.
  *
- * A turn in which everybody who has sent something is served may be a long one, if there are many
- * of them and what they ask for costs much; and meanwhile no lease is renewed. So time is counted,
- * by user; else a connection behind a thousand others waits for them. A member that is ready and
- * had no turn when the time was over has its turn before the others have their next one (epoll
- * returns the same ones first again). Of one user's connections that is a round, of users a lap. A
- * round is mostly one turn, and so is a lap. Each ends, since a newcomer joins as one that had its
- * turn.
+ * A turn that serves every client with a packet may be a long one, if there are many of them and
+ * their requests cost much; and meanwhile no lease is renewed. So time is counted, by user; else a
+ * connection behind a thousand others waits for them. A member that is ready and had no turn when
+ * the time was over has its turn before the others have their next one (epoll returns the same ones
+ * first again). Of one user's connections that is a round, of users a lap. A round is mostly one
+ * turn, and so is a lap. Each ends, since a newcomer joins as one that had its turn.
  *
  * **Debts.** One system call on a socket can take a second, since the kernel calls, in the agent,
  * all epoll entries by which the peer watches its own end (docs/SECURITY.md). It cannot be cut
