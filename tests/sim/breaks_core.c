@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "core/session/renewal.h"
+#include "quorum/queues_private.h"
 #include "quorum/sessions_private.h"
-#include "quorum/work.h"
+#include "quorum/state.h"
 #include "sim.h"
 
 uint32_t real_rules_majority(const struct quorum *quorum);
@@ -19,8 +20,8 @@ bool real_ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 bool real_registers_adopt(struct quorum *quorum, const struct message_accept *value);
 void real_sessions_renew(struct quorum *quorum, const struct message *message);
 void real_sessions_mark(struct quorum *quorum, const struct message *message);
-void real_handover_look(struct quorum *quorum, struct work *work);
-void real_work_request(struct quorum *quorum, const struct message *message);
+void real_handover_look(struct quorum *quorum, struct operation *operation);
+void real_queues_request(struct quorum *quorum, const struct message *message);
 void real_renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                         struct actions *actions);
 
@@ -144,7 +145,7 @@ static bool amend_broken(const struct message_amend *amend, const struct record 
 }
 
 /* A give-back is for whatever version the register has by now. */
-void work_request(struct quorum *quorum, const struct message *message)
+void queues_request(struct quorum *quorum, const struct message *message)
 {
     if (message->kind == MESSAGE_ACQUIRE) {
         acquire(quorum, message);
@@ -160,27 +161,27 @@ void work_request(struct quorum *quorum, const struct message *message)
     struct message changed;
     message_copy(&changed, message);
     if (amends && amend_broken(&message->as.amend, record, &changed.as.amend)) {
-        real_work_request(quorum, &changed);
+        real_queues_request(quorum, &changed);
         return;
     }
     if (broken == BREAK_VERSION && record != NULL && !amends) {
         changed.as.give_back.version = record_version(record);
-        real_work_request(quorum, &changed);
+        real_queues_request(quorum, &changed);
         return;
     }
-    real_work_request(quorum, message);
+    real_queues_request(quorum, message);
 }
 
 /* A waiter where another voter coordinates now is sent away. */
-void handover_look(struct quorum *quorum, struct work *work)
+void handover_look(struct quorum *quorum, struct operation *operation)
 {
     if (broken != BREAK_SUCCESSOR) {
-        real_handover_look(quorum, work);
+        real_handover_look(quorum, operation);
         return;
     }
-    answer_all(quorum, work, OUTCOME_REFUSED_NOT_OWNER);
-    if (work->first != NONE) {
-        wait_until(quorum, work, step_now_ns(quorum));
+    answer_all(quorum, operation, OUTCOME_REFUSED_NOT_OWNER);
+    if (operation->first != NONE) {
+        wait_until(quorum, operation, step_now_ns(quorum));
     }
 }
 

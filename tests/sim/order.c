@@ -2,7 +2,7 @@
  * Checks that locks are served in order, from outside of the queues that are to keep it.
  *
  *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by
- *                      what their hosts said when they came (core/quorum/request.c). Always
+ *                      what their hosts said when they came (core/quorum/queues_request.c). Always
  *   between hosts      once everything has healed and settled, and nobody is starved: who asked
  *                      SLACK_NS before another, and longer than what told waiting times may differ
  *                      by the rates of clocks, is not granted the lock after it, whoever
@@ -22,11 +22,12 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "quorum/queues_private.h"
 #include "quorum/sessions_private.h"
 #include "quorum/state.h"
 #include "sim.h"
 
-void real_work_request(struct quorum *quorum, const struct message *message);
+void real_queues_request(struct quorum *quorum, const struct message *message);
 void real_answered_keep(struct quorum *quorum, const struct request *request,
                         const struct message_grant *grant);
 void answered_keep(struct quorum *quorum, const struct request *request,
@@ -152,12 +153,13 @@ void order_killed(const struct sim_agent *agent)
 
 /* ---- at a coordinator ---- */
 
-static const struct work *work_of(const struct quorum *quorum, const struct message_name *name)
+static const struct operation *operation_of(const struct quorum *quorum,
+                                            const struct message_name *name)
 {
     uint32_t id = names_find(quorum->names, name->bytes, name->length);
-    for (uint32_t at = 1; id != NAMES_NONE && at <= quorum->work_used; at++) {
-        if (quorum->works[at].name == id) {
-            return &quorum->works[at];
+    for (uint32_t at = 1; id != NAMES_NONE && at <= quorum->queues->operation_used; at++) {
+        if (quorum->queues->operations[at].name == id) {
+            return &quorum->queues->operations[at];
         }
     }
     return NULL;
@@ -166,13 +168,13 @@ static const struct work *work_of(const struct quorum *quorum, const struct mess
 static bool is_queued(const struct quorum *quorum, const struct message_acquire *acquire)
 {
     uint32_t agent = 0;
-    const struct work *work = work_of(quorum, &acquire->name);
-    uint32_t at = work == NULL ? NONE : work->first;
+    const struct operation *operation = operation_of(quorum, &acquire->name);
+    uint32_t at = operation == NULL ? NONE : operation->first;
     if (!agents_find(quorum, &acquire->agent, &agent)) {
         return false;
     }
-    for (; at != NONE; at = quorum->requests[at].next) {
-        const struct request *request = &quorum->requests[at];
+    for (; at != NONE; at = quorum->queues->requests[at].next) {
+        const struct request *request = &quorum->queues->requests[at];
         if (request->kind == MESSAGE_ACQUIRE && request->agent == agent &&
             request->epoch == acquire->epoch && request->id == acquire->request_id) {
             return true;
@@ -230,7 +232,7 @@ void order_request(struct quorum *quorum, const struct message *message,
             .came_ns = step_now_ns(quorum) - acquire->waited_ms * SIM_MS,
             .arrived_ns = step_now_ns(quorum)};
     }
-    real_work_request(quorum, changed);
+    real_queues_request(quorum, changed);
     note_back(quorum, acquire, asked);
 }
 
@@ -241,15 +243,16 @@ static bool is_over(const struct quorum *quorum, const struct request *request)
     return request->epoch <= agent->ended || request->epoch < agent->epoch;
 }
 
-static void check_queue(const struct quorum *quorum, const struct work *work,
+static void check_queue(const struct quorum *quorum, const struct operation *operation,
                         const struct request *granted, uint32_t lock)
 {
     const struct queued *mine = queued_find(quorum, granted);
-    for (uint32_t at = work->first; mine != NULL && at != NONE; at = quorum->requests[at].next) {
-        const struct request *other = &quorum->requests[at];
+    for (uint32_t at = operation->first; mine != NULL && at != NONE;
+         at = quorum->queues->requests[at].next) {
+        const struct request *other = &quorum->queues->requests[at];
         const struct queued *its = queued_find(quorum, other);
         if (other->kind == MESSAGE_ACQUIRE && other->outcome == OUTCOME_NONE && its != NULL &&
-            its->came_ns < mine->came_ns && its->arrived_ns < work->began_ns &&
+            its->came_ns < mine->came_ns && its->arrived_ns < operation->began_ns &&
             !is_over(quorum, other)) {
             sim_fail("voter %u grants lock %u to %.*s, who came %lld us after %.*s",
                      quorum->config->self, lock, agents_name(quorum, granted->agent)->length,
@@ -302,11 +305,11 @@ static void check_hosts(struct asked *mine)
 
 /* Whether that host is granted something new here: by a version that is of the round, and for the
  * first time. A process that was there before may have asked for it too, and waited longer. */
-static bool is_new(const struct quorum *quorum, const struct work *work, uint32_t lock,
+static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
     uint32_t self = quorum->config->self;
-    if (!message_order_equal(version, work->order)) {
+    if (!message_order_equal(version, operation->order)) {
         return false;
     }
     if (!message_order_equal(notes.round[self][lock].version, version)) {
@@ -321,15 +324,15 @@ static bool is_new(const struct quorum *quorum, const struct work *work, uint32_
 void answered_keep(struct quorum *quorum, const struct request *request,
                    const struct message_grant *grant)
 {
-    const struct work *work = work_of(quorum, &grant->name);
+    const struct operation *operation = operation_of(quorum, &grant->name);
     uint32_t agent = agent_of_name(&grant->agent);
     uint32_t lock = disk_lock_of(&grant->name);
-    HF_CHECK(work != NULL && agent < AGENTS && lock < LOCKS);
-    if (is_new(quorum, work, lock, agent, grant->version)) {
+    HF_CHECK(operation != NULL && agent < AGENTS && lock < LOCKS);
+    if (is_new(quorum, operation, lock, agent, grant->version)) {
         struct asked *asked = asked_at(agent, request->id);
-        check_queue(quorum, work, request, lock);
+        check_queue(quorum, operation, request, lock);
         if (asked->id == request->id && asked->epoch == request->epoch) {
-            asked->chosen_ns = clock_true(&world.agents[quorum->config->self], work->began_ns);
+            asked->chosen_ns = clock_true(&world.agents[quorum->config->self], operation->began_ns);
             check_hosts(asked);
         }
     }

@@ -1,4 +1,4 @@
-/* Put in front of agent/core/quorum/plan.c when it is built for the simulator. */
+/* Put in front of agent/core/quorum/queues_plan.c when it is built for the simulator. */
 #ifndef SIM_SHIM_PLAN_H
 #define SIM_SHIM_PLAN_H
 

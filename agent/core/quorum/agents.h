@@ -6,9 +6,9 @@
  * table is its index among the voters. An index keeps its name for as long as any module knows
  * something of that agent. The table never shrinks; full is an answer, not a crash.
  *
- * Strangers: without TLS anybody can say names. Once the table is three-quarters full, an agent that
- * announces itself may take the entry of one of which nothing is known but its name. So invented
- * names do not keep an agent of the cell out.
+ * Strangers: without TLS anybody can say names. Once the table is three-quarters full, an agent
+ * that announces itself may take the entry of one of which nothing is known but its name. So
+ * invented names do not keep an agent of the cell out.
  */
 #ifndef QUORUM_AGENTS_H
 #define QUORUM_AGENTS_H

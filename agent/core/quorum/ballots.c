@@ -4,13 +4,13 @@
  * What is prepared at one time shares a ballot, and keeps it: preparing more does not disturb it.
  * Proposals of all ballots of a process are numbered by one counter.
  *
- * A PREPARE that meets a higher promise is tried again under a higher round, one that meets a living
- * owner under the same one, each after a short random pause.
+ * A PREPARE that meets a higher promise is tried again under a higher round, one that meets a
+ * living owner under the same one, each after a short random pause.
  */
 #include "ballots.h"
 
-#include "proto/check.h"
 #include "ballots_private.h"
+#include "proto/check.h"
 #include "reactions.h"
 #include "state.h"
 
@@ -146,9 +146,10 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     struct ballot *partition = &quorum->ballots->of[p];
     quorum->ballots->preparing -= partition->state == PARTITION_PREPARING;
     quorum->ballots->incomplete -= partition->state == PARTITION_PREPARED && !partition->complete;
-    step_counts(quorum)->left += partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED;
+    step_counts(quorum)->left += partition->state == PARTITION_PREPARED &&
+                                 state != PARTITION_PREPARED;
     step_counts(quorum)->taken_over += partition->state != PARTITION_PREPARED &&
-                                 state == PARTITION_PREPARED;
+                                       state == PARTITION_PREPARED;
     if (partition->state == PARTITION_PREPARED && state != PARTITION_PREPARED) {
         partition->left_ns = step_now_ns(quorum);
     }
@@ -350,7 +351,7 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
         return false;
     }
     int64_t begin_ns = partition->retry_ns > quorum->ballots->begin_ns ? partition->retry_ns
-                                                              : quorum->ballots->begin_ns;
+                                                                       : quorum->ballots->begin_ns;
     if (step_now_ns(quorum) < begin_ns) {
         look_again_at(quorum, begin_ns);
         return false;
@@ -448,8 +449,9 @@ static void prepared(struct quorum *quorum, uint32_t p)
     message_partition_add(&quorum->ballots->announce, p);
     quorum->ballots->announce_next = 0;
     quorum->ballots->announcing = true;
-    quorum->ballots->announce_ballot = partition->ballot > quorum->ballots->announce_ballot ? partition->ballot
-                                                                          : quorum->ballots->announce_ballot;
+    quorum->ballots->announce_ballot = partition->ballot > quorum->ballots->announce_ballot
+                                           ? partition->ballot
+                                           : quorum->ballots->announce_ballot;
     step_schedule(quorum, step_now_ns(quorum));
 }
 
@@ -598,7 +600,8 @@ bool ballots_next_order(struct quorum *quorum, uint32_t p, struct message_order 
         return false;
     }
     quorum->ballots->sequence++;
-    *order = (struct message_order){.ballot = partition->ballot, .sequence = quorum->ballots->sequence};
+    *order = (struct message_order){.ballot = partition->ballot,
+                                    .sequence = quorum->ballots->sequence};
     return true;
 }
 
@@ -638,7 +641,9 @@ bool ballots_is_read(const struct quorum *quorum, uint32_t partition)
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition)
 {
     const struct ballot *at = &quorum->ballots->of[partition];
-    return ballots_is_read(quorum, partition) ? (uint8_t)(at->mask & ~at->pulled & ~(1u << quorum->config->self)) : 0;
+    return ballots_is_read(quorum, partition)
+               ? (uint8_t)(at->mask & ~at->pulled & ~(1u << quorum->config->self))
+               : 0;
 }
 
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter)
@@ -701,6 +706,6 @@ uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t p)
 
 bool ballots_ready(const struct quorum *quorum)
 {
-    return step_started(quorum) && quorum->ballots->preparing == 0 && quorum->ballots->incomplete == 0 &&
-           voters_majority(quorum);
+    return step_started(quorum) && quorum->ballots->preparing == 0 &&
+           quorum->ballots->incomplete == 0 && voters_majority(quorum);
 }

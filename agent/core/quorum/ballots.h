@@ -10,16 +10,18 @@
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter, a round of it is durable
  * before it is used, and no round is used by two processes: so no order is ever given to two
- * proposals (Lamport 2001, "Paxos made simple", section 2.5). What is proposed under a ballot may be
- * chosen only after a majority promised it: phase 1 for all names of a partition at once (section 3).
+ * proposals (Lamport 2001, "Paxos made simple", section 2.5). What is proposed under a ballot may
+ * be chosen only after a majority promised it: phase 1 for all names of a partition at once
+ * (section 3).
  *
  * Invariants: a prepared partition has this voter's own promise. It is complete when a majority of
- * those that promised, this voter included, were read since: then a name without a register here has
- * no value. This voter's own acceptor is asked last, when the others' promises make a majority with
- * its own: a voter that cannot take a partition over spoils nothing for the one that has it.
+ * those that promised, this voter included, were read since: then a name without a register here
+ * has no value. This voter's own acceptor is asked last, when the others' promises make a majority
+ * with its own: a voter that cannot take a partition over spoils nothing for the one that has it.
  *
- * The preferred voter is that of rendezvous hashing (Thaler and Ravishankar 1998): when one goes, only
- * its partitions move. Whichever voter is right about who is alive, safety is the ballots' affair.
+ * The preferred voter is that of rendezvous hashing (Thaler and Ravishankar 1998): when one goes,
+ * only its partitions move. Whichever voter is right about who is alive, safety is the ballots'
+ * affair.
  */
 #ifndef QUORUM_BALLOTS_H
 #define QUORUM_BALLOTS_H

@@ -1,4 +1,5 @@
-/* What ballots.c keeps. For ballots.c, and for tests that begin with numbers nobody lives to see. */
+/* What ballots.c keeps. For ballots.c, and for tests that begin with numbers nobody lives to see.
+ * */
 #ifndef QUORUM_BALLOTS_PRIVATE_H
 #define QUORUM_BALLOTS_PRIVATE_H
 

@@ -74,7 +74,7 @@ void checkpoint_start(struct quorum *quorum)
 static bool can_follow(const struct quorum *quorum, const struct message_delete *asked)
 {
     uint32_t p = asked->partition;
-    if (registers_live_digest(quorum, p) != asked->live || work_busy(quorum, p)) {
+    if (registers_live_digest(quorum, p) != asked->live || queues_busy(quorum, p)) {
         return false;
     }
     for (uint32_t at = registers_first(quorum, p); at != NONE; at = registers_next(quorum, at)) {
@@ -148,7 +148,7 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
         live += is_gone(quorum, at, checkpoint->order, listing) &&
                 registers_at(quorum, at)->mode != MESSAGE_MODE_NONE;
     }
-    if (work_busy(quorum, p)) {
+    if (queues_busy(quorum, p)) {
         return false;
     }
     /* The live ones have to be gone from the disk not later than the checkpoint comes. Earlier does
@@ -202,7 +202,7 @@ static bool is_wanted(struct quorum *quorum, uint32_t p)
         checkpoints->changed_ns[p] = step_now_ns(quorum);
     }
     if (ballots_state(quorum, p) != PARTITION_PREPARED || !ballots_is_complete(quorum, p) ||
-        work_busy(quorum, p) || step_now_ns(quorum) < checkpoints->again_ns[p]) {
+        queues_busy(quorum, p) || step_now_ns(quorum) < checkpoints->again_ns[p]) {
         return false;
     }
     bool many = idle > IDLE_MIN && idle * IDLE_PART > registers_count_of(quorum, p);

@@ -13,24 +13,12 @@
 #include "reactions.h"
 #include "state.h"
 
-static uint32_t power_above(uint32_t count)
-{
-    uint32_t power = 16;
-    while (power < count && power < (UINT32_C(1) << 31)) {
-        power *= 2;
-    }
-    return power;
-}
-
 /* The one list of what the block holds. */
 static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
     struct quorum *quorum = arena_take(arena, 1, sizeof(*quorum));
     struct quorum nowhere;
     struct quorum *into = quorum != NULL ? quorum : &nowhere;
-    size_t works = (size_t)limits->requests * WORKS_PER_REQUEST + 1;
-    uint32_t work_heads = power_above(limits->requests);
-    uint32_t answered = power_above(limits->requests > 1024 ? limits->requests : 1024);
     into->config = arena_take(arena, 1, sizeof(struct quorum_config));
     into->step = step_lay_out(arena);
     into->agents = agents_lay_out(arena, limits);
@@ -40,16 +28,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->ballots = ballots_lay_out(arena);
     into->sessions = sessions_lay_out(arena, limits);
     into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
-    into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
-    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct request));
-    into->works = arena_take(arena, works, sizeof(struct work));
-    into->work_heads = arena_take(arena, work_heads, sizeof(uint32_t));
-    into->work_head_mask = work_heads - 1;
-    into->wakes.entries = arena_take(arena, works, sizeof(struct heap_entry));
-    into->wakes.indexes = arena_take(arena, works, sizeof(uint32_t));
-    into->answered = arena_take(arena, (size_t)answered + 1, sizeof(struct answered));
-    into->answered_heads = arena_take(arena, answered, sizeof(uint32_t));
-    into->answered_mask = answered - 1;
+    into->queues = queues_lay_out(arena, limits);
     return quorum;
 }
 
@@ -127,15 +106,13 @@ void reaction_fill_header(const struct quorum *quorum, enum message_kind kind,
 void reaction_agent_named(struct quorum *quorum, uint32_t agent)
 {
     sessions_agent_named(quorum, agent);
-    quorum->quotas[agent] = (struct quota){0};
+    queues_agent_named(quorum, agent);
 }
 
 bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
 {
-    const struct quota *quota = &quorum->quotas[agent];
     return sessions_is_unknown(quorum, agent) && records_granted_epoch(quorum, agent) == 0 &&
-           quorum->epochs_before[agent] == 0 && quota->waiting == NONE && quota->acquires == 0 &&
-           quota->others == 0;
+           quorum->epochs_before[agent] == 0 && queues_is_unknown(quorum, agent);
 }
 
 bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter)
@@ -170,7 +147,7 @@ void reaction_voters_changed(struct quorum *quorum)
 
 void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
 {
-    handover_claims(quorum, voter);
+    queues_claims_changed(quorum, voter);
 }
 
 /* Its configuration is another cell's, or an older one of this cell. */
@@ -198,12 +175,12 @@ bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct mess
 
 void reaction_session_ended(struct quorum *quorum, uint32_t agent)
 {
-    work_agent_dead(quorum, agent);
+    queues_session_ended(quorum, agent);
 }
 
 void reaction_ballots_changed(struct quorum *quorum)
 {
-    work_ballots_changed(quorum);
+    queues_ballots_changed(quorum);
 }
 
 void reaction_prepared(struct quorum *quorum)
@@ -226,6 +203,21 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition)
 bool quorum_ready(const struct quorum *quorum)
 {
     return ballots_ready(quorum);
+}
+
+bool quorum_handed_over(const struct quorum *quorum)
+{
+    return queues_handed_over(quorum);
+}
+
+bool quorum_resigned(const struct quorum *quorum)
+{
+    return queues_resigned(quorum);
+}
+
+bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name)
+{
+    return queues_decide_only(quorum, name);
 }
 
 bool quorum_hears(const struct quorum *quorum, uint32_t voter)
@@ -368,7 +360,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         }
         break;
     case MESSAGE_VALUE:
-        work_value(quorum, message);
+        queues_value(quorum, message);
         break;
     case MESSAGE_ACCEPT:
         if (members_votes(quorum)) {
@@ -376,7 +368,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         }
         break;
     case MESSAGE_ACCEPTED:
-        work_accepted(quorum, message);
+        queues_accepted(quorum, message);
         break;
     case MESSAGE_RENEW:
         sessions_renew(quorum, message);
@@ -410,7 +402,7 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_AMEND:
     case MESSAGE_GIVE_BACK:
     case MESSAGE_BREAK:
-        work_request(quorum, message);
+        queues_request(quorum, message);
         break;
     default: /* it is for the host core: the driver's mistake harms nobody */
         break;
@@ -426,7 +418,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, ballots_tick(quorum));
     step_schedule(quorum, sweep_tick(quorum));
     step_schedule(quorum, sessions_tick(quorum));
-    step_schedule(quorum, work_tick(quorum));
+    step_schedule(quorum, queues_tick(quorum));
 }
 
 /* How long this process did not run though it wanted to. */
@@ -465,7 +457,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         sessions_count_anew(quorum);
         break;
     case QUORUM_RESIGN:
-        handover_resign(quorum);
+        queues_resign(quorum);
         break;
     case QUORUM_LINK:
         members_link(quorum, event->as.link.voter, event->as.link.up);
@@ -484,6 +476,7 @@ void quorum_check_invariants(const struct quorum *quorum)
 {
     ballots_check_invariants(quorum);
     sessions_check_invariants(quorum);
-    records_check_invariants(quorum, registers_check_invariants(quorum), work_share_count(quorum));
-    work_check_invariants(quorum);
+    records_check_invariants(quorum, registers_check_invariants(quorum),
+                             queues_share_count(quorum));
+    queues_check_invariants(quorum);
 }

@@ -1,12 +1,12 @@
 /*
- * Records: a lock's value as the core keeps it, packed, with its agents by their index; and the pool
- * that the shares of records in mode SHARED come from.
+ * Records: a lock's value as the core keeps it, packed, with its agents by their index; and the
+ * pool that the shares of records in mode SHARED come from.
  *
  * A record is a plain value: registers keep one each, an operation has one under way. Invariants: a
- * record of mode SHARED owns a list of its own in the pool, so it is dropped before it is forgotten or
- * overwritten; a record that is assigned to another takes its list along, and only one of the two is
- * used from then on. Registers have as many shares as the limit says; the pool has a reserve beyond
- * it, for the lists of rounds on the way.
+ * record of mode SHARED owns a list of its own in the pool, so it is dropped before it is forgotten
+ * or overwritten; a record that is assigned to another takes its list along, and only one of the
+ * two is used from then on. Registers have as many shares as the limit says; the pool has a reserve
+ * beyond it, for the lists of rounds on the way.
  *
  * A value keeps the version of each grant, the (ballot, sequence) of its first proposal, unchanged
  * when it is accepted again (docs/PROTOCOL.md, rule 9).

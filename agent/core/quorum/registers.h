@@ -2,15 +2,15 @@
  * Registers: what this voter keeps as an acceptor. One promise for each partition, one register for
  * each lock name that has a value, and what deletion left of those that have none any more.
  *
- * It refuses every ballot below the promised one and says which that is; it keeps the value with the
- * highest (ballot, sequence). An accept under a higher ballot than the promised one is a promise too
- * (Lamport 2001, "Paxos made simple", section 2.2, P1a; one register a name after Rystsov 2018,
- * "CASPaxos", section 2.2).
+ * It refuses every ballot below the promised one and says which that is; it keeps the value with
+ * the highest (ballot, sequence). An accept under a higher ballot than the promised one is a
+ * promise too (Lamport 2001, "Paxos made simple", section 2.2, P1a; one register a name after
+ * Rystsov 2018, "CASPaxos", section 2.2).
  *
- * Invariants: whatever changes is persisted before the answer. A promise never falls, and no register
- * was accepted above its partition's promise. A partition's checkpoint never falls; an idle register
- * at or below it is not there, also if its row on the disk still is. The floor is at least the
- * checkpoint's: names that are new here start above it (docs/PROTOCOL.md, rule 24).
+ * Invariants: whatever changes is persisted before the answer. A promise never falls, and no
+ * register was accepted above its partition's promise. A partition's checkpoint never falls; an
+ * idle register at or below it is not there, also if its row on the disk still is. The floor is at
+ * least the checkpoint's: names that are new here start above it (DESIGN.md, "Deletion").
  *
  * Registers hang on their names (core/base/names.h), each holds one reference.
  */

@@ -118,7 +118,8 @@ bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t e
 static bool echo_is_fresh(const struct quorum *quorum, const struct session *agent,
                           const struct message_echo *echo)
 {
-    return echo->incarnation == quorum->sessions->incarnation && echo->issued_ns <= quorum->sessions->stamp_ns &&
+    return echo->incarnation == quorum->sessions->incarnation &&
+           echo->issued_ns <= quorum->sessions->stamp_ns &&
            echo->issued_ns > agent->echo_counted_ns &&
            step_now_ns(quorum) - echo->issued_ns < quorum->config->session_ttl_ns;
 }
@@ -143,8 +144,7 @@ static void follow_epoch(struct session *agent, uint32_t epoch, const uint64_t s
  * host, say. Both would be granted the same lock. Each voter acknowledges the one that it heard
  * first, so at most one of them is safe.
  */
-static bool is_twin(struct quorum *quorum, struct session *agent,
-                    const struct message *message)
+static bool is_twin(struct quorum *quorum, struct session *agent, const struct message *message)
 {
     if (message->as.renew.epoch != agent->epoch || (message->store_id[0] == agent->store_id[0] &&
                                                     message->store_id[1] == agent->store_id[1])) {
@@ -206,8 +206,9 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
         }
     }
     /* Stamps rise, also within one reading of the clock. */
-    quorum->sessions->stamp_ns = step_now_ns(quorum) > quorum->sessions->stamp_ns ? step_now_ns(quorum)
-                                                              : quorum->sessions->stamp_ns + 1;
+    quorum->sessions->stamp_ns = step_now_ns(quorum) > quorum->sessions->stamp_ns
+                                     ? step_now_ns(quorum)
+                                     : quorum->sessions->stamp_ns + 1;
     struct message_renew_ack *ack = &step_send(quorum, index, MESSAGE_RENEW_ACK)->as.renew_ack;
     ack->agent = renew->agent;
     ack->epoch = renew->epoch;
@@ -231,7 +232,7 @@ static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind
 
 /* Asks one who knows nothing of the agent to wait until its table has room: it is asked again. */
 static bool named_agent(struct quorum *quorum, const struct message *message,
-                          enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
+                        enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
 {
     if (!agents_voter(quorum, message, voter)) {
         return false;

@@ -1,9 +1,9 @@
 /*
  * The coordinator's side of a session's end. See sessions.h.
  *
- * It polls the voters first, so that a minority does not mark a session that lives, then has them mark
- * it; a majority of marks is the end. It asks only if somebody waits for what the session holds, or if
- * a newer session of the same agent lives.
+ * It polls the voters first, so that a minority does not mark a session that lives, then has them
+ * mark it; a majority of marks is the end. It asks only if somebody waits for what the session
+ * holds, or if a newer session of the same agent lives.
  *
  * When it learned of an end counts the lock-delays of that agent's grants. A coordinator that
  * restarted asks again, is answered at once, and counts anew.

@@ -1,9 +1,7 @@
 /*
  * The quorum core's state, and what its files do for each other.
  *
- *   handover.c     whoever coordinates next is told who waits; an orderly end
  *   sweep.c        pulling registers from each other: completeness, catching up
- *   work.c         a name that somebody asks for; with request.c, plan.c and others: work.h
  *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
  *   rejoin.c       a voter that starts over
  *   checkpoint.c   deletion of idle registers
@@ -24,6 +22,7 @@
 #include "core/base/names.h"
 #include "core/quorum.h"
 #include "proto/message.h"
+#include "queues.h"
 #include "record.h"
 #include "registers.h"
 #include "rules.h"
@@ -32,112 +31,7 @@
 #include "voters.h"
 
 enum {
-    SPARED_MS = 20,    /* and to those that it might have done without */
-    PULLS_MAX = 8,     /* listings that are read at a time */
-    OUTCOMES_MAX = 16, /* requests answered together */
-    BROKEN_KEPT = 64,
-    WORKS_PER_REQUEST = 2, /* names that were asked for a moment ago have a work too */
-};
-
-/* What an agent has among the requests and operations. */
-struct quota {
-    uint32_t waiting;  /* the first work that waits for an end of its session */
-    uint32_t acquires; /* its requests; see quota.c */
-    uint32_t others;
-    struct log_limit refused; /* how often the log says that it has too many */
-};
-
-enum outcome {
-    OUTCOME_NONE = 0,
-    OUTCOME_GRANT,
-    OUTCOME_AMENDED,
-    OUTCOME_GIVEN_BACK,
-    OUTCOME_BREAK,
-    OUTCOME_ANSWERED, /* a late repeat: as the first time */
-    OUTCOME_UNHEARD,  /* its host is gone: nobody is told */
-    OUTCOME_REFUSED_FULL,
-    OUTCOME_REFUSED_NOT_OWNER,
-    OUTCOME_REFUSED_SESSION,
-    OUTCOME_REFUSED_VERSION,
-    OUTCOME_REFUSED_TOKENS,
-};
-
-struct request {
-    uint32_t next; /* in its work's queue, or free */
-    uint32_t epoch;
-    uint64_t id;
-    int64_t arrived_ns; /* ACQUIRE: by what its host says, perhaps at an earlier coordinator */
-    int64_t heard_ns;   /* when it came last, by any way */
-    struct message_order version; /* ACQUIRE: the grant that was proposed for it here last */
-    uint64_t token;               /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
-    uint16_t agent;
-    uint16_t lock_delay_ms;
-    uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
-    uint8_t mode;    /* BREAK: whether now, without a lock-delay */
-    uint8_t relay;   /* the voter that passed it on, or ACTION_NO_RELAY */
-    uint8_t outcome; /* decided: answered when the round is chosen */
-    bool again;      /* ACQUIRE: answered before, see answered.c */
-    bool fresh;      /* ACQUIRE, granted: the grant was made for it */
-    bool says_used;  /* AMEND: its token is token_used */
-};
-
-/* A break that was passed on to the owners: no grant above that version is meant. */
-struct broken {
-    uint64_t id; /* 0: none */
-    struct message_order version;
-    uint16_t agent;
-};
-
-/* An acquire that was answered by a grant. */
-struct answered {
-    uint32_t next; /* in its bucket */
-    uint32_t epoch;
-    uint64_t id;
-    uint64_t name; /* its hash */
-    struct message_order version;
-    uint64_t token_first, token_last;
-    uint16_t agent;
-    uint16_t lock_delay_ms;
-    uint8_t mode;
-    bool fresh;
-};
-
-enum work_state {
-    WORK_WAITING = 1, /* for a prepared partition, a holder, a death, a lock-delay, or a turn */
-    WORK_READING,
-    WORK_ACCEPTING,
-};
-
-/* A name with requests, or that had one a moment ago. */
-struct work {
-    uint32_t chain;          /* in its bucket, or free */
-    uint32_t previous, next; /* in its partition */
-    uint32_t name;
-    uint32_t first, last;              /* requests, the acquires in order of arrival */
-    uint32_t wait_previous, wait_next; /* among those that wait for that agent: */
-    uint16_t waits_for;                /* whose session is in the way, or AGENTS_NONE */
-    uint8_t partition;
-    uint8_t state;
-    uint8_t mask;   /* voters that answered this round */
-    uint8_t full;   /* voters whose tables are full */
-    uint8_t spared; /* ACCEPTING: voters that were not asked yet */
-    uint8_t recalls;
-    uint8_t way;  /* recalls == 0: the voter by which the grant goes, or ACTION_NO_RELAY */
-    bool found;   /* READING: some voter had a value */
-    bool lacking; /* READING: a voter with that checkpoint had none */
-    bool unused;  /* WAITING: nobody of a majority has a value, under this ballot */
-    bool taken;   /* when it was read first, somebody had it */
-    struct message_order order;           /* of the round; READING: its ballot */
-    struct message_checkpoint checkpoint; /* READING: the highest so far */
-    struct record value;                  /* READING: the newest so far. ACCEPTING: the next */
-    int64_t began_ns;                     /* the round */
-    int64_t recall_ns;                    /* when the last recall was sent */
-};
-
-struct partition {
-    uint32_t works;     /* the first */
-    uint32_t busy;      /* of them, those with a round under way */
-    uint64_t works_saw; /* the ballot and state that they were told of */
+    PULLS_MAX = 8, /* listings that are read at a time */
 };
 
 /* Why something is pulled from another voter. */
@@ -254,19 +148,17 @@ struct quorum {
     struct voters *voters;
     struct sessions *sessions;
     struct ballots *ballots;
+    struct queues *queues;
 
     uint64_t commit;
     bool committing; /* another is on its way */
 
-    struct partition partitions[MESSAGE_PARTITIONS];
     uint32_t *epochs_before; /* by agent: the highest known at this voter's start; see bounds.c */
-    struct quota *quotas;
     struct members members;
     struct rejoin rejoin;
     struct checkpoints checkpoints;
 
     struct bounds bounds;
-    struct message_partitions resigned_of; /* what it coordinated then */
     struct pull pulls[PULLS_MAX];
     uint64_t pull_id;    /* of the last one */
     uint32_t listing;    /* the last one's number */
@@ -275,31 +167,7 @@ struct quorum {
     int64_t catch_ns;    /* when */
     struct message_partitions behind;    /* partitions that are to be caught up with at once */
     uint8_t suspect[MESSAGE_PARTITIONS]; /* how often they were found different in a row */
-
-    struct request *requests;
-    uint32_t request_used, request_free;
-    uint32_t request_pooled; /* of all places that are taken, those beyond what is guaranteed */
-    struct work *works;
-    uint32_t *work_heads;
-    uint32_t work_head_mask;
-    uint32_t work_used, work_free;
-    uint32_t work_count;
-    struct answered *answered; /* a ring, from 1 */
-    uint32_t *answered_heads;
-    uint32_t answered_mask, answered_last;
-    struct broken broken[BROKEN_KEPT]; /* a ring */
-    uint32_t broken_next;
-    struct heap wakes; /* of works */
 };
-
-/* handover.c */
-/* That name's partition is another's: its acquires go to whoever claims it, all other requests back
- * to their hosts. Those that are left wait for a claim. */
-void handover_look(struct quorum *quorum, struct work *work);
-/* That voter may claim other partitions than before. */
-void handover_claims(struct quorum *quorum, uint32_t voter);
-/* Coordinates nothing any more. */
-void handover_resign(struct quorum *quorum);
 
 /* sweep.c */
 void sweep_start(struct quorum *quorum);
@@ -380,22 +248,5 @@ void bounds_start(struct quorum *quorum);
 void bounds_rounds(struct quorum *quorum);
 /* Whether a (valid) message names nothing that no healthy cell gets to; else it is told. */
 bool bounds_allow(struct quorum *quorum, const struct message *message);
-
-/* work.c */
-void work_request(struct quorum *quorum, const struct message *message);
-void work_value(struct quorum *quorum, const struct message *message);
-void work_accepted(struct quorum *quorum, const struct message *message);
-/* The partitions' ballots have changed: rounds under others are over, waits are looked at. */
-void work_ballots_changed(struct quorum *quorum);
-/* The same for one partition. */
-void work_partition_changed(struct quorum *quorum, uint32_t partition);
-/* Whether a round is under way for a name of that partition: what is not chosen may yet be. */
-bool work_busy(const struct quorum *quorum, uint32_t partition);
-/* That agent's sessions up to some epoch are dead now. */
-void work_agent_dead(struct quorum *quorum, uint32_t agent);
-int64_t work_tick(struct quorum *quorum);
-/* How many of the pool's shares works have. */
-uint32_t work_share_count(const struct quorum *quorum);
-void work_check_invariants(const struct quorum *quorum);
 
 #endif

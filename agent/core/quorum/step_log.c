@@ -4,7 +4,7 @@
 #include "step.h"
 
 struct action_log *step_log(struct quorum *quorum, const char *event,
-                              const struct message_agent *agent, int64_t number)
+                            const struct message_agent *agent, int64_t number)
 {
     struct action_log *log = &step_emit(quorum, ACTION_LOG)->as.log;
     log->event = event;

@@ -13,10 +13,8 @@ void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
                                   .registers = registers_count(quorum),
                                   .registers_max = quorum->config->limits.registers,
                                   .agents = agents_count(quorum),
+                                  .requests = queues_request_count(quorum),
                                   .votes = members_votes(quorum),
                                   .majority = voters_majority(quorum),
                                   .patience_ns = voters_timeout_ns(quorum)};
-    for (uint32_t i = 0; i < agents_count(quorum); i++) {
-        out->requests += quorum->quotas[i].acquires + quorum->quotas[i].others;
-    }
 }

@@ -1,8 +1,9 @@
 /*
  * Heartbeats: what voters tell each other all the time. See voters.h.
  *
- * A heartbeat says which partitions its sender has prepared, and echoes the receiver's last one. From
- * the echoes a voter knows that a majority has heard it lately; it says so in its own heartbeats.
+ * A heartbeat says which partitions its sender has prepared, and echoes the receiver's last one.
+ * From the echoes a voter knows that a majority has heard it lately; it says so in its own
+ * heartbeats.
  *
  * At the start everybody counts as heard, so that a cell whose voters come up one after the other
  * does not hand everything back and forth.
@@ -52,7 +53,8 @@ static bool alive(const struct quorum *quorum, const struct other_voter *other)
            (recent(quorum, other->heard_ns) || step_now_ns(quorum) < other->excused_ns);
 }
 
-/* A voter that never had a majority is given the time to find one: the cell may just be starting. */
+/* A voter that never had a majority is given the time to find one: the cell may just be starting.
+ * */
 static bool able(const struct quorum *quorum, const struct other_voter *other)
 {
     if (!alive(quorum, other)) {
@@ -83,8 +85,8 @@ bool voters_majority(const struct quorum *quorum)
     return count >= rules_majority(quorum);
 }
 
-/* What the own heartbeats call a majority: a voter that had one and says that it has none any more is
- * replaced at once, its link still there. */
+/* What the own heartbeats call a majority: a voter that had one and says that it has none any more
+ * is replaced at once, its link still there. */
 static bool may_coordinate(const struct quorum *quorum)
 {
     return voters_majority(quorum) && !quorum->voters->resigned &&
@@ -246,8 +248,8 @@ int64_t voters_tick(struct quorum *quorum)
     return quorum->voters->next_ns;
 }
 
-/* Returns how old the newest of the own heartbeats that it had echoed was, if it echoes a newer one;
- * else 0. */
+/* Returns how old the newest of the own heartbeats that it had echoed was, if it echoes a newer
+ * one; else 0. */
 static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint64_t echo)
 {
     if (echo == 0 || echo > quorum->voters->number ||

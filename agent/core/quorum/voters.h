@@ -1,15 +1,15 @@
 /*
- * Voters: what this voter knows of the others. Heartbeats say who is there, who coordinates what, and
- * who is heard by a majority; the failure detector says how long silence is borne.
+ * Voters: what this voter knows of the others. Heartbeats say who is there, who coordinates what,
+ * and who is heard by a majority; the failure detector says how long silence is borne.
  *
  * Nothing here decides what is safe: ballots do (Lamport 1998). It decides who tries, so that the
  * cell gets on: it is the failure detector that consensus needs for its progress alone (Chandra and
  * Toueg 1996, "Unreliable failure detectors for reliable distributed systems").
  *
- * Invariants: a claim counts only while a heartbeat says that a majority heard its sender lately, by
- * the echoes of its own heartbeats (docs/PROTOCOL.md, walk 6). So a voter that sends but hears
- * nothing, or hears but is not heard, claims nothing for long. A link that breaks ends all claims of
- * that voter at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
+ * Invariants: a claim counts only while a heartbeat says that a majority heard its sender lately,
+ * by the echoes of its own heartbeats (DESIGN.md, "Against duels"). So a voter that sends but hears
+ * nothing, or hears but is not heard, claims nothing for long. A link that breaks ends all claims
+ * of that voter at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
  *
  * Two files, which call each other: voters.c has the heartbeats, voters_detector.c the timeout that
  * they feed and are judged by.
@@ -56,7 +56,8 @@ bool voters_hear(const struct quorum *quorum, uint32_t voter);
 bool voters_all_heard(const struct quorum *quorum);
 /* Whether that voter has been well for so long that it gets back what it is preferred for. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
-/* When this voter had last not run for so long that others may have replaced it; INT64_MIN: never. */
+/* When this voter had last not run for so long that others may have replaced it; INT64_MIN: never.
+ * */
 int64_t voters_slept_ns(const struct quorum *quorum);
 
 /* ---- What others claim ---- */

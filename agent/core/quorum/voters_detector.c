@@ -2,12 +2,12 @@
  * The failure detector: how long this voter bears silence before it concludes anything from it. See
  * voters.h.
  *
- * Where everything runs, the take-over timeout does: four heartbeats fit into it. On hosts that have
- * more to do than processors (or on slow links) heartbeats and rounds take longer than that though
- * nobody is gone. A voter that concludes so makes it worse: take-overs need the same processors, and
- * each one undoes what the last had prepared. So a voter notes how long it had to wait for what came
- * after all, and bears twice that. (Chandra and Toueg 1996, section 9: a timeout that grows whenever
- * it turns out to have been too short suspects nobody wrongly for ever.)
+ * Where everything runs, the take-over timeout does: four heartbeats fit into it. On hosts that
+ * have more to do than processors (or on slow links) heartbeats and rounds take longer than that
+ * though nobody is gone. A voter that concludes so makes it worse: take-overs need the same
+ * processors, and each one undoes what the last had prepared. So a voter notes how long it had to
+ * wait for what came after all, and bears twice that. (Chandra and Toueg 1996, section 9: a timeout
+ * that grows whenever it turns out to have been too short suspects nobody wrongly for ever.)
  *
  * What is measured, by this voter's clock:
  *

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "proto/check.h"
-#include "work.h"
+#include "queues_private.h"
+#include "state.h"
 
 static uint64_t name_hash(const struct message_name *name)
 {
@@ -23,19 +24,19 @@ static uint64_t name_hash(const struct message_name *name)
 static uint32_t *head_of(struct quorum *quorum, uint16_t agent, uint64_t id)
 {
     uint64_t hash = (id ^ (uint64_t)agent << 48) * UINT64_C(0x9e3779b97f4a7c15);
-    return &quorum->answered_heads[hash >> 40 & quorum->answered_mask];
+    return &quorum->queues->answered_heads[hash >> 40 & quorum->queues->answered_mask];
 }
 
 static void forget(struct quorum *quorum, uint32_t at)
 {
-    struct answered *old = &quorum->answered[at];
+    struct answered *old = &quorum->queues->answered[at];
     if (old->id == 0 && old->epoch == 0) {
         return;
     }
     uint32_t *link = head_of(quorum, old->agent, old->id);
     while (*link != at) {
         HF_CHECK(*link != NONE);
-        link = &quorum->answered[*link].next;
+        link = &quorum->queues->answered[*link].next;
     }
     *link = old->next;
 }
@@ -44,8 +45,8 @@ const struct answered *answered_find(struct quorum *quorum, const struct request
                                      const struct message_name *name)
 {
     uint32_t at = *head_of(quorum, request->agent, request->id);
-    for (; at != NONE; at = quorum->answered[at].next) {
-        const struct answered *answered = &quorum->answered[at];
+    for (; at != NONE; at = quorum->queues->answered[at].next) {
+        const struct answered *answered = &quorum->queues->answered[at];
         if (answered->agent == request->agent && answered->epoch == request->epoch &&
             answered->id == request->id && answered->name == name_hash(name)) {
             return answered;
@@ -60,11 +61,11 @@ void answered_keep(struct quorum *quorum, const struct request *request,
     if (answered_find(quorum, request, &grant->name) != NULL) {
         return;
     }
-    uint32_t at = quorum->answered_last % (quorum->answered_mask + 1) + 1;
+    uint32_t at = quorum->queues->answered_last % (quorum->queues->answered_mask + 1) + 1;
     forget(quorum, at);
-    quorum->answered_last = at;
+    quorum->queues->answered_last = at;
     uint32_t *head = head_of(quorum, request->agent, request->id);
-    quorum->answered[at] = (struct answered){
+    quorum->queues->answered[at] = (struct answered){
         .next = *head,
         .epoch = request->epoch,
         .id = request->id,

@@ -16,7 +16,8 @@
  * its part of the pool; and one that has a guaranteed place left always finds it.
  */
 #include "proto/check.h"
-#include "work.h"
+#include "queues_private.h"
+#include "state.h"
 
 enum { POOL_SHARE = 3, QUEUED_MAX = 8 };
 
@@ -33,7 +34,7 @@ static uint32_t pool_size(const struct quorum *quorum)
 
 static uint32_t *places_of(struct quorum *quorum, const struct request *request)
 {
-    struct quota *agent = &quorum->quotas[request->agent];
+    struct quota *agent = &quorum->queues->quotas[request->agent];
     return request->kind == MESSAGE_ACQUIRE ? &agent->acquires : &agent->others;
 }
 
@@ -50,7 +51,7 @@ static uint32_t pooled(const struct quorum *quorum, const struct quota *agent)
 
 static void log_refused(struct quorum *quorum, uint32_t agent)
 {
-    struct quota *quota = &quorum->quotas[agent];
+    struct quota *quota = &quorum->queues->quotas[agent];
     if (log_limit_add(&quota->refused, step_now_ns(quorum)) == 0) {
         return;
     }
@@ -64,8 +65,8 @@ static void log_refused(struct quorum *quorum, uint32_t agent)
 
 bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued)
 {
-    struct quota *agent = &quorum->quotas[request->agent];
-    uint32_t left = pool_size(quorum) - quorum->request_pooled;
+    struct quota *agent = &quorum->queues->quotas[request->agent];
+    uint32_t left = pool_size(quorum) - quorum->queues->request_pooled;
     if (queued < QUEUED_MAX && (*places_of(quorum, request) < guaranteed(quorum) ||
                                 pooled(quorum, agent) < POOL_SHARE * left)) {
         return true;
@@ -77,7 +78,7 @@ bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t
 void quota_take(struct quorum *quorum, const struct request *request)
 {
     uint32_t *places = places_of(quorum, request);
-    quorum->request_pooled += *places >= guaranteed(quorum);
+    quorum->queues->request_pooled += *places >= guaranteed(quorum);
     *places += 1;
 }
 
@@ -86,14 +87,23 @@ void quota_leave(struct quorum *quorum, const struct request *request)
     uint32_t *places = places_of(quorum, request);
     HF_CHECK(*places > 0);
     *places -= 1;
-    quorum->request_pooled -= *places >= guaranteed(quorum);
+    quorum->queues->request_pooled -= *places >= guaranteed(quorum);
+}
+
+uint32_t queues_request_count(const struct quorum *quorum)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < agents_count(quorum); i++) {
+        count += quorum->queues->quotas[i].acquires + quorum->queues->quotas[i].others;
+    }
+    return count;
 }
 
 void quota_check_invariants(const struct quorum *quorum)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
-        sum += pooled(quorum, &quorum->quotas[i]);
+        sum += pooled(quorum, &quorum->queues->quotas[i]);
     }
-    HF_CHECK(sum == quorum->request_pooled && sum <= pool_size(quorum));
+    HF_CHECK(sum == quorum->queues->request_pooled && sum <= pool_size(quorum));
 }

@@ -20,39 +20,40 @@
  * lets its host have the lock, nobody else. Whoever is killed hands nothing over.
  */
 #include "proto/check.h"
-#include "work.h"
+#include "queues_private.h"
+#include "state.h"
 
 enum { KEPT_MS = 1000 }; /* so long a queue waits for somebody who claims its partition */
 
-static void pass_on(struct quorum *quorum, const struct work *work, const struct request *request,
-                    uint32_t voter)
+static void pass_on(struct quorum *quorum, const struct operation *operation,
+                    const struct request *request, uint32_t voter)
 {
     int64_t waited_ms = (step_now_ns(quorum) - request->arrived_ns) / MS_NS;
     struct message_acquire *acquire = &step_send(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
     acquire->agent = *agents_name(quorum, request->agent);
     acquire->epoch = request->epoch;
     acquire->request_id = request->id;
-    step_lock_name(quorum, work->name, &acquire->name);
+    step_lock_name(quorum, operation->name, &acquire->name);
     acquire->mode = request->mode;
     acquire->lock_delay_ms = request->lock_delay_ms;
     acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
     voters_note_passed(quorum, voter);
 }
 
-void handover_look(struct quorum *quorum, struct work *work)
+void handover_look(struct quorum *quorum, struct operation *operation)
 {
-    uint32_t voter = voters_claimant(quorum, work->partition, quorum->config->self);
+    uint32_t voter = voters_claimant(quorum, operation->partition, quorum->config->self);
     bool claimed = voter < quorum->config->voter_count;
-    int64_t end_ns = ballots_left_ns(quorum, work->partition) + KEPT_MS * MS_NS;
+    int64_t end_ns = ballots_left_ns(quorum, operation->partition) + KEPT_MS * MS_NS;
     uint32_t count = 0;
-    uint32_t at = work->first;
-    HF_CHECK(ballots_state(quorum, work->partition) == PARTITION_OTHERS);
-    for (; at != NONE && count < OUTCOMES_MAX; at = quorum->requests[at].next) {
-        struct request *request = &quorum->requests[at];
+    uint32_t at = operation->first;
+    HF_CHECK(ballots_state(quorum, operation->partition) == PARTITION_OTHERS);
+    for (; at != NONE && count < OUTCOMES_MAX; at = quorum->queues->requests[at].next) {
+        struct request *request = &quorum->queues->requests[at];
         request->outcome = OUTCOME_REFUSED_NOT_OWNER;
         if (request->kind == MESSAGE_ACQUIRE && claimed) {
             if (!sessions_has_lapsed(quorum, request->agent, request->epoch)) {
-                pass_on(quorum, work, request, voter);
+                pass_on(quorum, operation, request, voter);
             }
         } else if (request->kind == MESSAGE_ACQUIRE && step_now_ns(quorum) < end_ns) {
             request->outcome = OUTCOME_NONE;
@@ -60,40 +61,40 @@ void handover_look(struct quorum *quorum, struct work *work)
         }
         count++;
     }
-    for (; at != NONE; at = quorum->requests[at].next) {
-        quorum->requests[at].outcome = OUTCOME_NONE;
+    for (; at != NONE; at = quorum->queues->requests[at].next) {
+        quorum->queues->requests[at].outcome = OUTCOME_NONE;
     }
-    answer_decided(quorum, work, NULL);
-    if (work->first != NONE) {
-        wait_until(quorum, work, count == OUTCOMES_MAX ? step_now_ns(quorum) : end_ns);
+    answer_decided(quorum, operation, NULL);
+    if (operation->first != NONE) {
+        wait_until(quorum, operation, count == OUTCOMES_MAX ? step_now_ns(quorum) : end_ns);
     } else if (claimed) {
         voters_heartbeat_soon(quorum); /* whose echo says that it was heard */
     }
 }
 
-void handover_claims(struct quorum *quorum, uint32_t voter)
+void queues_claims_changed(struct quorum *quorum, uint32_t voter)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        const struct partition *partition = &quorum->partitions[p];
+        const struct queue_partition *partition = &quorum->queues->partitions[p];
         if (ballots_state(quorum, p) != PARTITION_OTHERS || !voters_claim(quorum, voter, p)) {
             continue;
         }
-        for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
-            if (quorum->works[at].first != NONE) {
-                wait_until(quorum, &quorum->works[at], step_now_ns(quorum));
+        for (uint32_t at = partition->first; at != NONE; at = quorum->queues->operations[at].next) {
+            if (quorum->queues->operations[at].first != NONE) {
+                wait_until(quorum, &quorum->queues->operations[at], step_now_ns(quorum));
             }
         }
     }
 }
 
-void handover_resign(struct quorum *quorum)
+void queues_resign(struct quorum *quorum)
 {
     if (quorum->config->voter_count == 1 || voters_resigned(quorum)) {
         return;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (ballots_state(quorum, p) == PARTITION_PREPARED) {
-            message_partition_add(&quorum->resigned_of, p);
+            message_partition_add(&quorum->queues->resigned_of, p);
         }
     }
     voters_resign(quorum);
@@ -104,12 +105,12 @@ void handover_resign(struct quorum *quorum)
 /* Whether whoever has it now knows who waits for its names. */
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
-    const struct partition *partition = &quorum->partitions[p];
+    const struct queue_partition *partition = &quorum->queues->partitions[p];
     if (!voters_claimed(quorum, p, quorum->config->self)) {
         return false;
     }
-    for (uint32_t at = partition->works; at != NONE; at = quorum->works[at].next) {
-        if (quorum->works[at].first != NONE) {
+    for (uint32_t at = partition->first; at != NONE; at = quorum->queues->operations[at].next) {
+        if (quorum->queues->operations[at].first != NONE) {
             return false;
         }
     }
@@ -121,13 +122,13 @@ static bool others_are_there(const struct quorum *quorum)
     return (voters_able(quorum) & ~(1u << quorum->config->self)) != 0;
 }
 
-bool quorum_handed_over(const struct quorum *quorum)
+bool queues_handed_over(const struct quorum *quorum)
 {
     if (!others_are_there(quorum)) {
         return false;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (message_partition_has(&quorum->resigned_of, p) && !is_handed_over(quorum, p)) {
+        if (message_partition_has(&quorum->queues->resigned_of, p) && !is_handed_over(quorum, p)) {
             return false;
         }
     }
@@ -139,7 +140,7 @@ bool quorum_handed_over(const struct quorum *quorum)
     return true;
 }
 
-bool quorum_resigned(const struct quorum *quorum)
+bool queues_resigned(const struct quorum *quorum)
 {
-    return !others_are_there(quorum) || quorum_handed_over(quorum);
+    return !others_are_there(quorum) || queues_handed_over(quorum);
 }

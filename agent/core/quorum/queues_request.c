@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "proto/check.h"
-#include "work.h"
+#include "queues_private.h"
+#include "state.h"
 
 /* What the request says of itself; who and name lie in the message. */
 static void read_request(const struct quorum *quorum, const struct message *message,
@@ -116,19 +117,19 @@ static bool is_detour(const struct quorum *quorum, const struct request *queued,
  * ask for another mode meanwhile, in its old place: *changed. Else *own: how many of that kind its
  * agent has in the queue.
  */
-static bool is_queued(struct quorum *quorum, struct work *work, const struct request *request,
-                      bool *changed, uint32_t *own)
+static bool is_queued(struct quorum *quorum, struct operation *operation,
+                      const struct request *request, bool *changed, uint32_t *own)
 {
     bool acquires = request->kind == MESSAGE_ACQUIRE;
     *own = 0;
-    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-        struct request *other = &quorum->requests[at];
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        struct request *other = &quorum->queues->requests[at];
         if (other->agent == request->agent && other->epoch == request->epoch &&
             other->id == request->id && other->kind == request->kind) {
             if (!is_detour(quorum, other, request)) {
                 other->relay = request->relay;
-                /* The recall behind its grant goes the same way, see wait.c. */
-                work->way = other->outcome == OUTCOME_GRANT ? request->relay : work->way;
+                /* The recall behind its grant goes the same way, see queues_wait.c. */
+                operation->way = other->outcome == OUTCOME_GRANT ? request->relay : operation->way;
             }
             other->heard_ns = step_now_ns(quorum);
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
@@ -142,50 +143,52 @@ static bool is_queued(struct quorum *quorum, struct work *work, const struct req
 }
 
 /* Where the request belongs: an acquire behind those that came before it. */
-static uint32_t *place_of(struct quorum *quorum, struct work *work, const struct request *request)
+static uint32_t *place_of(struct quorum *quorum, struct operation *operation,
+                          const struct request *request)
 {
-    if (work->last == NONE) {
-        return &work->first;
+    if (operation->last == NONE) {
+        return &operation->first;
     }
-    const struct request *last = &quorum->requests[work->last];
+    const struct request *last = &quorum->queues->requests[operation->last];
     if (request->kind != MESSAGE_ACQUIRE ||
         (last->kind == MESSAGE_ACQUIRE && last->arrived_ns <= request->arrived_ns)) {
-        return &quorum->requests[work->last].next;
+        return &quorum->queues->requests[operation->last].next;
     }
-    uint32_t *link = &work->first;
+    uint32_t *link = &operation->first;
     while (*link != NONE) {
-        const struct request *other = &quorum->requests[*link];
+        const struct request *other = &quorum->queues->requests[*link];
         if (other->kind == MESSAGE_ACQUIRE && other->arrived_ns > request->arrived_ns) {
             break;
         }
-        link = &quorum->requests[*link].next;
+        link = &quorum->queues->requests[*link].next;
     }
     return link;
 }
 
 /* false: there are too many. */
-static bool enqueue(struct quorum *quorum, struct work *work, const struct request *request)
+static bool enqueue(struct quorum *quorum, struct operation *operation,
+                    const struct request *request)
 {
-    uint32_t at = quorum->request_free;
+    uint32_t at = quorum->queues->request_free;
     if (at != NONE) {
-        quorum->request_free = quorum->requests[at].next;
-    } else if (quorum->request_used < quorum->config->limits.requests) {
-        at = ++quorum->request_used;
+        quorum->queues->request_free = quorum->queues->requests[at].next;
+    } else if (quorum->queues->request_used < quorum->config->limits.requests) {
+        at = ++quorum->queues->request_used;
     } else {
         return false;
     }
     quota_take(quorum, request);
-    uint32_t *link = place_of(quorum, work, request);
-    quorum->requests[at] = *request;
-    quorum->requests[at].next = *link;
+    uint32_t *link = place_of(quorum, operation, request);
+    quorum->queues->requests[at] = *request;
+    quorum->queues->requests[at].next = *link;
     *link = at;
-    if (quorum->requests[at].next == NONE) {
-        work->last = at;
+    if (quorum->queues->requests[at].next == NONE) {
+        operation->last = at;
     }
     return true;
 }
 
-void work_request(struct quorum *quorum, const struct message *message)
+void queues_request(struct quorum *quorum, const struct message *message)
 {
     struct request request;
     const struct message_name *name = NULL;
@@ -200,16 +203,16 @@ void work_request(struct quorum *quorum, const struct message *message)
         return;
     }
     uint32_t id = names_hold(quorum->names, name->bytes, name->length);
-    struct work *work = id == NAMES_NONE ? NULL : work_for(quorum, id);
-    if (work == NULL) {
+    struct operation *operation = id == NAMES_NONE ? NULL : operation_for(quorum, id);
+    if (operation == NULL) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
         return;
     }
     bool changed = false;
     uint32_t own = 0;
-    if (is_queued(quorum, work, &request, &changed, &own)) {
-        if (changed && work->state == WORK_WAITING) {
-            work_look(quorum, work);
+    if (is_queued(quorum, operation, &request, &changed, &own)) {
+        if (changed && operation->state == OPERATION_WAITING) {
+            operation_look(quorum, operation);
         }
         return;
     }
@@ -217,10 +220,10 @@ void work_request(struct quorum *quorum, const struct message *message)
                     answered_find(quorum, &request, name) != NULL;
     if (!quota_admits(quorum, &request, own)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_QUOTA);
-    } else if (!enqueue(quorum, work, &request)) {
+    } else if (!enqueue(quorum, operation, &request)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
     }
-    if (work->state == WORK_WAITING) {
-        work_look(quorum, work);
+    if (operation->state == OPERATION_WAITING) {
+        operation_look(quorum, operation);
     }
 }

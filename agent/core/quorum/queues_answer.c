@@ -3,7 +3,8 @@
  * that cannot reach this voter is served through another.
  */
 #include "proto/check.h"
-#include "work.h"
+#include "queues_private.h"
+#include "state.h"
 
 static struct message *answer(struct quorum *quorum, const struct request *request,
                               enum message_kind kind)
@@ -107,12 +108,12 @@ static struct message_order meant_by(struct quorum *quorum, const struct request
                                      const struct share *owners, uint32_t count)
 {
     for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
-        const struct broken *broken = &quorum->broken[i];
+        const struct broken *broken = &quorum->queues->broken[i];
         if (broken->id == request->id && broken->agent == request->agent && broken->id != 0) {
             return broken->version;
         }
     }
-    struct broken *broken = &quorum->broken[quorum->broken_next++ % BROKEN_KEPT];
+    struct broken *broken = &quorum->queues->broken[quorum->queues->broken_next++ % BROKEN_KEPT];
     *broken = (struct broken){.id = request->id, .agent = request->agent};
     for (uint32_t i = 0; i < count; i++) {
         if (message_order_before(broken->version, owners[i].version)) {
@@ -186,15 +187,15 @@ static void answer_one(struct quorum *quorum, const struct request *request,
     }
 }
 
-void answer_decided(struct quorum *quorum, struct work *work, const struct record *value)
+void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value)
 {
     struct message_name name;
-    step_lock_name(quorum, work->name, &name);
-    uint32_t *link = &work->first;
+    step_lock_name(quorum, operation->name, &name);
+    uint32_t *link = &operation->first;
     uint32_t last = NONE;
     while (*link != NONE) {
         uint32_t at = *link;
-        struct request *request = &quorum->requests[at];
+        struct request *request = &quorum->queues->requests[at];
         if (request->outcome == OUTCOME_NONE) {
             last = at;
             link = &request->next;
@@ -203,18 +204,19 @@ void answer_decided(struct quorum *quorum, struct work *work, const struct recor
         answer_one(quorum, request, &name, value);
         quota_leave(quorum, request);
         *link = request->next;
-        request->next = quorum->request_free;
-        quorum->request_free = at;
+        request->next = quorum->queues->request_free;
+        quorum->queues->request_free = at;
     }
-    work->last = last;
+    operation->last = last;
 }
 
-void answer_all(struct quorum *quorum, struct work *work, enum outcome outcome)
+void answer_all(struct quorum *quorum, struct operation *operation, enum outcome outcome)
 {
     uint32_t count = 0;
-    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-        quorum->requests[at].outcome = (uint8_t)(count < OUTCOMES_MAX ? outcome : OUTCOME_NONE);
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        quorum->queues->requests[at].outcome = (uint8_t)(count < OUTCOMES_MAX ? outcome
+                                                                              : OUTCOME_NONE);
         count++;
     }
-    answer_decided(quorum, work, NULL);
+    answer_decided(quorum, operation, NULL);
 }

@@ -28,7 +28,8 @@
 #include <string.h>
 
 #include "proto/check.h"
-#include "work.h"
+#include "queues_private.h"
+#include "state.h"
 
 /* The simulator has less patience. */
 #ifndef PLAN_UNHEARD_MS
@@ -313,8 +314,8 @@ static bool is_stale(const struct request *request, const struct answered *befor
 /*
  * Whether its host is gone, which would repeat it each second, by one way or another: nobody wants
  * the end of its session, since it holds nothing. It would be granted the lock in vain, and until
- * then it has a place (quota.c); so have the requests of an agent's process that was killed. If it
- * is there after all it asks again, and says how long it has waited.
+ * then it has a place (queues_quota.c); so have the requests of an agent's process that was killed.
+ * If it is there after all it asks again, and says how long it has waited.
  */
 static bool is_unheard(const struct quorum *quorum, const struct request *request)
 {
@@ -460,15 +461,15 @@ static void look_again(struct plan *plan, struct request *request)
     }
 }
 
-static void decide_all(struct quorum *quorum, struct work *work, struct plan *plan)
+static void decide_all(struct quorum *quorum, struct operation *operation, struct plan *plan)
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
         if (pass == 1 && plan->broken) {
             plan->more = true; /* who is granted by the same accept is not to be broken */
             return;
         }
-        for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-            struct request *request = &quorum->requests[at];
+        for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+            struct request *request = &quorum->queues->requests[at];
             if ((request->kind == MESSAGE_ACQUIRE) != (pass == 1)) {
                 continue;
             }
@@ -483,12 +484,12 @@ static void decide_all(struct quorum *quorum, struct work *work, struct plan *pl
     }
 }
 
-void plan_make(struct quorum *quorum, struct work *work, const struct record *value, bool held,
-               struct plan *plan)
+void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
+               bool held, struct plan *plan)
 {
     memset(plan, 0, offsetof(struct plan, shares));
     memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
-    step_lock_name(quorum, work->name, &plan->name);
+    step_lock_name(quorum, operation->name, &plan->name);
     plan->value = *value;
     plan->held = held;
     plan->share_count = record_shares(quorum, value, plan->shares);
@@ -497,8 +498,8 @@ void plan_make(struct quorum *quorum, struct work *work, const struct record *va
         plan->value.shares = NONE;
         plan->value.share_count = 0;
     }
-    decide_all(quorum, work, plan);
-    for (uint32_t at = work->first; at != NONE; at = quorum->requests[at].next) {
-        look_again(plan, &quorum->requests[at]);
+    decide_all(quorum, operation, plan);
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        look_again(plan, &quorum->queues->requests[at]);
     }
 }

@@ -1,0 +1,674 @@
+/*
+ * The operations and their rounds with the voters. See queues.h.
+ *
+ * What a majority has is the own acceptor's register, if it was accepted under the partition's
+ * ballot and no round is on the way. That nobody has a value needs no accept to grant it.
+ *
+ * If a give-back is in the queue, its release and the next grant are one accept. Memory of answered
+ * requests is not needed, see queues_plan.c.
+ *
+ * After a take-over, a name that somebody had is granted to nobody until those who waited for it
+ * before have had the time to say so (ORDER_WAIT_MS).
+ */
+#include "queues_private.h"
+
+#include <string.h>
+
+#include "proto/check.h"
+#include "state.h"
+
+static uint32_t power_above(uint32_t count)
+{
+    uint32_t power = 16;
+    while (power < count && power < (UINT32_C(1) << 31)) {
+        power *= 2;
+    }
+    return power;
+}
+
+struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *limits)
+{
+    struct queues nowhere;
+    struct queues *queues = arena_take(arena, 1, sizeof(*queues));
+    struct queues *into = queues != NULL ? queues : &nowhere;
+    size_t operations = (size_t)limits->requests * OPERATIONS_PER_REQUEST + 1;
+    uint32_t heads = power_above(limits->requests);
+    uint32_t answered = power_above(limits->requests > 1024 ? limits->requests : 1024);
+    into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
+    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct request));
+    into->operations = arena_take(arena, operations, sizeof(struct operation));
+    into->operation_heads = arena_take(arena, heads, sizeof(uint32_t));
+    into->operation_head_mask = heads - 1;
+    into->wakes.entries = arena_take(arena, operations, sizeof(struct heap_entry));
+    into->wakes.indexes = arena_take(arena, operations, sizeof(uint32_t));
+    into->answered = arena_take(arena, (size_t)answered + 1, sizeof(struct answered));
+    into->answered_heads = arena_take(arena, answered, sizeof(uint32_t));
+    into->answered_mask = answered - 1;
+    return queues;
+}
+
+void queues_agent_named(struct quorum *quorum, uint32_t agent)
+{
+    quorum->queues->quotas[agent] = (struct quota){0};
+}
+
+bool queues_is_unknown(const struct quorum *quorum, uint32_t agent)
+{
+    const struct quota *quota = &quorum->queues->quotas[agent];
+    return quota->waiting == NONE && quota->acquires == 0 && quota->others == 0;
+}
+
+uint32_t operation_index(const struct quorum *quorum, const struct operation *operation)
+{
+    return (uint32_t)(operation - quorum->queues->operations);
+}
+
+static uint32_t *chain_of(const struct quorum *quorum, uint32_t name)
+{
+    uint32_t hash = name * UINT32_C(2654435761);
+    return &quorum->queues
+                ->operation_heads[(hash ^ hash >> 16) & quorum->queues->operation_head_mask];
+}
+
+static struct operation *operation_find(const struct quorum *quorum, uint32_t name)
+{
+    uint32_t at = *chain_of(quorum, name);
+    while (at != NONE && quorum->queues->operations[at].name != name) {
+        at = quorum->queues->operations[at].chain;
+    }
+    return at == NONE ? NULL : &quorum->queues->operations[at];
+}
+
+static struct queue_partition *partition_of(struct quorum *quorum,
+                                            const struct operation *operation)
+{
+    return &quorum->queues->partitions[operation->partition];
+}
+
+static void set_state(struct quorum *quorum, struct operation *operation,
+                      enum operation_state state)
+{
+    struct queue_partition *partition = partition_of(quorum, operation);
+    partition->busy -= operation->state != OPERATION_WAITING;
+    operation->state = (uint8_t)state;
+    partition->busy += operation->state != OPERATION_WAITING;
+}
+
+static void link_into(struct quorum *quorum, struct operation *operation)
+{
+    uint32_t at = operation_index(quorum, operation);
+    struct queue_partition *partition = partition_of(quorum, operation);
+    uint32_t *head = chain_of(quorum, operation->name);
+    operation->chain = *head;
+    *head = at;
+    operation->next = partition->first;
+    if (operation->next != NONE) {
+        quorum->queues->operations[operation->next].previous = at;
+    }
+    partition->first = at;
+}
+
+struct operation *operation_for(struct quorum *quorum, uint32_t name)
+{
+    struct operation *operation = operation_find(quorum, name);
+    uint32_t at = quorum->queues->operation_free;
+    if (operation != NULL) {
+        names_drop(quorum->names, name);
+        return operation;
+    }
+    if (at != NONE) {
+        quorum->queues->operation_free = quorum->queues->operations[at].chain;
+    } else if (quorum->queues->operation_used <
+               OPERATIONS_PER_REQUEST * quorum->config->limits.requests) {
+        at = ++quorum->queues->operation_used;
+    } else {
+        names_drop(quorum->names, name);
+        return NULL;
+    }
+    size_t length = 0;
+    const uint8_t *bytes = names_bytes(quorum->names, name, &length);
+    operation = &quorum->queues->operations[at];
+    memset(operation, 0, sizeof(*operation));
+    operation->name = name;
+    operation->partition = (uint8_t)names_partition(bytes, length);
+    operation->state = OPERATION_WAITING;
+    operation->waits_for = AGENTS_NONE;
+    operation->recall_ns = INT64_MIN;
+    operation->way = ACTION_NO_RELAY;
+    link_into(quorum, operation);
+    quorum->queues->operation_count++;
+    return operation;
+}
+
+static void operation_end(struct quorum *quorum, struct operation *operation)
+{
+    HF_CHECK(operation->first == NONE && operation->state == OPERATION_WAITING);
+    uint32_t at = operation_index(quorum, operation);
+    uint32_t *link = chain_of(quorum, operation->name);
+    while (*link != at) {
+        link = &quorum->queues->operations[*link].chain;
+    }
+    *link = operation->chain;
+    if (operation->previous != NONE) {
+        quorum->queues->operations[operation->previous].next = operation->next;
+    } else {
+        partition_of(quorum, operation)->first = operation->next;
+    }
+    if (operation->next != NONE) {
+        quorum->queues->operations[operation->next].previous = operation->previous;
+    }
+    wait_for_nobody(quorum, operation);
+    wait_until(quorum, operation, NEVER);
+    record_drop(quorum, &operation->value);
+    names_drop(quorum->names, operation->name);
+    operation->name = NAMES_NONE;
+    operation->chain = quorum->queues->operation_free;
+    quorum->queues->operation_free = at;
+    quorum->queues->operation_count--;
+}
+
+bool queues_decide_only(const struct quorum *quorum, const struct message_name *name)
+{
+    uint32_t id = names_find(quorum->names, name->bytes, name->length);
+    return quorum->queues->operation_count == 0 ||
+           (quorum->queues->operation_count == 1 && operation_find(quorum, id) != NULL);
+}
+
+/* ---- Rounds ---- */
+
+/* Who is asked first: a host that is granted the lock has a row of its own to write with it. If it
+ * cannot be reached: the voter through which it asks. */
+static uint32_t first_asked(const struct quorum *quorum, const struct operation *operation)
+{
+    uint32_t voters = quorum->config->voter_count;
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        const struct request *request = &quorum->queues->requests[at];
+        if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
+            return request->relay == ACTION_NO_RELAY ? request->agent : request->relay;
+        }
+    }
+    return (quorum->config->self + 1 + operation->partition % (voters - 1)) % voters;
+}
+
+/*
+ * The voters that a round can do without, by bit: a majority is asked at once. The others are told
+ * what was chosen, later and many rounds together; they are asked too if it takes long. So a change
+ * costs less of them, and nobody waits for them. 0: fewer than a majority seem to be there.
+ */
+static uint8_t spared(const struct quorum *quorum, const struct operation *operation)
+{
+    uint32_t voters = quorum->config->voter_count;
+    uint32_t wanted = rules_majority(quorum) - 1;
+    uint8_t able = voters_able(quorum);
+    uint8_t mask = 0;
+    if (voters == 1) {
+        return 0;
+    }
+    uint32_t first = first_asked(quorum, operation);
+    for (uint32_t i = 0; i < voters; i++) {
+        uint32_t voter = (first + i) % voters;
+        if (voter == quorum->config->self) {
+            continue;
+        }
+        if (wanted > 0 && (able >> voter & 1) != 0) {
+            wanted--;
+        } else {
+            mask |= (uint8_t)(1u << voter);
+        }
+    }
+    return wanted == 0 ? mask : 0;
+}
+
+static struct message_accept *send_accept(struct quorum *quorum, const struct operation *operation,
+                                          uint32_t voter)
+{
+    struct message_accept *accept = &step_send(quorum, voter, MESSAGE_ACCEPT)->as.accept;
+    accept->order = operation->order;
+    step_lock_name(quorum, operation->name, &accept->name);
+    record_to_value(quorum, &operation->value, &accept->value);
+    return accept;
+}
+
+/* To those voters, by bit. The round is looked at again after that time. */
+static void send_round(struct quorum *quorum, struct operation *operation, uint8_t to,
+                       int64_t again_ms)
+{
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if ((to >> voter & 1) == 0) {
+            continue;
+        }
+        if (operation->state == OPERATION_READING) {
+            struct message_read *read = &step_send(quorum, voter, MESSAGE_READ)->as.read;
+            read->ballot = operation->order.ballot;
+            step_lock_name(quorum, operation->name, &read->name);
+        } else {
+            (void)send_accept(quorum, operation, voter);
+        }
+    }
+    wait_until(quorum, operation, step_now_ns(quorum) + again_ms * MS_NS);
+}
+
+/* It is chosen: to those that were not asked. */
+static void tell_spared(struct quorum *quorum, struct operation *operation)
+{
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if ((operation->spared >> voter & 1) != 0) {
+            send_accept(quorum, operation, voter)->chosen = true;
+            step_send_later(quorum);
+        }
+    }
+    operation->spared = 0;
+}
+
+static void start_read(struct quorum *quorum, struct operation *operation)
+{
+    set_state(quorum, operation, OPERATION_READING);
+    operation->order = (struct message_order){.ballot = ballots_of(quorum, operation->partition)};
+    operation->mask = 0;
+    operation->found = false;
+    operation->lacking = false;
+    memset(&operation->checkpoint, 0, sizeof(operation->checkpoint));
+    operation->began_ns = step_now_ns(quorum);
+    send_round(quorum, operation, UINT8_MAX, RESEND_MS);
+}
+
+static void forget_outcomes(struct quorum *quorum, struct operation *operation)
+{
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        quorum->queues->requests[at].outcome = OUTCOME_NONE;
+    }
+}
+
+/* Names what is new in the plan by the order that it is proposed with, and makes it the
+ * operation's. */
+static void take_value(struct quorum *quorum, struct operation *operation, struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->share_count; i++) {
+        if (plan->shares[i].version.ballot == 0) {
+            plan->shares[i].version = operation->order;
+        }
+    }
+    if (plan->fresh && plan->value.mode == MESSAGE_MODE_EXCLUSIVE) {
+        record_set_version(&plan->value, operation->order);
+    }
+    if (plan->fresh) { /* whoever has it now has not been asked for it */
+        operation->recall_ns = INT64_MIN;
+        operation->recalls = 0;
+        operation->way = ACTION_NO_RELAY;
+        for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+            struct request *request = &quorum->queues->requests[at];
+            if (request->outcome != OUTCOME_GRANT) {
+                continue;
+            }
+            operation->way = request->relay;
+            if (request->kind == MESSAGE_ACQUIRE && request->fresh &&
+                request->version.ballot == 0) {
+                request->version = operation->order;
+            }
+        }
+    }
+    record_drop(quorum, &operation->value);
+    if (plan->value.mode == MESSAGE_MODE_SHARED) {
+        plan->value.mode = MESSAGE_MODE_NONE;
+        bool made = record_set_shares(quorum, &plan->value, plan->shares, plan->share_count);
+        HF_CHECK(made);
+    }
+    operation->value = plan->value;
+}
+
+static void propose(struct quorum *quorum, struct operation *operation, struct plan *plan)
+{
+    if (!registers_have_room(quorum, operation->name)) {
+        answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
+        wait_until(quorum, operation, step_now_ns(quorum)); /* the rest, or its end */
+        return;
+    }
+    if (!records_have_room(quorum, plan->share_count)) {
+        forget_outcomes(quorum, operation); /* until rounds that are on the way have made room */
+        wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
+        return;
+    }
+    if (!ballots_next_order(quorum, operation->partition, &operation->order)) {
+        forget_outcomes(quorum, operation);
+        return;
+    }
+    take_value(quorum, operation, plan);
+    set_state(quorum, operation, OPERATION_ACCEPTING);
+    operation->mask = 0;
+    operation->full = 0;
+    operation->unused = false;
+    operation->began_ns = step_now_ns(quorum);
+    operation->spared = spared(quorum, operation);
+    send_round(quorum, operation, (uint8_t)~operation->spared,
+               operation->spared != 0 ? SPARED_MS : RESEND_MS);
+}
+
+/* Nobody asks any more. It is kept a while if it knows that the name was taken. */
+static void rest(struct quorum *quorum, struct operation *operation)
+{
+    int64_t until_ns = wait_order_ns(quorum, operation);
+    bool kept = operation->taken && step_now_ns(quorum) < until_ns &&
+                2 * quorum->queues->operation_count < quorum->config->limits.requests;
+    if (kept) {
+        wait_until(quorum, operation, until_ns);
+    } else {
+        operation_end(quorum, operation);
+    }
+}
+
+/*
+ * From a value that a majority has (known), or that was read and has to be accepted again. A known
+ * one was the last when it was accepted. Another voter may have taken the partition over since:
+ * whatever is told to a host because of the value goes through a round, which tells.
+ */
+static void decide(struct quorum *quorum, struct operation *operation, const struct record *value,
+                   bool known)
+{
+    struct plan plan;
+    operation->taken = operation->taken || (!known && value->mode != MESSAGE_MODE_NONE);
+    bool held = operation->taken && step_now_ns(quorum) < wait_order_ns(quorum, operation);
+    plan_make(quorum, operation, value, held, &plan);
+    bool proved = known && (!plan.told || quorum->config->voter_count == 1);
+    if (plan.changed || !proved) {
+        propose(quorum, operation, &plan);
+        return;
+    }
+    answer_decided(quorum, operation, value);
+    if (operation->first == NONE) {
+        rest(quorum, operation);
+    } else if (plan.more) {
+        wait_until(quorum, operation, step_now_ns(quorum));
+    } else {
+        HF_CHECK(plan.blocked != NULL);
+        wait_for_turn(quorum, operation, value, &plan);
+    }
+}
+
+static void decide_unused(struct quorum *quorum, struct operation *operation)
+{
+    struct record blank;
+    record_blank(&blank, registers_floor(quorum, operation->partition));
+    decide(quorum, operation, &blank, true);
+}
+
+void operation_look(struct quorum *quorum, struct operation *operation)
+{
+    HF_CHECK(operation->state == OPERATION_WAITING);
+    enum partition_state state = ballots_state(quorum, operation->partition);
+    wait_for_nobody(quorum, operation);
+    wait_until(quorum, operation, NEVER);
+    if (state == PARTITION_OTHERS) {
+        handover_look(quorum, operation);
+        if (operation->first != NONE) {
+            return;
+        }
+    }
+    if (operation->first == NONE) {
+        rest(quorum, operation);
+        return;
+    }
+    if (state != PARTITION_PREPARED) {
+        return;
+    }
+    const struct record *own = registers_find(quorum, operation->name);
+    if (own != NULL && record_accepted(own).ballot == ballots_of(quorum, operation->partition)) {
+        decide(quorum, operation, own, true);
+    } else if (own != NULL && ballots_is_complete(quorum, operation->partition)) {
+        decide(quorum, operation, own, false);
+    } else if (operation->unused || ballots_is_complete(quorum, operation->partition)) {
+        decide_unused(quorum, operation);
+    } else {
+        start_read(quorum, operation);
+    }
+}
+
+/* ---- What changes from outside ---- */
+
+static void partition_changed(struct quorum *quorum, uint32_t p)
+{
+    struct queue_partition *partition = &quorum->queues->partitions[p];
+    enum partition_state state = ballots_state(quorum, p);
+    uint64_t ballot = ballots_of(quorum, p);
+    uint64_t sees = ballot << 2 | state;
+    if (sees == partition->saw) {
+        return;
+    }
+    partition->saw = sees;
+    for (uint32_t at = partition->first; at != NONE; at = quorum->queues->operations[at].next) {
+        struct operation *operation = &quorum->queues->operations[at];
+        bool same = state == PARTITION_PREPARED && operation->order.ballot == ballot;
+        if (operation->state != OPERATION_WAITING && same) {
+            continue;
+        }
+        set_state(quorum, operation, OPERATION_WAITING);
+        operation->unused = operation->unused && same;
+        forget_outcomes(quorum, operation);
+        wait_until(quorum, operation, step_now_ns(quorum));
+    }
+}
+
+void queues_ballots_changed(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        partition_changed(quorum, p);
+    }
+}
+
+bool queues_busy(const struct quorum *quorum, uint32_t partition)
+{
+    return quorum->queues->partitions[partition].busy > 0;
+}
+
+/* ---- Answers of voters ---- */
+
+/* The operation and the voter that an answer belongs to, if it is of the round on the way. */
+static struct operation *round_of(struct quorum *quorum, const struct message *message,
+                                  const struct message_name *name, enum operation_state state,
+                                  struct message_order order, uint32_t *voter)
+{
+    if (!agents_voter(quorum, message, voter)) {
+        return NULL;
+    }
+    uint32_t id = names_find(quorum->names, name->bytes, name->length);
+    struct operation *operation = id == NAMES_NONE ? NULL : operation_find(quorum, id);
+    if (operation == NULL || operation->state != state ||
+        !message_order_equal(operation->order, order)) {
+        return NULL;
+    }
+    return operation;
+}
+
+/* Keeps the newest value. false: no room for it. */
+static bool note_value(struct quorum *quorum, struct operation *operation,
+                       const struct message_read_value *answer)
+{
+    if (!answer->known ||
+        (operation->found &&
+         !message_order_before(record_accepted(&operation->value), answer->accepted))) {
+        return true;
+    }
+    if (!record_from_value(quorum, &answer->value, &operation->value)) {
+        return false;
+    }
+    record_set_accepted(&operation->value, answer->accepted);
+    operation->found = true;
+    return true;
+}
+
+/* Keeps the highest checkpoint, and whether a voter that has it has not got the name. */
+static void note_checkpoint(struct operation *operation, const struct message_read_value *answer)
+{
+    if (message_order_before(operation->checkpoint.order, answer->checkpoint.order)) {
+        operation->checkpoint = answer->checkpoint;
+        operation->lacking = false;
+    }
+    if (message_order_equal(operation->checkpoint.order, answer->checkpoint.order)) {
+        operation->lacking = operation->lacking || !answer->known;
+    }
+}
+
+/* A majority was read: what it says. */
+static void read_done(struct quorum *quorum, struct operation *operation)
+{
+    voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
+    set_state(quorum, operation, OPERATION_WAITING);
+    registers_raise_floor(quorum, operation->partition, operation->checkpoint.floor);
+    bool deleted = operation->found && operation->lacking &&
+                   !message_order_before(operation->checkpoint.order,
+                                         record_accepted(&operation->value));
+    operation->unused = !operation->found || deleted;
+    if (operation->unused) {
+        decide_unused(quorum, operation);
+    } else {
+        decide(quorum, operation, &operation->value, false);
+    }
+}
+
+void queues_value(struct quorum *quorum, const struct message *message)
+{
+    const struct message_read_value *answer = &message->as.value;
+    struct message_order order = {.ballot = answer->ballot};
+    uint32_t voter = 0;
+    struct operation *operation = round_of(quorum, message, &answer->name, OPERATION_READING, order,
+                                           &voter);
+    if (operation == NULL) {
+        return;
+    }
+    if (answer->higher != 0) {
+        ballots_beaten(quorum, operation->partition, answer->higher);
+        return;
+    }
+    if (!note_value(quorum, operation, answer)) {
+        /* No room for it: nothing can be decided. Everybody is told, and asks again. */
+        set_state(quorum, operation, OPERATION_WAITING);
+        answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
+        wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
+        return;
+    }
+    note_checkpoint(operation, answer);
+    operation->mask |= (uint8_t)(1u << voter);
+    if (rules_is_majority(quorum, operation->mask)) {
+        read_done(quorum, operation);
+    }
+}
+
+/* That voter's tables are full. If it cannot be chosen without them, nobody waits for it any more;
+ * but it may yet be, so the round goes on. */
+static void accept_full(struct quorum *quorum, struct operation *operation, uint32_t voter)
+{
+    operation->full |= (uint8_t)(1u << voter);
+    if (voter != quorum->config->self &&
+        quorum->config->voter_count - rules_count(operation->full) >= rules_majority(quorum)) {
+        return;
+    }
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        if (quorum->queues->requests[at].outcome != OUTCOME_NONE) {
+            quorum->queues->requests[at].outcome = OUTCOME_REFUSED_FULL;
+        }
+    }
+    answer_decided(quorum, operation, &operation->value);
+}
+
+/* Whether the own acceptor has what is proposed. */
+static bool own_has(const struct quorum *quorum, const struct operation *operation)
+{
+    const struct record *own = registers_find(quorum, operation->name);
+    return own != NULL && message_order_equal(record_accepted(own), operation->order);
+}
+
+void queues_accepted(struct quorum *quorum, const struct message *message)
+{
+    const struct message_accepted *answer = &message->as.accepted;
+    uint32_t voter = 0;
+    struct operation *operation = round_of(quorum, message, &answer->name, OPERATION_ACCEPTING,
+                                           answer->order, &voter);
+    if (operation == NULL) {
+        if (answer->higher == 0 && !answer->full) {
+            voters_round_late(quorum, voter, answer->order);
+        }
+        return;
+    }
+    if (answer->higher != 0) {
+        ballots_beaten(quorum, operation->partition, answer->higher);
+        return;
+    }
+    if (answer->full) {
+        accept_full(quorum, operation, voter);
+        return;
+    }
+    operation->mask |= (uint8_t)(1u << voter);
+    operation->full &= (uint8_t) ~(1u << voter);
+    if (rules_is_majority(quorum, operation->mask) && own_has(quorum, operation)) {
+        voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
+        set_state(quorum, operation, OPERATION_WAITING);
+        answer_decided(quorum, operation, &operation->value);
+        tell_spared(quorum, operation);
+        record_drop(quorum, &operation->value);
+        operation_look(quorum, operation);
+    }
+}
+
+int64_t queues_tick(struct quorum *quorum)
+{
+    struct operation *operation = wait_first(quorum);
+    for (; operation != NULL && wait_wake_ns(quorum, operation) <= step_now_ns(quorum);
+         operation = wait_first(quorum)) {
+        if (!step_has_room(quorum, OPERATION_ACTIONS)) {
+            return step_now_ns(quorum);
+        }
+        if (operation->state == OPERATION_WAITING) {
+            operation_look(quorum, operation);
+            continue;
+        }
+        if (!rules_is_majority(quorum, operation->mask | operation->full)) {
+            ballots_round_age(quorum, &(struct voters_round){operation->order, operation->began_ns,
+                                                             operation->mask});
+        }
+        uint8_t to = operation->state == OPERATION_ACCEPTING && operation->spared != 0
+                         ? operation->spared
+                         : (uint8_t)~operation->mask;
+        operation->spared = 0;
+        send_round(quorum, operation, to, RESEND_MS);
+    }
+    return operation == NULL ? NEVER : wait_wake_ns(quorum, operation);
+}
+
+uint32_t queues_share_count(const struct quorum *quorum)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        for (uint32_t at = quorum->queues->partitions[p].first; at != NONE;
+             at = quorum->queues->operations[at].next) {
+            count += record_share_count(&quorum->queues->operations[at].value);
+        }
+    }
+    return count;
+}
+
+void queues_check_invariants(const struct quorum *quorum)
+{
+    uint32_t operations = 0;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        const struct queue_partition *partition = &quorum->queues->partitions[p];
+        uint32_t previous = NONE;
+        uint32_t busy = 0;
+        for (uint32_t at = partition->first; at != NONE; at = quorum->queues->operations[at].next) {
+            const struct operation *operation = &quorum->queues->operations[at];
+            HF_CHECK(operation->previous == previous &&
+                     ++operations <= quorum->queues->operation_count);
+            HF_CHECK(operation->partition == p);
+            bool timed = wait_wake_ns(quorum, operation) != NEVER;
+            HF_CHECK(operation->first != NONE || timed);
+            HF_CHECK(operation->state == OPERATION_WAITING || timed);
+            HF_CHECK((operation->first == NONE) == (operation->last == NONE));
+            HF_CHECK(operation->state == OPERATION_WAITING ||
+                     operation->order.ballot == ballots_of(quorum, p));
+            busy += operation->state != OPERATION_WAITING;
+            previous = at;
+        }
+        HF_CHECK(busy == partition->busy);
+    }
+    HF_CHECK(operations == quorum->queues->operation_count);
+    wait_check_invariants(quorum);
+    quota_check_invariants(quorum);
+}
