@@ -427,7 +427,7 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
-/* With its own promise: what its own acceptor has is part of what it reads (sweep.c), so that must
+/* With its own promise: what its own acceptor has is part of what it reads (sync.c), so that must
  * not take lower ballots any more. */
 static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {

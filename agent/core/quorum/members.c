@@ -162,7 +162,7 @@ static void recount(struct quorum *quorum)
     quorum->members.number = number;
     rejoin_recount(quorum);
     sessions_recount(quorum);
-    checkpoint_recount(quorum);
+    sync_recount(quorum);
     ballots_recount(quorum);
 }
 

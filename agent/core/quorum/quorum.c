@@ -29,6 +29,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->sessions = sessions_lay_out(arena, limits);
     into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
     into->queues = queues_lay_out(arena, limits);
+    into->sync = sync_lay_out(arena);
     return quorum;
 }
 
@@ -185,12 +186,18 @@ void reaction_ballots_changed(struct quorum *quorum)
 
 void reaction_prepared(struct quorum *quorum)
 {
-    sweep_at_once(quorum);
+    sync_at_once(quorum);
+}
+
+void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                           uint32_t partition)
+{
+    members_pulled(quorum, voter, what, partition);
 }
 
 void reaction_majority_found(struct quorum *quorum)
 {
-    sweep_behind(quorum);
+    sync_behind(quorum);
 }
 
 /* ---- Public ---- */
@@ -316,10 +323,10 @@ static void start(struct quorum *quorum)
     registers_raise_promises(quorum);
     ballots_start(quorum);
     bounds_start(quorum);
-    checkpoint_start(quorum);
+    sync_deletion_start(quorum);
     members_start(quorum);
     voters_start(quorum);
-    sweep_start(quorum);
+    sync_start(quorum);
     ballots_review(quorum);
 }
 
@@ -349,10 +356,10 @@ static void receive(struct quorum *quorum, const struct message *message)
         members_hello(quorum, message);
         break;
     case MESSAGE_CHECKPOINT:
-        checkpoint_asked(quorum, message);
+        sync_checkpoint(quorum, message);
         break;
     case MESSAGE_CHECKPOINTED:
-        checkpoint_answered(quorum, message);
+        sync_checkpointed(quorum, message);
         break;
     case MESSAGE_READ:
         if (members_votes(quorum)) {
@@ -390,10 +397,12 @@ static void receive(struct quorum *quorum, const struct message *message)
         sessions_marked(quorum, message);
         break;
     case MESSAGE_PULL:
-        sweep_pull(quorum, message);
+        if (members_votes(quorum)) {
+            sync_pull(quorum, message);
+        }
         break;
     case MESSAGE_PULLED:
-        sweep_pulled(quorum, message);
+        sync_pulled(quorum, message);
         break;
     case MESSAGE_BEAT:
         voters_receive(quorum, message);
@@ -413,10 +422,10 @@ static void tick(struct quorum *quorum)
 {
     step_forget_ticks(quorum);
     step_schedule(quorum, members_tick(quorum));
-    step_schedule(quorum, checkpoint_tick(quorum));
+    step_schedule(quorum, sync_deletion_tick(quorum));
     step_schedule(quorum, voters_tick(quorum));
     step_schedule(quorum, ballots_tick(quorum));
-    step_schedule(quorum, sweep_tick(quorum));
+    step_schedule(quorum, sync_tick(quorum));
     step_schedule(quorum, sessions_tick(quorum));
     step_schedule(quorum, queues_tick(quorum));
 }
@@ -467,7 +476,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         ballots_reached(quorum, event->as.reached);
         break;
     }
-    checkpoint_end_step(quorum);
+    sync_end_step(quorum);
     members_end_step(quorum);
     step_end(quorum);
 }

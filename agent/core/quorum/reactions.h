@@ -48,4 +48,8 @@ void reaction_ballots_changed(struct quorum *quorum);
 /* From ballots: some partitions are prepared, and have to be read from others. */
 void reaction_prepared(struct quorum *quorum);
 
+/* From sync: a listing that sync_read() began was read to its end. */
+void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                           uint32_t partition);
+
 #endif

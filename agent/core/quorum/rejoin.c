@@ -266,9 +266,8 @@ static void pull(struct quorum *quorum)
         bool marks = partition == MESSAGE_PARTITIONS;
         uint8_t had = marks ? rejoin->pulled_marks : rejoin->pulled[partition];
         bool wanted = (rejoin->promised_all >> voter & 1) != 0 && (had >> voter & 1) == 0;
-        if (wanted &&
-            !sweep_rejoin(quorum, voter, marks ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS,
-                          marks ? 0 : partition)) {
+        if (wanted && !sync_read(quorum, voter, marks ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS,
+                                 marks ? 0 : partition)) {
             return; /* as many as may be are on the way */
         }
         rejoin->next_pull = at + 1;

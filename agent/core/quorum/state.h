@@ -1,10 +1,8 @@
 /*
  * The quorum core's state, and what its files do for each other.
  *
- *   sweep.c        pulling registers from each other: completeness, catching up
  *   members.c      with which store a voter votes: the record, HELLO, what was seen of stores
  *   rejoin.c       a voter that starts over
- *   checkpoint.c   deletion of idle registers
  *   bounds.c       numbers in messages that nothing could follow
  *   survey.c       counts and figures for people
  *   quorum.c       memory, loading, events
@@ -28,41 +26,8 @@
 #include "rules.h"
 #include "sessions.h"
 #include "step.h"
+#include "sync.h"
 #include "voters.h"
-
-enum {
-    PULLS_MAX = 8, /* listings that are read at a time */
-};
-
-/* Why something is pulled from another voter. */
-enum pull_purpose {
-    PULL_NONE = 0,
-    PULL_COMPLETE, /* the coordinator of a partition wants all that is in it */
-    PULL_CATCH_UP, /* who does not coordinate it wants what it missed */
-    PULL_PROBE,    /* the same, but just to see whether anything is missing */
-    PULL_REJOIN,   /* a store that starts over wants everything */
-};
-
-/* A listing of another voter that is being read. */
-struct pull {
-    uint8_t purpose; /* PULL_NONE: free */
-    uint8_t voter;
-    uint8_t what; /* enum message_pull_what */
-    uint8_t partition;
-    uint8_t tries;
-    uint8_t silent;   /* of them, the last so many without an answer */
-    bool began;       /* an answer came, so checkpoint is known */
-    bool lacking;     /* something could not be stored */
-    uint8_t last;     /* the message_pulled_kind of the last answer to this PULL */
-    uint64_t id;      /* of this PULL */
-    uint64_t ballot;  /* COMPLETE: under which it is prepared */
-    uint64_t got;     /* answers to it, by index */
-    uint32_t answers; /* how many they are; 0: not known yet */
-    uint32_t after, next;
-    uint32_t listing;
-    int64_t resend_ns;
-    struct message_checkpoint checkpoint;
-};
 
 /* A voter, this one included, and its store. */
 struct member {
@@ -115,20 +80,6 @@ struct rejoin {
     int64_t next_ns; /* PREPARE, PULL: when to go on */
 };
 
-/* Deletion: when which partition is looked at, and the one round that may be under way. */
-struct checkpoints {
-    bool active;
-    uint8_t mask;    /* voters that follow */
-    uint8_t missing; /* that cannot */
-    struct message_delete asked;
-    int64_t began_ns;
-    int64_t next_ns;                     /* when to send it again, or to look at the partitions */
-    uint32_t cursor;                     /* a partition: the next to be looked at */
-    uint64_t digest[MESSAGE_PARTITIONS]; /* as they were looked at last */
-    int64_t changed_ns[MESSAGE_PARTITIONS];
-    int64_t again_ns[MESSAGE_PARTITIONS];
-};
-
 /* What was known when this voter started, or began to vote: see bounds.c. */
 struct bounds {
     uint32_t round;
@@ -149,6 +100,7 @@ struct quorum {
     struct sessions *sessions;
     struct ballots *ballots;
     struct queues *queues;
+    struct sync *sync;
 
     uint64_t commit;
     bool committing; /* another is on its way */
@@ -156,50 +108,9 @@ struct quorum {
     uint32_t *epochs_before; /* by agent: the highest known at this voter's start; see bounds.c */
     struct members members;
     struct rejoin rejoin;
-    struct checkpoints checkpoints;
 
     struct bounds bounds;
-    struct pull pulls[PULLS_MAX];
-    uint64_t pull_id;    /* of the last one */
-    uint32_t listing;    /* the last one's number */
-    uint32_t sweep_next; /* a partition: where to look for what is incomplete */
-    uint32_t catch_next; /* a partition: the next one to compare with its coordinator's */
-    int64_t catch_ns;    /* when */
-    struct message_partitions behind;    /* partitions that are to be caught up with at once */
-    uint8_t suspect[MESSAGE_PARTITIONS]; /* how often they were found different in a row */
 };
-
-/* sweep.c */
-void sweep_start(struct quorum *quorum);
-/* Asked by another voter. */
-void sweep_pull(struct quorum *quorum, const struct message *message);
-void sweep_pulled(struct quorum *quorum, const struct message *message);
-/* Has this voter catch up with everything that others coordinate. */
-void sweep_behind(struct quorum *quorum);
-/* Looks at once for what has to be read. */
-void sweep_at_once(struct quorum *quorum);
-/* Begins to read a listing for rejoin.c, which is told by members_pulled(). false: too many are
- * on the way, or the step has no room. */
-bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
-                  uint32_t partition);
-int64_t sweep_tick(struct quorum *quorum);
-
-/* checkpoint.c */
-/* Adopts the checkpoint of another voter, of which everything was listed: what is here, bears
- * another listing's number and was accepted at or below the checkpoint is deleted. false: not all
- * of it could be; list again. */
-bool checkpoint_adopt(struct quorum *quorum, uint32_t partition,
-                      const struct message_checkpoint *checkpoint, uint32_t listing);
-/* After loading: what a checkpoint took away is not there, also if its row still is. */
-void checkpoint_start(struct quorum *quorum);
-void checkpoint_asked(struct quorum *quorum, const struct message *message);
-void checkpoint_answered(struct quorum *quorum, const struct message *message);
-/* The record of stores changed: what was counted does not count. */
-void checkpoint_recount(struct quorum *quorum);
-/* At the end of a step: makes one, if one is due. It needs no tick of its own for that. */
-void checkpoint_end_step(struct quorum *quorum);
-/* When it wants a step in any case. */
-int64_t checkpoint_tick(const struct quorum *quorum);
 
 /* members.c */
 /* Whether this voter may vote, coordinate, and acknowledge renewals. */
@@ -221,7 +132,7 @@ void members_link(struct quorum *quorum, uint32_t voter, bool up);
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
 void members_set_commit(struct quorum *quorum, uint64_t commit);
-/* A listing that sweep_rejoin() began was read to its end. */
+/* A listing that sync_read() began was read to its end. */
 void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                     uint32_t partition);
 /* For rejoin.c. */

@@ -1,19 +1,23 @@
 /*
- * Deletion: a checkpoint of a partition takes its idle registers (mode NONE) away, and keeps of
- * them only a floor: the next token of any of them is above it.
+ * Deletion of idle registers (mode NONE). See sync.h.
  *
- * It is a proposal like any other, of "not there" for each of those names, with one order for all.
- * The coordinator makes it when it has everything of the partition and no round is under way there;
- * from then on its own new names start above the floor, whatever becomes of it. An acceptor follows
- * only if it has exactly the same live registers (their digest), and none above the order: so
- * whoever reads from a majority later finds each live register, and learns from the checkpoint that
- * the rest is gone, even from a voter that was away. Who lacks something says so, and catches up.
+ * A checkpoint is a proposal like any other, of "not there" for each of those names, with one order
+ * for all. The coordinator makes it when it has everything of the partition and no round is under
+ * way there; from then on its own new names start above the floor, whatever becomes of it. An
+ * acceptor follows only if it has exactly the same live registers (their digest), and none above
+ * the order: so a later read of a majority finds each live register, and learns from the checkpoint
+ * that the rest is gone, even from a voter that was away. A voter that lacks something says so, and
+ * catches up.
  *
  * An idle register at or below its partition's checkpoint is not there, also if its row still is:
  * rows beyond the room of a step go in later ones, or the next start finds them.
  */
+#include "sync.h"
+
 #include "proto/check.h"
+#include "reactions.h"
 #include "state.h"
+#include "sync_private.h"
 
 /* The simulator has less patience. */
 #ifndef CHECKPOINT_REST_MS
@@ -57,14 +61,14 @@ static void take_idle(struct quorum *quorum, uint32_t p, struct message_order or
     }
 }
 
-void checkpoint_start(struct quorum *quorum)
+void sync_deletion_start(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct message_order order = registers_checkpoint(quorum, p)->order;
         if (order.ballot != 0) {
             take_idle(quorum, p, order);
         }
-        quorum->checkpoints.changed_ns[p] = step_now_ns(quorum);
+        quorum->sync->checkpoints.changed_ns[p] = step_now_ns(quorum);
     }
 }
 
@@ -85,7 +89,7 @@ static bool can_follow(const struct quorum *quorum, const struct message_delete 
     return true;
 }
 
-void checkpoint_asked(struct quorum *quorum, const struct message *message)
+void sync_checkpoint(struct quorum *quorum, const struct message *message)
 {
     const struct message_delete *asked = &message->as.checkpoint;
     uint32_t voter = 0;
@@ -111,7 +115,7 @@ void checkpoint_asked(struct quorum *quorum, const struct message *message)
             registers_keep_checkpoint(quorum, p, &asked->checkpoint);
             take_idle(quorum, p, asked->checkpoint.order);
         } else if (voter != quorum->config->self) {
-            message_partition_add(&quorum->behind, p);
+            message_partition_add(&quorum->sync->behind, p);
         }
     }
     step_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
@@ -140,8 +144,8 @@ static void take_gone(struct quorum *quorum, uint32_t p, struct message_order or
     }
 }
 
-bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
-                      const struct message_checkpoint *checkpoint, uint32_t listing)
+bool sync_adopt_checkpoint(struct quorum *quorum, uint32_t p,
+                           const struct message_checkpoint *checkpoint, uint32_t listing)
 {
     uint32_t live = 0;
     for (uint32_t at = registers_first(quorum, p); at != NONE; at = registers_next(quorum, at)) {
@@ -169,7 +173,7 @@ bool checkpoint_adopt(struct quorum *quorum, uint32_t p,
 
 static void send_round(struct quorum *quorum)
 {
-    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((checkpoints->mask >> voter & 1) == 0) {
             step_send(quorum, voter, MESSAGE_CHECKPOINT)->as.checkpoint = checkpoints->asked;
@@ -194,7 +198,7 @@ static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
 
 static bool is_wanted(struct quorum *quorum, uint32_t p)
 {
-    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     uint32_t idle = registers_idle_of(quorum, p);
     uint64_t digest = registers_digest(quorum, p);
     if (digest != checkpoints->digest[p]) {
@@ -212,7 +216,7 @@ static bool is_wanted(struct quorum *quorum, uint32_t p)
 
 static void begin(struct quorum *quorum, uint32_t p)
 {
-    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     struct message_delete *asked = &checkpoints->asked;
     uint64_t floor = floor_of(quorum, p);
     checkpoints->again_ns[p] = step_now_ns(quorum) + AGAIN_MS * MS_NS;
@@ -236,14 +240,14 @@ static void begin(struct quorum *quorum, uint32_t p)
 
 static void end(struct quorum *quorum)
 {
-    quorum->checkpoints.active = false;
-    quorum->checkpoints.next_ns = step_now_ns(quorum); /* for the next */
+    quorum->sync->checkpoints.active = false;
+    quorum->sync->checkpoints.next_ns = step_now_ns(quorum); /* for the next */
 }
 
-void checkpoint_answered(struct quorum *quorum, const struct message *message)
+void sync_checkpointed(struct quorum *quorum, const struct message *message)
 {
     const struct message_deleted *answer = &message->as.checkpointed;
-    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     uint32_t voter = 0;
     if (!checkpoints->active || !agents_voter(quorum, message, &voter) ||
         answer->partition != checkpoints->asked.partition ||
@@ -268,14 +272,14 @@ void checkpoint_answered(struct quorum *quorum, const struct message *message)
     }
 }
 
-void checkpoint_recount(struct quorum *quorum)
+void sync_recount(struct quorum *quorum)
 {
-    quorum->checkpoints.active = false;
+    quorum->sync->checkpoints.active = false;
 }
 
 static void continue_round(struct quorum *quorum)
 {
-    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     uint32_t p = checkpoints->asked.partition;
     if (ballots_state(quorum, p) != PARTITION_PREPARED ||
         ballots_of(quorum, p) != checkpoints->asked.ballot ||
@@ -287,14 +291,14 @@ static void continue_round(struct quorum *quorum)
     }
 }
 
-void checkpoint_end_step(struct quorum *quorum)
+void sync_end_step(struct quorum *quorum)
 {
-    struct checkpoints *checkpoints = &quorum->checkpoints;
+    struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     if (registers_have_rows(quorum)) {
         registers_delete_rows(quorum, ROOM);
         step_schedule(quorum, step_now_ns(quorum));
     }
-    if (step_now_ns(quorum) < checkpoints->next_ns || !members_votes(quorum) ||
+    if (step_now_ns(quorum) < checkpoints->next_ns || !reaction_votes(quorum) ||
         !step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
         return;
     }
@@ -313,10 +317,10 @@ void checkpoint_end_step(struct quorum *quorum)
     }
 }
 
-int64_t checkpoint_tick(const struct quorum *quorum)
+int64_t sync_deletion_tick(const struct quorum *quorum)
 {
     if (registers_have_rows(quorum)) {
         return step_now_ns(quorum);
     }
-    return quorum->checkpoints.active ? quorum->checkpoints.next_ns : NEVER;
+    return quorum->sync->checkpoints.active ? quorum->sync->checkpoints.next_ns : NEVER;
 }

@@ -1,28 +1,25 @@
 /*
- * Sweeps: reading all registers of a partition from another voter.
+ * Reading what other voters have. See sync.h.
  *
- * A PULL asks for those behind a place of the other's list; the answers are one register each, up
- * to MESSAGE_PULL_BATCH of them, then one that says that there are MORE (and where), or that this
- * was the END. If the digests of both are equal, that is the only answer. What is lost or overtaken
- * is seen from the answers' index; the same place is asked again then. A register that is newer
- * than the own one is adopted (registers.c), so sweeps only ever add what an ACCEPT would have.
+ * A PULL asks for the registers behind a place of the other's list; the answers are one register
+ * each, up to MESSAGE_PULL_BATCH of them, then one that says that there are MORE (and where), or
+ * that this was the END. If the digests of both are equal, that is the only answer. What is lost or
+ * overtaken is seen from the answers' index; the same place is asked again then.
  *
- * Two things come of it:
- *
- *   - A coordinator is complete when it has read a majority of those that promised, itself
- *     included, after they did: whatever was chosen under lower ballots is among that. From then on
- *     a name that it does not have has no value, and one that it has needs no read.
- *   - A voter catches up: it compares each partition with its coordinator's from time to time, and
- *     reads it when they differ several times in a row (what is just on its way makes a difference
- *     too), or at once after it was away.
+ * What is just on its way makes two voters differ too, so a partition is read only when it differs
+ * several times in a row, or at once after this voter was away.
  *
  * A checkpoint of the other that is above the own one is adopted at the end of a listing in which
- * it did not change: what the listing did not have is deleted (checkpoint.c).
+ * it did not change: what the listing did not have is deleted (sync_deletion.c).
  */
+#include "sync.h"
+
 #include <string.h>
 
 #include "proto/check.h"
+#include "reactions.h"
 #include "state.h"
+#include "sync_private.h"
 
 enum {
     PULL_RESEND_MS = 100,      /* at least, before the same place is asked again; */
@@ -37,26 +34,31 @@ enum {
 
 _Static_assert(MESSAGE_PULL_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
 
-void sweep_start(struct quorum *quorum)
+struct sync *sync_lay_out(struct arena *arena)
 {
-    quorum->pull_id = step_random(quorum) ^
-                      step_random(quorum) >> 17; /* other than the last process's */
-    quorum->catch_ns = NEVER;
+    return arena_take(arena, 1, sizeof(struct sync));
+}
+
+void sync_start(struct quorum *quorum)
+{
+    quorum->sync->pull_id = step_random(quorum) ^
+                            step_random(quorum) >> 17; /* other than the last process's */
+    quorum->sync->catch_ns = NEVER;
     if (quorum->config->voter_count > 1) {
-        quorum->catch_ns = step_now_ns(quorum);
-        sweep_behind(quorum);
+        quorum->sync->catch_ns = step_now_ns(quorum);
+        sync_behind(quorum);
     }
 }
 
-void sweep_at_once(struct quorum *quorum)
+void sync_at_once(struct quorum *quorum)
 {
-    quorum->catch_ns = quorum->catch_ns != NEVER ? step_now_ns(quorum) : NEVER;
-    step_schedule(quorum, quorum->catch_ns);
+    quorum->sync->catch_ns = quorum->sync->catch_ns != NEVER ? step_now_ns(quorum) : NEVER;
+    step_schedule(quorum, quorum->sync->catch_ns);
 }
 
-void sweep_behind(struct quorum *quorum)
+void sync_behind(struct quorum *quorum)
 {
-    memset(&quorum->behind, 0xff, sizeof(quorum->behind));
+    memset(&quorum->sync->behind, 0xff, sizeof(quorum->sync->behind));
 }
 
 /* ---- Answering ---- */
@@ -127,11 +129,11 @@ static void answer_marks(struct quorum *quorum, uint32_t voter, const struct mes
     answer(quorum, voter, pull, &index, end ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)->next = at;
 }
 
-void sweep_pull(struct quorum *quorum, const struct message *message)
+void sync_pull(struct quorum *quorum, const struct message *message)
 {
     const struct message_pull *pull = &message->as.pull;
     uint32_t voter = 0;
-    if (!members_votes(quorum) || !agents_voter(quorum, message, &voter)) {
+    if (!agents_voter(quorum, message, &voter)) {
         return;
     }
     if (pull->what == MESSAGE_PULL_REGISTERS) {
@@ -159,7 +161,7 @@ static int64_t pause_ns(const struct quorum *quorum, const struct pull *pull)
 /* Asks for what follows the place that was reached. */
 static void ask(struct quorum *quorum, struct pull *pull)
 {
-    pull->id = ++quorum->pull_id;
+    pull->id = ++quorum->sync->pull_id;
     pull->got = 0;
     pull->answers = 0;
     pull->resend_ns = step_now_ns(quorum) + pause_ns(quorum, pull);
@@ -178,7 +180,7 @@ static void restart(struct quorum *quorum, struct pull *pull)
     pull->after = pull->purpose == PULL_PROBE ? MESSAGE_PULL_PROBE : 0;
     pull->began = false;
     pull->lacking = false;
-    pull->listing = ++quorum->listing;
+    pull->listing = ++quorum->sync->listing;
     ask(quorum, pull);
 }
 
@@ -188,7 +190,7 @@ static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t vot
 {
     struct pull *pull = NULL;
     for (uint32_t i = 0; i < PULLS_MAX && pull == NULL; i++) {
-        pull = quorum->pulls[i].purpose == PULL_NONE ? &quorum->pulls[i] : NULL;
+        pull = quorum->sync->pulls[i].purpose == PULL_NONE ? &quorum->sync->pulls[i] : NULL;
     }
     if (pull == NULL || !step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
         return false;
@@ -207,7 +209,7 @@ static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t vot
 static bool marks_are_read(const struct quorum *quorum, uint32_t voter)
 {
     for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        const struct pull *pull = &quorum->pulls[i];
+        const struct pull *pull = &quorum->sync->pulls[i];
         if (pull->purpose != PULL_NONE && pull->what == MESSAGE_PULL_MARKS &&
             pull->voter == voter) {
             return true;
@@ -221,7 +223,7 @@ static bool marks_are_read(const struct quorum *quorum, uint32_t voter)
 static bool is_pulled(const struct quorum *quorum, uint32_t partition)
 {
     for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        const struct pull *pull = &quorum->pulls[i];
+        const struct pull *pull = &quorum->sync->pulls[i];
         if (pull->purpose != PULL_NONE && pull->what == MESSAGE_PULL_REGISTERS &&
             pull->partition == partition) {
             return true;
@@ -230,8 +232,8 @@ static bool is_pulled(const struct quorum *quorum, uint32_t partition)
     return false;
 }
 
-bool sweep_rejoin(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
-                  uint32_t partition)
+bool sync_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+               uint32_t partition)
 {
     bool busy = what == MESSAGE_PULL_MARKS ? marks_are_read(quorum, voter)
                                            : is_pulled(quorum, partition);
@@ -280,10 +282,10 @@ static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 static void start_complete(struct quorum *quorum)
 {
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS && ballots_incomplete(quorum) > 0; i++) {
-        uint32_t p = quorum->sweep_next;
+        uint32_t p = quorum->sync->complete_next;
         uint32_t voter = voter_to_read(quorum, p);
         if (voter == quorum->config->voter_count) {
-            quorum->sweep_next = (p + 1) % MESSAGE_PARTITIONS;
+            quorum->sync->complete_next = (p + 1) % MESSAGE_PARTITIONS;
         } else if (!start(quorum, PULL_COMPLETE, voter, MESSAGE_PULL_REGISTERS, p)) {
             return;
         }
@@ -294,7 +296,7 @@ static void start_complete(struct quorum *quorum)
 static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
-    if (!members_votes(quorum) || ballots_state(quorum, p) != PARTITION_OTHERS) {
+    if (!reaction_votes(quorum) || ballots_state(quorum, p) != PARTITION_OTHERS) {
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
@@ -308,8 +310,9 @@ static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 static void start_catch_up(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        uint32_t voter = message_partition_has(&quorum->behind, p) ? leader_of(quorum, p)
-                                                                   : quorum->config->voter_count;
+        uint32_t voter = message_partition_has(&quorum->sync->behind, p)
+                             ? leader_of(quorum, p)
+                             : quorum->config->voter_count;
         if (voter != quorum->config->voter_count && !is_pulled(quorum, p) &&
             !start(quorum, PULL_CATCH_UP, voter, MESSAGE_PULL_REGISTERS, p)) {
             return;
@@ -334,12 +337,12 @@ static void remove_partition(struct message_partitions *set, uint32_t partition)
 /* One that differs is looked at again soon: what was on its way is there then. */
 static void probed(struct quorum *quorum, uint32_t p, bool same)
 {
-    quorum->suspect[p] = same ? 0 : (uint8_t)(quorum->suspect[p] + 1);
-    if (quorum->suspect[p] >= SUSPECT_MAX) {
-        quorum->suspect[p] = 0;
-        message_partition_add(&quorum->behind, p);
+    quorum->sync->suspect[p] = same ? 0 : (uint8_t)(quorum->sync->suspect[p] + 1);
+    if (quorum->sync->suspect[p] >= SUSPECT_MAX) {
+        quorum->sync->suspect[p] = 0;
+        message_partition_add(&quorum->sync->behind, p);
     } else if (!same) {
-        quorum->catch_next = p;
+        quorum->sync->catch_next = p;
     }
 }
 
@@ -359,15 +362,15 @@ static bool finish(struct quorum *quorum, struct pull *pull, bool same)
     }
     if (!same && pull->what == MESSAGE_PULL_REGISTERS &&
         message_order_before(registers_checkpoint(quorum, p)->order, pull->checkpoint.order) &&
-        !checkpoint_adopt(quorum, p, &pull->checkpoint, pull->listing)) {
+        !sync_adopt_checkpoint(quorum, p, &pull->checkpoint, pull->listing)) {
         return false; /* what is gone there is still here */
     }
     if (purpose == PULL_COMPLETE) {
         ballots_note_read(quorum, p, pull->voter);
     } else if (purpose == PULL_CATCH_UP) {
-        remove_partition(&quorum->behind, p);
+        remove_partition(&quorum->sync->behind, p);
     } else {
-        members_pulled(quorum, pull->voter, (enum message_pull_what)pull->what, p);
+        reaction_listing_read(quorum, pull->voter, (enum message_pull_what)pull->what, p);
     }
     return true;
 }
@@ -396,7 +399,7 @@ static struct pull *pull_of(struct quorum *quorum, const struct message *message
         return NULL;
     }
     for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        struct pull *pull = &quorum->pulls[i];
+        struct pull *pull = &quorum->sync->pulls[i];
         if (pull->purpose != PULL_NONE && pull->id == pulled->id && pull->voter == voter &&
             pull->what == pulled->what && pull->partition == pulled->partition &&
             pulled->index <= MESSAGE_PULL_BATCH) {
@@ -420,7 +423,7 @@ static void batch_read(struct quorum *quorum, struct pull *pull)
     }
 }
 
-void sweep_pulled(struct quorum *quorum, const struct message *message)
+void sync_pulled(struct quorum *quorum, const struct message *message)
 {
     const struct message_pulled *pulled = &message->as.pulled;
     struct pull *pull = pull_of(quorum, message);
@@ -464,20 +467,20 @@ void sweep_pulled(struct quorum *quorum, const struct message *message)
 /* One partition is compared with its coordinator's. */
 static void probe(struct quorum *quorum)
 {
-    uint32_t p = quorum->catch_next;
+    uint32_t p = quorum->sync->catch_next;
     uint32_t voter = leader_of(quorum, p);
-    quorum->catch_next = (p + 1) % MESSAGE_PARTITIONS;
+    quorum->sync->catch_next = (p + 1) % MESSAGE_PARTITIONS;
     if (voter != quorum->config->voter_count && !is_pulled(quorum, p) &&
-        !message_partition_has(&quorum->behind, p)) {
+        !message_partition_has(&quorum->sync->behind, p)) {
         (void)start(quorum, PULL_PROBE, voter, MESSAGE_PULL_REGISTERS, p); /* or 10 s later */
     }
 }
 
-int64_t sweep_tick(struct quorum *quorum)
+int64_t sync_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
     for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        struct pull *pull = &quorum->pulls[i];
+        struct pull *pull = &quorum->sync->pulls[i];
         if (pull->purpose == PULL_NONE) {
             continue;
         }
@@ -496,12 +499,12 @@ int64_t sweep_tick(struct quorum *quorum)
         }
         next_ns = pull->resend_ns < next_ns ? pull->resend_ns : next_ns;
     }
-    if (quorum->catch_ns <= step_now_ns(quorum)) {
-        quorum->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
+    if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
+        quorum->sync->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
         for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) { /* those of one voter are one packet */
             probe(quorum);
         }
     }
-    return quorum->catch_ns < next_ns ? quorum->catch_ns : next_ns;
+    return quorum->sync->catch_ns < next_ns ? quorum->sync->catch_ns : next_ns;
 }
