@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/session/renewal.h"
+#include "quorum/members.h"
 #include "quorum/queues_private.h"
 #include "quorum/sessions_private.h"
-#include "quorum/state.h"
 #include "sim.h"
 
 uint32_t real_rules_majority(const struct quorum *quorum);

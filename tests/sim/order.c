@@ -24,7 +24,6 @@
 #include "proto/check.h"
 #include "quorum/queues_private.h"
 #include "quorum/sessions_private.h"
-#include "quorum/state.h"
 #include "sim.h"
 
 void real_queues_request(struct quorum *quorum, const struct message *message);

@@ -6,7 +6,6 @@
 
 #include "../suite_main.h"
 #include "quorum/ballots_private.h"
-#include "quorum/state.h"
 #include "quorum_cell.h"
 
 enum { SMALL = 8, NAMES = 24 };

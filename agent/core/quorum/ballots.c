@@ -12,7 +12,6 @@
 #include "ballots_private.h"
 #include "proto/check.h"
 #include "reactions.h"
-#include "state.h"
 
 enum {
     PREPARE_MS = 50, /* an unanswered PREPARE is sent again */

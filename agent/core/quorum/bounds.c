@@ -1,25 +1,22 @@
 /*
- * What a message may name: numbers that only rise, and that are kept, must not be driven to their
- * end by one message. A ballot, an epoch or a generation that nothing could follow would stop the
- * cell, a host or a voter for good; whoever may speak for a voter could say one by mistake or will.
+ * What a message may name. See bounds.h.
  *
- * So each may be at most so far above what this voter knew when it started: far more than a
- * healthy cell gets through between two restarts of a voter. Each is used up only after hundreds of
- * such jumps, each with a restart in between. What is beyond is not read, and told. Nothing is
- * unsafe by that: a message may always be lost.
+ * Each bound is used up only after hundreds of such jumps, each with a restart in between.
  *
  * One voter may have been driven to its bound where another one's is a little lower, which then
  * does not hear it. So for each second in which such messages come the bound rises somewhat, until
  * they are read. It does not rise by itself: voters that started at different times would allow
- * different numbers, and who names one in between would part them for as long as that.
+ * different numbers, and a number in between would part them for as long as that.
  *
- * A voter that starts over knows nothing, and is told rounds by the others: half of all there are,
+ * A voter that starts over knows nothing, and the others name rounds to it: half of all there are,
  * until it votes.
  */
+#include "bounds.h"
+
 #include <string.h>
 
+#include "core/base/log_limit.h"
 #include "proto/check.h"
-#include "state.h"
 
 enum {
     ROUNDS_FREE = 1 << 24,      /* of 2^32 */
@@ -29,6 +26,25 @@ enum {
     AGAIN_MS = 30000,           /* between two messages that come one after the other */
 };
 
+/* What was known when this voter started, or began to vote. */
+struct bounds {
+    uint32_t round;
+    uint32_t generations[MESSAGE_VOTERS_MAX];
+    int64_t pressed_ns; /* for how long messages beyond came, one after the other */
+    int64_t refused_ns; /* when the last of them came; INT64_MIN: none did */
+    struct log_limits told;
+    uint32_t *epochs_before; /* by agent: the highest known at this voter's start */
+};
+
+struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits)
+{
+    struct bounds nowhere;
+    struct bounds *bounds = arena_take(arena, 1, sizeof(*bounds));
+    struct bounds *into = bounds != NULL ? bounds : &nowhere;
+    into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
+    return bounds;
+}
+
 static uint32_t round_of(uint64_t ballot)
 {
     return (uint32_t)(ballot >> 16);
@@ -36,7 +52,7 @@ static uint32_t round_of(uint64_t ballot)
 
 void bounds_rounds(struct quorum *quorum)
 {
-    struct bounds *bounds = &quorum->bounds;
+    struct bounds *bounds = quorum->bounds;
     bounds->round = ballots_round(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t promised = round_of(registers_promised(quorum, p));
@@ -47,27 +63,27 @@ void bounds_rounds(struct quorum *quorum)
 
 void bounds_start(struct quorum *quorum)
 {
-    quorum->bounds.refused_ns = INT64_MIN;
+    quorum->bounds->refused_ns = INT64_MIN;
     bounds_rounds(quorum);
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
         uint32_t marked = sessions_marked_epoch(quorum, i);
         uint32_t granted = records_granted_epoch(quorum, i);
-        quorum->epochs_before[i] = marked > granted ? marked : granted;
+        quorum->bounds->epochs_before[i] = marked > granted ? marked : granted;
     }
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        quorum->bounds.generations[i] = quorum->members.of[i].line.generation;
+        quorum->bounds->generations[i] = members_generation(quorum, i);
     }
 }
 
 static uint64_t seconds(const struct quorum *quorum)
 {
-    return (uint64_t)quorum->bounds.pressed_ns / (1000 * (uint64_t)MS_NS);
+    return (uint64_t)quorum->bounds->pressed_ns / (1000 * (uint64_t)MS_NS);
 }
 
 /* A message is beyond. Honest agents repeat what is not answered, far more often than this. */
 static void press(struct quorum *quorum)
 {
-    struct bounds *bounds = &quorum->bounds;
+    struct bounds *bounds = quorum->bounds;
     bool again = bounds->refused_ns != INT64_MIN &&
                  step_now_ns(quorum) - bounds->refused_ns < AGAIN_MS * MS_NS;
     bounds->pressed_ns += again ? step_now_ns(quorum) - bounds->refused_ns : 0;
@@ -115,11 +131,11 @@ static uint64_t ballot_of(const struct message *message)
 
 static bool round_possible(const struct quorum *quorum, uint32_t round)
 {
-    if (quorum_standing(quorum) == MESSAGE_STANDING_REJOINING) {
-        return round <= UINT32_MAX / 2 || round <= quorum->bounds.round;
+    if (members_status(quorum) == MESSAGE_STANDING_REJOINING) {
+        return round <= UINT32_MAX / 2 || round <= quorum->bounds->round;
     }
     uint64_t free = ROUNDS_FREE + ROUNDS_A_SECOND * seconds(quorum);
-    return round <= quorum->bounds.round + free;
+    return round <= quorum->bounds->round + free;
 }
 
 static bool epoch_possible(const struct quorum *quorum, const struct message_agent *name,
@@ -128,7 +144,7 @@ static bool epoch_possible(const struct quorum *quorum, const struct message_age
     uint32_t index = 0;
     uint64_t before = 0;
     if (agents_find(quorum, name, &index)) {
-        before = quorum->epochs_before[index];
+        before = quorum->bounds->epochs_before[index];
     }
     return epoch <= before + EPOCHS_FREE + seconds(quorum);
 }
@@ -197,12 +213,12 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
         uint32_t voter = 0;
         if (agents_find(quorum, &hello->rules.voters[i], &voter) &&
             voter < quorum->config->voter_count &&
-            hello->members[i].generation > quorum->bounds.generations[voter] + GENERATIONS_FREE) {
+            hello->members[i].generation > quorum->bounds->generations[voter] + GENERATIONS_FREE) {
             return hello->members[i].generation;
         }
     }
     return hello->seen.generation >
-                   quorum->bounds.generations[quorum->config->self] + GENERATIONS_FREE
+                   quorum->bounds->generations[quorum->config->self] + GENERATIONS_FREE
                ? hello->seen.generation
                : 0;
 }
@@ -210,7 +226,7 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
 static void tell(struct quorum *quorum, const struct message *message, const char *what,
                  uint32_t number)
 {
-    struct log_limits *told = &quorum->bounds.told;
+    struct log_limits *told = &quorum->bounds->told;
     const struct message_agent *from = &message->from;
     uint32_t voter = 0;
     uint32_t count = agents_voter(quorum, message, &voter)

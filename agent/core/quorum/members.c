@@ -1,40 +1,19 @@
 /*
- * Membership: with which store a voter votes.
- *
- * An acceptor that forgot what it promised breaks the cell, so a voter's store has an id, and the
- * cell a record of the stores that count: one line a voter, {store id, generation}. Every voter
- * keeps the record. Voters tell each other in HELLO who they are and what they know.
- *
- *   EMPTY      no record. Made when every voter of the configuration is heard as empty, and has
- *              heard the same stores as this one: then nobody has promised anything. Or another's
- *              record names this store: it was made without this one hearing of it.
- *   LISTED     the record names this store, but it may be an old copy of the disk: the others keep
- *              the highest commit that they saw of it. It votes when a majority, itself included,
- *              has seen none that it does not have.
- *   VOTING
- *   REFUSED    the store is an old copy, or not the one that the record names. It never votes;
- *              a person has to tell it to start over.
- *   REJOINING  told so: see rejoin.c. Its line gets the next generation, and the higher one is
- *              right.
- *
- * What votes is counted by generation: the message header's membership is a number made from the
- * generations of the record, and a vote under another one than the receiver's counts for nothing
- * (members_admit). When the record changes, everything that was counted is asked again. So no count
- * mixes what a store promised that is gone with what its successor does not know of: whoever
- * adopted the new line before answering the successor's PREPARE or PULL has told it everything that
- * was counted under the old number.
+ * The record of stores, HELLO, and what was seen of stores. See members.h.
  *
  * Until a store votes, its messages tell the commit that it had when it was opened, and that number
  * is kept as its own line of `seen`: a process that only starts and ends makes commits too, and an
  * old copy must not catch up by them. So the line is durable with the first commit that a process
- * makes, whatever that is for and whatever its standing (quorum_keep_opened, keep_opened). It goes
+ * makes, whatever that is for and whatever its status (members_keep_opened, keep_opened). It goes
  * when the store votes; only when that is durable are higher commits told, and then at once: what
  * tells of a vote tells a commit that has it.
  */
+#include "members.h"
+
 #include <string.h>
 
+#include "members_private.h"
 #include "proto/check.h"
-#include "state.h"
 
 enum {
     HURRY_MS = 100, /* HELLO while this store does not vote yet */
@@ -55,12 +34,12 @@ static bool id_equal(const uint64_t a[2], const uint64_t b[2])
 
 static struct member *own(struct quorum *quorum)
 {
-    return &quorum->members.of[quorum->config->self];
+    return &quorum->members->of[quorum->config->self];
 }
 
 static bool has_record(const struct quorum *quorum)
 {
-    return quorum->members.of[quorum->config->self].line.generation != 0;
+    return quorum->members->of[quorum->config->self].line.generation != 0;
 }
 
 /* Equal at two voters only if they know the same generations. */
@@ -68,86 +47,85 @@ static uint32_t number_of(const struct quorum *quorum)
 {
     uint32_t number = quorum->config->membership & 0xf;
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        uint32_t generation = quorum->members.of[i].line.generation;
+        uint32_t generation = quorum->members->of[i].line.generation;
         number |= (generation == 0 ? 0 : (generation - 1) & 0xf) << (4 * i + 4);
     }
     return number;
 }
 
-enum message_standing quorum_standing(const struct quorum *quorum)
+enum message_standing members_status(const struct quorum *quorum)
 {
-    return (enum message_standing)quorum->members.standing;
+    return (enum message_standing)quorum->members->status;
 }
 
-enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
+enum message_standing members_status_of(const struct quorum *quorum, uint32_t voter)
 {
-    return voter == quorum->config->self
-               ? quorum_standing(quorum)
-               : (enum message_standing)quorum->members.of[voter].standing;
+    return voter == quorum->config->self ? members_status(quorum)
+                                         : (enum message_standing)quorum->members->of[voter].status;
+}
+
+struct members *members_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct members));
 }
 
 bool members_votes(const struct quorum *quorum)
 {
-    return quorum->members.standing == MESSAGE_STANDING_VOTING;
+    return quorum->members->status == MESSAGE_STANDING_VOTING;
 }
 
 bool members_rules_match(const struct quorum *quorum, uint64_t digest)
 {
-    return digest == quorum->members.rules_digest;
+    return digest == quorum->members->rules_digest;
 }
 
 /* What the store had when it was opened, or when a process before this one, which did not get to
  * vote, opened it. */
 static uint64_t opened_commit(const struct quorum *quorum)
 {
-    uint64_t opened = quorum->members.opened_commit;
-    uint64_t kept = quorum->members.of[quorum->config->self].kept_commit;
+    uint64_t opened = quorum->members->opened_commit;
+    uint64_t kept = quorum->members->of[quorum->config->self].kept_commit;
     if (kept == OPENED_EMPTY) {
         return 0;
     }
     return kept != 0 && kept < opened ? kept : opened;
 }
 
-uint64_t quorum_told_commit(const struct quorum *quorum)
+uint64_t members_told_commit(const struct quorum *quorum)
 {
-    bool told = members_votes(quorum) && quorum->commit >= quorum->members.vote_commit;
-    return told ? quorum->commit : opened_commit(quorum);
+    bool told = members_votes(quorum) && quorum->members->commit >= quorum->members->vote_commit;
+    return told ? quorum->members->commit : opened_commit(quorum);
 }
 
 void members_init(struct quorum *quorum)
 {
-    quorum->members.number = number_of(quorum);
+    quorum->members->number = number_of(quorum);
 }
 
 void members_set_commit(struct quorum *quorum, uint64_t commit)
 {
-    if (!step_started(quorum) && !quorum->members.opened) {
-        quorum->members.opened = true;
-        quorum->members.opened_commit = commit;
+    struct members *members = quorum->members;
+    members->commit = commit;
+    members->committing = false;
+    if (!step_started(quorum) && !members->opened) {
+        members->opened = true;
+        members->opened_commit = commit;
     }
 }
 
-/* ---- The rules ---- */
-
-static bool agent_before(const struct message_agent *a, const struct message_agent *b)
+void members_committing(struct quorum *quorum)
 {
-    int order = memcmp(a->text, b->text, sizeof(a->text)); /* zero-padded */
-    return order < 0 || (order == 0 && a->length < b->length);
+    quorum->members->committing = true;
 }
 
-void quorum_rules(const struct quorum_config *config, struct message_rules *rules)
+uint32_t members_generation(const struct quorum *quorum, uint32_t voter)
 {
-    memset(rules, 0, sizeof(*rules));
-    rules->session_ttl_ns = config->session_ttl_ns;
-    rules->grace_ns = config->grace_ns;
-    rules->max_drift_percent = config->max_drift_percent;
-    for (uint32_t i = 0; i < config->voter_count; i++) {
-        uint32_t at = rules->voter_count++;
-        for (; at > 0 && agent_before(&config->voters[i], &rules->voters[at - 1]); at--) {
-            rules->voters[at] = rules->voters[at - 1];
-        }
-        rules->voters[at] = config->voters[i];
-    }
+    return quorum->members->of[voter].line.generation;
+}
+
+uint32_t members_number(const struct quorum *quorum)
+{
+    return quorum->members->number;
 }
 
 /* ---- The record ---- */
@@ -156,10 +134,10 @@ void quorum_rules(const struct quorum_config *config, struct message_rules *rule
 static void recount(struct quorum *quorum)
 {
     uint32_t number = number_of(quorum);
-    if (number == quorum->members.number) {
+    if (number == quorum->members->number) {
         return;
     }
-    quorum->members.number = number;
+    quorum->members->number = number;
     rejoin_recount(quorum);
     sessions_recount(quorum);
     sync_recount(quorum);
@@ -169,7 +147,7 @@ static void recount(struct quorum *quorum)
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
 {
     struct quorum_member *row = &step_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
-    quorum->members.of[voter].line = *line;
+    quorum->members->of[voter].line = *line;
     row->voter = quorum->config->voters[voter];
     row->member = *line;
     recount(quorum);
@@ -179,7 +157,7 @@ void members_set_line(struct quorum *quorum, uint32_t voter, const struct messag
 void members_tell(struct quorum *quorum)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        quorum->members.of[i].hello_ns = step_now_ns(quorum);
+        quorum->members->of[i].hello_ns = step_now_ns(quorum);
     }
     step_schedule(quorum, step_now_ns(quorum));
 }
@@ -198,7 +176,7 @@ static void keep_own_commit(struct quorum *quorum, uint64_t commit)
     own(quorum)->kept_commit = commit;
 }
 
-bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
+bool members_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
     uint64_t opened = opened_commit(quorum);
@@ -213,12 +191,13 @@ bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 void members_vote(struct quorum *quorum)
 {
     if (own(quorum)->kept_commit != 0) {
-        quorum->members.opened_commit = opened_commit(quorum);
+        quorum->members->opened_commit = opened_commit(quorum);
         keep_own_commit(quorum, 0);
         /* Durable with the next commit, or the one after that which is on its way. */
-        quorum->members.vote_commit = quorum->commit + (quorum->committing ? 2 : 1);
+        quorum->members->vote_commit = quorum->members->commit +
+                                       (quorum->members->committing ? 2 : 1);
     }
-    quorum->members.standing = MESSAGE_STANDING_VOTING;
+    quorum->members->status = MESSAGE_STANDING_VOTING;
     if (quorum->config->voter_count > 1) {
         step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
         members_tell(quorum);
@@ -230,7 +209,7 @@ void members_vote(struct quorum *quorum)
 static struct action_log *refuse(struct quorum *quorum, const struct message_agent *by,
                                  int64_t number)
 {
-    quorum->members.standing = MESSAGE_STANDING_REFUSED;
+    quorum->members->status = MESSAGE_STANDING_REFUSED;
     members_tell(quorum);
     ballots_review(quorum); /* which gives up what this voter coordinates */
     struct action_log *log = step_log(quorum, "voter_refused", by, number);
@@ -286,7 +265,7 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
 /* What a HELLO says: of the record, or while there is none of the stores that were heard. */
 static struct message_member line_told(const struct quorum *quorum, uint32_t voter)
 {
-    const struct member *member = &quorum->members.of[voter];
+    const struct member *member = &quorum->members->of[voter];
     struct message_member line = member->line;
     if (!has_record(quorum)) {
         line.store_id[0] = member->store_id[0];
@@ -298,8 +277,8 @@ static struct message_member line_told(const struct quorum *quorum, uint32_t vot
 
 static void fill(const struct quorum *quorum, uint32_t voter, struct message_hello *hello)
 {
-    hello->standing = quorum->members.standing;
-    hello->incarnation = quorum->members.nonce;
+    hello->standing = quorum->members->status;
+    hello->incarnation = quorum->members->nonce;
     hello->bootstrapped = has_record(quorum);
     quorum_rules(quorum->config, &hello->rules);
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
@@ -307,7 +286,7 @@ static void fill(const struct quorum *quorum, uint32_t voter, struct message_hel
     }
     memcpy(hello->advertise, quorum->config->advertise, sizeof(hello->advertise));
     if (voter < quorum->config->voter_count) {
-        const struct member *member = &quorum->members.of[voter];
+        const struct member *member = &quorum->members->of[voter];
         hello->seen.store_id[0] = member->seen_id[0];
         hello->seen.store_id[1] = member->seen_id[1];
         hello->seen.generation = member->line.generation;
@@ -335,17 +314,17 @@ void members_answer(struct quorum *quorum, uint32_t agent, const struct message_
  * before, answers that were given before do not count. */
 static void hear_store(struct quorum *quorum, uint32_t voter, const uint64_t id[2])
 {
-    struct member *member = &quorum->members.of[voter];
+    struct member *member = &quorum->members->of[voter];
     if (id_equal(member->store_id, id)) {
         return;
     }
     if ((member->store_id[0] | member->store_id[1]) != 0) {
-        quorum->members.nonce += 2;
+        quorum->members->nonce += 2;
     }
     member->store_id[0] = id[0];
     member->store_id[1] = id[1];
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        quorum->members.of[i].agrees = false;
+        quorum->members->of[i].agrees = false;
     }
     members_tell(quorum);
 }
@@ -355,7 +334,7 @@ static bool hears_the_same(const struct quorum *quorum, const struct message_hel
     bool same = true;
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
-        const uint64_t *id = quorum->members.of[voter].store_id;
+        const uint64_t *id = quorum->members->of[voter].store_id;
         same = same && (id[0] | id[1]) != 0 && id_equal(hello->members[i].store_id, id);
     }
     return same;
@@ -365,13 +344,13 @@ static bool hears_the_same(const struct quorum *quorum, const struct message_hel
 static void bootstrap(struct quorum *quorum)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        if (i != quorum->config->self && !quorum->members.of[i].agrees) {
+        if (i != quorum->config->self && !quorum->members->of[i].agrees) {
             return;
         }
     }
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         struct message_member line = {.generation = 1};
-        memcpy(line.store_id, quorum->members.of[i].store_id, sizeof(line.store_id));
+        memcpy(line.store_id, quorum->members->of[i].store_id, sizeof(line.store_id));
         members_set_line(quorum, i, &line);
     }
     members_vote(quorum);
@@ -397,7 +376,7 @@ static void take_record(struct quorum *quorum, const struct message *message)
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         members_set_line(quorum, voter_named(quorum, &hello->rules.voters[i]), &hello->members[i]);
     }
-    quorum->members.standing = MESSAGE_STANDING_LISTED;
+    quorum->members->status = MESSAGE_STANDING_LISTED;
     members_tell(quorum);
 }
 
@@ -405,11 +384,11 @@ static void hear_own_line(struct quorum *quorum, const struct message *message,
                           const struct message_member *line)
 {
     const struct message_member *mine = &own(quorum)->line;
-    if (quorum->members.standing == MESSAGE_STANDING_REJOINING) {
+    if (quorum->members->status == MESSAGE_STANDING_REJOINING) {
         rejoin_hear_line(quorum, line);
         return;
     }
-    if (quorum->members.standing != MESSAGE_STANDING_REFUSED &&
+    if (quorum->members->status != MESSAGE_STANDING_REFUSED &&
         line->generation >= mine->generation &&
         !id_equal(line->store_id, quorum->config->store_id)) {
         refuse_other(quorum, &message->from);
@@ -426,9 +405,9 @@ static void merge(struct quorum *quorum, const struct message *message)
         uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
         if (voter == quorum->config->self) {
             hear_own_line(quorum, message, line);
-        } else if (line->generation > quorum->members.of[voter].line.generation) {
+        } else if (line->generation > quorum->members->of[voter].line.generation) {
             members_set_line(quorum, voter, line);
-            quorum->members.of[voter].differs_told = false;
+            quorum->members->of[voter].differs_told = false;
             changed = true;
         }
     }
@@ -459,10 +438,10 @@ static void check_seen(struct quorum *quorum, uint32_t voter, const struct messa
     if (is_old_copy(quorum, message)) {
         return;
     }
-    quorum->members.of[voter].answered = true;
+    quorum->members->of[voter].answered = true;
     uint32_t count = 1;
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        count += quorum->members.of[i].answered;
+        count += quorum->members->of[i].answered;
     }
     if (count >= rules_majority(quorum)) {
         members_vote(quorum);
@@ -475,7 +454,7 @@ static bool same_record(const struct quorum *quorum, const struct message_hello 
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         const struct message_member *line = &hello->members[i];
         uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
-        const struct message_member *mine = &quorum->members.of[voter].line;
+        const struct message_member *mine = &quorum->members->of[voter].line;
         same = same && line->generation == mine->generation &&
                id_equal(line->store_id, mine->store_id);
     }
@@ -485,31 +464,31 @@ static bool same_record(const struct quorum *quorum, const struct message_hello 
 static void hear_voter(struct quorum *quorum, uint32_t voter, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
-    struct member *member = &quorum->members.of[voter];
-    member->standing = hello->standing;
+    struct member *member = &quorum->members->of[voter];
+    member->status = hello->standing;
     if (!has_record(quorum) && !hello->bootstrapped) {
         hear_store(quorum, voter, message->store_id);
     }
     if (hello->bootstrapped) {
-        if (quorum->members.standing == MESSAGE_STANDING_EMPTY) {
+        if (quorum->members->status == MESSAGE_STANDING_EMPTY) {
             take_record(quorum, message);
-        } else if (quorum->members.standing != MESSAGE_STANDING_REFUSED || has_record(quorum)) {
+        } else if (quorum->members->status != MESSAGE_STANDING_REFUSED || has_record(quorum)) {
             merge(quorum, message);
         }
     }
     member->same = same_record(quorum, hello);
-    if (!hello->answer || hello->echo != quorum->members.nonce) {
+    if (!hello->answer || hello->echo != quorum->members->nonce) {
         return;
     }
-    if (quorum->members.standing == MESSAGE_STANDING_EMPTY) {
+    if (quorum->members->status == MESSAGE_STANDING_EMPTY) {
         member->agrees = hello->standing == MESSAGE_STANDING_EMPTY && !hello->bootstrapped &&
                          hears_the_same(quorum, hello);
         bootstrap(quorum);
-    } else if (quorum->members.standing == MESSAGE_STANDING_LISTED) {
+    } else if (quorum->members->status == MESSAGE_STANDING_LISTED) {
         if (member->same) {
             check_seen(quorum, voter, message);
         }
-    } else if (quorum->members.standing == MESSAGE_STANDING_REJOINING &&
+    } else if (quorum->members->status == MESSAGE_STANDING_REJOINING &&
                !is_old_copy(quorum, message)) { /* of a store that has voted since */
         rejoin_answered(quorum, voter, hello);
     }
@@ -550,7 +529,7 @@ void members_hello(struct quorum *quorum, const struct message *message)
         }
         return;
     }
-    struct member *member = &quorum->members.of[agent];
+    struct member *member = &quorum->members->of[agent];
     member->differs = contradicts(quorum, message, &member->differs_told);
     if (!member->differs) {
         hear_voter(quorum, agent, message);
@@ -569,7 +548,7 @@ void members_learn(struct quorum *quorum, const struct message *message)
         (message->store_id[0] | message->store_id[1]) == 0) {
         return;
     }
-    struct member *member = &quorum->members.of[voter];
+    struct member *member = &quorum->members->of[voter];
     if (member->line.generation != 0 && !id_equal(member->line.store_id, message->store_id)) {
         return; /* not the one that counts */
     }
@@ -587,7 +566,7 @@ void members_learn(struct quorum *quorum, const struct message *message)
 /* Keeping them is a commit, which others see and would keep: alone it is worth one only for two. */
 static void keep_seen(struct quorum *quorum, uint64_t behind)
 {
-    struct members *members = &quorum->members;
+    struct members *members = quorum->members;
     bool any = false;
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         any = any || (i != quorum->config->self &&
@@ -613,7 +592,7 @@ static void keep_seen(struct quorum *quorum, uint64_t behind)
 
 void members_end_step(struct quorum *quorum)
 {
-    if (quorum->config->voter_count > 1 && step_now_ns(quorum) >= quorum->members.seen_ns &&
+    if (quorum->config->voter_count > 1 && step_now_ns(quorum) >= quorum->members->seen_ns &&
         step_has_room(quorum, MESSAGE_VOTERS_MAX) && step_persists(quorum)) {
         keep_seen(quorum, 1);
     }
@@ -621,25 +600,25 @@ void members_end_step(struct quorum *quorum)
 
 /* ---- Loading and starting ---- */
 
-bool quorum_load_member(struct quorum *quorum, const struct quorum_member *row)
+bool members_load(struct quorum *quorum, const struct quorum_member *row)
 {
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
     if (voter == quorum->config->voter_count || row->member.generation == 0) {
         return false;
     }
-    quorum->members.of[voter].line = row->member;
+    quorum->members->of[voter].line = row->member;
     return true;
 }
 
-bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *row)
+bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
     if (voter == quorum->config->voter_count) {
         return false;
     }
-    struct member *member = &quorum->members.of[voter];
+    struct member *member = &quorum->members->of[voter];
     member->seen_id[0] = row->store_id[0];
     member->seen_id[1] = row->store_id[1];
     member->seen_commit = row->commit;
@@ -671,7 +650,7 @@ static void keep_opened(struct quorum *quorum)
 
 void members_start(struct quorum *quorum)
 {
-    struct members *members = &quorum->members;
+    struct members *members = quorum->members;
     struct message_rules rules;
     quorum_rules(quorum->config, &rules);
     members->rules_digest = message_rules_digest(&rules);
@@ -692,24 +671,24 @@ void members_start(struct quorum *quorum)
     }
     keep_opened(quorum);
     if (quorum->config->rejoin) {
-        members->standing = MESSAGE_STANDING_REJOINING;
+        members->status = MESSAGE_STANDING_REJOINING;
         rejoin_start(quorum);
     } else if (!has_record(quorum) && was_used(quorum)) {
         refuse_used(quorum);
     } else if (!has_record(quorum)) {
-        members->standing = MESSAGE_STANDING_EMPTY;
+        members->status = MESSAGE_STANDING_EMPTY;
     } else {
-        members->standing = MESSAGE_STANDING_LISTED;
+        members->status = MESSAGE_STANDING_LISTED;
     }
     members_tell(quorum);
 }
 
 /* ---- What comes in ---- */
 
-void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
-                    uint32_t partition)
+void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+                          uint32_t partition)
 {
-    if (quorum->members.standing == MESSAGE_STANDING_REJOINING) {
+    if (quorum->members->status == MESSAGE_STANDING_REJOINING) {
         rejoin_pulled(quorum, voter, what, partition);
     }
 }
@@ -717,7 +696,7 @@ void members_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_wha
 void members_link(struct quorum *quorum, uint32_t voter, bool up)
 {
     if (up && voter < quorum->config->voter_count) {
-        quorum->members.of[voter].hello_ns = step_now_ns(quorum);
+        quorum->members->of[voter].hello_ns = step_now_ns(quorum);
         step_schedule(quorum, step_now_ns(quorum));
     }
 }
@@ -741,33 +720,33 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     uint32_t voter = 0;
     if (message->kind == MESSAGE_RENEW) {
         /* REFUSED, REJOINING: not acknowledged, but answered. */
-        return members_votes(quorum) || quorum_standing(quorum) == MESSAGE_STANDING_REFUSED ||
-               quorum_standing(quorum) == MESSAGE_STANDING_REJOINING;
+        return members_votes(quorum) || members_status(quorum) == MESSAGE_STANDING_REFUSED ||
+               members_status(quorum) == MESSAGE_STANDING_REJOINING;
     }
     bool asks = asks_for_vote(message->kind);
     if (!asks && !is_vote(message->kind)) {
         return true;
     }
-    if (!agents_voter(quorum, message, &voter) || quorum->members.of[voter].differs) {
+    if (!agents_voter(quorum, message, &voter) || quorum->members->of[voter].differs) {
         return false;
     }
     if (asks) {
         return members_votes(quorum);
     }
-    bool rejoining = quorum->members.standing == MESSAGE_STANDING_REJOINING &&
+    bool rejoining = quorum->members->status == MESSAGE_STANDING_REJOINING &&
                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_PULLED);
-    return message->membership == quorum->members.number && (members_votes(quorum) || rejoining);
+    return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
 }
 
 /* ---- Time ---- */
 
 static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *member)
 {
-    enum message_standing standing = quorum_standing(quorum);
+    enum message_standing standing = members_status(quorum);
     if (standing != MESSAGE_STANDING_VOTING && standing != MESSAGE_STANDING_REFUSED) {
         return HURRY_MS;
     }
-    return member->same && member->standing == MESSAGE_STANDING_VOTING ? SETTLED_MS : HELLO_MS;
+    return member->same && member->status == MESSAGE_STANDING_VOTING ? SETTLED_MS : HELLO_MS;
 }
 
 /* What a voter of that standing waits for (a table of strings would be a variable). */
@@ -791,30 +770,30 @@ static const char *waits_for(enum message_standing standing)
 static bool is_empty_too(const struct member *member)
 {
     return (member->store_id[0] | member->store_id[1]) != 0 && !member->differs &&
-           member->standing == MESSAGE_STANDING_EMPTY;
+           member->status == MESSAGE_STANDING_EMPTY;
 }
 
 /* Why this voter does not vote yet, for people. */
 static void log_wait(struct quorum *quorum)
 {
-    uint8_t standing = quorum->members.standing;
-    if (standing != MESSAGE_STANDING_EMPTY && standing != MESSAGE_STANDING_LISTED &&
-        standing != MESSAGE_STANDING_REJOINING) {
+    uint8_t status = quorum->members->status;
+    if (status != MESSAGE_STANDING_EMPTY && status != MESSAGE_STANDING_LISTED &&
+        status != MESSAGE_STANDING_REJOINING) {
         return;
     }
-    int64_t waited_ms = (step_now_ns(quorum) - quorum->members.since_ns) / MS_NS;
+    int64_t waited_ms = (step_now_ns(quorum) - quorum->members->since_ns) / MS_NS;
     struct action_log *log = step_log(quorum, "voter_waits", NULL, waited_ms);
-    step_log_text(log, waits_for((enum message_standing)standing));
+    step_log_text(log, waits_for((enum message_standing)status));
     uint32_t named = 0;
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        const struct member *member = &quorum->members.of[i];
-        bool there = standing == MESSAGE_STANDING_EMPTY    ? is_empty_too(member)
-                     : standing == MESSAGE_STANDING_LISTED ? member->answered
-                                                           : rejoin_has(quorum, i);
+        const struct member *member = &quorum->members->of[i];
+        bool there = status == MESSAGE_STANDING_EMPTY    ? is_empty_too(member)
+                     : status == MESSAGE_STANDING_LISTED ? member->answered
+                                                         : rejoin_has(quorum, i);
         if (i != quorum->config->self && !there) {
             step_log_text(log, " ");
             step_log_agent(log, &quorum->config->voters[i]);
-            if (standing == MESSAGE_STANDING_REJOINING && member->standing == standing) {
+            if (status == MESSAGE_STANDING_REJOINING && member->status == status) {
                 step_log_text(log, " (starts over as well: holdfast member rejoin --undo)");
             }
             named++;
@@ -828,7 +807,7 @@ static void log_wait(struct quorum *quorum)
 
 int64_t members_tick(struct quorum *quorum)
 {
-    struct members *members = &quorum->members;
+    struct members *members = quorum->members;
     int64_t next_ns = NEVER;
     if (quorum->config->voter_count == 1) {
         return next_ns;

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "proto/check.h"
-#include "state.h"
 
 static uint32_t power_above(uint32_t count)
 {

@@ -4,7 +4,6 @@
  */
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 static struct message *answer(struct quorum *quorum, const struct request *request,
                               enum message_kind kind)

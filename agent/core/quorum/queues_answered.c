@@ -10,7 +10,6 @@
 
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 static uint64_t name_hash(const struct message_name *name)
 {

@@ -21,7 +21,6 @@
  */
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 enum { KEPT_MS = 1000 }; /* so long a queue waits for somebody who claims its partition */
 

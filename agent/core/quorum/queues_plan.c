@@ -29,7 +29,6 @@
 
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 /* The simulator has less patience. */
 #ifndef PLAN_UNHEARD_MS

@@ -17,7 +17,6 @@
  */
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 enum { POOL_SHARE = 3, QUEUED_MAX = 8 };
 

@@ -11,7 +11,6 @@
 
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 /* What the request says of itself; who and name lie in the message. */
 static void read_request(const struct quorum *quorum, const struct message *message,

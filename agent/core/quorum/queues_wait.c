@@ -8,7 +8,6 @@
  */
 #include "proto/check.h"
 #include "queues_private.h"
-#include "state.h"
 
 /* ---- Times ---- */
 

@@ -1,17 +1,46 @@
 /*
- * The quorum core's memory, its start, and the way from an event to the file that handles it.
+ * The roof of the quorum core: its memory, its start, the way from an event to the module that
+ * handles it, and the calls that go up (reactions.h). The modules, from the ground:
  *
- * One block: the state, then its tables, each as long as its limit says. Indexes begin with 1
- * (agents: with 0, the voters first), so that zeroed memory is an empty table.
+ *   step       time, randomness, actions, lines for people
+ *   rules      what follows from the configuration alone
+ *   agents     the table of agents
+ *   record     values as they are kept, and the pool of shares
+ *   registers  what an acceptor keeps: promises, values, checkpoints, floors
+ *   voters     the other voters: heartbeats, failure detector
+ *   sessions   leases: renewals, polls, marks; ending a session
+ *   ballots    which partitions are this voter's, and prepared
+ *   queues     requests of hosts, and the operations that decide them
+ *   sync       anti-entropy: reading what others have; deletion
+ *   members    with which store a voter votes; starting over
+ *   bounds     what a message may name
+ *
+ * Each has a header, MODULE.h, and a struct that no other module looks into; MODULE_private.h is
+ * for its own files. A module calls those that stand before it in this list; what goes the other
+ * way stands in reactions.h.
+ *
+ * Memory is one block: the hub, then what each module keeps, as long as the limits say. Indexes
+ * begin with 1 (agents: with 0, the voters first), so that zeroed memory is an empty table.
  */
 #include "core/quorum.h"
 
 #include <string.h>
 
+#include "agents.h"
+#include "ballots.h"
+#include "bounds.h"
 #include "core/base/arena.h"
+#include "members.h"
 #include "proto/check.h"
+#include "queues.h"
 #include "reactions.h"
-#include "state.h"
+#include "record.h"
+#include "registers.h"
+#include "rules.h"
+#include "sessions.h"
+#include "step.h"
+#include "sync.h"
+#include "voters.h"
 
 /* The one list of what the block holds. */
 static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -27,9 +56,10 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->voters = voters_lay_out(arena);
     into->ballots = ballots_lay_out(arena);
     into->sessions = sessions_lay_out(arena, limits);
-    into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
     into->queues = queues_lay_out(arena, limits);
     into->sync = sync_lay_out(arena);
+    into->members = members_lay_out(arena);
+    into->bounds = bounds_lay_out(arena, limits);
     return quorum;
 }
 
@@ -113,7 +143,7 @@ void reaction_agent_named(struct quorum *quorum, uint32_t agent)
 bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
 {
     return sessions_is_unknown(quorum, agent) && records_granted_epoch(quorum, agent) == 0 &&
-           quorum->epochs_before[agent] == 0 && queues_is_unknown(quorum, agent);
+           queues_is_unknown(quorum, agent);
 }
 
 bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter)
@@ -192,7 +222,12 @@ void reaction_prepared(struct quorum *quorum)
 void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                            uint32_t partition)
 {
-    members_pulled(quorum, voter, what, partition);
+    members_listing_read(quorum, voter, what, partition);
+}
+
+void reaction_rejoined(struct quorum *quorum)
+{
+    bounds_rounds(quorum);
 }
 
 void reaction_majority_found(struct quorum *quorum)
@@ -227,6 +262,38 @@ bool quorum_decides_only(const struct quorum *quorum, const struct message_name 
     return queues_decide_only(quorum, name);
 }
 
+bool quorum_load_member(struct quorum *quorum, const struct quorum_member *member)
+{
+    HF_CHECK(!step_started(quorum));
+    return members_load(quorum, member);
+}
+
+bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *seen)
+{
+    HF_CHECK(!step_started(quorum));
+    return members_load_seen(quorum, seen);
+}
+
+bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
+{
+    return members_keep_opened(quorum, row);
+}
+
+uint64_t quorum_told_commit(const struct quorum *quorum)
+{
+    return members_told_commit(quorum);
+}
+
+enum message_standing quorum_standing(const struct quorum *quorum)
+{
+    return members_status(quorum);
+}
+
+enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
+{
+    return members_status_of(quorum, voter);
+}
+
 bool quorum_hears(const struct quorum *quorum, uint32_t voter)
 {
     return voters_hear(quorum, voter);
@@ -236,11 +303,11 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
 {
     message_zero(message);
     message->kind = kind;
-    message->membership = quorum->members.number;
+    message->membership = members_number(quorum);
     message->from = quorum->config->voters[quorum->config->self];
     message->store_id[0] = quorum->config->store_id[0];
     message->store_id[1] = quorum->config->store_id[1];
-    message->commit = quorum_told_commit(quorum);
+    message->commit = members_told_commit(quorum);
 }
 
 bool quorum_agent(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
@@ -298,14 +365,12 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
 
 void quorum_set_commit(struct quorum *quorum, uint64_t commit)
 {
-    quorum->commit = commit;
-    quorum->committing = false;
     members_set_commit(quorum, commit);
 }
 
 void quorum_committing(struct quorum *quorum)
 {
-    quorum->committing = true;
+    members_committing(quorum);
 }
 
 int64_t quorum_next_tick_ns(const struct quorum *quorum)
@@ -346,8 +411,8 @@ static void receive(struct quorum *quorum, const struct message *message)
         }
         break;
     case MESSAGE_PROMISE:
-        if (quorum_standing(quorum) == MESSAGE_STANDING_REJOINING) {
-            rejoin_promise(quorum, message);
+        if (members_status(quorum) == MESSAGE_STANDING_REJOINING) {
+            members_promise(quorum, message);
         } else {
             ballots_promise(quorum, message);
         }
@@ -479,6 +544,26 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     sync_end_step(quorum);
     members_end_step(quorum);
     step_end(quorum);
+}
+
+/* ---- For people ---- */
+
+const struct quorum_counts *quorum_counts(const struct quorum *quorum)
+{
+    return step_counts((struct quorum *)(uintptr_t)quorum);
+}
+
+void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
+{
+    *out = (struct quorum_survey){.partitions = ballots_count(quorum),
+                                  .incomplete = ballots_incomplete(quorum),
+                                  .registers = registers_count(quorum),
+                                  .registers_max = quorum->config->limits.registers,
+                                  .agents = agents_count(quorum),
+                                  .requests = queues_request_count(quorum),
+                                  .votes = members_votes(quorum),
+                                  .majority = voters_majority(quorum),
+                                  .patience_ns = voters_timeout_ns(quorum)};
 }
 
 void quorum_check_invariants(const struct quorum *quorum)

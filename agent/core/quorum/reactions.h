@@ -52,4 +52,7 @@ void reaction_prepared(struct quorum *quorum);
 void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                            uint32_t partition);
 
+/* From members: this voter started over, and votes from now on. */
+void reaction_rejoined(struct quorum *quorum);
+
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "proto/check.h"
-#include "state.h"
 
 enum { SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX };
 

@@ -6,7 +6,6 @@
 #include "proto/check.h"
 #include "proto/probe.h"
 #include "reactions.h"
-#include "state.h"
 
 /* Where a register belongs. Registers of one partition are a list. */
 struct register_link {

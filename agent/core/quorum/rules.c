@@ -1,7 +1,7 @@
 /* What follows from the configuration alone: see rules.h. */
 #include "rules.h"
 
-#include "state.h"
+#include <string.h>
 
 uint32_t rules_majority(const struct quorum *quorum)
 {
@@ -18,4 +18,25 @@ int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
     int64_t drift = quorum->config->max_drift_percent;
     int64_t killed = (90 * (100 + drift) + (99 - drift)) / (100 - drift); /* rounded up */
     return lock_delay_ns / 100 * (killed > 100 + drift ? killed : 100 + drift);
+}
+
+static bool agent_before(const struct message_agent *a, const struct message_agent *b)
+{
+    int order = memcmp(a->text, b->text, sizeof(a->text)); /* zero-padded */
+    return order < 0 || (order == 0 && a->length < b->length);
+}
+
+void quorum_rules(const struct quorum_config *config, struct message_rules *rules)
+{
+    memset(rules, 0, sizeof(*rules));
+    rules->session_ttl_ns = config->session_ttl_ns;
+    rules->grace_ns = config->grace_ns;
+    rules->max_drift_percent = config->max_drift_percent;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        uint32_t at = rules->voter_count++;
+        for (; at > 0 && agent_before(&config->voters[i], &rules->voters[at - 1]); at--) {
+            rules->voters[at] = rules->voters[at - 1];
+        }
+        rules->voters[at] = config->voters[i];
+    }
 }

@@ -6,7 +6,6 @@
 #include "proto/check.h"
 #include "reactions.h"
 #include "sessions_private.h"
-#include "state.h"
 
 struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {

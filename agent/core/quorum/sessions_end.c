@@ -13,7 +13,6 @@
 #include "proto/check.h"
 #include "reactions.h"
 #include "sessions_private.h"
-#include "state.h"
 
 enum { WANTED_MS = 4 * RECALL_MS };
 

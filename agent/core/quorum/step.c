@@ -5,7 +5,6 @@
 
 #include "proto/check.h"
 #include "reactions.h"
-#include "state.h"
 
 struct step {
     bool started;

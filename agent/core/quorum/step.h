@@ -25,7 +25,22 @@ enum {
     NONE = 0, /* as an index into a table: the first entry is never used */
 };
 
-struct step;
+/* The hub: one block of memory, in which each module has a struct that no other one looks into. */
+struct quorum {
+    struct quorum_config *config; /* never changes */
+    struct names *names;          /* shared with the host core */
+    struct step *step;
+    struct agents *agents;
+    struct records *records;
+    struct registers *registers;
+    struct voters *voters;
+    struct sessions *sessions;
+    struct ballots *ballots;
+    struct queues *queues;
+    struct sync *sync;
+    struct members *members;
+    struct bounds *bounds;
+};
 
 struct step *step_lay_out(struct arena *arena);
 void step_init(struct quorum *quorum);

@@ -18,7 +18,6 @@
 
 #include "proto/check.h"
 #include "reactions.h"
-#include "state.h"
 #include "sync_private.h"
 
 enum {

@@ -16,7 +16,6 @@
 
 #include "proto/check.h"
 #include "reactions.h"
-#include "state.h"
 #include "sync_private.h"
 
 /* The simulator has less patience. */

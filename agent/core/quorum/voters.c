@@ -14,7 +14,6 @@
 
 #include "proto/check.h"
 #include "reactions.h"
-#include "state.h"
 #include "voters_private.h"
 
 enum {

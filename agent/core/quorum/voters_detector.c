@@ -24,7 +24,6 @@
  * measured is forgotten after one to two windows. A link that breaks needs no timeout.
  */
 #include "proto/check.h"
-#include "state.h"
 #include "voters_private.h"
 
 enum {

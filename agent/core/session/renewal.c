@@ -199,7 +199,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     histogram_add(&renewal->round_trip, now_ns - sent->sent_ns);
     if (renewal->asking) {
         if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
-            return; /* after it there would soon be none: see bounds.c */
+            return; /* after it there would soon be none: see quorum/bounds.h */
         }
         voter->echo = ack->echo; /* so that what follows extends */
         epoch_told(renewal, index, ack->dead_epoch, now_ns, actions);

@@ -170,7 +170,7 @@ static bool find_replaced(struct store *store, struct replaced *out, char *error
 }
 
 /* Whether no other voter knows of a database that starts over: it has no line of its own in the
- * record (core/quorum/rejoin.c: LEARN). */
+ * record (core/quorum/members_rejoin.c: LEARN). */
 static bool is_unknown(struct store *store, const char *path, const struct store_identity *identity,
                        char *error)
 {

@@ -20,8 +20,9 @@
  */
 #include <string.h>
 
+#include "members_private.h"
 #include "proto/check.h"
-#include "state.h"
+#include "reactions.h"
 
 enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60, PULLS_A_STEP = 4 };
 
@@ -32,21 +33,21 @@ static uint32_t needed(const struct quorum *quorum)
 
 static void wake_at(struct quorum *quorum, int64_t when_ns)
 {
-    quorum->rejoin.next_ns = when_ns;
+    quorum->members->rejoin.next_ns = when_ns;
     step_schedule(quorum, when_ns);
 }
 
 void rejoin_start(struct quorum *quorum)
 {
-    memset(&quorum->rejoin, 0, sizeof(quorum->rejoin));
-    quorum->rejoin.phase = REJOIN_LEARN;
-    quorum->rejoin.next_ns = NEVER;
+    memset(&quorum->members->rejoin, 0, sizeof(quorum->members->rejoin));
+    quorum->members->rejoin.phase = REJOIN_LEARN;
+    quorum->members->rejoin.next_ns = NEVER;
 }
 
 /* The phases behind TELL begin again: what was counted does not count any more. */
 void rejoin_recount(struct quorum *quorum)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     if (rejoin->phase != REJOIN_LEARN) {
         rejoin->phase = REJOIN_TELL;
         rejoin->known = 0;
@@ -58,35 +59,35 @@ static void set_line(struct quorum *quorum, uint32_t generation)
 {
     struct message_member line = {.generation = generation};
     memcpy(line.store_id, quorum->config->store_id, sizeof(line.store_id));
-    quorum->rejoin.phase = REJOIN_TELL;
-    quorum->rejoin.known = 0;
-    quorum->rejoin.next_ns = NEVER;
+    quorum->members->rejoin.phase = REJOIN_TELL;
+    quorum->members->rejoin.known = 0;
+    quorum->members->rejoin.next_ns = NEVER;
     members_set_line(quorum, quorum->config->self, &line);
     members_tell(quorum);
 }
 
 void rejoin_hear_line(struct quorum *quorum, const struct message_member *line)
 {
-    const struct message_member *mine = &quorum->members.of[quorum->config->self].line;
+    const struct message_member *mine = &quorum->members->of[quorum->config->self].line;
     if (line->store_id[0] == quorum->config->store_id[0] &&
         line->store_id[1] == quorum->config->store_id[1]) {
         /* The others have its line, it has not: a copy of itself, from before. */
-        if (quorum->rejoin.phase != REJOIN_LEARN && line->generation > mine->generation) {
+        if (quorum->members->rejoin.phase != REJOIN_LEARN && line->generation > mine->generation) {
             set_line(quorum, line->generation);
         }
         return;
     }
-    if (line->generation > quorum->rejoin.heard_generation) {
-        quorum->rejoin.heard_generation = line->generation;
+    if (line->generation > quorum->members->rejoin.heard_generation) {
+        quorum->members->rejoin.heard_generation = line->generation;
     }
-    if (quorum->rejoin.phase != REJOIN_LEARN && line->generation >= mine->generation) {
+    if (quorum->members->rejoin.phase != REJOIN_LEARN && line->generation >= mine->generation) {
         set_line(quorum, line->generation + 1);
     }
 }
 
 bool rejoin_has(const struct quorum *quorum, uint32_t voter)
 {
-    const struct rejoin *rejoin = &quorum->rejoin;
+    const struct rejoin *rejoin = &quorum->members->rejoin;
     uint8_t mask = rejoin->phase == REJOIN_LEARN     ? rejoin->heard
                    : rejoin->phase == REJOIN_TELL    ? rejoin->known
                    : rejoin->phase == REJOIN_PREPARE ? rejoin->promised_all
@@ -98,7 +99,7 @@ bool rejoin_has(const struct quorum *quorum, uint32_t voter)
 
 static void ask(struct quorum *quorum)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if (voter == quorum->config->self || (rejoin->promised_all >> voter & 1) != 0) {
             continue;
@@ -113,7 +114,7 @@ static void ask(struct quorum *quorum)
 
 static void prepare(struct quorum *quorum)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     uint64_t ballot = ballots_next(quorum);
     if (ballot == 0) {
         return;
@@ -128,7 +129,7 @@ static void prepare(struct quorum *quorum)
 
 static void start_pulling(struct quorum *quorum)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     rejoin->phase = REJOIN_PULL;
     rejoin->pulled_all = 0;
     rejoin->next_pull = 0;
@@ -137,10 +138,10 @@ static void start_pulling(struct quorum *quorum)
     wake_at(quorum, step_now_ns(quorum));
 }
 
-void rejoin_promise(struct quorum *quorum, const struct message *message)
+void members_promise(struct quorum *quorum, const struct message *message)
 {
     const struct message_promise *promise = &message->as.promise;
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     uint32_t voter = 0;
     if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self ||
         rejoin->phase != REJOIN_PREPARE || promise->ballot != rejoin->ballot || rejoin->anew) {
@@ -172,8 +173,8 @@ void rejoin_promise(struct quorum *quorum, const struct message *message)
 
 void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
-    const struct member *own = &quorum->members.of[quorum->config->self];
+    struct rejoin *rejoin = &quorum->members->rejoin;
+    const struct member *own = &quorum->members->of[quorum->config->self];
     if (!hello->bootstrapped || (hello->standing != MESSAGE_STANDING_VOTING &&
                                  hello->standing != MESSAGE_STANDING_LISTED)) {
         return; /* it may itself know less than it should */
@@ -185,7 +186,7 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
         }
         bool kept = own->line.generation > rejoin->heard_generation;
         set_line(quorum, kept ? own->line.generation : rejoin->heard_generation + 1);
-    } else if (rejoin->phase == REJOIN_TELL && quorum->members.of[voter].same) {
+    } else if (rejoin->phase == REJOIN_TELL && quorum->members->of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
         if (rules_count(rejoin->known) >= needed(quorum)) {
             prepare(quorum);
@@ -197,7 +198,7 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
 
 static void finish(struct quorum *quorum)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     struct message_partitions lower = {{0}};
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -211,14 +212,14 @@ static void finish(struct quorum *quorum)
     }
     step_emit(quorum, ACTION_PERSIST_REJOINED);
     rejoin->phase = REJOIN_NONE;
-    bounds_rounds(quorum);
+    reaction_rejoined(quorum);
     members_vote(quorum);
 }
 
 void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
                    uint32_t partition)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
+    struct rejoin *rejoin = &quorum->members->rejoin;
     if (rejoin->phase != REJOIN_PULL || (rejoin->promised_all >> voter & 1) == 0) {
         return;
     }
@@ -246,8 +247,8 @@ static bool all_pulled(const struct rejoin *rejoin)
 static void pull(struct quorum *quorum)
 {
     enum { OF_A_VOTER = MESSAGE_PARTITIONS + 1 };
-    struct rejoin *rejoin = &quorum->rejoin;
-    int64_t lapsed_ns = quorum->members.since_ns +
+    struct rejoin *rejoin = &quorum->members->rejoin;
+    int64_t lapsed_ns = quorum->members->since_ns +
                         rules_long_ns(quorum, quorum->config->session_ttl_ns);
     if (all_pulled(rejoin)) {
         if (step_now_ns(quorum) < lapsed_ns) {
@@ -276,8 +277,8 @@ static void pull(struct quorum *quorum)
 
 int64_t rejoin_tick(struct quorum *quorum)
 {
-    struct rejoin *rejoin = &quorum->rejoin;
-    if (quorum->members.standing != MESSAGE_STANDING_REJOINING) {
+    struct rejoin *rejoin = &quorum->members->rejoin;
+    if (quorum->members->status != MESSAGE_STANDING_REJOINING) {
         return NEVER;
     }
     if (rejoin->next_ns > step_now_ns(quorum)) {
