@@ -3,8 +3,8 @@
  *
  * An acceptor that forgot what it promised breaks the cell, so a voter's store has an id, and the
  * cell a record of the stores that count: one line a voter, {store id, generation}. Every voter
- * keeps the record. Voters tell each other in HELLO who they are and what they know (DESIGN.md,
- * "Membership and lost disks"). The voter status of this voter:
+ * keeps the record. Voters tell each other in HELLO who they are and what they know
+ * (docs/PROTOCOL.md, rule 25). The voter status of this voter:
  *
  *   EMPTY      no record. It is made when every voter of the configuration is heard as empty, and has
  *              heard the same stores as this one: then nobody has promised anything. Or another's

@@ -10,7 +10,7 @@
  * Invariants: whatever changes is persisted before the answer. A promise never falls, and no
  * register was accepted above its partition's promise. A partition's checkpoint never falls; an
  * idle register at or below it is not there, also if its row on the disk still is. The floor is at
- * least the checkpoint's: names that are new here start above it (DESIGN.md, "Deletion").
+ * least the checkpoint's: names that are new here start above it (docs/PROTOCOL.md, rule 24).
  *
  * Registers hang on their names (core/base/names.h), each holds one reference.
  */

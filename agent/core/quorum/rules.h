@@ -4,7 +4,7 @@
  *
  * A majority is more than half of all voters, be they there or not: any two have a voter in common
  * (Lamport 1998, "The part-time parliament"). Clocks differ by max_drift at most. A voter counts
- * the leases of others long by it, a holder counts its own short (DESIGN.md, "Time").
+ * the leases of others long by it, a holder counts its own short (docs/PROTOCOL.md, rule 14).
  *
  * No state of its own.
  */

@@ -4,13 +4,13 @@
  * Voter's side (sessions.c). A renewal extends a session only if it echoes a stamp of this process
  * that is newer than the one counted last and less than a ttl old: so its sender has heard this
  * voter lately. Times of renewals are not durable: a voter that started, or stood still, takes
- * every session, known or not, for just renewed (DESIGN.md, "Sessions cost per host"; leases after
+ * every session, known or not, for just renewed (docs/PROTOCOL.md, rule 17; leases after
  * Trencseni et al. 2012, "PaxosLease"). The voter counts the ttl long by max_drift; the holder
  * counts it short.
  *
  * Coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked it,
  * each by its own clock at that instant: a majority that still acknowledges its renewals would have
- * a voter in common with them (DESIGN.md, "To end a session").
+ * a voter in common with them (docs/PROTOCOL.md, rule 15).
  *
  * Invariants: a mark is durable before it is told, holds for every epoch up to its own, and never
  * falls. A marked epoch is acknowledged no more. The coordinator's knowledge of ends is not

@@ -3,7 +3,8 @@
  *
  * An event brings the time and a random number; nothing else comes from outside, and no module
  * reads a clock. What a module wants done goes into the driver's list of actions, in order: an
- * action to persist stands before every action to send that depends on it (DESIGN.md, "The house").
+ * action to persist stands before every action to send that depends on it (docs/PROTOCOL.md, rule
+ * 3).
  *
  * Invariants: time never falls from one step to the next. A step adds QUORUM_STEP_ACTIONS actions
  * at most; a module asks for room before it begins what needs several. The next tick is the

@@ -10,8 +10,8 @@
  * 1987.)
  *
  * Deletion (sync_deletion.c). A checkpoint of a partition takes its idle registers away, and keeps
- * of them only a floor: the next token of any of them is above it (DESIGN.md, "Deletion"; without
- * it a deleted register comes back from a voter that missed the deletion, as in CASPaxos).
+ * of them only a floor: the next token of any of them is above it (docs/PROTOCOL.md, rule 24;
+ * without it a deleted register comes back from a voter that missed the deletion, as in CASPaxos).
  *
  * Invariants: what is read is nobody's vote. A partition is read from one voter at a time. A
  * listing counts only if the other's checkpoint did not change from its beginning to its end.

@@ -7,7 +7,7 @@
  * Toueg 1996, "Unreliable failure detectors for reliable distributed systems").
  *
  * Invariants: a claim counts only while a heartbeat says that a majority heard its sender lately,
- * by the echoes of its own heartbeats (DESIGN.md, "Against duels"). So a voter that sends but hears
+ * by the echoes of its own heartbeats (docs/PROTOCOL.md, walk 6). So a voter that sends but hears
  * nothing, or hears but is not heard, claims nothing for long. A link that breaks ends all claims
  * of that voter at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
  *
