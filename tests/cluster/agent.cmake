@@ -2,7 +2,7 @@
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
                  life costly page_never_comes rings sleepers subuids
-                 kept_locks)
+                 kept_locks remover)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
@@ -20,6 +20,7 @@ if(TARGET holdfastd)
         SKIP_RETURN_CODE 77)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
     target_link_libraries(test_cluster_closer PRIVATE hf_agent_io)
+    target_link_libraries(test_cluster_remover PRIVATE hf_agent_io)
     # They look at the agent's memory and timing, which ThreadSanitizer changes.
     set_tests_properties(cluster_hostile cluster_daemon cluster_closer PROPERTIES LABELS "cluster;asan")
     # A whole cell, agent by agent; and an agent that finds another layout.

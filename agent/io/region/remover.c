@@ -155,7 +155,9 @@ static bool is_known(int fd)
 /* Gives back what is in it behind the header, and behind its end. */
 static void empty(int fd, uint64_t size)
 {
-    (void)!ftruncate(fd, (off_t)size);
+    for (unsigned i = 0; i < 2; i++) { /* what lies behind the end goes only if that stays */
+        (void)!ftruncate(fd, (off_t)size);
+    }
     (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HFI_HEADER_SIZE,
                      (off_t)(size - HFI_HEADER_SIZE));
 }

@@ -1,0 +1,253 @@
+/*
+ * The process that removes (agent/io/remover.h), with the test in the agent's place: what it makes,
+ * tells, empties and removes, what it leaves alone, and that it ends with the agent.
+ */
+#include "io/remover.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "proto/region.h"
+#include "require.h"
+
+enum { SIZE = 1 << 20, SPACE = 7 };
+
+static struct remover *remover;
+static char top[64];
+static char path[128]; /* of one region's folder */
+static struct hfi_header *header;
+static int fd;
+
+static int remove_entry(const char *entry, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(entry);
+}
+
+static void set_up(void)
+{
+    snprintf(top, sizeof(top), "/dev/shm/holdfast-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    remover = remover_open(NULL);
+    ck_assert_ptr_nonnull(remover);
+}
+
+static void tear_down(void)
+{
+    remover_close(remover);
+    nftw(top, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A folder with a region in it that this process has mapped. */
+static void make_region(off_t size)
+{
+    char object[160];
+    snprintf(path, sizeof(path), "%s/space.0123456789abcdef", top);
+    snprintf(object, sizeof(object), "%s/region", path);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    fd = open(object, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ck_assert(fd >= 0 && fallocate(fd, 0, 0, SIZE) == 0);
+    header = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(header, MAP_FAILED);
+    header->magic = HFI_REGION_MAGIC;
+    header->version = HFI_REGION_VERSION;
+    memset((char *)header + HFI_HEADER_SIZE, 'x', SIZE - HFI_HEADER_SIZE);
+    ck_assert_int_eq(ftruncate(fd, size), 0);
+}
+
+static void await_gone(void)
+{
+    for (unsigned ms = 0; ms < GUARD_MS && access(path, F_OK) == 0; ms += 5) {
+        sleep_ms(5);
+    }
+    ck_assert_int_eq(access(path, F_OK), -1);
+    for (unsigned ms = 0; ms < GUARD_MS && remover_waiting(remover, SPACE) > 0; ms += 5) {
+        sleep_ms(5);
+    }
+    ck_assert_uint_eq(remover_waiting(remover, SPACE), 0);
+}
+
+static void order(enum remover_kind kind)
+{
+    ck_assert(remover_remove(remover, SPACE, kind, path, SIZE));
+}
+
+START_TEST(a_folder_is_made_once)
+{
+    struct stat status;
+    int lock = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "%s/mine", top);
+    for (unsigned i = 0; i < 2; i++) {
+        int folder = remover_open_folder(remover, path, lock, GUARD_MS);
+        ck_assert_msg(folder >= 0, "%s", strerror(errno));
+        ck_assert_int_eq(fstat(folder, &status), 0);
+        ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
+        close(folder);
+        close(lock); /* the process has let go of it, or does */
+        lock = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (unsigned ms = 0; ms < GUARD_MS && flock(lock, LOCK_EX | LOCK_NB) != 0; ms += 5) {
+            sleep_ms(5);
+        }
+        flock(lock, LOCK_UN);
+    }
+    ck_assert_int_eq(rmdir(path), 0);
+    ck_assert_int_eq(symlink(top, path), 0);
+    ck_assert_int_eq(remover_open_folder(remover, path, lock, GUARD_MS), -1);
+    ck_assert(errno == ENOTDIR || errno == ELOOP);
+    close(lock);
+}
+END_TEST
+
+/* Somebody else's start waits still: it is not begun a second time. */
+START_TEST(a_folder_that_another_start_waits_for)
+{
+    int lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int other = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_eq(flock(other, LOCK_EX), 0);
+    snprintf(path, sizeof(path), "%s/mine", top);
+    ck_assert_int_eq(remover_open_folder(remover, path, lock, GUARD_MS), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    ck_assert_int_eq(access(path, F_OK), -1);
+    close(other);
+    close(lock);
+}
+END_TEST
+
+/* Its processes are told, and have what they had. */
+START_TEST(a_region_is_left)
+{
+    make_region(SIZE);
+    order(REMOVER_FOLDER);
+    await_gone();
+    ck_assert_uint_eq(atomic_load(&header->abandoned), 1);
+    ck_assert_int_eq(((char *)header)[SIZE - 1], 'x');
+}
+END_TEST
+
+/* Of another layout nothing is known. */
+START_TEST(a_region_of_another_layout_is_left)
+{
+    make_region(SIZE);
+    header->version++;
+    order(REMOVER_FOLDER);
+    await_gone();
+    ck_assert_uint_eq(atomic_load(&header->abandoned), 0);
+}
+END_TEST
+
+/* Whatever was done to it: whoever maps it reads zeros, and it takes up no memory. */
+START_TEST(a_region_is_emptied)
+{
+    static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};
+    struct stat status;
+    make_region(sizes[_i]);
+    ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, 4 * SIZE, SIZE), 0);
+    order(REMOVER_EMPTIED);
+    await_gone();
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_int_eq(status.st_size, SIZE);
+    ck_assert_int_le(status.st_blocks * 512, HFI_HEADER_SIZE);
+    ck_assert_uint_eq(atomic_load(&header->abandoned), 1);
+    ck_assert_int_eq(((char *)header)[SIZE - 1], 0);
+}
+END_TEST
+
+/* What is not a region of its own: a link, and a folder with something else in it. */
+START_TEST(what_is_no_region_is_left_alone)
+{
+    char object[160];
+    char victim[128];
+    struct stat status;
+    snprintf(victim, sizeof(victim), "%s/victim", top);
+    int other = open(victim, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ck_assert_int_eq(ftruncate(other, 5), 0);
+    snprintf(path, sizeof(path), "%s/space.0123456789abcdef", top);
+    snprintf(object, sizeof(object), "%s/region", path);
+    ck_assert(mkdir(path, 0700) == 0 && symlink(victim, object) == 0);
+    order(REMOVER_EMPTIED);
+    await_gone();
+    ck_assert_int_eq(fstat(other, &status), 0);
+    ck_assert(status.st_size == 5 && status.st_nlink == 1);
+    snprintf(object, sizeof(object), "%s/region/something", path);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    object[strlen(path) + 7] = '\0';
+    ck_assert_int_eq(mkdir(object, 0700), 0);
+    order(REMOVER_EMPTIED);
+    for (unsigned ms = 0; ms < 500 || remover_waiting(remover, SPACE) > 0; ms += 10) {
+        sleep_ms(10);
+    }
+    ck_assert_int_eq(access(object, F_OK), 0);
+}
+END_TEST
+
+/* Who is killed is noticed; what is ordered then is not taken. */
+START_TEST(it_is_killed)
+{
+    char children[128];
+    char line[64] = "";
+    snprintf(children, sizeof(children), "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(children, "re");
+    ck_assert(file != NULL && fgets(line, sizeof(line), file) != NULL);
+    fclose(file);
+    ck_assert_int_eq(kill(atoi(line), SIGKILL), 0);
+    for (unsigned ms = 0; ms < GUARD_MS && !remover_ended(remover); ms += 5) {
+        (void)remover_waiting(remover, SPACE);
+        sleep_ms(5);
+    }
+    ck_assert(remover_ended(remover));
+    make_region(SIZE);
+    ck_assert(!remover_remove(remover, SPACE, REMOVER_FOLDER, path, SIZE));
+    int lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_eq(remover_open_folder(remover, top, lock, GUARD_MS), -1);
+    close(lock);
+}
+END_TEST
+
+/* What was ordered before is begun all the same. */
+START_TEST(the_agent_ends)
+{
+    int status;
+    make_region(SIZE);
+    order(REMOVER_EMPTIED);
+    remover_close(remover);
+    remover = NULL;
+    ck_assert_int_gt(wait(&status), 0);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    for (unsigned ms = 0; ms < GUARD_MS && access(path, F_OK) == 0; ms += 5) {
+        sleep_ms(5);
+    }
+    ck_assert_int_eq(access(path, F_OK), -1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("remover");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_folder_is_made_once);
+    tcase_add_test(tests, a_folder_that_another_start_waits_for);
+    tcase_add_test(tests, a_region_is_left);
+    tcase_add_test(tests, a_region_of_another_layout_is_left);
+    tcase_add_loop_test(tests, a_region_is_emptied, 0, 4);
+    tcase_add_test(tests, what_is_no_region_is_left_alone);
+    tcase_add_test(tests, it_is_killed);
+    tcase_add_test(tests, the_agent_ends);
+    return suite_main("remover", tests);
+}
