@@ -51,6 +51,18 @@ link "$build/lib/pkgconfig" "$work/readme" "$work/readme.c"
 link "$build/lib/pkgconfig" "$work/version" "$work/version.c"
 expect "from the build folder" "$work/version"
 
+# A program of before the interface was given room: unchanged, without a warning.
+here=$source/tests/packaging
+link "$build/lib/pkgconfig" "$work/before" "$here/program_of_before.c"
+status=0
+LD_LIBRARY_PATH=$build/lib "$work/before" "$work/no-agent.sock" >"$work/printed" 2>/dev/null ||
+    status=$?
+[[ $status == 69 && $(<"$work/printed") == "$version" ]] ||
+    { echo "the program of before: exit status $status, expected 69"; exit 1; }
+"$cxx" "${options[@]}" -std=c++17 -Wall -Wextra -Werror -I"$source/include" -c \
+    "$here/program_of_before.cpp" -o "$work/before.o"
+echo "a program of before: good"
+
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 pc=$(find "$work/prefix" -name holdfast.pc)
 lib=$(cd -- "$(dirname -- "$pc")/.." && pwd)

@@ -311,19 +311,25 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
             more = true;
             break;
         }
-        struct hfi_party_frame party = {.pid = 4711,
-                                        .uid = -1,
-                                        .elapsed_ns = 5,
-                                        .remaining_ns = 7,
-                                        .token = 9,
-                                        .mode = HF_EXCLUSIVE,
-                                        .agent = text("fake"),
-                                        .command = text("sleep 1")};
+        struct hfi_party_frame parties[] = {
+            {.pid = 4711,
+             .uid = -1,
+             .elapsed_ns = 5,
+             .remaining_ns = 7,
+             .token = 9,
+             .mode = HF_SHARED,
+             .agent = text("fake"),
+             .command = text("sleep 1")},
+            {.pid = 4712, .token = 9, .mode = HF_SHARED, .command = text("sleep 2")},
+            {.pid = 4713, .mode = HF_EXCLUSIVE},
+            {.pid = 4714, .mode = HF_SHARED},
+        };
         struct hfi_lock_frame lock = {.name = text(name),
-                                      .state = HF_STATE_EXCLUSIVE,
+                                      .state = HF_STATE_SHARED,
                                       .coordinator = text("fake"),
-                                      .holder_count = 1};
-        ck_assert(hfi_listed_add(&builder, &lock, &party));
+                                      .holder_count = 2,
+                                      .waiter_count = 2};
+        ck_assert(hfi_listed_add(&builder, &lock, parties));
         told++;
     }
     pthread_mutex_unlock(&agent->mutex);
@@ -355,10 +361,12 @@ static void answer_status(struct agent *agent, int at, uint64_t request)
                    .session_state = HF_SESSION_SAFE,
                    .session_epoch = 1,
                    .session_remaining_ns = 5,
-                   .voter_count = 1},
+                   .voter_count = 2},
     };
     stated.stated.voters[0] = (struct hfi_voter_frame){
         .name = text("fake"), .address = text(""), .state = HF_VOTER_UP};
+    stated.stated.voters[1] = (struct hfi_voter_frame){
+        .name = text("other"), .address = text("tcp://b:1"), .state = HF_VOTER_DOWN};
     send_frame(agent->connections[at], &stated, NULL, 0);
 }
 

@@ -725,19 +725,22 @@ END_TEST
 static int tell_name(const struct hf_lock_info *info, void *arg)
 {
     strcat(arg, info->name);
-    ck_assert_uint_eq(info->holder_count, 1);
+    ck_assert_uint_eq(info->holder_count, 2);
     ck_assert_int_eq(info->holders[0]->pid, 4711);
     ck_assert_int_eq(info->holders[0]->uid, -1);
     ck_assert_str_eq(info->holders[0]->agent, "fake");
     ck_assert_str_eq(info->holders[0]->command, "sleep 1");
-    ck_assert_uint_eq(info->waiter_count, 0);
+    ck_assert_int_eq(info->holders[1]->pid, 4712);
+    ck_assert_uint_eq(info->waiter_count, 2);
+    ck_assert_int_eq(info->waiters[0]->pid, 4713);
+    ck_assert_int_eq(info->waiters[1]->pid, 4714);
     return strcmp(info->name, "x4") == 0 ? 42 : 0;
 }
 
 static void tell_status(const struct hf_status *status, void *arg)
 {
     ck_assert_str_eq(status->agent, "fake");
-    ck_assert_uint_eq(status->voter_count, 1);
+    ck_assert_uint_eq(status->voter_count, 2);
     ck_assert_ptr_null(status->voters[0]->address);
     *(bool *)arg = true;
 }

@@ -1,0 +1,149 @@
+/*
+ * A program of today and a library of later: it is built with today's headers, and runs with a
+ * libholdfast.so whose structs have grown and that fills in the words that are reserved today
+ * (lib.cmake builds it). It runs with today's library as well; HF_GROWN says which one it is to
+ * meet.
+ */
+#include "lib_clients.h"
+
+#include "holdfast/admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../suite_main.h"
+
+static bool grown;
+
+static void setup(void)
+{
+    clients_create(LONG_TTL_NS);
+}
+
+/* Behind what the library fills in stands something of the program's. */
+struct guarded_hold {
+    struct hf_hold hold;
+    unsigned char guard[64];
+};
+
+struct guarded_event {
+    struct hf_event event;
+    unsigned char guard[64];
+};
+
+static bool is_filled(const uint64_t *reserved)
+{
+    size_t filled = 0;
+    for (size_t i = 0; i < 6; i++) {
+        filled += reserved[i] != 0;
+    }
+    ck_assert(filled == 0 || filled == 6);
+    return filled == 6;
+}
+
+static void check_guard(const unsigned char *guard, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        ck_assert_uint_eq(guard[i], 0x5a);
+    }
+}
+
+START_TEST(holds_and_events_are_as_they_were)
+{
+    hf_lock *locks[2] = {NULL, NULL};
+    ck_assert_int_eq(hf_open(client, "a", NULL, &locks[0]), 0);
+    ck_assert_int_eq(hf_open(client, "b", NULL, &locks[1]), 0);
+    for (int i = 0; i < 3; i++) { /* the slow way, then the fast one */
+        struct guarded_hold got;
+        memset(&got, 0x5a, sizeof(got));
+        ck_assert_int_eq(hf_acquire(locks[0], HF_EXCLUSIVE, 0, &got.hold), 0);
+        ck_assert(is_filled(got.hold.reserved) == grown);
+        ck_assert_int_gt(got.hold.deadline_ns, now_ns());
+        check_guard(got.guard, sizeof(got.guard));
+        ck_assert_int_eq(hf_release(locks[0]), 0);
+    }
+    struct hf_hold holds[3];
+    memset(holds, 0x5a, sizeof(holds));
+    ck_assert_int_eq(hf_acquire_all(locks, 2, HF_EXCLUSIVE, 0, holds), 0);
+    ck_assert(is_filled(holds[0].reserved) == grown && is_filled(holds[1].reserved) == grown);
+    check_guard((const unsigned char *)&holds[2], sizeof(holds[2]));
+    struct guarded_event got;
+    struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    ck_assert(agent_evict(&agent, "a", 0));
+    agent_send(&agent, &poke);
+    do { /* ends: the test's guard */
+        memset(&got, 0x5a, sizeof(got));
+    } while (hf_next_event(client, &got.event) != 1);
+    ck_assert_int_eq(got.event.kind, HF_EVENT_LOST);
+    ck_assert_ptr_eq(got.event.lock, locks[0]);
+    ck_assert_str_eq(got.event.name, "a");
+    ck_assert(is_filled(got.event.reserved) == grown);
+    check_guard(got.guard, sizeof(got.guard));
+}
+END_TEST
+
+static int see_lock(const struct hf_lock_info *info, void *arg)
+{
+    static const int64_t pids[] = {4711, 4712, 4713, 4714};
+    int *seen = arg;
+    ck_assert_uint_eq(info->holder_count, 2);
+    ck_assert_uint_eq(info->waiter_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(info->holders[i]->pid, pids[i]);
+        ck_assert_uint_eq(info->holders[i]->token, 9);
+        ck_assert_int_eq(info->waiters[i]->pid, pids[2 + i]);
+        ck_assert_ptr_null(info->waiters[i]->command);
+    }
+    ck_assert_str_eq(info->holders[1]->command, "sleep 2");
+    ++*seen;
+    return 0;
+}
+
+static void see_status(const struct hf_status *status, void *arg)
+{
+    int *seen = arg;
+    ck_assert_uint_eq(status->voter_count, 2);
+    ck_assert_str_eq(status->voters[0]->name, "fake");
+    ck_assert_str_eq(status->voters[1]->name, "other");
+    ck_assert_str_eq(status->voters[1]->address, "tcp://b:1");
+    ck_assert_int_eq(status->voters[1]->state, HF_VOTER_DOWN);
+    ++*seen;
+}
+
+static int see_fact(const struct hf_fact *fact, void *arg)
+{
+    int *seen = arg;
+    ck_assert(fact->value == -7 || strcmp(fact->text, "words") == 0);
+    ++*seen;
+    return 0;
+}
+
+START_TEST(lists_are_read_to_their_ends)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"}; /* more than a page */
+    int seen = 0;
+    for (size_t i = 0; i < 5; i++) {
+        hf_lock *lock = NULL;
+        ck_assert_int_eq(hf_open(client, names[i], NULL, &lock), 0);
+    }
+    ck_assert_int_eq(hf_list(client, "", see_lock, &seen), 0);
+    ck_assert_int_eq(seen, 5);
+    ck_assert_int_eq(hf_show(client, "c", see_lock, &seen), 0);
+    ck_assert_int_eq(hf_status(client, see_status, &seen), 0);
+    ck_assert_int_eq(hf_facts(client, see_fact, &seen), 0);
+    ck_assert_int_eq(seen, 9);
+}
+END_TEST
+
+int main(void)
+{
+    const char *which = getenv("HF_GROWN");
+    grown = which != NULL && strcmp(which, "1") == 0;
+    TCase *tests = tcase_create("grown");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, clients_destroy);
+    tcase_add_test(tests, holds_and_events_are_as_they_were);
+    tcase_add_test(tests, lists_are_read_to_their_ends);
+    return suite_main("lib_grown", tests);
+}
