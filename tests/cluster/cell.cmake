@@ -1,10 +1,12 @@
 # Cells of several hosts under faults, in network namespaces.
 if(TARGET holdfastd)
-    foreach(name cell_deaths cell_links cell_disk cell_flush cell_traps cell_begun_anew)
+    foreach(name cell_deaths cell_links cell_disk cell_flush cell_traps cell_begun_anew
+        cell_hostile)
         add_cluster_test(${name})
         set_tests_properties(cluster_${name} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
     target_link_libraries(test_cluster_cell_begun_anew PRIVATE hf_proto)
+    target_link_libraries(test_cluster_cell_hostile PRIVATE hf_proto)
     target_link_libraries(test_cluster_cell_flush PRIVATE PkgConfig::SQLITE)
     add_dependencies(test_cluster_cell_flush holdfast_faults)
     # All faults, for half a minute; ./dev torture goes on for as long as it is told.
