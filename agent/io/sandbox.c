@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -203,7 +204,7 @@ static const char *const removes[] = {
 
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo asks there */};
 
-static const unsigned requests[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS};
+static const unsigned requests[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS, SIOCOUTQ};
 
 static bool add_all(scmp_filter_ctx filter, uint32_t action, const char *const *names, size_t count)
 {

@@ -2,7 +2,7 @@
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
                  life costly page_never_comes rings sleepers subuids
-                 kept_locks remover)
+                 kept_locks remover unread)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
@@ -15,6 +15,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_page_never_comes PRIVATE hf_proto)
     target_link_libraries(test_cluster_rings PRIVATE hf_proto)
     target_link_libraries(test_cluster_sleepers PRIVATE hf_proto)
+    target_link_libraries(test_cluster_unread PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
     set_tests_properties(cluster_page_never_comes cluster_kept_locks PROPERTIES
         SKIP_RETURN_CODE 77)

@@ -77,6 +77,9 @@ static const char *why_refused(struct socket_server *server, uid_t account)
     if (share != NULL && share->greeting >= SOCKET_GREETING_MAX_PER_USER) {
         return "too many connections of this user that have said nothing yet";
     }
+    if (share != NULL && share->behind >= SOCKET_BEHIND_MAX_PER_USER) {
+        return "too many connections of this user that ended with regions unread";
+    }
     return make_room(server) ? NULL : "too many connections that have said nothing yet";
 }
 
@@ -248,6 +251,8 @@ int64_t socket_next_tick_ns(const struct socket_server *server)
 {
     int64_t due_ns = server->silent_oldest != NULL ? server->silent_oldest->greet_by_ns : INT64_MAX;
     due_ns = server->parked_count > 0 && server->unpark_ns < due_ns ? server->unpark_ns : due_ns;
+    due_ns = server->behind_count > 0 && server->look_behind_ns < due_ns ? server->look_behind_ns
+                                                                         : due_ns;
     return server->resume_ns != 0 && server->resume_ns < due_ns ? server->resume_ns : due_ns;
 }
 
@@ -260,6 +265,7 @@ void socket_tick(struct socket_server *server, int64_t now_ns)
         socket_accept_start(server);
     }
     socket_unpark(server, now_ns);
+    socket_look_behind(server, now_ns);
     for (uint32_t i = 0; i < SILENT_PER_TICK && server->silent_oldest != NULL &&
                          server->silent_oldest->greet_by_ns <= now_ns;
          i++) {

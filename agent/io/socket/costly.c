@@ -129,6 +129,12 @@ static void on_aside(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     socket_begins(server);
+    if (socket_is_unread(connection)) { /* it said so, and has not gone */
+        connection->share->greeting -= connection->aside_silent;
+        connection->aside_silent = false;
+        socket_leave_behind(connection);
+        return;
+    }
     socket_release(connection);
     socket_close_elsewhere(server, fd, &connection->peer);
 }

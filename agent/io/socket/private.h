@@ -43,6 +43,8 @@ struct connection {
     bool costly;       /* nothing is received or sent any more, nor closed on the loop */
     bool aside;        /* closed and costly: its peer is waited for */
     bool aside_silent; /* and it had not greeted: it counts among those still */
+    bool behind;       /* closed, and descriptors that it was sent are not received */
+    uint32_t unread;   /* descriptors sent since all was known to be received */
     uint32_t strikes;  /* calls that cost much since one that did not */
     struct peer peer;
     struct connection_note note;
@@ -69,6 +71,8 @@ struct socket_server {
     int64_t resume_ns; /* accepts again then; 0: it does not pause */
     uint32_t handles;  /* poll handles that libuv still has */
     bool shut;
+    uint32_t behind_count;
+    int64_t look_behind_ns; /* when they are looked at next */
     uint32_t parked_count;
     int64_t unpark_ns;               /* no later than the earliest end of a debt of those */
     struct socket_share *served;     /* the user whose turn it is; NULL: nobody's */
@@ -108,6 +112,21 @@ void socket_release(struct connection *connection);
 /* Leaves it to the closer, a connection's or the listener. Without one it is closed here, and that
  * may wait. */
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer);
+
+/* ---- unread.c ---- */
+
+/* Whether one more descriptor may be sent there; the caller counts it in `unread`. */
+bool socket_may_pass(struct connection *connection);
+
+/* Whether descriptors that were sent there are not received yet. */
+bool socket_is_unread(struct connection *connection);
+
+/* It is closed and stays, until they are, or its peer has gone. */
+void socket_leave_behind(struct connection *connection);
+/* Closes one that was left behind. */
+void socket_end_behind(struct connection *connection);
+/* Closes those of which all was received. */
+void socket_look_behind(struct socket_server *server, int64_t now_ns);
 
 /* ---- costly.c ---- */
 

@@ -219,6 +219,10 @@ void socket_close(struct connection *connection)
         socket_set_aside(connection);
         return;
     }
+    if (!server->shut && socket_is_unread(connection)) {
+        socket_leave_behind(connection);
+        return;
+    }
     bool costly = connection->costly;
     socket_release(connection);
     if (costly) {
@@ -309,6 +313,11 @@ bool connection_send(struct connection *connection, const struct connection_outp
         connection->unsent = EPIPE;
         return false;
     }
+    if (output->fd >= 0 && !socket_may_pass(connection)) {
+        connection->unsent = EAGAIN;
+        return false;
+    }
+    connection->unread += output->fd >= 0; /* also one that waits */
     if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
         sent = send_packet(connection->fd, output->bytes, output->size, output->fd);
         connection->unsent = errno;
@@ -634,7 +643,9 @@ void socket_shut(struct socket_server *server)
     while (server->connections != NULL) { /* each leaves the list */
         struct connection *connection = server->connections;
         int fd = connection->fd;
-        if (connection->aside) {
+        if (connection->behind) {
+            socket_end_behind(connection);
+        } else if (connection->aside) {
             socket_release(connection);
             socket_close_elsewhere(server, fd, &connection->peer);
         } else {

@@ -49,6 +49,11 @@ enum {
     SOCKET_ACCEPTS_PER_TURN = 64, /* that are kept */
     SOCKET_ACCEPTS_MS = 10,       /* in which others are turned away in one turn, too */
     SOCKET_OUTPUT_MAX = 64 * 1024,
+    /* Descriptors on the way of one connection: the library receives each before it asks again. For
+     * all connections together they are fewer than what RLIMIT_NOFILE is to allow. */
+    SOCKET_UNREAD_MAX = 2,
+    SOCKET_BEHIND_MAX_PER_USER = 256, /* connections that ended with some unread */
+    SOCKET_UNREAD_LOOK_MS = 1000,
     SOCKET_GREETING_MS = 5000,
     SOCKET_GREETING_MAX = 1024,         /* connections that have not greeted yet */
     SOCKET_GREETING_MAX_PER_USER = 128, /* of them, of one user */

@@ -45,6 +45,7 @@ struct socket_share {
     uid_t uid;
     uint32_t members;
     uint32_t greeting; /* its connections that have not greeted; the socket counts them */
+    uint32_t behind;   /* of them, those that ended with descriptors unread; likewise */
     uint32_t turn;     /* of the loop, the latest that is counted here */
     uint32_t lap;      /* in which spent_ns was spent */
     uint32_t round;    /* each connection of the user that is ready is served once in each */
