@@ -139,7 +139,7 @@ static inline bool processes_are_traced(const char *what)
 }
 
 /* Whether packet sockets have the options that the tests' own switch needs (cluster/relay.c). qemu
- * knows none. what: the test that asks, as somebody who may have such sockets. */
+ * knows none. what: the test that asks, as a user that may have such sockets. */
 static inline bool packet_options_are_known(const char *what)
 {
     int on = 1;

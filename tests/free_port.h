@@ -35,7 +35,7 @@ static inline bool free_port_reserve(unsigned port)
     return false;
 }
 
-/* Whether nobody uses it who does not reserve. */
+/* Whether no process uses it that does not reserve. */
 static inline bool free_port_is_unused(unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,

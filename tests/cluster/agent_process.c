@@ -137,8 +137,8 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Removes the folder in /dev/shm of the agent whose store has this id; a folder that is kept gets
- * a copy, for who asks what a waiter that was never served had there. */
+/* Removes the folder in /dev/shm of the agent whose store has this id; a folder that is kept gets a
+ * copy, to see what a waiter that was never served had there. */
 static void remove_regions(const char *folder_kept, const char *store_id)
 {
     DIR *folder = opendir("/dev/shm");
@@ -402,8 +402,8 @@ static pid_t fork_apart(void)
 {
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-    if (pid < 0 && errno == EINVAL) { /* qemu's user mode; who is root by a namespace of users
-                                       * could not come back from this */
+    if (pid < 0 && errno == EINVAL) { /* qemu's user mode; a process that is root by a namespace of
+                                       * users could not come back from this */
         int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
         pid = fork();

@@ -1,7 +1,7 @@
 /*
  * Things that processes hand each other: a connected socket passed on to another user, descriptors
  * that are sent to the agent, a process that becomes another user after it has connected, many
- * users who may not come at all. As root, which can become another user; else there is nothing to
+ * users that may not come at all. As root, which can become another user; else there is nothing to
  * try.
  */
 #include <check.h>

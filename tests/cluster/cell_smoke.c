@@ -318,7 +318,7 @@ static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
     return WEXITSTATUS(pclose(pipe));
 }
 
-/* Until it says so: what it tells follows within seconds. */
+/* Until it says so: its facts follow within seconds. */
 static int await_diagnosis(const struct agent_process *agent, const char *said)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;

@@ -39,7 +39,7 @@ enum {
     DESCRIPTORS_MORE_MAX = 3 * CLIENTS_OF_USER + SILENT_MAX + 64,
     /* For each client 64 KiB that wait to be sent, in up to 1,024 packets; and what a client is. */
     MEMORY_MORE_MAX_KB = CLIENTS_OF_USER * (64 + 64 + 8),
-    LOG_MORE_MAX = 64 * 1024, /* and so much a second: what is told of clients that come and go */
+    LOG_MORE_MAX = 64 * 1024, /* and so much a second: the lines about clients that come and go */
     LOG_A_SECOND_MAX = 2 * 1024,
     ANSWERS = 400,      /* asked for by one that does not read */
     LARGE = 100 * 1000, /* bytes, and depth */
@@ -57,7 +57,7 @@ static struct {
     _Atomic unsigned open[PROCESSES][MANNERS]; /* as last looked at */
 } * shared;
 
-/* ---- who floods ---- */
+/* ---- the flood ---- */
 
 static int dial(void)
 {
@@ -181,7 +181,7 @@ static void flood(unsigned process)
     }
 }
 
-/* ---- who is served meanwhile ---- */
+/* ---- the client that is served meanwhile ---- */
 
 struct most {
     unsigned descriptors;

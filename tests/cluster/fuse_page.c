@@ -42,7 +42,7 @@ static void reply_init(int device, uint64_t unique, const struct fuse_init_in *w
 {
     struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
                                 .minor = FUSE_KERNEL_MINOR_VERSION,
-                                .flags = FUSE_ASYNC_READ, /* or nobody who waits can be killed */
+                                .flags = FUSE_ASYNC_READ, /* or no waiting process can be killed */
                                 .max_readahead = wish->max_readahead,
                                 .max_write = 4096};
     if (wish->minor < out.minor) {

@@ -42,12 +42,12 @@ struct fuse_page {
 /* false: that cannot be had here, and one line on stderr says why. */
 bool fuse_page_create(struct fuse_page *page);
 
-/* Waits until somebody has touched it, the first one. The kernel may ask for all pages then, so
- * nobody who comes later is noticed. */
+/* Waits until a first process has touched it. The kernel may ask for all pages then, so a later one
+ * is not noticed. */
 void fuse_page_await(struct fuse_page *page);
 
-/* Ends the server: calls that wait fail with EFAULT (or tell what they did before), and whoever
- * touches the memory gets SIGBUS. The caller's mapping stays. May be called twice. */
+/* Ends the server: calls that wait fail with EFAULT (or return what they did before), and a process
+ * that touches the memory gets SIGBUS. The caller's mapping stays. May be called twice. */
 void fuse_page_abort(struct fuse_page *page);
 
 /* The same, and the mapping and the descriptors are gone. */

@@ -10,7 +10,7 @@
 
 #include "proto/frame.h"
 
-/* Who comes back; zeroed: somebody new. */
+/* The client that comes back; zeroed: a new one. */
 struct hello_as {
     uint32_t client;
     uint64_t nonce;
@@ -29,7 +29,7 @@ bool hello_hear(int fd, struct hfi_frame *frame, int *with);
 /* Sends HELLO as that client. */
 bool hello_greet(int fd, const struct hello_as *as);
 
-/* A connection that was welcomed, and as whom (as: NULL: somebody new). -1: not now. */
+/* A connection that was welcomed, and as which client (as: NULL: a new one). -1: not now. */
 int hello_enter(const char *socket, struct hello_as *as);
 
 #endif

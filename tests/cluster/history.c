@@ -6,10 +6,10 @@
  * into holds with a certain beginning and a certain end, and then looks at each lock's holds in
  * the order of their beginnings.
  *
- * Two moments at which two different holds certainly held tell which of the holds was first. So a
- * hold takes part in the order (overlap and rising tokens) only if it certainly still held when
- * its ACQUIRED was logged: it was released while held, or its deadline was still ahead. That a
- * token was given twice is wrong whatever the order.
+ * Two moments at which two different holds certainly held show which of the holds was first. So a
+ * hold takes part in the order (overlap and rising tokens) only if it certainly still held when its
+ * ACQUIRED was logged: it was released while held, or its deadline was still ahead. That a token
+ * was given twice is wrong whatever the order.
  */
 #include "history.h"
 
@@ -264,8 +264,8 @@ static void on_acquired(struct check *check, struct relation *relation,
     };
 }
 
-/* How long a hold certainly lasted that its holder did not release. until_ns: it was told then, or
- * nobody looked any more. */
+/* How long a hold certainly lasted that its holder did not release. until_ns: the loss was reported
+ * then, or nobody looked any more. */
 static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 {
     int64_t end_ns = relation->sure_ns;
@@ -543,7 +543,7 @@ static void check_calls(struct check *check)
         top = low > first ? check->holds[low - 1].top : NO_HOLD;
         if (hold->ordered && hold->mode == HISTORY_SHARED && top != NO_HOLD &&
             hold->token < check->holds[top].token &&
-            check->holds[top].mode == HISTORY_SHARED) { /* else check_order has told it */
+            check->holds[top].mode == HISTORY_SHARED) { /* else check_order has reported it */
             report_token(check, &check->holds[top], hold);
         }
     }

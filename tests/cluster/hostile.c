@@ -577,7 +577,7 @@ static void allow_descriptors(int more)
  * client, which got "no agent answers" before. */
 START_TEST(without_descriptors_nobody_is_blamed)
 {
-    allow_descriptors(_i); /* for the connection, but not for who it is; or none */
+    allow_descriptors(_i); /* for the connection, but not for the look at its process; or none */
     pid_t stranger = fork_tied();
     if (stranger == 0) { /* the agent does not know its process yet */
         struct hf_options options = {

@@ -34,7 +34,7 @@ static char memory[256];    /* the agent's folder in /dev/shm */
 static pid_t culprits[8];
 static unsigned culprit_count;
 
-/* ---- who keeps locks ---- */
+/* ---- processes that keep locks ---- */
 
 static pid_t start_culprit(void (*act)(int), int fd)
 {
@@ -114,7 +114,8 @@ static void spoil_and_keep(void)
     close(fd);
 }
 
-/* The lock of that folder, and one that waits for it: so even who only looks waits there. */
+/* The lock of that folder, and a process that waits for it: so even one that only looks waits
+ * there. */
 static void keep_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -9,9 +9,9 @@
  * together, tokens rise. Nobody's agent ends, none takes more memory than it may, none logs without
  * end. When the lies stop, every host is served.
  *
- * Packets with a bit altered are another test: what they then say may be a voter's lie, against
- * which Paxos has nothing. There the agents must stay alive and answer their clients. And so is one
- * who has no vote, and has voters pass on that another host gives back what it holds.
+ * Packets with a bit altered are another test: the result may be a voter's lie, against which Paxos
+ * has nothing. There the agents must stay alive and answer their clients. Another test has an agent
+ * without a vote that has voters pass on a give-back of another host's lock.
  */
 #include <check.h>
 #include <errno.h>

@@ -320,7 +320,8 @@ START_TEST(clients_that_hang_up_and_live)
 }
 END_TEST
 
-/* And what the kernel does for an agent that ends is told: it closes what is open then. */
+/* And the kernel's work for an agent that ends is printed: it closes the files that are open
+ * then. */
 START_TEST(a_restart_beside_clients_that_hang_up_and_live)
 {
     agent_kill(&agent);

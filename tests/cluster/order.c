@@ -85,8 +85,8 @@ static void stop(void)
 }
 
 /* The holder has it, or reads; then everybody joins in turn; *first is the holder's token. Beside a
- * reader the word names who tries, for a moment: he is not to be shown as waiting for that. When
- * the first of them was seen in the queue. */
+ * reader the word names a process that tries, for a moment: it is not to be shown as waiting for
+ * that. When the first of them was seen in the queue. */
 static int64_t join_all(unsigned round, struct hf_hold *first)
 {
     int64_t seen_ns = 0;

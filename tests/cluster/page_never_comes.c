@@ -1,7 +1,7 @@
 /*
  * A client whose memory never comes (fuse_page.h): with it, it makes every call that it can on what
  * it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client can keep"). As root,
- * who can have such memory and be another user; else skipped.
+ * which can have such memory and be another user; else skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ static pid_t start_writer(int to)
     return pid;
 }
 
-/* Whoever writes it waits until it is killed, or until the server ends. */
+/* A process that writes it waits until it is killed, or until the server ends. */
 START_TEST(such_memory_keeps_its_writer)
 {
     int status = 0;

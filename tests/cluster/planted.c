@@ -418,8 +418,8 @@ START_TEST(left_overs_in_shared_memory)
 }
 END_TEST
 
-/* Whoever fills /dev/shm first keeps an agent from starting, and nothing of it stays behind that
- * takes up room: the namespace that there was room for had its region already. */
+/* A user that fills /dev/shm first keeps an agent from starting, and nothing of that agent stays
+ * behind that takes up room: the namespace that there was room for had its region already. */
 START_TEST(no_room_in_shared_memory)
 {
     char object[300];
@@ -467,8 +467,8 @@ static void allow_descriptors(void)
     REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
-/* A start that ends before anybody has heard of its session takes no number from those that there
- * are, wherever it ends: systemd begins eight a second, for ever. */
+/* A start that ends before anybody knows of its session takes no number from those that there are,
+ * wherever it ends: systemd begins eight a second, for ever. */
 START_TEST(starts_that_fail_use_up_no_session)
 {
     unsigned late = 0;

@@ -1,6 +1,6 @@
 /*
- * The process that removes (agent/io/remover.h), with the test in the agent's place: what it makes,
- * tells, empties and removes, what it leaves alone, and that it ends with the agent.
+ * The process that removes (agent/io/remover.h), with the test in the agent's place: the objects
+ * that it makes, marks, empties, removes and leaves alone; and it ends with the agent.
  */
 #include "io/remover.h"
 
@@ -129,7 +129,7 @@ START_TEST(a_folder_that_another_start_waits_for)
 }
 END_TEST
 
-/* Its processes are told, and have what they had. */
+/* Its processes learn it, and keep what they had. */
 START_TEST(a_region_is_left)
 {
     make_region(SIZE);
@@ -151,7 +151,7 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* Whatever was done to it: whoever maps it reads zeros, and it takes up no memory. */
+/* Whatever was done to it: a process that maps it reads zeros, and it takes up no memory. */
 START_TEST(a_region_is_emptied)
 {
     static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};
@@ -196,7 +196,7 @@ START_TEST(what_is_no_region_is_left_alone)
 }
 END_TEST
 
-/* Who is killed is noticed; what is ordered then is not taken. */
+/* Its death by a kill is noticed; orders after that are not taken. */
 START_TEST(it_is_killed)
 {
     char children[128];

@@ -143,7 +143,7 @@ static int64_t spent_by(const char *name)
     return spent_ns;
 }
 
-/* Writes a token that is beyond all, which the agent puts right, and wakes who sleeps. */
+/* Writes a token that is beyond all, which the agent puts right, and wakes the sleepers. */
 static void have_it_repaired(void)
 {
     _Atomic uint64_t *word = &region.words[slot].word;

@@ -81,7 +81,7 @@ START_TEST(subordinate_users_share_one_half)
     ck_assert_int_eq(connect_as(FIRST + CLIENTS / 2), HF_EFULL);
     ck_assert_int_eq(connect_as(NOBODY), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);
-    agent_kill(&agent); /* the next one counts those whom it finds in the same way */
+    agent_kill(&agent); /* the next agent counts those that it finds in the same way */
     agent_start(&agent);
     ck_assert_int_eq(connect_as(FIRST + 1), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);

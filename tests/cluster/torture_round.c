@@ -111,7 +111,7 @@ static void begin(struct torture *torture)
     crowd_start(&torture->crowd, &torture->cell, &crowd);
 }
 
-/* All agents are told to end and do; what they leave is whole. */
+/* All agents get SIGTERM and end; their stores are whole. */
 static void look_at_stores(struct torture *torture)
 {
     for (unsigned i = 0; i < torture->cell.hosts; i++) {

@@ -193,7 +193,7 @@ START_TEST(trap_upgrade_deadlock)
 END_TEST
 
 /* 1: the agent has no number for any client (peer credentials say pid 0), nor have they for each
- * other; 2: its kernel gives no pidfd of who connected. */
+ * other; 2: its kernel gives no pidfd of the process that connected. */
 static bool start_apart(int how)
 {
     if (geteuid() != 0 || (how >= 2 && !agent_can_be_without("no pidfd of who connected"))) {
@@ -206,8 +206,8 @@ static bool start_apart(int how)
     return true;
 }
 
-/* The first two are let in; the third (no number, and a kernel that gives no pidfd of who
- * connected) cannot be watched, and is not. */
+/* The first two are let in; the third (no number, and a kernel that gives no pidfd of the process
+ * that connected) cannot be watched, and is not. */
 static bool is_let_in(int how)
 {
     return how != 3;

@@ -114,7 +114,7 @@ static void victim_run(const struct scenario *scenario, const struct scene *scen
     _exit(0);
 }
 
-/* The victim, standing at the beginning; whoever has a part in the scenario has taken it. */
+/* The victim, standing at the beginning; each bystander of the scenario is in place. */
 static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
 {
     memset(scene->notes, 0, sizeof(*scene->notes));
@@ -169,7 +169,7 @@ static void granted(struct scene *scene, struct bystander *who, struct bystander
     who->doing = HOLDS;
 }
 
-/* Everybody who waits gets the lock, and gives it back. */
+/* Every waiter gets the lock, and gives it back. */
 static void settle(struct scene *scene)
 {
     struct bystander *all[2] = {&scene->one, &scene->two};

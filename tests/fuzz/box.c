@@ -244,7 +244,7 @@ static void operation_act(void *arg, const struct host_action *action, const uns
     box_take_action(action, bytes);
 }
 
-/* What goes out can be read by whom it is for. */
+/* The receiver can read each message that goes out. */
 static void check_sent(const struct message *message)
 {
     static unsigned char packet[65536];

@@ -70,7 +70,7 @@ struct box_process {
     struct box_handle handles[BOX_HANDLES];
 };
 
-/* One change of the region, by somebody who writes rubbish. */
+/* One change of the region, by a process that writes rubbish. */
 struct box_strike {
     uint32_t offset; /* of the region, behind the header's fixed part */
     uint32_t width;  /* 1, 4, 8 */

@@ -1,6 +1,6 @@
 /*
- * The processes of the box's host: what they say over the socket, what they do to the region, and
- * what somebody who writes rubbish does to it. See box.h.
+ * The processes of the box's host: their frames on the socket, their changes of the region, and
+ * rubbish that some process writes into it. See box.h.
  */
 #include "box.h"
 
@@ -316,7 +316,7 @@ static void act(struct box_handle *handle, uint8_t what)
     }
 }
 
-/* Somebody takes a place in the queue and sleeps there, as far as the region tells. */
+/* A process takes a place in the queue and sleeps there, as far as the region shows. */
 static void queue(const struct box_handle *handle)
 {
     uint32_t seat = handle->opened.seat;
@@ -398,7 +398,7 @@ void box_scribble(void)
             box_strike(&strike);
         }
     }
-    if (draw_bool(&box->draw)) { /* and everybody is told to look */
+    if (draw_bool(&box->draw)) { /* and every client is notified to look */
         struct host_event event = {.kind = HOST_BELL};
         atomic_store(&box->client_region.dirty[0], UINT64_MAX);
         driver_event(box->driver, &event);

@@ -23,7 +23,7 @@ enum { INPUT_MAX = 1024, EVENTS_MAX = 300, CLIENTS = KERNEL_CLIENTS_MAX };
 enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_MAX = 4096 };
 #define MS INT64_C(1000000)
 
-/* One who connected; its descriptor is FIRST_FD and its number. */
+/* A client; its descriptor is FIRST_FD and its number. */
 struct client {
     bool open; /* at the server */
     bool gone; /* it will send nothing more */
@@ -45,7 +45,7 @@ struct client {
 
 static struct {
     struct http_server *server;
-    bool turned; /* the handler was told of this turn */
+    bool turned; /* the handler knows of this turn */
     uint32_t connected;
     size_t body_size;
     char body[BODY_MAX];

@@ -68,7 +68,7 @@ static void crashed(int number)
                         input_number);
 
     if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0) {
-        /* the signal is told below all the same */
+        /* the signal is reported below all the same */
     }
     signal(number, SIG_DFL);
     raise(number);

@@ -1,7 +1,7 @@
 /*
  * The driver in a cell of three voters, a to c, and two observers, o and p, for the unit tests of
- * what waits for the disk: with a quorum core, a host core and a disk that do as the test tells
- * them. What happens is a word each in `trace`. The agent is a, or the observer o.
+ * what waits for the disk: with a quorum core, a host core and a disk that the test plays. What
+ * happens is a word each in `trace`. The agent is a, or the observer o.
  */
 #ifndef TESTS_UNIT_DRIVER_RIG_H
 #define TESTS_UNIT_DRIVER_RIG_H
@@ -31,7 +31,8 @@ extern struct driver_disk disk;
 extern char trace[4096];         /* what happened, in order: one word each */
 extern struct message last_sent; /* to another agent */
 extern int64_t logged_number;    /* of the last line of the log */
-extern char reached[8];          /* whom the core was told of, by the letters of their names */
+extern char reached[8];          /* the agents in the core's events, by the letters of their
+                                  * names */
 /* What the cores say. */
 extern enum message_standing standing_of_b;
 extern bool asks_only;

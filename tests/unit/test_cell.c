@@ -9,10 +9,10 @@
  *
  * And at every message that is sent, from what was sent before and from the disks:
  *
- *   - a proposal has one value, however often it is sent, and no ballot is used in two lives;
- *   - a promise or an accepted value is durable when it is told, and never forgotten: no acceptor
+ *   - a proposal has one value, however often it is sent, and no ballot is used in two lives; - a
+ *     promise or an accepted value is durable when it is sent, and never forgotten: no acceptor
  *     accepts below its promise, in this life or an earlier one;
- *   - what a disk has for a name only ever gets newer (quorum_cell.c).
+ *   - a disk's value for a name only ever gets newer (quorum_cell.c).
  */
 #include <check.h>
 #include <stdio.h>

@@ -133,7 +133,7 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
 END_TEST
 
 /* Each of these says that something is on the disk. A ballot whose PREPARE has left may be used
- * again by a process that comes after a crash, if its round is not there; a mark that was told and
+ * again by a process that comes after a crash, if its round is not there; a mark that was sent and
  * is forgotten leaves a majority that acknowledges a session beside one that ended it. */
 START_TEST(what_says_that_it_is_on_the_disk_leaves_when_it_is)
 {

@@ -566,7 +566,8 @@ START_TEST(a_hand_over_is_counted_before_it_is_made)
 }
 END_TEST
 
-/* Another host waits: this one hands the lock to its own 16 times, whoever still waits here. */
+/* Another host waits: this one hands the lock to its own processes 16 times, however many still
+ * wait here. */
 START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
 {
     enum { HAND_OVERS = 16 };
@@ -582,7 +583,7 @@ START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
         cell_release(&both[i % 2], &held);
         ck_assert_uint_eq(hfi_word_holder(rig_word(rig, next->slot)), next->holder);
         ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-        atomic_store(hfi_seat_wait(&rig->region, next->seat), 0); /* it has been told */
+        atomic_store(hfi_seat_wait(&rig->region, next->seat), 0); /* it knows it */
         held.token++;
     }
     cell_wait_in_queue(&both[1], other, false);

@@ -549,8 +549,8 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock is released, and its grant is back with the quorum before all were told: the name has no
- * slot any more, and watchers without a notice are to look at everything. */
+/* The lock is released, and its grant is back with the quorum before all have their notices: the
+ * name has no slot any more, and watchers without a notice are to look at everything. */
 START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 {
     enum { WATCHERS = 4 };

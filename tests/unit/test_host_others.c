@@ -490,7 +490,7 @@ START_TEST(an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted)
 END_TEST
 
 /* The agent made its grant shared for another host's readers, and dies before it knows whether the
- * quorum heard it. `reads`: a reader is still inside. */
+ * quorum has the message. `reads`: a reader is still inside. */
 static struct hfi_opened die_in_a_downgrade(bool reads)
 {
     struct hfi_held held;

@@ -353,9 +353,9 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
 
 /*
  * Each step of starting over needs N/2 + 1 of the others: in a cell of three, both. One of them (_i
- * / 4) is not heard in that step (_i % 4: 0 its record, 1 that it has the new line, 2 its promises,
- * 3 what it has), and the next step does not begin, however long that is. Then it is heard, and all
- * goes on.
+ * / 4) cannot be reached in that step (_i % 4: 0 its record, 1 that it has the new line, 2 its
+ * promises, 3 what it has), and the next step does not begin, however long that is. Then it can be
+ * reached, and all goes on.
  */
 START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 {
@@ -374,7 +374,7 @@ START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
     while (step == 1 && cell->nodes[2].disk.members[2].generation == 0) {
         cell_run(cell, CELL_MS / 100);
     }
-    if (step == 1) { /* the line is on its way to it: it hears neither that nor voter 1's word */
+    if (step == 1) { /* the line is on its way to it: it gets neither that nor voter 1's message */
         cell_kill(cell, away);
         cell->cut[2][away] = cell->cut[1 - away][away] = true;
         cell_run(cell, 100 * CELL_MS);

@@ -615,8 +615,8 @@ static void note_proposal(void *arg, uint32_t from, uint32_t to, const struct me
     }
 }
 
-/* Trap: a grant to one host and a grant to another one, both made from the same free value. While
- * a value is on its way nothing is proposed beside it, whoever asks. */
+/* Trap: a grant to one host and a grant to another one, both made from the same free value. While a
+ * value is on its way nothing is proposed beside it, for no host. */
 START_TEST(a_name_has_one_value_on_its_way)
 {
     struct cell *cell = cell_ready(3);

@@ -164,7 +164,7 @@ static int warm_plays(struct peer_run *run, void *stage, uint32_t index)
     return result;
 }
 
-/* A JVM is many times slower in its first seconds, which nobody who runs one has in mind. */
+/* A JVM is many times slower in its first seconds. A measurement is not about those. */
 static int warm_up(struct peer_run *run)
 {
     struct actors actors = {.run = run};
