@@ -1,5 +1,5 @@
 /*
- * The process that removes (agent/io/remover.h), with the test in the agent's place: the objects
+ * The process that removes (io/remover.h), with the test in the agent's place: the objects
  * that it makes, marks, empties, removes and leaves alone; and it ends with the agent.
  */
 #include "io/remover.h"

@@ -1,7 +1,7 @@
 /*
  * Holds: taking a hold away from its process, and closing the lock behind it.
  *
- * Rule (DESIGN.md, lock-delay): a lock whose holder did not release it itself stays closed for the
+ * Rule (docs/PROTOCOL.md, 20): a lock whose holder did not release it itself stays closed for the
  * lock-delay that its handle asked for, or, of a holder without a handle, for the longest that the
  * grant covers. The end of each closing is noted before the word is closed, in memory that outlives
  * the agent, so that a region that is given up is not begun anew before it (regions.h).

@@ -1,7 +1,7 @@
 /*
  * Lease: what the session means for all locks of this host.
  *
- * Rule (DESIGN.md, sessions): when the session is lost, nothing that was granted in it is granted
+ * Rule (docs/PROTOCOL.md, 18): when the session is lost, nothing that was granted in it is granted
  * any more, and every word is out of use before anything else is done. While it is renewed, its
  * deadline is published in every region, and all locks are looked at once: those that somebody
  * waits for, and those that nobody has had open for long, which go back so that their registers can
