@@ -1,4 +1,4 @@
-/* What makes sense in a message: see core/base/message_check.h. */
+/* Checks that a message makes sense: see core/base/message_check.h. */
 #include "core/base/message_check.h"
 
 #include <string.h>
@@ -208,7 +208,7 @@ static bool rules_valid(const struct message_rules *rules)
     return true;
 }
 
-/* What is kept of other stores must be readable again. */
+/* Entries about other stores must be readable again. */
 static bool stores_valid(const struct message_hello *hello)
 {
     bool valid = hello->seen_commit < MESSAGE_COMMIT_LIMIT &&
@@ -219,7 +219,7 @@ static bool stores_valid(const struct message_hello *hello)
     return valid;
 }
 
-/* What voters tell each other of themselves. */
+/* Messages of voters about themselves. */
 static bool voter_valid(const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -253,7 +253,7 @@ static bool voter_valid(const struct message *message)
 
 /* ---- Of and for hosts ---- */
 
-/* Who asks, and for which name. Whether the sender may ask for that agent is the receiver's to
+/* The asking agent, and the name. Whether the sender may ask for that agent is the receiver's to
  * know: a voter may, which forwards it. */
 static bool request_valid(const struct message *message)
 {

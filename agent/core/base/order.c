@@ -37,7 +37,7 @@ void order_insert(struct order *order, uint32_t entry)
     while (*link != 0 && priority(order, *link) >= mine) {
         link = compare(order, *link, name, size) < 0 ? &nodes[*link].right : &nodes[*link].left;
     }
-    /* What hangs there is split into what is before and what is behind. */
+    /* The tree there is split into the part before and the part behind. */
     uint32_t rest = *link;
     uint32_t *before = &nodes[entry].left;
     uint32_t *behind = &nodes[entry].right;

@@ -1,5 +1,5 @@
 /*
- * Agents: who is known, whether it lives, and which of them this agent sends to.
+ * Agents: which are known, which live, and to which of them this agent sends.
  */
 #include "state.h"
 
@@ -203,7 +203,7 @@ void authors_sweep(struct gossip *gossip)
     }
 }
 
-/* ---- whom to send to ---- */
+/* ---- the agents to send to ---- */
 
 struct candidate {
     bool silent;

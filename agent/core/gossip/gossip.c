@@ -11,7 +11,7 @@
 
 enum { AUTHORS_MAX = 65000 };
 
-/* Every topic has an item, but those whose change is not told yet. */
+/* Every topic has an item, but those whose change is not published yet. */
 static uint32_t topics_max(const struct gossip_limits *limits)
 {
     return limits->items + limits->items / 4 + 64;
@@ -121,7 +121,7 @@ static bool put_own(struct gossip *gossip, const struct gossip_item *item, uint6
     }
     size_t size = gossip_body_encode(item, body, sizeof(body));
     if (size == 0) {
-        return true; /* nothing that may be told: a name from a store of rubbish */
+        return true; /* nothing that may be sent: a name from a store of rubbish */
     }
     struct gossip_stamp stamp = {.author = gossip->config.self,
                                  .incarnation = gossip->authors[SELF].incarnation,

@@ -1,5 +1,5 @@
 /*
- * What authors said, kept within bounds.
+ * The items of authors, kept within bounds.
  *
  * An item hangs in its author's bucket (for repair, and to be found by its key), at its topic if
  * it is about a lock, and in two lists: by age, from which the oldest go when room is short, and
@@ -262,7 +262,7 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
         if (at->key == key && at->kind == item->kind) {
             size_t size = 0;
             if (at->topic == 0) {
-                return index; /* two agents of one hash: one of their sessions is not told of */
+                return index; /* two agents of one hash: one of their sessions is not published */
             }
             const uint8_t *name = topic_name(gossip, at->topic, &size);
             if (size == item->as.lock.name.length &&

@@ -1,5 +1,5 @@
 /*
- * What is known of the cell, for people; and a look at the state itself, for tests.
+ * The knowledge of the cell, for people; and a look at the state itself, for tests.
  */
 #include "state.h"
 
@@ -42,7 +42,7 @@ bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t p
     return true;
 }
 
-/* What is old by then: held, waited and remaining times are as of now. */
+/* Times in items are old by then: held, waited and remaining times are as of now. */
 static void lock_age(struct gossip_lock *lock, int64_t age_ms)
 {
     lock->closed_ms -= lock->closed_ms > age_ms ? age_ms : lock->closed_ms;

@@ -1,5 +1,5 @@
 /*
- * How gossip spreads: what is sent, and what an arrived packet does.
+ * How gossip spreads: packets that are sent, and the effects of those that arrive.
  *
  * A packet is answered by at most: a digest by a digest and hashes, hashes by items, items that
  * were cut by hashes again (a bounded number of times in each EXCHANGE). So nothing goes round in
@@ -74,8 +74,9 @@ static bool add_item(struct gossip *gossip, struct gossip_writer *writer, uint32
 }
 
 /*
- * What all have that this agent sends to is no rumour any more. When much changes at once, repairs
- * carry it faster than rumours, which would go on for minutes telling what everybody knows.
+ * An item that all peers of this agent have is no rumour any more. When much changes at once,
+ * repairs carry it faster than rumours, which would go on for minutes with items that everybody
+ * has.
  */
 static void drop_known_rumours(struct gossip *gossip)
 {
@@ -133,7 +134,7 @@ static bool add_digest(struct gossip *gossip, struct gossip_writer *writer, uint
         digest.beat_ms = gossip_beat_ms(gossip);
         digest.age_ms = 0;
     } else if (author->incarnation == 0 || digest.age_ms > GOSSIP_FORGET_MS) {
-        return true; /* nothing to tell of it */
+        return true; /* nothing to send of it */
     }
     return gossip_add_digest(writer, &digest);
 }
@@ -216,7 +217,7 @@ void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
     }
 }
 
-/* What an item says beyond being kept. */
+/* The effects of an item beyond being kept. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {
@@ -241,7 +242,7 @@ static void item_applied(struct gossip *gossip, uint16_t index, const struct gos
     }
 }
 
-/* The author of something that was told; NOBODY: it is not to be had. */
+/* The author of an item that arrived; NOBODY: there is no room for it. */
 static uint16_t author_of(struct gossip *gossip, const struct message_agent *name, uint32_t age_ms)
 {
     uint16_t index = author_find(gossip, name);

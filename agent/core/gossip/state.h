@@ -24,7 +24,7 @@ enum {
     SELF = 0,
     NOBODY = 0xffff, /* as the index of an author */
     CHUNK_BYTES = 60,
-    FULL_MS = 30000,    /* what found no room is not asked for again so soon */
+    FULL_MS = 30000,    /* an item that found no room is not asked for again so soon */
     SWEEP_ITEMS = 1024, /* tombstones taken away at once */
     REASKS_MAX = 8,     /* continued repairs in one EXCHANGE */
     DROPS_MAX = 4096,   /* rumours that all know, taken away in a round */
@@ -80,7 +80,7 @@ struct topic {
 struct author {
     struct message_agent name; /* length 0: free */
     char address[MESSAGE_ADDRESS_MAX];
-    uint64_t incarnation; /* 0: nothing was heard of it yet */
+    uint64_t incarnation; /* 0: nothing is known of it yet */
     uint64_t beat_ms;     /* its age at its last sign of life */
     int64_t heard_ns;     /* when that was */
     int64_t made_ns;
@@ -98,7 +98,7 @@ struct author {
     bool voter;
     bool peer;                      /* the driver can send to it */
     bool down;                      /* its connection is broken */
-    bool told;                      /* its address was told to the driver */
+    bool told;                      /* the driver has its address */
     bool silent;                    /* for too long, when last looked at */
     bool hears;                     /* owned counts */
     uint32_t first[GOSSIP_BUCKETS]; /* item */
@@ -152,7 +152,7 @@ uint64_t gossip_random(struct gossip *gossip);
 /* Own age: how long this process has been saying things. */
 uint64_t gossip_beat_ms(const struct gossip *gossip);
 uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns);
-/* Another process of this agent was heard of: says everything anew, as a later one. */
+/* Another process of this agent shows in the items: publishes everything anew, as a later one. */
 void gossip_outbid(struct gossip *gossip, uint64_t incarnation);
 
 /* ---- authors.c ---- */
@@ -162,24 +162,24 @@ uint16_t author_find(const struct gossip *gossip, const struct message_agent *na
 uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
 /* A session of that agent is over. */
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
-/* An agent has told that it has the items of that author just as they are here. */
+/* An agent's digest shows that it has the items of that author just as they are here. */
 void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by);
-/* All that this agent sends to have told that. */
+/* The digests of all that this agent sends to show that. */
 bool author_is_known(const struct gossip *gossip, const struct author *author);
 /* It was alive then, as that incarnation. false: a later one of it is known. */
 bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, uint64_t beat_ms,
                   int64_t then_ns);
 void author_set_address(struct gossip *gossip, uint16_t index, const char *address);
-/* What it said may be shown. */
+/* Its items may be shown. */
 bool author_is_valid(const struct gossip *gossip, const struct author *author);
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns);
 /* Its locks look different now. */
 void author_changed(struct gossip *gossip, uint16_t index);
-/* Looks at all of them: who fell silent, who is forgotten. */
+/* Looks at all of them: which fell silent, which are forgotten. */
 void authors_sweep(struct gossip *gossip);
-/* Tells the driver its address, if it was not told yet. false: nobody knows how to reach it. */
+/* Hands the driver its address, if it does not have it yet. false: nobody knows how to reach it. */
 bool author_reach(struct gossip *gossip, uint16_t index, struct gossip_actions *actions);
-/* Chooses anew whom to send to, if anything has changed. */
+/* Chooses the agents to send to anew, if anything has changed. */
 void view_refresh(struct gossip *gossip, struct gossip_actions *actions);
 
 /* ---- items.c ---- */
@@ -190,8 +190,8 @@ uint64_t item_key(const struct gossip_item *item);
 bool item_is_tombstone(const struct gossip_item *item);
 uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct gossip_item *item);
 /*
- * Keeps what the author says under this number; it is passed on from now on. index: what it
- * replaces, 0: nothing. false: no room; what was there stays.
+ * Keeps the author's item of this number; it is passed on from now on. index: the item that it
+ * replaces, 0: none. false: no room; the old item stays.
  */
 bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
               const struct gossip_item *item, const struct gossip_stamp *stamp, const void *body,

@@ -99,7 +99,8 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     send_round(renewal, now_ns, actions);
 }
 
-/* What a majority has extended, counted from the sending; and whether a majority says dead. */
+/* The lease that a majority has extended, counted from the sending; and whether a majority says
+ * dead. */
 static void count_votes(struct renewal *renewal)
 {
     uint32_t voters = renewal->config.voter_count;
@@ -147,9 +148,9 @@ static bool find_voter(const struct renewal *renewal, const struct message_agent
 }
 
 /*
- * A voter told the highest epoch that it knows of this agent. A store that was lost, or is an old
- * copy, does not know which its sessions had, and one that is used twice would be granted what the
- * other still holds. What was granted is known by one voter of any majority.
+ * A voter answered with the highest epoch that it knows of this agent. A store that was lost, or is
+ * an old copy, does not know the epochs of its sessions, and an epoch that is used twice would be
+ * granted locks that the other session still holds. One voter of any majority knows each grant.
  */
 static void epoch_told(struct renewal *renewal, uint32_t voter, uint32_t epoch, int64_t now_ns,
                        struct actions *actions)
@@ -228,8 +229,9 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 }
 
 /*
- * When the next round is due. Who is not safe tries more often: a voter that cannot answer yet (it
- * has just come up, or its link to this agent has not) must not cost a third of the ttl.
+ * When the next round is due. An agent that is not safe tries more often: a voter that cannot
+ * answer yet (it has just come up, or its link to this agent has not) must not cost a third of the
+ * ttl.
  */
 static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
 {

@@ -1,34 +1,34 @@
 /*
- * Gossip: what people see of the cell. Who holds and who waits on other hosts, whose session is
- * safe, who coordinates what, where agents listen. Nothing here is ever a ground for a decision
- * about a lock: an agent that lies, or a packet from yesterday, can only show people what is wrong.
+ * Gossip: people's view of the cell. Holders and waiters on other hosts, sessions that are safe,
+ * coordinators, addresses of agents. Nothing here is ever a ground for a decision about a lock: an
+ * agent that lies, or a packet from yesterday, can only show people something wrong.
  *
- * Each agent is the author of what it says: an item each for itself, for each lock that somebody
- * on its host holds or waits for, and (voters) for what it coordinates and which sessions are over.
- * An item has a number that rises with each change; all of an author have the incarnation of its
- * process. A higher incarnation replaces all of a lower one. An author that hears an incarnation
- * of its own above its own (it came back and does not remember) takes a higher one and says
- * everything anew.
+ * Each agent is the author of what it says: an item each for itself, for each lock that somebody on
+ * its host holds or waits for, and (voters) for what it coordinates and which sessions are over. An
+ * item has a number that rises with each change; all of an author have the incarnation of its
+ * process. A higher incarnation replaces all of a lower one. An author that receives an incarnation
+ * of its own above its present one (it came back and does not remember) takes a higher one and
+ * publishes everything anew.
  *
- *   rumours       each ROUND what is new goes to FANOUT random peers, in one packet; whoever it is
- *                 new to does the same, each item REPEATS times
- *   anti-entropy  each EXCHANGE one hash per author goes to EXCHANGE_PEERS random peers; who has
- *                 another hash tells his hashes of that author's 256 buckets, and is sent the
- *                 buckets that differ. It repairs what rumours missed, and brings signs of life.
+ *   rumours each ROUND new items go to FANOUT random peers, in one packet; an agent to which an
+ *   item is new does the same, each item REPEATS times anti-entropy each EXCHANGE one hash per
+ *   author goes to EXCHANGE_PEERS random peers; a peer with another hash answers with its hashes of
+ *   that author's 256 buckets, and gets the buckets that differ. It repairs what rumours missed,
+ *   and brings signs of life.
  *
  * Costs, for n agents. An agent sends, whatever n is:
  *   in rest       EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers as many: 8 messages;
  *   when the cell changes all the time: FANOUT / ROUND = 30 rumours a second more, and to each of
  *   the 8 digests at most one message of hashes and REPAIR_PACKETS of items.
  * No packet is larger than 8 KiB. A digest takes about 35 bytes an author, and begins where the
- * last one ended if there are more than fit: so no step's work is more than n, or one packet's.
- * A rumour reaches about (1 + FANOUT) times as many agents each round: n agents in log4(n) rounds
+ * last one ended if there are more than fit: so no step's work is more than n, or one packet's. A
+ * rumour reaches about (1 + FANOUT) times as many agents each round: n agents in log4(n) rounds
  * (100: 3.3, 1000: 5). It misses an agent with probability e^-(FANOUT * REPEATS * (1 - loss)): at
  * 20 % loss 7e-5. (Epidemics: A. Demers et al., "Epidemic algorithms for replicated database
- * maintenance", 1987.)
- * Peers are the VIEW agents that rendezvous hashing ranks highest for this one among those alive,
- * and whoever sends here is answered: so an agent dials about 2 * VIEW others, not n. Now and then
- * one that was silent for long is tried, so that the halves of a parted cell meet again.
+ * maintenance", 1987.) Peers are the VIEW agents that rendezvous hashing ranks highest for this one
+ * among those alive, and this agent answers any sender: so an agent dials about 2 * VIEW others,
+ * not n. Now and then one that was silent for long is tried, so that the halves of a parted cell
+ * meet again.
  *
  * An agent without a peer sends nothing and wants no tick.
  *
@@ -57,7 +57,7 @@ enum {
     GOSSIP_REPAIR_PACKETS = 4,
     GOSSIP_VIEW = 16,
     GOSSIP_TOMBSTONE_MS = 60000,
-    GOSSIP_FORGET_MS = 600000, /* an agent that was not heard of for so long is forgotten */
+    GOSSIP_FORGET_MS = 600000, /* an agent without a sign of life for so long is forgotten */
     /* The room that must be left before each step. */
     GOSSIP_STEP_ACTIONS = 64,
     GOSSIP_STEP_OUTPUT = (GOSSIP_REPAIR_PACKETS + 2) * GOSSIP_PACKET_MAX,
@@ -74,8 +74,8 @@ struct gossip_config {
     struct message_agent self;
     bool voter;
     char address[MESSAGE_ADDRESS_MAX]; /* where this agent listens; "": nowhere */
-    int64_t silent_ns; /* session_ttl + grace: what an agent said that was silent for longer is
-                          not shown any more */
+    int64_t silent_ns; /* session_ttl + grace: items of an agent that was silent for longer are not
+                        * shown any more */
 };
 
 enum gossip_event_kind {
@@ -84,8 +84,8 @@ enum gossip_event_kind {
     GOSSIP_RECEIVED,  /* a packet of agent */
     GOSSIP_PEER,      /* an agent that this one can send to: a voter of the configuration, one that
                          renewed here; or its connection is there, or broken */
-    GOSSIP_UNREACHABLE, /* nobody answers where agent was said to be (GOSSIP_ADDRESS), and it is not
-                           sent to any more; it is told anew if it is to be */
+    GOSSIP_UNREACHABLE, /* nobody answers at the agent's address (GOSSIP_ADDRESS), and nothing is
+                         * sent there any more; the address comes anew if it is wanted */
     GOSSIP_SESSION, /* agent == self: its session's epoch or state changed (that an older epoch is
                          over is no news); else (a voter): a session of agent is over */
 };
@@ -94,7 +94,7 @@ struct gossip_event {
     enum gossip_event_kind kind;
     int64_t now_ns;             /* CLOCK_BOOTTIME, never less than in the event before */
     uint64_t random;            /* fresh for each event */
-    struct message_agent agent; /* RECEIVED: from whom; PEER, SESSION: who */
+    struct message_agent agent; /* RECEIVED: the sender; PEER, SESSION: the agent */
     union {
         uint32_t epoch; /* START: of the session; restarts of this agent with a higher one are
                            believed at once, others after the first answer */
@@ -156,29 +156,30 @@ int64_t gossip_next_tick_ns(const struct gossip *gossip);
 
 /* ---- what this agent has to say ---- */
 
-/* Whether there is anybody to tell: else nothing need be sampled. */
+/* Whether there is another agent: else nothing need be sampled. */
 bool gossip_active(const struct gossip *gossip);
 
-/* What this host knows of one lock now. What only grew older is no change. false: full, try again
- * later. After START. */
+/* This host's present knowledge of one lock. A higher age alone is no change. false: full, try
+ * again later. After START. */
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 
-/* A voter: what it coordinates now. */
+/* A voter: the partitions that it coordinates now. */
 void gossip_put_owned(struct gossip *gossip, const struct message_partitions *owned,
                       int64_t now_ns);
 
 /* ---- what is known ---- */
 
-/* Who says that it coordinates that partition, the latest word counting; false: nobody known. */
+/* The voter that says that it coordinates that partition, the latest word counting; false: none is
+ * known. */
 bool gossip_owner(const struct gossip *gossip, uint32_t partition, struct message_agent *out);
 
-/* The first lock name behind `after` (size 0: from the start) in byte order that begins with
- * prefix and of which another agent told. */
+/* The first lock name behind `after` (size 0: from the start) in byte order that begins with prefix
+ * and of which another agent has an item. */
 bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t prefix_size,
                        const void *after, size_t after_size, struct message_name *out);
 
-/* What one other host says of a lock. Times are as of now. */
+/* One other host's item for a lock. Times are as of now. */
 struct gossip_view {
     struct message_agent agent;
     int64_t age_ns; /* since the agent's last sign of life */
@@ -206,8 +207,8 @@ struct gossip_agent_view {
 bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at,
                        struct gossip_agent_view *out);
 
-/* A lock of which other hosts say something new since it was last told here; taken off the list.
- * An empty name: some were missed, look at everything. false: there is none. */
+/* A lock with news from other hosts since it was last returned here; taken off the list. An empty
+ * name: some were missed, look at everything. false: there is none. */
 bool gossip_changed(struct gossip *gossip, struct message_name *out);
 bool gossip_has_changed(const struct gossip *gossip);
 

@@ -1,6 +1,6 @@
 /*
- * Actions: what a part of the core asks of its driver. The quorum core asks for all of them, the
- * host's side of its session for ACTION_SEND only.
+ * Actions: the requests of a part of the core to its driver. The quorum core asks for all of them,
+ * the host's side of its session for ACTION_SEND only.
  *
  * An action to persist stands before every action to send that depends on it (core/quorum.h says
  * what the driver may do with that).
@@ -20,7 +20,8 @@ enum {
     ACTION_NO_RELAY = 0xff,
 };
 
-/* What is durable. The driver writes it as the actions say, and reads it back at the next start. */
+/* The durable state. The driver writes it as the actions say, and reads it back at the next
+ * start. */
 struct quorum_promise {
     struct message_partitions partitions;
     uint64_t ballot;
@@ -44,7 +45,7 @@ struct quorum_member {
     struct message_member member;
 };
 
-/* What was heard of another voter's store: it is not to come back with less. */
+/* The last known commit of another voter's store: it is not to come back with less. */
 struct quorum_seen {
     struct message_agent voter;
     uint64_t store_id[2];
@@ -75,7 +76,7 @@ struct action_send {
 struct action_log {
     const char *event; /* static, see docs/LOG.md: "coordinator_took_over", "voter_refused" */
     struct message_agent agent; /* length 0: none */
-    int64_t number;             /* what it counts, see docs/LOG.md; 0: nothing */
+    int64_t number;             /* its count, see docs/LOG.md; 0: none */
     bool well;                  /* nothing is to be done, whatever text says */
     char text[256];             /* "" or what a person has to know and do */
 };

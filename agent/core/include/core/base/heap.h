@@ -1,7 +1,7 @@
 /*
  * A heap of times: which of many items is due first. Items are small numbers of the caller's own,
- * its indexes; each stands in the heap at most once, under one time. Tens of thousands that wait
- * cost nobody who asks for the first one anything.
+ * its indexes; each stands in the heap at most once, under one time. A look at the first one costs
+ * the same with tens of thousands in the heap.
  *
  * A binary heap (Williams 1964) that knows where each item stands: an item is moved or taken out
  * without a search.

@@ -1,6 +1,7 @@
 /*
  * How long something took, counted in buckets with fixed bounds: 10 us to 100 s, three to a decade.
- * What Prometheus calls a histogram, but for the sums over the buckets, which who shows it makes.
+ * It is Prometheus' histogram, but for the sums over the buckets, which the code that shows it
+ * makes.
  *
  * Zeroed at first. One thread.
  */
@@ -20,7 +21,7 @@ struct histogram {
 /* The upper end, included, of a bucket below HISTOGRAM_BOUNDS. */
 int64_t histogram_bound_ns(uint32_t bucket);
 
-/* What is negative (clocks are read in another order than things happen) counts as 0. */
+/* A negative time (clocks are read in another order than things happen) counts as 0. */
 void histogram_add(struct histogram *histogram, int64_t duration_ns);
 
 #endif

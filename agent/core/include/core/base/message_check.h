@@ -1,7 +1,7 @@
 /*
- * Checks of messages: what makes sense in one, whoever sent it. Only what a core would trip over is
- * checked: whether the sender may say so is the transport's affair, whether it is true the
- * protocol's.
+ * Checks that a message makes sense, from any sender. They only refuse values that a core would
+ * trip over. Whether the sender may send it is the driver's affair (driver/admission.c), whether it
+ * is true the protocol's.
  *
  * Pure; no state.
  */
@@ -14,7 +14,7 @@
 #include "proto/message.h"
 
 /* Whether a message from a stranger has only values that the core knows. Every event's message is
- * checked with it; the driver may ask too, to log who sends rubbish. */
+ * checked with it; the driver may ask too, to log the sender of rubbish. */
 bool message_valid(const struct message *message) __attribute__((warn_unused_result));
 
 /* Names a lock or an agent in a message. length is within their limits (a bug otherwise). */

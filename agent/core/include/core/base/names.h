@@ -54,7 +54,7 @@ void names_drop(struct names *names, uint32_t id);
 /* The name's bytes (not terminated); theirs is the table, until the name goes. */
 const uint8_t *names_bytes(const struct names *names, uint32_t id, size_t *length);
 
-/* What the two cores hang on a name: their own indexes, NAMES_NONE at first. */
+/* The two cores' own indexes on a name, NAMES_NONE at first. */
 uint32_t names_register(const struct names *names, uint32_t id);
 void names_set_register(struct names *names, uint32_t id, uint32_t index);
 uint32_t names_lock(const struct names *names, uint32_t id);

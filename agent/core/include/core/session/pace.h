@@ -9,7 +9,7 @@
  * arrival). The bound is as tight as the round trips are short against the time in between, which
  * is 30 s to a minute and more if there are fewer acknowledgements.
  *
- * The clock of whom lies may show any rate; it harms nobody but who believes it.
+ * The clock of a liar may show any rate; it harms nobody that does not believe it.
  *
  * Pure; on the caller's storage, all 0 at first.
  */
@@ -48,7 +48,7 @@ struct pace {
     struct pace_reading bases[2]; /* an older one and a newer one */
 };
 
-/* Whether people were told that a clock is off; all 0 at first. */
+/* Whether the log says that a clock is off; all 0 at first. */
 struct pace_watch {
     int64_t since_ns; /* since when it is, if it is */
     bool differs;
@@ -57,16 +57,16 @@ struct pace_watch {
 
 enum pace_news { PACE_NOTHING_NEW, PACE_DIFFERS, PACE_WELL_AGAIN };
 
-/* What was heard; readings that contradict each other count for nothing. */
+/* The readings; those that contradict each other count for nothing. */
 void pace_heard(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading);
 
 /* By how many millionths the two clocks differ at least. Only if there is a rate. */
 int64_t pace_least_ppm(const struct pace *pace);
 
-/* To be called every second or so. answers: the other one does, now; of who does not, or has not
- * been measured yet (another process, maybe on another boot), nothing is known, good or bad. A
+/* To be called every second or so. answers: the other one does, now; of one that does not, or has
+ * not been measured yet (another process, maybe on another boot), nothing is known, good or bad. A
  * clock differs when it has done so for 10 s by more than max_ppm for certain: the first bounds
- * come of one second. */
+ * rest on one second. */
 enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool answers,
                          int64_t max_ppm, int64_t now_ns) __attribute__((warn_unused_result));
 

@@ -37,7 +37,7 @@ struct renewal_config {
                         epochs that this agent had: its store may be new, or an old copy */
     uint64_t rules;  /* message_rules_digest() of what this agent takes the cell's rules for */
     char advertise[MESSAGE_ADDRESS_MAX];
-    char release[MESSAGE_RELEASE_MAX]; /* told to voters, for people */
+    char release[MESSAGE_RELEASE_MAX]; /* sent to voters, for people */
 };
 
 enum { RENEWAL_REMEMBERED = 32, RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
@@ -63,13 +63,14 @@ struct renewal_voter {
 /* Use the functions below; the fields are theirs. */
 struct renewal {
     struct renewal_config config;
-    struct message header; /* what every message carries */
+    struct message header; /* the part that every message carries */
     uint32_t epoch;        /* 0: not started */
     bool adopted;
     bool lost;
     bool astray;         /* see renewal_clock() */
-    bool asking;         /* which epochs there were: sends epoch 0 until a majority has told */
-    uint32_t told_epoch; /* the highest that was told */
+    bool asking;         /* the epochs that there were: sends epoch 0 until a majority has
+                          * answered */
+    uint32_t told_epoch; /* the highest in an answer */
     uint8_t told;        /* by which voters */
     int64_t started_ns;
     int64_t counts_from_ns; /* renewals that were sent before extend nothing */
@@ -81,7 +82,7 @@ struct renewal {
     struct histogram round_trip; /* for people: of each acknowledgement that came */
 };
 
-/* header: what quorum_header() gave (kind is ignored). */
+/* header: the result of quorum_header() (kind is ignored). */
 void renewal_init(struct renewal *renewal, const struct renewal_config *config,
                   const struct message *header);
 
@@ -104,10 +105,10 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
 
 /*
- * The connection to a voter is there (again), or gone. When it comes, what was sent before is lost,
- * and a voter that was started anew does not know who has a session, nor where observers are. It is
- * sent a renewal, once between two rounds, and one every twelfth of the ttl until it answers, for a
- * ttl; if the lease is not safe a round is due at once instead.
+ * The connection to a voter is there (again), or gone. When it comes, earlier messages are lost,
+ * and a voter that was started anew knows neither sessions nor the addresses of observers. It gets
+ * a renewal, once between two rounds, and one every twelfth of the ttl until it answers, for a ttl;
+ * if the lease is not safe a round is due at once instead.
  */
 void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_ns,
                   struct actions *actions);
