@@ -4,6 +4,7 @@
 #include "attend.h"
 #include "bells.h"
 #include "burials.h"
+#include "clients.h"
 #include "delays.h"
 #include "grants.h"
 #include "kept.h"
@@ -147,7 +148,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
         *ghost = *ghost ? *ghost : id;
         client = client_of_id(host, id);
         burial_client_known(host, client);
-        host->clients[client].flags = CLIENT_USED | CLIENT_DEAD;
+        client_set(host, client, CLIENT_DEAD);
     }
     return client;
 }
@@ -291,8 +292,8 @@ void adoption_start(struct host *host, struct host_actions *actions)
     uint32_t live = 0;
     uint32_t ghost = 0;
     delays_adopt(host);
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        live += (host->clients[i].flags & CLIENT_SURVIVOR) != 0;
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        live += (client_flags(host, i) & CLIENT_SURVIVOR) != 0;
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         struct space *space = &host->spaces[i];
@@ -307,8 +308,8 @@ void adoption_start(struct host *host, struct host_actions *actions)
     }
     adopt_kept(host);
     lease_mark_wanted(host);
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        if ((host->clients[i].flags & CLIENT_DEAD) && host->clients[i].handles == NONE &&
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        if ((client_flags(host, i) & CLIENT_DEAD) && !handles_has_any(host, i) &&
             hub_has_room(actions)) {
             burial_forget_if_done(host, i, actions);
         }

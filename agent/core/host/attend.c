@@ -1,6 +1,7 @@
 /* What a rung bell asks for: see attend.h. */
 #include "attend.h"
 
+#include "clients.h"
 #include "grants.h"
 #include "holds.h"
 #include "limits.h"
@@ -48,7 +49,7 @@ static void attend_holder(struct host *host, struct lock_ref at, struct host_act
     uint32_t client = client_of_id(host, holder);
     uint32_t handle = handle_of(host, at, holder);
     bool lives = client != NONE && client_lives(host, client);
-    bool known = handle != NONE || (lives && (host->clients[client].flags & CLIENT_SURVIVOR));
+    bool known = handle != NONE || (lives && (client_flags(host, client) & CLIENT_SURVIVOR));
     if (lives && known) {
         return;
     }

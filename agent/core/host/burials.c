@@ -2,6 +2,7 @@
 #include "burials.h"
 
 #include "attend.h"
+#include "clients.h"
 #include "holds.h"
 #include "ids.h"
 #include "limits.h"
@@ -17,17 +18,20 @@ enum {
 
 struct burials {
     int64_t sweep_due_ns;
-    uint32_t done;        /* pieces since the last tick */
-    uint32_t hand;        /* the client whose pieces are the next step's first */
-    struct id_set *named; /* by namespace: ids that its records name (scratch) */
+    uint32_t done;          /* pieces since the last tick */
+    uint32_t hand;          /* the client whose pieces are the next step's first */
+    struct id_set *named;   /* by namespace: ids that its records name (scratch) */
+    struct lock_ref *scans; /* by client: where its scan goes on */
 };
 
 struct burials *burials_lay_out(struct arena *arena, const struct host_config *config)
 {
     struct burials *burials = arena_take(arena, 1, sizeof(*burials));
     struct id_set *named = arena_take(arena, config->namespace_count, sizeof(*named));
+    struct lock_ref *scans = arena_take(arena, clients_capacity(config), sizeof(*scans));
     if (burials != NULL) {
         burials->named = named;
+        burials->scans = scans;
     }
     return burials;
 }
@@ -161,10 +165,10 @@ static void collect_named_ids(struct host *host, uint32_t space)
     const struct hfi_region *region = &host->spaces[space].region;
     struct id_set *ids = &host->burials->named[space];
     id_set_clear(ids);
-    for (uint32_t id = 1; id <= host->ids_high; id++) {
+    for (uint32_t id = 1; id <= clients_ids_high(host); id++) {
         /* A dead process's record counts until what it had open was healed. */
         uint32_t by = client_of_id(host, id);
-        uint32_t flags = by == NONE ? CLIENT_DEAD : host->clients[by].flags;
+        uint32_t flags = by == NONE ? CLIENT_DEAD : client_flags(host, by);
         if ((flags & CLIENT_DEAD) && !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
             continue;
         }
@@ -211,7 +215,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
         }
         uint32_t client = who->client;
         if (!left && (client_may_use_closed(host, client) ||
-                      (host->clients[client].flags & CLIENT_BURYING))) {
+                      (client_flags(host, client) & CLIENT_BURYING))) {
             continue;
         }
         if (!hub_has_room(actions) || host->walked >= HUB_WALK_MAX) {
@@ -261,50 +265,47 @@ static void burial_unknown(struct host *host, uint32_t client, struct lock_ref a
 
 void burial_client_known(struct host *host, uint32_t client)
 {
-    if (host->clients[client].flags & CLIENT_SURVIVOR) {
-        host->clients[client].flags &= ~(uint32_t)CLIENT_SURVIVOR;
-        host->survivor_count--;
+    if (client_is_known_now(host, client)) {
         slots_known(host);
     }
 }
 
-static void client_bury(struct host *host, uint32_t client)
+static void bury(struct host *host, uint32_t client)
 {
-    struct client *who = &host->clients[client];
-    who->bury_next = who->handles;
-    client_busy_set(host, who, CLIENT_BURYING);
+    handles_walk_begin(host, client);
+    client_set(host, client, CLIENT_BURYING);
 }
 
 void burial_hangup(struct host *host, uint32_t client)
 {
-    struct client *who = &host->clients[client];
-    if (who->flags & CLIENT_CONNECTED) {
-        who->flags &= ~(uint32_t)(CLIENT_CONNECTED | CLIENT_EVENTS | CLIENT_OPENING);
-        host->connected_count--;
+    if (client_flags(host, client) & CLIENT_CONNECTED) {
+        client_disconnected(host, client);
         watch_drop(host, client);
-        client_bury(host, client);
+        bury(host, client);
     }
 }
 
 void burial_death(struct host *host, uint32_t client)
 {
-    struct client *who = &host->clients[client];
-    if (who->flags & CLIENT_DEAD) {
+    if (client_flags(host, client) & CLIENT_DEAD) {
         return;
     }
     burial_hangup(host, client);
-    who->flags |= CLIENT_DEAD;
-    client_bury(host, client);
+    client_set(host, client, CLIENT_DEAD);
+    bury(host, client);
+}
+
+static void scan_begin(struct host *host, uint32_t client)
+{
+    host->burials->scans[client] = (struct lock_ref){0};
+    client_set(host, client, CLIENT_SCANNING);
 }
 
 void burial_resumed(struct host *host, uint32_t client)
 {
-    struct client *who = &host->clients[client];
-    who->flags &= ~(uint32_t)CLIENT_OPENING;
-    if (who->flags & CLIENT_SURVIVOR) {
-        who->scan_space = 0;
-        who->scan_slot = 0;
-        client_busy_set(host, who, CLIENT_SCANNING);
+    client_clear(host, client, CLIENT_OPENING);
+    if (client_flags(host, client) & CLIENT_SURVIVOR) {
+        scan_begin(host, client);
     }
 }
 
@@ -312,22 +313,23 @@ void burial_resumed(struct host *host, uint32_t client)
  * is under its ids without a handle. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    struct client *who = &host->clients[client];
-    struct space *space = &host->spaces[who->scan_space];
+    struct lock_ref *scan = &host->burials->scans[client];
+    const struct space *space = &host->spaces[scan->space];
     uint32_t scanned = 0;
-    while (space->used && who->scan_slot < space->slots_used && scanned < SCAN_SLOTS) {
+    while (space->used && scan->slot < space->slots_used && scanned < SCAN_SLOTS) {
         if (!hub_has_room(actions)) {
             return;
         }
         scanned++;
-        burial_unknown(host, client, (struct lock_ref){who->scan_space, who->scan_slot++}, actions);
+        struct lock_ref at = *scan;
+        scan->slot++;
+        burial_unknown(host, client, at, actions);
     }
-    if (!space->used || who->scan_slot >= space->slots_used) {
-        who->scan_slot = 0;
-        who->scan_space++;
+    if (!space->used || scan->slot >= space->slots_used) {
+        *scan = (struct lock_ref){.space = scan->space + 1};
     }
-    if (who->scan_space >= host->config.namespace_count) {
-        client_busy_clear(host, who, CLIENT_SCANNING);
+    if (scan->space >= host->config.namespace_count) {
+        client_clear(host, client, CLIENT_SCANNING);
         burial_client_known(host, client);
         burial_forget_if_done(host, client, actions);
     }
@@ -335,22 +337,19 @@ static void scan_piece(struct host *host, uint32_t client, struct host_actions *
 
 static void burial_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    struct client *who = &host->clients[client];
-    if (!(who->flags & CLIENT_BURYING)) {
+    if (!(client_flags(host, client) & CLIENT_BURYING)) {
         scan_piece(host, client, actions);
         return;
     }
-    if (who->bury_next != NONE) {
-        uint32_t handle = who->bury_next;
-        who->bury_next = host->handles[handle].client_next; /* burying may free it */
+    uint32_t handle = handles_walk_next(host, client); /* burying may free it */
+    if (handle != NONE) {
         burial_of_handle(host, handle, actions);
         return;
     }
-    client_busy_clear(host, who, CLIENT_BURYING);
-    if ((who->flags & CLIENT_DEAD) && (who->flags & CLIENT_SURVIVOR)) {
-        who->scan_space = 0;
-        who->scan_slot = 0;
-        client_busy_set(host, who, CLIENT_SCANNING);
+    client_clear(host, client, CLIENT_BURYING);
+    uint32_t flags = client_flags(host, client);
+    if ((flags & CLIENT_DEAD) && (flags & CLIENT_SURVIVOR)) {
+        scan_begin(host, client);
         return;
     }
     burial_forget_if_done(host, client, actions);
@@ -358,24 +357,12 @@ static void burial_piece(struct host *host, uint32_t client, struct host_actions
 
 void burial_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    struct client *who = &host->clients[client];
-    if (!(who->flags & CLIENT_DEAD) || who->handles != NONE ||
-        (who->flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
-        return;
+    uint32_t flags = client_flags(host, client);
+    if ((flags & CLIENT_DEAD) && !handles_has_any(host, client) &&
+        !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
+        burial_client_known(host, client);
+        client_forget(host, client, actions);
     }
-    struct host_action *action = hub_emit(actions, HOST_FORGET);
-    action->client = who->id;
-    action->as.identity.holder = who->id;
-    action->as.identity.nonce = who->nonce;
-    client_busy_clear(host, who, CLIENT_POKE);
-    uint32_t id = who->id;
-    for (uint32_t i = 0; id != 0 && i < HUB_HOLDER_IDS; i++) {
-        host->ids[id].client = ID_LEAVING;
-        id = host->ids[id].next;
-    }
-    burial_client_known(host, client);
-    host->id_count -= who->id_count;
-    who->flags = 0;
 }
 
 void burial_region_left(struct host *host, uint32_t handle)
@@ -399,11 +386,11 @@ void burial_region_left(struct host *host, uint32_t handle)
 void burials_work(struct host *host, struct host_actions *actions)
 {
     uint32_t first = host->burials->hand;
-    for (uint32_t i = 0; i < host->client_capacity && host->clients_busy > 0; i++) {
-        uint32_t index = (first + i) % host->client_capacity;
-        struct client *client = &host->clients[index];
+    uint32_t capacity = clients_capacity(&host->config);
+    for (uint32_t i = 0; i < capacity && clients_busy(host) > 0; i++) {
+        uint32_t index = (first + i) % capacity;
         while (host->burials->done < HUB_PIECES_MAX &&
-               (client->flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
+               (client_flags(host, index) & (CLIENT_BURYING | CLIENT_SCANNING))) {
             if (!hub_has_room(actions)) {
                 return;
             }
@@ -412,11 +399,11 @@ void burials_work(struct host *host, struct host_actions *actions)
             burial_piece(host, index, actions);
             host->burials->done += hub_pieces(host, walked);
         }
-        if (client->flags & CLIENT_POKE) {
+        if (client_flags(host, index) & CLIENT_POKE) {
             if (!hub_has_room(actions)) {
                 return;
             }
-            client_busy_clear(host, client, CLIENT_POKE);
+            client_clear(host, index, CLIENT_POKE);
             struct hfi_frame frame = {.kind = HFI_FRAME_POKE};
             uint32_t count = actions->count;
             client_reply(host, index, &frame, actions);

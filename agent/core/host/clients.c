@@ -1,27 +1,57 @@
-/*
- * Clients: who is connected, whose process lives, which holder ids they have.
- *
- * A client ends in steps. When its socket is closed its holds and waits are taken away (it is
- * "buried"), but its process may still have the region mapped, so its ids stay its own until the
- * process is dead. Then each handle goes as soon as no holder record names its id any more
- * (lockword.h, rule 5), and with the last of them the ids and the record. If it connects again its
- * handles stay until it has said that it has opened all that it has (RESUMED): other threads of it
- * wait and take locks by them meanwhile.
- *
- * A survivor is a client of the agent before this one. What it has open is known only when it has
- * connected and opened all of it again (RESUMED); then, or if it dies before, every slot is looked
- * at for what is left under its ids.
- */
-#include "hub.h"
+/* Who is connected, alive, dead, and by which ids: see clients.h. */
+#include "clients.h"
+
 #include "state.h"
+
+struct client {
+    uint32_t flags;
+    uint32_t connection;
+    uint64_t nonce;
+    uint64_t regions_sent;   /* bit by namespace */
+    uint64_t region_request; /* the request that the next REGION belongs to */
+    uint32_t id_count;
+    uint16_t id; /* its first holder id */
+    struct host_peer peer;
+};
+
+/* Whose a holder id is: client index + 1, and the client's next id. ID_LEAVING: nobody's any more,
+ * but what knows the client by it (its socket, its pidfd, its record) is still there. */
+enum { ID_LEAVING = UINT16_MAX };
+struct holder_id {
+    uint16_t client;
+    uint16_t next;
+};
+
+struct clients {
+    struct client *table;
+    struct holder_id *ids;
+    uint32_t capacity;
+    uint32_t connected;
+    uint32_t survivors; /* that have CLIENT_SURVIVOR set */
+    uint32_t busy;      /* that have BURYING, SCANNING or POKE set */
+    uint32_t id_count;
+    uint32_t ids_high; /* highest id ever given */
+};
+
+struct clients *clients_lay_out(struct arena *arena, const struct host_config *config)
+{
+    struct clients *clients = arena_take(arena, 1, sizeof(*clients));
+    uint32_t capacity = clients_capacity(config);
+    struct client *table = arena_take(arena, capacity, sizeof(*table));
+    struct holder_id *ids = arena_take(arena, HUB_HOLDER_IDS + 1, sizeof(*ids));
+    if (clients != NULL) {
+        *clients = (struct clients){.table = table, .ids = ids, .capacity = capacity};
+    }
+    return clients;
+}
 
 uint32_t client_of_id(const struct host *host, uint32_t id)
 {
-    if (id == 0 || id >= HUB_HOLDER_IDS || host->ids[id].client == 0 ||
-        host->ids[id].client == ID_LEAVING) {
+    if (id == 0 || id >= HUB_HOLDER_IDS || host->clients->ids[id].client == 0 ||
+        host->clients->ids[id].client == ID_LEAVING) {
         return NONE;
     }
-    return host->ids[id].client - 1u;
+    return host->clients->ids[id].client - 1u;
 }
 
 bool client_has_id(const struct host *host, uint32_t client, uint32_t id)
@@ -31,14 +61,14 @@ bool client_has_id(const struct host *host, uint32_t client, uint32_t id)
 
 bool client_lives(const struct host *host, uint32_t client)
 {
-    const struct client *who = &host->clients[client];
+    const struct client *who = &host->clients->table[client];
     return (who->flags & CLIENT_USED) && !(who->flags & CLIENT_DEAD) &&
            (who->flags & (CLIENT_CONNECTED | CLIENT_SURVIVOR));
 }
 
 bool client_may_use_closed(const struct host *host, uint32_t client)
 {
-    uint32_t flags = host->clients[client].flags;
+    uint32_t flags = host->clients->table[client].flags;
     return !(flags & CLIENT_DEAD) && (!(flags & CLIENT_CONNECTED) || (flags & CLIENT_OPENING));
 }
 
@@ -56,18 +86,18 @@ static uint32_t id_limit(const struct host *host)
 
 static void id_give(struct host *host, uint32_t client, uint32_t id)
 {
-    struct client *who = &host->clients[client];
-    host->ids[id].client = (uint16_t)(client + 1);
+    struct client *who = &host->clients->table[client];
+    host->clients->ids[id].client = (uint16_t)(client + 1);
     who->id_count++;
-    host->id_count++;
+    host->clients->id_count++;
     if (who->id == 0) {
         who->id = (uint16_t)id;
-        host->ids[id].next = 0;
+        host->clients->ids[id].next = 0;
     } else { /* behind the first */
-        host->ids[id].next = host->ids[who->id].next;
-        host->ids[who->id].next = (uint16_t)id;
+        host->clients->ids[id].next = host->clients->ids[who->id].next;
+        host->clients->ids[who->id].next = (uint16_t)id;
     }
-    host->ids_high = id > host->ids_high ? id : host->ids_high;
+    host->clients->ids_high = id > host->clients->ids_high ? id : host->clients->ids_high;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (host->spaces[i].used && !(who->flags & CLIENT_SURVIVOR) &&
             id < host->spaces[i].region.holder_count) {
@@ -85,7 +115,7 @@ static uint32_t id_find_free(const struct host *host)
 {
     uint32_t limit = id_limit(host);
     for (uint32_t id = 1; id < limit; id++) {
-        if (host->ids[id].client == 0) {
+        if (host->clients->ids[id].client == 0) {
             return id;
         }
     }
@@ -96,18 +126,16 @@ static uint32_t id_find_free(const struct host *host)
 struct share {
     uint32_t clients;
     uint32_t ids;
-    uint32_t handles;
 };
 
 static struct share share_of(const struct host *host, int64_t account)
 {
     struct share share = {0};
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        const struct client *who = &host->clients[i];
+    for (uint32_t i = 0; i < host->clients->capacity; i++) {
+        const struct client *who = &host->clients->table[i];
         if ((who->flags & CLIENT_USED) && who->peer.account == account) {
             share.clients++;
             share.ids += who->id_count;
-            share.handles += who->handle_count;
         }
     }
     return share;
@@ -123,37 +151,30 @@ static uint32_t half(uint32_t room)
 static bool id_is_left(const struct host *host, int64_t account)
 {
     uint32_t room = id_limit(host) - 1;
-    return account == 0 || host->id_count < half(room) || share_of(host, account).ids < half(room);
-}
-
-bool client_may_open(const struct host *host, uint32_t client)
-{
-    int64_t account = host->clients[client].peer.account;
-    uint32_t room = host->config.limits.handles;
-    return account == 0 || host->handle_count < half(room) ||
-           share_of(host, account).handles < half(room);
+    return account == 0 || host->clients->id_count < half(room) ||
+           share_of(host, account).ids < half(room);
 }
 
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    uint32_t id = id_is_left(host, host->clients[client].peer.account) ? id_find_free(host) : 0;
+    uint32_t id = id_is_left(host, host->clients->table[client].peer.account) ? id_find_free(host)
+                                                                              : 0;
     if (id != 0) {
         id_give(host, client, id);
         struct host_action *action = hub_emit(actions, HOST_ALIAS);
-        action->client = host->clients[client].id;
-        action->connection = host->clients[client].connection;
+        action->client = host->clients->table[client].id;
+        action->connection = host->clients->table[client].connection;
         action->as.identity.holder = id;
-        action->as.identity.nonce = host->clients[client].nonce;
+        action->as.identity.nonce = host->clients->table[client].nonce;
     }
     return id;
 }
 
 static uint32_t client_new(struct host *host)
 {
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        if (!(host->clients[i].flags & CLIENT_USED)) {
-            host->clients[i] = (struct client){
-                .flags = CLIENT_USED, .handles = NONE, .bury_next = NONE};
+    for (uint32_t i = 0; i < host->clients->capacity; i++) {
+        if (!(host->clients->table[i].flags & CLIENT_USED)) {
+            host->clients->table[i] = (struct client){.flags = CLIENT_USED};
             return i;
         }
     }
@@ -163,7 +184,7 @@ static uint32_t client_new(struct host *host)
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer)
 {
-    if (holder == 0 || holder >= HUB_HOLDER_IDS || host->ids[holder].client != 0) {
+    if (holder == 0 || holder >= HUB_HOLDER_IDS || host->clients->ids[holder].client != 0) {
         return false;
     }
     uint32_t index = client_of_id(host, client);
@@ -172,10 +193,10 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
         if (index == NONE) {
             return false;
         }
-        host->clients[index].flags |= CLIENT_SURVIVOR;
-        host->survivor_count++;
-        host->clients[index].nonce = nonce;
-        host->clients[index].peer = *peer;
+        host->clients->table[index].flags |= CLIENT_SURVIVOR;
+        host->clients->survivors++;
+        host->clients->table[index].nonce = nonce;
+        host->clients->table[index].peer = *peer;
     }
     id_give(host, index, holder);
     return true;
@@ -184,7 +205,7 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
 const struct host_peer *host_peer_of(const struct host *host, uint32_t client)
 {
     uint32_t index = client_of_id(host, client);
-    return index != NONE ? &host->clients[index].peer : NULL;
+    return index != NONE ? &host->clients->table[index].peer : NULL;
 }
 
 /* Says no before there is a client. */
@@ -208,7 +229,7 @@ static void welcome(struct host *host, uint32_t client, const struct host_event 
                     bool resumed, struct host_actions *actions)
 {
     static const char digits[] = "0123456789abcdef";
-    struct client *who = &host->clients[client];
+    struct client *who = &host->clients->table[client];
     struct host_action *action = hub_emit(actions, HOST_WELCOMED);
     action->client = who->id;
     action->connection = who->connection;
@@ -244,16 +265,16 @@ void client_connected(struct host *host, const struct host_event *event,
     bool resumed = false;
     if (event->as.connected.resumed) {
         client = client_of_id(host, event->as.connected.hello->client);
-        resumed = client != NONE && !(host->clients[client].flags & CLIENT_DEAD) &&
-                  !(host->clients[client].flags & CLIENT_CONNECTED) &&
-                  host->clients[client].id == event->as.connected.hello->client &&
-                  host->clients[client].nonce == event->as.connected.hello->nonce;
+        resumed = client != NONE && !(host->clients->table[client].flags & CLIENT_DEAD) &&
+                  !(host->clients->table[client].flags & CLIENT_CONNECTED) &&
+                  host->clients->table[client].id == event->as.connected.hello->client &&
+                  host->clients->table[client].nonce == event->as.connected.hello->nonce;
     }
     if (!resumed) {
         uint32_t id = id_find_free(host);
         int64_t account = event->as.connected.peer->account;
         uint32_t most = host->config.limits.clients;
-        bool room = host->connected_count < most && id != 0 && id_is_left(host, account) &&
+        bool room = host->clients->connected < most && id != 0 && id_is_left(host, account) &&
                     (account == 0 || share_of(host, account).clients < half(most));
         client = room ? client_new(host) : NONE;
         if (client == NONE) {
@@ -262,26 +283,26 @@ void client_connected(struct host *host, const struct host_event *event,
         }
         id_give(host, client, id);
         /* not 0, which is "none" on the wire */
-        host->clients[client].nonce = event->random ? event->random : 1;
+        host->clients->table[client].nonce = event->random ? event->random : 1;
     }
-    struct client *who = &host->clients[client];
+    struct client *who = &host->clients->table[client];
     who->flags = (who->flags | CLIENT_CONNECTED) & ~(uint32_t)(CLIENT_EVENTS | CLIENT_LAGGED);
     who->flags |= resumed ? CLIENT_OPENING : 0;
     who->connection = event->as.connected.connection;
     who->peer = *event->as.connected.peer;
     who->regions_sent = 0;
-    host->connected_count++;
+    host->clients->connected++;
     welcome(host, client, event, resumed, actions);
 }
 
 void client_forgotten(struct host *host, uint32_t id)
 {
     for (uint32_t i = 0; id != 0 && id < HUB_HOLDER_IDS && i < HUB_HOLDER_IDS; i++) {
-        if (host->ids[id].client != ID_LEAVING) {
+        if (host->clients->ids[id].client != ID_LEAVING) {
             return;
         }
-        uint32_t next = host->ids[id].next;
-        host->ids[id] = (struct holder_id){0};
+        uint32_t next = host->clients->ids[id].next;
+        host->clients->ids[id] = (struct holder_id){0};
         id = next;
     }
 }
@@ -289,7 +310,7 @@ void client_forgotten(struct host *host, uint32_t id)
 void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions)
 {
-    const struct client *who = &host->clients[client];
+    const struct client *who = &host->clients->table[client];
     if (!(who->flags & CLIENT_CONNECTED)) {
         return;
     }
@@ -311,51 +332,208 @@ void client_reply_done(struct host *host, uint32_t client, uint64_t request, int
     client_reply(host, client, &frame, actions);
 }
 
-void client_busy_set(struct host *host, struct client *client, uint32_t flag)
-{
-    const uint32_t busy = CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE;
-    host->clients_busy += !(client->flags & busy);
-    client->flags |= flag;
-}
-
-void client_busy_clear(struct host *host, struct client *client, uint32_t flag)
-{
-    const uint32_t busy = CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE;
-    bool was = client->flags & busy;
-    client->flags &= ~flag;
-    host->clients_busy -= was && !(client->flags & busy);
-}
-
 int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
                             uint32_t right)
 {
-    return host->clients[client].peer.rights[space] & right ? 0 : HF_EACCES;
+    return host->clients->table[client].peer.rights[space] & right ? 0 : HF_EACCES;
+}
+
+/* ---- flags ---- */
+
+static const uint32_t CLIENT_BUSY = CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE;
+
+uint32_t client_flags(const struct host *host, uint32_t client)
+{
+    return host->clients->table[client].flags;
+}
+
+void client_set(struct host *host, uint32_t client, uint32_t flags)
+{
+    struct client *who = &host->clients->table[client];
+    host->clients->busy += !(who->flags & CLIENT_BUSY) && (flags & CLIENT_BUSY);
+    who->flags |= flags;
+}
+
+void client_clear(struct host *host, uint32_t client, uint32_t flags)
+{
+    struct client *who = &host->clients->table[client];
+    bool was = who->flags & CLIENT_BUSY;
+    who->flags &= ~flags;
+    host->clients->busy -= was && !(who->flags & CLIENT_BUSY);
+}
+
+uint32_t clients_busy(const struct host *host)
+{
+    return host->clients->busy;
+}
+
+uint32_t clients_connected(const struct host *host)
+{
+    return host->clients->connected;
+}
+
+bool clients_unknown(const struct host *host)
+{
+    return host->clients->survivors > 0;
+}
+
+void client_disconnected(struct host *host, uint32_t client)
+{
+    client_clear(host, client, CLIENT_CONNECTED | CLIENT_EVENTS | CLIENT_OPENING);
+    host->clients->connected--;
+}
+
+bool client_is_known_now(struct host *host, uint32_t client)
+{
+    if (!(client_flags(host, client) & CLIENT_SURVIVOR)) {
+        return false;
+    }
+    client_clear(host, client, CLIENT_SURVIVOR);
+    host->clients->survivors--;
+    return true;
+}
+
+void client_forget(struct host *host, uint32_t client, struct host_actions *actions)
+{
+    struct client *who = &host->clients->table[client];
+    struct host_action *action = hub_emit(actions, HOST_FORGET);
+    action->client = who->id;
+    action->as.identity.holder = who->id;
+    action->as.identity.nonce = who->nonce;
+    uint32_t id = who->id;
+    for (uint32_t i = 0; id != 0 && i < HUB_HOLDER_IDS; i++) {
+        host->clients->ids[id].client = ID_LEAVING;
+        id = host->clients->ids[id].next;
+    }
+    host->clients->id_count -= who->id_count;
+    client_clear(host, client, UINT32_MAX);
 }
 
 void client_poke(struct host *host, uint32_t client)
 {
-    struct client *who = &host->clients[client];
-    if ((who->flags & CLIENT_CONNECTED) && (who->flags & CLIENT_EVENTS)) {
-        client_busy_set(host, who, CLIENT_POKE);
+    uint32_t flags = client_flags(host, client);
+    if ((flags & CLIENT_CONNECTED) && (flags & CLIENT_EVENTS)) {
+        client_set(host, client, CLIENT_POKE);
     }
 }
 
 void clients_poke_all(struct host *host)
 {
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        if (host->clients[i].flags & CLIENT_USED) {
+    for (uint32_t i = 0; i < host->clients->capacity; i++) {
+        if (client_flags(host, i) & CLIENT_USED) {
             client_poke(host, i);
         }
     }
 }
 
+/* ---- what others ask of a client ---- */
+
+const struct host_peer *client_peer(const struct host *host, uint32_t client)
+{
+    return &host->clients->table[client].peer;
+}
+
+uint32_t client_connection(const struct host *host, uint32_t client)
+{
+    return host->clients->table[client].connection;
+}
+
+uint32_t client_id(const struct host *host, uint32_t client)
+{
+    return host->clients->table[client].id;
+}
+
+uint32_t client_next_id(const struct host *host, uint32_t id)
+{
+    return host->clients->ids[id].next;
+}
+
+uint32_t clients_ids_high(const struct host *host)
+{
+    return host->clients->ids_high;
+}
+
+bool host_is_deserted(const struct host *host)
+{
+    return host->clients->id_count == 0;
+}
+
 uint64_t client_regions(const struct host *host, uint32_t client)
 {
-    return host->clients[client].regions_sent;
+    return host->clients->table[client].regions_sent;
 }
 
 uint64_t host_regions_of(const struct host *host, uint32_t client)
 {
     uint32_t index = client_of_id(host, client);
     return index != NONE ? client_regions(host, index) : 0;
+}
+
+bool client_region_sent(struct host *host, uint32_t client, uint32_t space)
+{
+    struct client *who = &host->clients->table[client];
+    bool sent = who->regions_sent >> space & 1;
+    who->regions_sent |= UINT64_C(1) << space;
+    return !sent;
+}
+
+void client_region_forget(struct host *host, uint32_t client, uint32_t space)
+{
+    host->clients->table[client].regions_sent &= ~(UINT64_C(1) << space);
+}
+
+void client_set_region_request(struct host *host, uint32_t client, uint64_t request)
+{
+    host->clients->table[client].region_request = request;
+}
+
+uint64_t client_region_request(const struct host *host, uint32_t client)
+{
+    return host->clients->table[client].region_request;
+}
+
+static void check_flags(const struct host *host)
+{
+    uint32_t ids = 0;
+    uint32_t connected = 0;
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < host->clients->capacity; i++) {
+        const struct client *client = &host->clients->table[i];
+        if (!(client->flags & CLIENT_USED)) {
+            HF_CHECK(client->flags == 0);
+            continue;
+        }
+        connected += (client->flags & CLIENT_CONNECTED) != 0;
+        busy += (client->flags & CLIENT_BUSY) != 0;
+        HF_CHECK(!(client->flags & CLIENT_DEAD) || !(client->flags & CLIENT_CONNECTED));
+        HF_CHECK(client_has_id(host, i, client->id));
+        ids += client->id_count;
+    }
+    HF_CHECK(ids == host->clients->id_count);
+    HF_CHECK(connected == host->clients->connected);
+    HF_CHECK(busy == host->clients->busy);
+}
+
+void clients_check(const struct host *host)
+{
+    uint32_t named = 0;
+    uint32_t chained = 0;
+    for (uint32_t id = 1; id <= host->clients->ids_high; id++) {
+        if (host->clients->ids[id].client != 0 && host->clients->ids[id].client != ID_LEAVING) {
+            HF_CHECK(host->clients->ids[id].client <= host->clients->capacity);
+            HF_CHECK(host->clients->table[host->clients->ids[id].client - 1].flags & CLIENT_USED);
+            named++;
+        }
+    }
+    HF_CHECK(named == host->clients->id_count);
+    for (uint32_t i = 0; i < host->clients->capacity; i++) {
+        bool used = host->clients->table[i].flags & CLIENT_USED;
+        for (uint32_t id = used ? host->clients->table[i].id : 0; id != 0;
+             id = host->clients->ids[id].next) {
+            HF_CHECK(id <= host->clients->ids_high && client_has_id(host, i, id));
+            HF_CHECK(++chained <= named);
+        }
+    }
+    HF_CHECK(chained == named);
+    check_flags(host);
 }

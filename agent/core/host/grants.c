@@ -2,6 +2,7 @@
 #include "grants.h"
 
 #include "bells.h"
+#include "clients.h"
 #include "delays.h"
 #include "openings.h"
 #include "pending.h"

@@ -7,6 +7,7 @@
  * A handle that ends is buried: its place in the queue first, then what it holds, then whatever a
  * dead process may have left half-done on that lock. It is freed when nothing can name it any more.
  */
+#include "clients.h"
 #include "delays.h"
 #include "hub.h"
 #include "slots.h"
@@ -34,23 +35,23 @@ uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at)
     } else {
         return NONE;
     }
-    struct client *who = &host->clients[client];
+    struct client_handles *who = &host->client_handles[client];
     struct lock *lock = lock_at(host, at);
     host->handles[handle] = (struct handle){
         .slot = at.slot,
         .space = (uint8_t)at.space,
         .seat = HFI_SEAT_NONE,
         .client = (uint16_t)client,
-        .client_next = who->handles,
+        .client_next = who->first,
         .client_previous = NONE,
         .lock_next = lock->handles,
         .flags = HANDLE_USED,
     };
-    if (who->handles != NONE) {
-        host->handles[who->handles].client_previous = handle;
+    if (who->first != NONE) {
+        host->handles[who->first].client_previous = handle;
     }
-    who->handles = handle;
-    who->handle_count++;
+    who->first = handle;
+    who->count++;
     host->handle_count++;
     lock->handles = handle;
     return handle;
@@ -70,18 +71,18 @@ void handle_free(struct host *host, uint32_t handle)
 {
     struct handle *who = &host->handles[handle];
     struct lock_ref at = {who->space, who->slot};
-    struct client *client = &host->clients[who->client];
+    struct client_handles *client = &host->client_handles[who->client];
     bool left = who->flags & HANDLE_LEFT;
     if (!left) {
         seat_take_back(host, who);
     }
-    if (client->bury_next == handle) {
-        client->bury_next = who->client_next;
+    if (client->next_walked == handle) {
+        client->next_walked = who->client_next;
     }
     if (who->client_previous != NONE) {
         host->handles[who->client_previous].client_next = who->client_next;
     } else {
-        client->handles = who->client_next;
+        client->first = who->client_next;
     }
     if (who->client_next != NONE) {
         host->handles[who->client_next].client_previous = who->client_previous;
@@ -89,7 +90,7 @@ void handle_free(struct host *host, uint32_t handle)
     if (!left) {
         lock_unlink(host, at, handle);
     }
-    client->handle_count--;
+    client->count--;
     host->handle_count--;
     delay_gone(host, who->lock_delay_ms);
     if (who->flags & HANDLE_ZOMBIE) {
@@ -143,4 +144,42 @@ uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t han
                    host->handles[handle].client == client
                ? handle
                : NONE;
+}
+
+/* How many handles all clients of a user have. Dead and hung-up clients count. */
+static uint32_t share_of(const struct host *host, int64_t account)
+{
+    uint32_t share = 0;
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        if ((client_flags(host, i) & CLIENT_USED) && client_peer(host, i)->account == account) {
+            share += host->client_handles[i].count;
+        }
+    }
+    return share;
+}
+
+bool handles_may_open(const struct host *host, uint32_t client)
+{
+    int64_t account = client_peer(host, client)->account;
+    uint32_t half = (host->config.limits.handles + 1) / 2;
+    return account == 0 || host->handle_count < half || share_of(host, account) < half;
+}
+
+bool handles_has_any(const struct host *host, uint32_t client)
+{
+    return host->client_handles[client].first != NONE;
+}
+
+void handles_walk_begin(struct host *host, uint32_t client)
+{
+    host->client_handles[client].next_walked = host->client_handles[client].first;
+}
+
+uint32_t handles_walk_next(struct host *host, uint32_t client)
+{
+    uint32_t handle = host->client_handles[client].next_walked;
+    if (handle != NONE) {
+        host->client_handles[client].next_walked = host->handles[handle].client_next;
+    }
+    return handle;
 }

@@ -1,6 +1,7 @@
 /* Taking holds away: see holds.h. */
 #include "holds.h"
 
+#include "clients.h"
 #include "delays.h"
 #include "openings.h"
 #include "state.h"

@@ -6,6 +6,7 @@
 #include "attend.h"
 #include "bells.h"
 #include "burials.h"
+#include "clients.h"
 #include "delays.h"
 #include "grants.h"
 #include "hub.h"
@@ -49,13 +50,12 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     struct host *host = arena_take(arena, 1, sizeof(*host));
     struct host nowhere;
     struct host *into = host ? host : &nowhere;
-    uint32_t clients = limits->clients * 2; /* the dead and hung-up stay for a while */
-    into->client_capacity = clients;
-    into->clients = arena_take(arena, clients, sizeof(struct client));
+    into->clients = clients_lay_out(arena, config);
+    uint32_t clients = clients_capacity(config);
+    into->client_handles = arena_take(arena, clients, sizeof(*into->client_handles));
     into->handles = arena_take(arena, limits->handles, sizeof(struct handle));
     into->requests = requests_lay_out(arena, config);
     into->kept = kept_lay_out(arena);
-    into->ids = arena_take(arena, HUB_HOLDER_IDS + 1, sizeof(struct holder_id));
     into->routes = routes_lay_out(arena);
     into->openings = openings_lay_out(arena, config);
     into->watches = watches_lay_out(arena, config);
@@ -97,6 +97,9 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     limits_init(host);
     burials_init(host);
     host->free_handle = NONE;
+    for (uint32_t i = 0; i < clients_capacity(config); i++) {
+        host->client_handles[i] = (struct client_handles){.first = NONE, .next_walked = NONE};
+    }
     for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
         host->spaces[i].note = &host->spaces[i].own_note;
     }
@@ -142,7 +145,7 @@ static void work(struct host *host, struct host_actions *actions)
 
 static bool work_is_left(const struct host *host)
 {
-    return host->clients_busy > 0 || watches_are_left(host) || regions_are_left(host) ||
+    return clients_busy(host) > 0 || watches_are_left(host) || regions_are_left(host) ||
            bells_are_left(host) || opens_are_left(host);
 }
 
@@ -200,7 +203,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
 {
     const struct hfi_frame *frame = event->as.frame.frame;
     uint32_t client = client_of_id(host, event->client);
-    if (client == NONE || !(host->clients[client].flags & CLIENT_CONNECTED)) {
+    if (client == NONE || !(client_flags(host, client) & CLIENT_CONNECTED)) {
         return;
     }
     int32_t error = HF_EPROTO;
@@ -228,7 +231,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
     case HFI_FRAME_FACTS: {
         struct host_action *action = hub_emit(actions, HOST_TELL);
         action->client = event->client;
-        action->connection = host->clients[client].connection;
+        action->connection = client_connection(host, client);
         action->as.request = frame->request;
         return;
     }
@@ -259,13 +262,13 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         error = 0;
         break;
     case HFI_FRAME_EVENTS:
-        host->clients[client].flags |= CLIENT_EVENTS;
+        client_set(host, client, CLIENT_EVENTS);
         error = 0;
         break;
     default: { /* a frame that only an agent sends */
         struct host_action *action = hub_emit(actions, HOST_HANG_UP);
         action->client = event->client;
-        action->connection = host->clients[client].connection;
+        action->connection = client_connection(host, client);
         action->as.text = "a frame that only an agent may send";
         return;
     }
@@ -311,7 +314,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         break;
     case HOST_DRAINED:
         if (client != NONE) {
-            host->clients[client].flags |= CLIENT_LAGGED;
+            client_set(host, client, CLIENT_LAGGED);
             watch_lagged(host, client, actions);
         }
         break;

@@ -1,6 +1,7 @@
 /* What a client is answered that asks what there is: see inspect.h. */
 #include "inspect.h"
 
+#include "clients.h"
 #include "holdfast/admin.h"
 #include "listing.h"
 #include "merge.h"
@@ -61,8 +62,8 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
     }
     size_t size = hfi_listed_finish(&builder, more);
     struct host_action *action = hub_emit(actions, HOST_REPLY);
-    action->client = host->clients[client].id;
-    action->connection = host->clients[client].connection;
+    action->client = client_id(host, client);
+    action->connection = client_connection(host, client);
     action->as.reply.offset = (uint32_t)actions->output_used;
     action->as.reply.size = (uint32_t)size;
     actions->output_used += size;
@@ -106,7 +107,7 @@ void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *
                                                       : HF_SESSION_JEOPARDY;
     stated->session_epoch = host->lease.epoch;
     stated->session_remaining_ns = host->lease.deadline_ns - host->now_ns;
-    stated->clients = host->connected_count;
+    stated->clients = clients_connected(host);
     count_locks(host, client, stated);
     stated->voter_count = config->voter_count;
     for (uint32_t i = 0; i < config->voter_count; i++) {

@@ -4,6 +4,7 @@
  * anything. For tests and the simulator; each call costs as much as there is state.
  */
 #include "burials.h"
+#include "clients.h"
 #include "delays.h"
 #include "hub.h"
 #include "limits.h"
@@ -19,8 +20,8 @@ static void check_handle(const struct host *host, uint32_t index)
     const struct handle *handle = &host->handles[index];
     const struct space *space = &host->spaces[handle->space];
     HF_CHECK(handle->flags & HANDLE_USED);
-    HF_CHECK(handle->client < host->client_capacity);
-    HF_CHECK(host->clients[handle->client].flags & CLIENT_USED);
+    HF_CHECK(handle->client < clients_capacity(&host->config));
+    HF_CHECK(client_flags(host, handle->client) & CLIENT_USED);
     HF_CHECK(client_has_id(host, handle->client, handle->holder));
     if (handle->flags & HANDLE_LEFT) {
         HF_CHECK(handle->slot == NONE && handle->seat == HFI_SEAT_NONE);
@@ -43,59 +44,24 @@ static void check_handle(const struct host *host, uint32_t index)
              delay_noted_ms(host, at) >= handle->lock_delay_ms);
 }
 
-static void check_clients(const struct host *host, uint32_t handles_used)
+/* The handles of each client, from both ends. */
+static void check_client_handles(const struct host *host, uint32_t handles_used)
 {
     uint32_t handles = 0;
-    uint32_t ids = 0;
-    uint32_t connected = 0;
-    uint32_t busy = 0;
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        const struct client *client = &host->clients[i];
-        if (!(client->flags & CLIENT_USED)) {
-            HF_CHECK(client->flags == 0);
-            continue;
-        }
-        connected += (client->flags & CLIENT_CONNECTED) != 0;
-        busy += (client->flags & (CLIENT_BURYING | CLIENT_SCANNING | CLIENT_POKE)) != 0;
-        HF_CHECK(!(client->flags & CLIENT_DEAD) || !(client->flags & CLIENT_CONNECTED));
-        HF_CHECK(client_has_id(host, i, client->id));
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
         uint32_t previous = NONE;
         uint32_t before = handles;
-        for (uint32_t at = client->handles; at != NONE; at = host->handles[at].client_next) {
+        for (uint32_t at = host->client_handles[i].first; at != NONE;
+             at = host->handles[at].client_next) {
+            HF_CHECK(client_flags(host, i) & CLIENT_USED);
             HF_CHECK(at < host->handles_used && host->handles[at].client == i);
             HF_CHECK(host->handles[at].client_previous == previous);
             HF_CHECK(++handles <= handles_used);
             previous = at;
         }
-        ids += client->id_count;
-        HF_CHECK(handles - before == client->handle_count);
+        HF_CHECK(handles - before == host->client_handles[i].count);
     }
     HF_CHECK(handles == handles_used && handles == host->handle_count);
-    HF_CHECK(ids == host->id_count);
-    HF_CHECK(connected == host->connected_count);
-    HF_CHECK(busy == host->clients_busy);
-}
-
-static void check_ids(const struct host *host)
-{
-    uint32_t named = 0;
-    uint32_t chained = 0;
-    for (uint32_t id = 1; id <= host->ids_high; id++) {
-        if (host->ids[id].client != 0 && host->ids[id].client != ID_LEAVING) {
-            HF_CHECK(host->ids[id].client <= host->client_capacity);
-            HF_CHECK(host->clients[host->ids[id].client - 1].flags & CLIENT_USED);
-            named++;
-        }
-    }
-    HF_CHECK(named == host->id_count);
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        bool used = host->clients[i].flags & CLIENT_USED;
-        for (uint32_t id = used ? host->clients[i].id : 0; id != 0; id = host->ids[id].next) {
-            HF_CHECK(id <= host->ids_high && client_has_id(host, i, id));
-            HF_CHECK(++chained <= named);
-        }
-    }
-    HF_CHECK(chained == named);
 }
 
 /* The handles of one lock; they have different ids. */
@@ -234,8 +200,8 @@ void host_check_invariants(const struct host *host)
         of_locks += host->spaces[i].used ? check_space(host, i) : 0;
     }
     HF_CHECK(of_locks == used);
-    check_clients(host, used);
-    check_ids(host);
+    check_client_handles(host, used);
+    clients_check(host);
     openings_check(host);
     requests_check(host);
     watches_check(host);

@@ -3,6 +3,7 @@
 
 #include "attend.h"
 #include "bells.h"
+#include "clients.h"
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"

@@ -2,6 +2,7 @@
 #include "limits_private.h"
 
 #include "bells.h"
+#include "clients.h"
 #include "holds.h"
 #include "state.h"
 

@@ -1,6 +1,7 @@
 /* The names of locks in byte order: see listing.h. */
 #include "listing.h"
 
+#include "clients.h"
 #include "core/base/order.h"
 #include "core/gossip.h"
 #include "state.h"

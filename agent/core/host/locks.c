@@ -63,11 +63,6 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
     return host->spaces[at->space].used; /* else it is being left: regions.c */
 }
 
-bool clients_unknown(const struct host *host)
-{
-    return host->survivor_count > 0;
-}
-
 /* ---- closed ---- */
 
 /*

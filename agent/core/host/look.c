@@ -1,6 +1,7 @@
 /* A lock as people see it: see look.h. */
 #include "look.h"
 
+#include "clients.h"
 #include "holdfast/admin.h"
 #include "state.h"
 
@@ -18,7 +19,7 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
         .mode = HF_EXCLUSIVE,
     };
     if (client != NONE) {
-        const struct host_peer *peer = &host->clients[client].peer;
+        const struct host_peer *peer = client_peer(host, client);
         out->pid = peer->pid > 0 ? peer->pid : -1;
         out->uid = peer->uid;
         out->command = (struct hfi_text){peer->command,

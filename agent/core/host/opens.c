@@ -4,6 +4,7 @@
 #include "attend.h"
 #include "bells.h"
 #include "burials.h"
+#include "clients.h"
 #include "delays.h"
 #include "grants.h"
 #include "ids.h"
@@ -24,7 +25,7 @@ struct opens *opens_lay_out(struct arena *arena)
 /* Whether the client may have one more handle, and there is one. */
 static bool handle_is_left(const struct host *host, uint32_t client)
 {
-    return client_may_open(host, client) && host->handle_count < host->config.limits.handles;
+    return handles_may_open(host, client) && host->handle_count < host->config.limits.handles;
 }
 
 /* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
@@ -51,14 +52,14 @@ static void collect_lock_ids(struct host *host, struct lock_ref at)
 static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
                           struct host_actions *actions)
 {
-    uint32_t id = host->clients[client].id;
+    uint32_t id = client_id(host, client);
     collect_lock_ids(host, at);
     for (uint32_t i = 0; id != 0 && i < HUB_HOLDER_IDS; i++) {
         if (!id_set_has(&host->opens->named, id) &&
             hfi_word_holder(atomic_load(lock_word(host, at))) != id) {
             return id;
         }
-        id = host->ids[id].next;
+        id = client_next_id(host, id);
     }
     return client_add_id(host, client, actions);
 }
@@ -66,17 +67,15 @@ static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at
 static void send_region(struct host *host, uint32_t client, uint32_t index,
                         struct host_actions *actions)
 {
-    struct client *who = &host->clients[client];
-    if (who->regions_sent >> index & 1) {
+    if (!client_region_sent(host, client, index)) {
         return;
     }
-    who->regions_sent |= UINT64_C(1) << index;
     const char *name = host->config.namespaces[index];
     struct hfi_frame frame = {.kind = HFI_FRAME_REGION};
     frame.region.region = index;
     frame.region.incarnation = host->spaces[index].incarnation;
     frame.region.namespace_name = (struct hfi_text){name, hub_text_size(name, HFI_LABEL_MAX)};
-    frame.request = who->region_request;
+    frame.request = client_region_request(host, client);
     uint32_t count = actions->count;
     client_reply(host, client, &frame, actions);
     if (actions->count > count) {
@@ -101,7 +100,7 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
                                        .slot = who->slot,
                                        .holder = who->holder,
                                        .seat = who->seat};
-    host->clients[who->client].region_request = request;
+    client_set_region_request(host, who->client, request);
     send_region(host, who->client, who->space, actions);
     uint32_t count = actions->count;
     client_reply(host, who->client, &frame, actions);
@@ -261,7 +260,7 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     int32_t error = client_rights_error(host, client, index, HOST_MAY_USE);
     struct lock_ref at = {0};
     bool made = false;
-    HF_PROBE3(client_open, name, open->name.size, host->clients[client].id);
+    HF_PROBE3(client_open, name, open->name.size, client_id(host, client));
     if (error == 0) {
         error = space_error(host, index);
     }
@@ -280,7 +279,7 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
         return;
     }
     uint32_t handle = open->flags & HFI_OPEN_RESUME ? handle_resume(host, client, at, open) : NONE;
-    if (handle == NONE && client_may_open(host, client)) {
+    if (handle == NONE && handles_may_open(host, client)) {
         uint32_t holder = handle_id(host, client, at, actions);
         handle = holder ? handle_new(host, client, at) : NONE;
         if (handle != NONE) {
@@ -335,8 +334,8 @@ int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *fr
         error = space_error(host, index);
     }
     if (error == 0) { /* again even if it was sent: the client asks where this name belongs */
-        host->clients[client].regions_sent &= ~(UINT64_C(1) << index);
-        host->clients[client].region_request = frame->request;
+        client_region_forget(host, client, index);
+        client_set_region_request(host, client, frame->request);
         send_region(host, client, index, actions);
     }
     return error;

@@ -64,6 +64,7 @@
 
 #include "bells.h"
 #include "burials.h"
+#include "clients.h"
 #include "delays.h"
 #include "lease.h"
 #include "openings.h"
@@ -122,9 +123,9 @@ int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_
     requests_leave(host, index);
     openings_leave(host, index);
     handles_leave(host, index);
-    for (uint32_t i = 0; i < host->client_capacity; i++) {
-        host->clients[i].regions_sent &= ~(UINT64_C(1) << index);
-        if (host->clients[i].flags & CLIENT_USED) {
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        client_region_forget(host, i, index);
+        if (client_flags(host, i) & CLIENT_USED) {
             client_poke(host, i);
         }
     }

@@ -2,6 +2,7 @@
 #include "remote.h"
 
 #include "attend.h"
+#include "clients.h"
 #include "grants.h"
 #include "holds.h"
 #include "repair.h"
@@ -109,7 +110,7 @@ static bool question_is_left(const struct host *host, int64_t account)
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
                                      enum message_kind kind, int64_t patience_ms)
 {
-    int64_t account = host->clients[client].peer.account;
+    int64_t account = client_peer(host, client)->account;
     if (!question_is_left(host, account)) {
         return NULL;
     }
@@ -120,8 +121,8 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
             question->id = ++host->last_request << 16 | OUTCOME_ID;
             question->kind = kind;
             question->account = account;
-            question->client = host->clients[client].id;
-            question->connection = host->clients[client].connection;
+            question->client = client_id(host, client);
+            question->connection = client_connection(host, client);
             question->request = request;
             question->end_ns = host->now_ns + patience_ms * MS;
             host->remote->question_count++;
@@ -135,7 +136,7 @@ static void question_end(struct host *host, struct question *question, int32_t r
                          struct host_actions *actions)
 {
     uint32_t client = client_of_id(host, question->client);
-    if (client != NONE && host->clients[client].connection == question->connection) {
+    if (client != NONE && client_connection(host, client) == question->connection) {
         client_reply_done(host, client, question->request, result, actions);
     }
     question->id = 0;

@@ -3,6 +3,7 @@
 
 #include "attend.h"
 #include "bells.h"
+#include "clients.h"
 #include "grants.h"
 #include "holds.h"
 #include "state.h"
@@ -205,7 +206,7 @@ static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32
         handle = host->handles[handle].lock_next;
         ++*walked;
     }
-    return !(host->clients[client].flags & CLIENT_SURVIVOR);
+    return !(client_flags(host, client) & CLIENT_SURVIVOR);
 }
 
 /* Whether the agent has to act, after all was put right. */

@@ -1,6 +1,7 @@
 /* Which name has which slot: see slots.h. */
 #include "slots.h"
 
+#include "clients.h"
 #include "listing.h"
 #include "publish.h"
 #include "requests.h"

@@ -100,41 +100,11 @@ struct handle {
 };
 _Static_assert(sizeof(struct handle) == 32, "a handle costs 32 bytes");
 
-enum {
-    CLIENT_USED = 1,
-    CLIENT_CONNECTED = 2,
-    CLIENT_DEAD = 4,      /* its process is gone, or it said goodbye */
-    CLIENT_SURVIVOR = 8,  /* from before this agent: what it has open is not all known */
-    CLIENT_EVENTS = 16,   /* wants POKE */
-    CLIENT_BURYING = 32,  /* its handles are being gone through */
-    CLIENT_SCANNING = 64, /* then all slots, since a survivor may have had any open */
-    CLIENT_POKE = 128,    /* is to be told to look at its holds */
-    CLIENT_LAGGED = 256,  /* missed a CHANGED: is to look at everything */
-    CLIENT_OPENING = 512, /* connected again, and has not opened all that it had again */
-};
-
-struct client {
-    uint32_t flags;
-    uint32_t connection;
-    uint64_t nonce;
-    uint64_t regions_sent;   /* bit by space */
-    uint64_t region_request; /* the request that the next REGION belongs to */
-    uint32_t handles;        /* first, NONE */
-    uint32_t bury_next;      /* handle that is next to be buried */
-    uint32_t scan_space;
-    uint32_t scan_slot;
-    uint32_t handle_count;
-    uint32_t id_count;
-    uint16_t id; /* its first holder id */
-    struct host_peer peer;
-};
-
-/* Whose a holder id is: client index + 1, and the client's next id. ID_LEAVING: nobody's any more,
- * but what knows the client by it (its socket, its pidfd, its record) is still there. */
-enum { ID_LEAVING = UINT16_MAX };
-struct holder_id {
-    uint16_t client;
-    uint16_t next;
+/* The handles of one client. */
+struct client_handles {
+    uint32_t first;       /* NONE: it has none */
+    uint32_t next_walked; /* where a walk over them goes on; NONE: it is over */
+    uint32_t count;
 };
 
 /* One namespace's region. */
@@ -179,22 +149,16 @@ struct host {
     struct host_lease lease; /* epoch: of the grants */
     struct host_counts counts;
     uint64_t last_request;
-    uint32_t client_capacity;
     uint32_t free_handle;
     uint32_t handles_used; /* has ever been */
     uint32_t handle_count;
-    uint32_t id_count;
     uint32_t walked;     /* handles that pieces of work have looked at since the last tick */
     uint32_t opened;     /* closed locks whose time had come */
     uint32_t space_hand; /* the namespace likewise */
     uint32_t zombie_count;
-    uint32_t survivor_count; /* clients that have CLIENT_SURVIVOR set */
-    uint32_t clients_busy;   /* how many have BURYING, SCANNING or POKE set */
-    uint32_t connected_count;
-    uint32_t ids_high; /* highest id ever given */
-    struct client *clients;
+    struct clients *clients;
+    struct client_handles *client_handles; /* by client */
     struct handle *handles;
-    struct holder_id *ids;
     struct openings *openings;
     struct bells *bells;
     struct limits *limits;
@@ -245,23 +209,6 @@ static inline bool lock_is_granted(const struct lock *lock)
     return lock->state == LOCK_GRANTED || lock->state == LOCK_AMENDING;
 }
 
-/* Encodes and queues a frame for a connected client. */
-void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                  struct host_actions *actions);
-void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
-                       struct host_actions *actions);
-void lock_log(struct host *host, struct host_actions *actions, const char *event,
-              struct lock_ref at, uint64_t token, int64_t number);
-void client_busy_set(struct host *host, struct client *client, uint32_t flag);
-void client_busy_clear(struct host *host, struct client *client, uint32_t flag);
-/* The regions that were sent to it over its present connection, as bits. */
-uint64_t client_regions(const struct host *host, uint32_t client);
-void client_poke(struct host *host, uint32_t client);
-void clients_poke_all(struct host *host);
-/* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
-int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
-                            uint32_t right);
-
 /* ---- spaces.c ---- */
 
 /* Whether what was read in that region was there: see host_set_sound(). */
@@ -277,40 +224,6 @@ uint32_t space_session(const struct host *host);
 /* By so much a lock-delay is counted longer, since another host's clock may differ. */
 int64_t space_counted_long_ns(const struct host *host, uint32_t delay_ms);
 
-/* ---- clients.c ---- */
-
-void client_connected(struct host *host, const struct host_event *event,
-                      struct host_actions *actions);
-/* The ids of the client with this first one, whose FORGET was carried out, are free. */
-void client_forgotten(struct host *host, uint32_t id);
-/* The client index of a holder id; NONE: nobody's. */
-uint32_t client_of_id(const struct host *host, uint32_t id);
-/* Gives the client one more id. 0: none is free. */
-uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
-/* Whether one more handle is within what the client's user may have: all but root half of what
- * there is room for. */
-bool client_may_open(const struct host *host, uint32_t client);
-bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
-bool client_lives(const struct host *host, uint32_t client);
-/* Whether its process may go on with handles that are closed here: it was hung up on, and has not
- * opened all of them again. */
-bool client_may_use_closed(const struct host *host, uint32_t client);
-/* Whether a client of the agent before this one has not said yet all that it has open: it may be
- * any lock, and its handles name slots, which then must not become another lock's. */
-bool clients_unknown(const struct host *host);
-/* Encodes and queues a frame for a connected client. */
-void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                  struct host_actions *actions);
-void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
-                       struct host_actions *actions);
-void client_busy_set(struct host *host, struct client *client, uint32_t flag);
-void client_busy_clear(struct host *host, struct client *client, uint32_t flag);
-void client_poke(struct host *host, uint32_t client);
-void clients_poke_all(struct host *host);
-/* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
-int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
-                            uint32_t right);
-
 /* ---- handles.c ---- */
 
 /* A handle of that client on that lock; its holder id is the caller's to set. NONE: all are used.
@@ -321,6 +234,14 @@ void handle_free(struct host *host, uint32_t handle);
 uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder);
 /* The client's own handle with that number, which it may use; NONE. */
 uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle);
+/* Whether one more is within what the client's user may have: all but root half of what there is
+ * room for. */
+bool handles_may_open(const struct host *host, uint32_t client);
+bool handles_has_any(const struct host *host, uint32_t client);
+/* A walk over a client's handles, which goes on though handles are freed meanwhile. NONE: it is
+ * over. */
+void handles_walk_begin(struct host *host, uint32_t client);
+uint32_t handles_walk_next(struct host *host, uint32_t client);
 /* Whether its process may take the lock by this handle: it is not closed, nor its client dead. */
 bool handle_may_take(const struct host *host, const struct handle *who);
 /* What that handle asks for. One of a client that hung up may be one that was only found, with the

@@ -1,6 +1,7 @@
 /* Counts and figures for people: see survey.h. */
 #include "survey.h"
 
+#include "clients.h"
 #include "look.h"
 #include "requests.h"
 #include "state.h"
@@ -102,7 +103,7 @@ static void survey_space(const struct host *host, uint32_t index, int64_t now_ns
 
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out)
 {
-    *out = (struct host_survey){.clients = host->connected_count,
+    *out = (struct host_survey){.clients = clients_connected(host),
                                 .handles = host->handle_count,
                                 .watches = watches_count(host),
                                 .requests = requests_count(host)};
@@ -111,9 +112,4 @@ void host_survey(const struct host *host, int64_t now_ns, struct host_survey *ou
             survey_space(host, i, now_ns, out);
         }
     }
-}
-
-bool host_is_deserted(const struct host *host)
-{
-    return host->id_count == 0;
 }

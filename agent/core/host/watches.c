@@ -1,6 +1,7 @@
 /* Which clients want to hear of what: see watches.h. */
 #include "watches_private.h"
 
+#include "clients.h"
 #include "core/gossip.h"
 #include "state.h"
 
@@ -91,11 +92,11 @@ static void watch_mark(struct host *host, const struct watch *watch)
 /* Whether one more is within what the client's user may have: all but root half of the room. */
 static bool client_may_watch(const struct host *host, uint32_t client)
 {
-    int64_t account = host->clients[client].peer.account;
+    int64_t account = client_peer(host, client)->account;
     uint32_t count = 0;
     for (uint32_t i = 0; account != 0 && i < host->config.limits.watches; i++) {
         const struct watch *watch = &host->watches->table[i];
-        count += watch->used && host->clients[watch->client].peer.account == account;
+        count += watch->used && client_peer(host, watch->client)->account == account;
     }
     return account == 0 || count < (host->config.limits.watches + 1) / 2;
 }
@@ -110,7 +111,7 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
 {
     bool any = false;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        any = any || host->clients[client].peer.rights[i] != 0;
+        any = any || client_peer(host, client)->rights[i] != 0;
     }
     if (!any) {
         return HF_EACCES;
@@ -346,7 +347,7 @@ void watches_check(const struct host *host)
     for (uint32_t i = 0; i < host->config.limits.watches; i++) {
         if (host->watches->table[i].used) {
             count++;
-            HF_CHECK(host->clients[host->watches->table[i].client].flags & CLIENT_CONNECTED);
+            HF_CHECK(client_flags(host, host->watches->table[i].client) & CLIENT_CONNECTED);
         }
     }
     HF_CHECK(count == host->watches->count);
