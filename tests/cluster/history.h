@@ -8,12 +8,14 @@
  *
  * Certainty rests on when each event is logged:
  *
- *   ATTEMPT before hf_acquire ACQUIRED after hf_acquire returned 0; with token, mode, and the
- *   hold's deadline if known HELD after hf_remaining_ns said more than 0; with the deadline if
- *   known. Optional RELEASED just before hf_release LOST after a call or an event said so,
- *   hf_release's HF_ELOST too GAVE_UP after hf_acquire returned an error KILL_SENT by the killer
- *   just before kill(); pid is the victim's KILLED by the process that waited for it, just after
- *   waitpid(); pid is the victim's
+ *   ATTEMPT    before hf_acquire
+ *   ACQUIRED   after hf_acquire returned 0; with token, mode, and the hold's deadline if known
+ *   HELD       after hf_remaining_ns said more than 0; with the deadline if known. Optional
+ *   RELEASED   just before hf_release
+ *   LOST       after a call or an event said so, hf_release's HF_ELOST too
+ *   GAVE_UP    after hf_acquire returned an error
+ *   KILL_SENT  by the killer just before kill(); pid is the victim's
+ *   KILLED     by the process that waited for it, just after waitpid(); pid is the victim's
  *
  * So a hold that ended by a release which found it held lasted at least from ACQUIRED to RELEASED.
  * One that ended with LOST lasted at least to the last HELD. One whose holder was killed lasted at
@@ -24,7 +26,7 @@
  * no max_stall) says so with `firm`: such a hold lasted until the last deadline that its holder
  * knew, or until its holder learned that it is lost. And behind an exclusive hold that ended in
  * another way than by its release, nobody else holds until the lock-delay is over, or until its
- * holder said that it has finished: a release that comes after the deadline is told HF_ELOST, and
+ * holder said that it has finished: a release that comes after the deadline gets HF_ELOST, and
  * yet it is what lets the lock go if nobody had taken it away by then. (So a test that wants to see
  * lock-delays kept does not release at once what it has lost.)
  */

@@ -3,8 +3,8 @@
  * and started again on the same state. Afterwards this must be true:
  *
  *  - holders still hold, with the same token, and got no event; the lease goes on;
- *  - the dead one's lock is closed for its lock-delay, then passed on to the waiters, in order; - a
- *    recalled lock can be had again; its waiters are served; tokens rise.
+ *  - the dead one's lock is closed for its lock-delay, then passed on to the waiters, in order;
+ *  - a recalled lock can be had again; its waiters are served; tokens rise.
  *
  * A first run, single-stepped, finds the instructions of holdfastd's own text (the cores, the
  * driver, the lock word's protocol) that are executed between the event and the agent's next sleep,

@@ -4,8 +4,8 @@
  *
  *  - each waiter gets the lock within the lock-delay and a guard, and in the end it is free;
  *  - if the dead one held, nobody got the lock before the lock-delay was over;
- *  - two never hold at once; the next token is higher than any that the dead one had; - hf_show
- *    shows the holder, and at the end none.
+ *  - two never hold at once; the next token is higher than any that the dead one had;
+ *  - hf_show shows the holder, and at the end none.
  *
  * A first run of each scenario finds its kill points (step.h). By default these are every
  * instruction of the program's own text (libholdfast, the lock word's protocol and the test's few

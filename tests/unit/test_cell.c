@@ -4,13 +4,13 @@
  * use tokens, give back what is recalled. Checked after every delivery, from outside of the core:
  *
  *   - at most one host holds a lock while its session is safe;
- *   - tokens rise from one grant to the next; - after the faults end, every host that asks is
- *     served.
+ *   - tokens rise from one grant to the next;
+ *   - after the faults end, every host that asks is served.
  *
  * And at every message that is sent, from what was sent before and from the disks:
  *
- *   - a proposal has one value, however often it is sent, and no ballot is used in two lives; - a
- *     promise or an accepted value is durable when it is sent, and never forgotten: no acceptor
+ *   - a proposal has one value, however often it is sent, and no ballot is used in two lives;
+ *   - a promise or an accepted value is durable when it is sent, and never forgotten: no acceptor
  *     accepts below its promise, in this life or an earlier one;
  *   - a disk's value for a name only ever gets newer (quorum_cell.c).
  */

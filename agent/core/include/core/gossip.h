@@ -10,11 +10,11 @@
  * of its own above its present one (it came back and does not remember) takes a higher one and
  * publishes everything anew.
  *
- *   rumours each ROUND new items go to FANOUT random peers, in one packet; an agent to which an
- *   item is new does the same, each item REPEATS times anti-entropy each EXCHANGE one hash per
- *   author goes to EXCHANGE_PEERS random peers; a peer with another hash answers with its hashes of
- *   that author's 256 buckets, and gets the buckets that differ. It repairs what rumours missed,
- *   and brings signs of life.
+ *   rumours       each ROUND new items go to FANOUT random peers, in one packet; an agent to which
+ *                 an item is new does the same, each item REPEATS times
+ *   anti-entropy  each EXCHANGE one hash per author goes to EXCHANGE_PEERS random peers; a peer
+ *                 with another hash answers with its hashes of that author's 256 buckets, and gets
+ *                 the buckets that differ. It repairs what rumours missed, and brings signs of life
  *
  * Costs, for n agents. An agent sends, whatever n is:
  *   in rest       EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers as many: 8 messages;
