@@ -10,6 +10,8 @@
  */
 #include <check.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +22,7 @@
 
 #include "../suite_main.h"
 #include "actor.h"
+#include "faults.h"
 #include "proto/region.h"
 #include "require.h"
 
@@ -316,8 +319,53 @@ START_TEST(a_waiter_waits_on)
 }
 END_TEST
 
-static void start(void)
+static struct faults *faults;
+
+/* A fresh region is made beside everything else: others come, take locks and keep their leases
+ * however long that takes. */
+START_TEST(others_go_on_while_it_is_made)
 {
+    struct faults_host *host = &faults->hosts[agent.host];
+    struct actor other;
+    atomic_store(&host->making_stalled, 1);
+    spoil(CUT);
+    for (unsigned ms = 0; ms < GUARD_MS && atomic_load(&host->making) == 0; ms += 10) {
+        sleep_ms(10);
+    }
+    ck_assert_uint_eq(atomic_load(&host->making), 1);
+    int64_t end_ns = boottime_now() + 2 * TTL_MS * MS; /* more than any lease is */
+    actor_ready(&other, agent.socket);
+    do {
+        ck_assert_int_eq(actor_open(&other, 0, "good/other", DELAY_MS), 0);
+        ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+        ck_assert_int_eq(actor_release(&other, 0), 0);
+        neighbours_are_well();
+        ck_assert_uint_eq(atomic_load(&host->making), 1);
+        sleep_ms(20);
+    } while (boottime_now() < end_ns);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew"), 0);
+    if (_i == 1) { /* it ends while that goes on: nothing of it is left to the next one */
+        kill(agent.pid, SIGTERM);
+        sleep_ms(100);
+        atomic_store(&host->making_stalled, 0);
+        int status = wait_for(agent.pid);
+        agent.pid = 0;
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        agent_start(&agent);
+    }
+    atomic_store(&host->making_stalled, 0);
+    struct actor late;
+    struct hf_hold hold;
+    (void)take_anew(&late, &hold);
+    neighbours_go_on();
+    actor_end(&late);
+    actor_end(&other);
+}
+END_TEST
+
+static void start_agent(bool with_faults)
+{
+    static char path[128];
     char config[600];
     snprintf(config, sizeof(config),
              "[agent]\nname = host-a\ncell = anew\nstate_dir = %%D/state\n"
@@ -325,6 +373,12 @@ static void start(void)
              "[voters]\nhost-a = tcp://127.0.0.1:7411\n[namespace.good]\n[namespace.bad]\n",
              TTL_MS);
     agent_create(&agent, config);
+    if (with_faults) {
+        snprintf(path, sizeof(path), "%s/faults", agent.folder);
+        faults = faults_create(path);
+        ck_assert_ptr_nonnull(faults);
+        agent.faults = path;
+    }
     agent_start(&agent);
     actor_ready(&holder, agent.socket);
     actor_ready(&waiter, agent.socket);
@@ -340,6 +394,16 @@ static void start(void)
     ck_assert_int_ge(kept_fd, 0);
     ck_assert_int_eq(actor_open(&victim, 0, "bad/a", DELAY_MS), 0);
     ck_assert_int_eq(actor_acquire(&victim, 0, HF_EXCLUSIVE, GUARD_MS, &bad_hold), 0);
+}
+
+static void start(void)
+{
+    start_agent(false);
+}
+
+static void start_with_faults(void)
+{
+    start_agent(true);
 }
 
 static void stop(void)
@@ -360,5 +424,12 @@ int main(void)
     tcase_add_test(tests, over_two_restarts);
     tcase_add_test(tests, a_lock_that_was_closed);
     tcase_add_loop_test(tests, a_waiter_waits_on, 0, 2);
-    return suite_main("begun anew", tests);
+    TCase *making = tcase_create("making");
+    tcase_add_checked_fixture(making, start_with_faults, stop);
+    tcase_set_timeout(making, 120);
+    tcase_add_loop_test(making, others_go_on_while_it_is_made, 0, 2);
+    Suite *suite = suite_create("begun anew");
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, making);
+    return suite_run(suite);
 }

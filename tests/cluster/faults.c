@@ -200,6 +200,18 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
     return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
+int fallocate(int fd, int mode, off_t offset, off_t size)
+{
+    if (own && mode == 0) {
+        atomic_fetch_add(&own->making, 1);
+        while (atomic_load(&own->making_stalled)) { /* as above */
+            poll(NULL, 0, STALL_STEP_MS);
+        }
+        atomic_fetch_sub(&own->making, 1);
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, offset, size);
+}
+
 /* ---- the processor ---- */
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)

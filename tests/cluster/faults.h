@@ -30,6 +30,8 @@ struct faults_host {
     _Atomic uint32_t write_delay_us;
     _Atomic int adjusted_ppm;       /* by so much the kernel says that it adjusts its clock */
     _Atomic uint32_t send_delay_ms; /* the main thread's next sendmsg() waits for so long, once */
+    _Atomic int making_stalled;     /* so does memory that is taken for a file */
+    _Atomic uint64_t making;        /* calls that wait for that now */
     _Atomic uint64_t flushes;       /* how many there were, */
     _Atomic uint64_t slow;          /* had to wait, */
     _Atomic uint64_t failed;        /* or failed; writes count here too */

@@ -164,7 +164,6 @@ static void neighbour_is_well(void)
 {
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
     ck_assert_uint_eq(agent_logged(&agent, "state=jeopardy"), 0);
-    ck_assert_uint_eq(agent_logged(&agent, "event=turn_slow"), 0);
 }
 
 static void bad_is_served(void)
