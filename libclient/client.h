@@ -101,7 +101,7 @@ struct region_map {
     struct region_map *next;
     /* For lease_in_force() in hold.c: the lease under which boot_offset_ns was taken. */
     _Atomic uint64_t clock_lease;
-    _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE */
+    _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE, plus half a ttl */
 };
 
 /* Where a handle's lock is. Immutable once published. */
@@ -531,13 +531,11 @@ static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
     return atomic_load_explicit(&lock->hold.lost, memory_order_acquire) == number;
 }
 
-/* The coarse clock lags by up to a tick (10 ms at 100 Hz); this much early it is not trusted. */
-#define COARSE_MARGIN_NS (32 * NS_PER_MS)
-
-/* Reads the real clock, and remembers how far the coarse one is from it under this lease. */
+/* Reads the exact clock, and remembers how far the coarse one is from it under this lease. */
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
 
-/* Whether the lease of a hold's epoch is in force; cheap unless its deadline is near: hold.c. */
+/* Whether the lease of a hold's epoch is in force; cheap while more than half of a ttl is left,
+ * which is always so where the agent renews it in time. hold.c says what is certain. */
 static inline bool lease_in_force(const struct place *place, uint32_t epoch)
 {
     struct region_map *map = place->map;
@@ -552,7 +550,7 @@ static inline bool lease_in_force(const struct place *place, uint32_t epoch)
     /* acquire: pairs with the release in lease_ahead(); the offset is as new as this lease */
     if (atomic_load_explicit(&map->clock_lease, memory_order_acquire) == lease) {
         int64_t offset_ns = atomic_load_explicit(&map->boot_offset_ns, memory_order_relaxed);
-        if (coarse_ns + offset_ns + COARSE_MARGIN_NS < hfi_lease_deadline_ns(lease)) {
+        if (coarse_ns + offset_ns < hfi_lease_deadline_ns(lease)) {
             return true;
         }
     }

@@ -3,10 +3,18 @@
  *
  * What a hold is worth is asked of the region (hfi_remaining_ns) and of nothing else, except that a
  * hold which was told lost is never worth anything again. On release the deadline of the lease is
- * compared with CLOCK_MONOTONIC_COARSE first, which costs a fifth of CLOCK_BOOTTIME; only near the
- * deadline, or when the lease was renewed since the offset between the two was taken, is the real
- * clock read. (The offset changes when the machine was suspended; then the lease has changed too,
- * or its deadline is past by the real clock at the next renewal.)
+ * compared with CLOCK_MONOTONIC_COARSE first, which costs a third of CLOCK_BOOTTIME or less. The
+ * exact clock is read only when half of a ttl or less is left, or when the lease was renewed since
+ * the offset between the two clocks was taken. An agent renews a lease every third of its ttl, so
+ * the margin of half a ttl costs nothing.
+ *
+ * Nothing bounds how far the coarse clock lags behind. It moves with the ticks of one processor.
+ * While that one stands still (a virtual processor that its host does not run, interrupts that are
+ * off) newer kernels let another one take over after five of its own ticks, 50 ms at 100 Hz; older
+ * ones never do. And it does not count the time of a suspend. So a release may say 0 for a lease
+ * that is over if that clock lags by more than half a ttl, or after a suspend until the agent has
+ * run: no other way is certain but reading the exact clock, which costs 20 ns more.
+ * hf_remaining_ns() and hf_acquire() read it always.
  */
 #include "client.h"
 
@@ -125,7 +133,10 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
     if (hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0) {
         return false; /* and the next look at this lease comes here too */
     }
-    atomic_store_explicit(&map->boot_offset_ns, now_ns - coarse_ns, memory_order_relaxed);
+    /* relaxed: set when the agent's ttl was learnt, and then as good as constant */
+    int64_t margin_ns = atomic_load_explicit(&map->trust.ahead_max_ns, memory_order_relaxed) / 2;
+    atomic_store_explicit(&map->boot_offset_ns, add_saturated(now_ns - coarse_ns, margin_ns),
+                          memory_order_relaxed);
     /* release: pairs with the acquire in lease_in_force() */
     atomic_store_explicit(&map->clock_lease, lease, memory_order_release);
     return true;

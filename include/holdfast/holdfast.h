@@ -205,9 +205,18 @@ void *hf_lock_data(const hf_lock *lock);
 int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out);
 
 /*
- * Ends the hold. Whoever waits longest gets the lock at once, with no lock-delay: also if its
- * lease is just over and nobody has taken the hold away yet (HF_ELOST then).
- * HF_ENOTHELD; HF_ELOST: the hold had ended before; the handle is free for the next acquire.
+ * Ends the hold. The lock goes at once to the one that waits longest, with no lock-delay. That is
+ * so too when the hold's lease is just over and the agent has not taken it away yet: then the call
+ * returns HF_ELOST.
+ * 0: the hold counted until its release. HF_ENOTHELD: this handle holds nothing. HF_ELOST: the hold
+ * had ended before; the handle is free for the next acquire. HF_EINVAL, HF_EFORKED.
+ *
+ * HF_ELOST is certain. 0 is as good as the kernel's coarse clock: while more than half of the
+ * agent's session_ttl is left (2.5 s by default), this call reads that clock, which is cheap. It
+ * can return 0 for a lease that is over if the coarse clock stood still for longer than that (the
+ * processor that keeps the time was stalled) or if the machine was suspended and the agent has not
+ * run since. Where that matters, ask hf_remaining_ns before, which reads the exact clock; and let
+ * the resource check the token.
  */
 int hf_release(hf_lock *lock);
 

@@ -2,8 +2,26 @@
 #include "lib_clients.h"
 
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "../suite_main.h"
+
+/* The clocks as the library reads them: how often the exact one, and a coarse one that a test can
+ * have stand still, as it does while the processor that keeps the time is stalled. */
+static _Atomic uint64_t exact_reads;
+static _Atomic int64_t coarse_stands_at_ns; /* 0: it moves */
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int result = (int)syscall(SYS_clock_gettime, clock, out);
+    int64_t stands_at_ns = atomic_load(&coarse_stands_at_ns);
+    if (clock == CLOCK_BOOTTIME) {
+        atomic_fetch_add(&exact_reads, 1);
+    } else if (clock == CLOCK_MONOTONIC_COARSE && stands_at_ns != 0) {
+        *out = (struct timespec){.tv_sec = stands_at_ns / S, .tv_nsec = stands_at_ns % S};
+    }
+    return result;
+}
 
 static void setup(void)
 {
@@ -158,6 +176,49 @@ START_TEST(remaining_is_a_duration)
 }
 END_TEST
 
+/* While more than half of a ttl is left. */
+START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
+{
+    hf_lock *lock = open_lock(client, "a");
+    atomic_store(&agent.renews, false);
+    for (int i = 0; i < 3; i++) { /* the last with a lane, and the offset of this lease */
+        ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+        ck_assert_int_eq(hf_release(lock), 0);
+    }
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+    uint64_t before = atomic_load(&exact_reads);
+    ck_assert_int_eq(hf_release(lock), 0);
+    ck_assert_uint_eq(atomic_load(&exact_reads), before);
+}
+END_TEST
+
+/* The lease is half of a ttl long, and over when it is released; the coarse clock stood still. */
+START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
+{
+    hf_lock *lock = open_lock(client, "a");
+    struct timespec coarse;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+        ck_assert_int_eq(hf_release(lock), 0);
+    }
+    agent_stop(&agent);
+    agent_publish(&agent, 400 * MS);
+    int64_t over_ns = now_ns() + 400 * MS;
+    int taken = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
+    int released = hf_release(lock); /* takes the offset of this lease */
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse), 0);
+    atomic_store(&coarse_stands_at_ns, coarse.tv_sec * S + coarse.tv_nsec);
+    int again = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
+    ck_assert(now_ns() > over_ns || (taken == 0 && released == 0 && again == 0));
+    while (now_ns() <= over_ns) {
+        sleep_ms(10);
+    }
+    ck_assert_int_ne(hf_release(lock), 0);
+    atomic_store(&coarse_stands_at_ns, 0);
+    agent_start(&agent, true);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("interface");
@@ -170,5 +231,7 @@ int main(void)
     tcase_add_test(tests, why_is_written_by_every_connect_that_can_read_its_options);
     tcase_add_test(tests, an_event_leads_to_the_programs_own_object);
     tcase_add_test(tests, remaining_is_a_duration);
+    tcase_add_test(tests, a_release_reads_no_exact_clock_far_from_the_deadline);
+    tcase_add_test(tests, a_release_does_not_believe_a_coarse_clock_that_stands_still);
     return suite_main("lib_interface", tests);
 }
