@@ -1,5 +1,5 @@
 /*
- * The running agent: what the folders beside this file share.
+ * The running agent: the state that the folders beside this file share.
  *
  *   main.c      the command line
  *   run/        start (folders, files, store, cores), the event loop, the end
@@ -37,9 +37,9 @@
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
     AGENT_ERROR_MAX = 1024,
-    AGENT_COMPLAINTS = 64,      /* users and events of which it is known when they were told last */
+    AGENT_COMPLAINTS = 64,      /* users and events whose last line in the log is known */
     AGENT_COMPLAINTS_TOLD = 4,  /* a minute */
-    AGENT_EPOCHS_FEW = 1 << 20, /* so many left are told */
+    AGENT_EPOCHS_FEW = 1 << 20, /* the log has a line when so many are left */
 };
 
 /* Exit codes. */
@@ -73,11 +73,11 @@ struct client {
     uint32_t connection; /* 0: none */
     pid_t pid;           /* 0: no number that this agent sees */
     uid_t uid;
-    bool unproven; /* of before this agent, and whether its process lives cannot be told */
+    bool unproven; /* of before this agent, and it is not known whether its process lives */
     bool dead;     /* and the host core has had HOST_DIED */
 };
 
-/* What was told of a user's processes lately. */
+/* The latest log lines about a user's processes. */
 struct complaint {
     uid_t account;
     const char *event; /* static; NULL: this place is free */
@@ -112,7 +112,7 @@ struct agent {
     char shm_folder[REGION_FOLDER_MAX];
     int lock_fd;
     int socket_lock_fd;
-    /* What is durable. */
+    /* The durable state. */
     struct store *store;
     struct store_meta meta;
     struct message_rules rules;  /* of the cell, as configured */
@@ -170,7 +170,7 @@ struct agent {
     int64_t armed_ns;
     bool fired; /* the timer, in this turn */
     bool in_turn;
-    int64_t stops_ns; /* it was told to end, and does at the latest then; 0: it was not */
+    int64_t stops_ns; /* it got SIGTERM, and ends at the latest then; 0: it did not */
     bool told_to_end;
     int exit_code;
     /* The clients. */

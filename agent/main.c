@@ -1,7 +1,7 @@
 /*
  * holdfastd: the command line.
  *
- * Exit codes: 0 told to end; 64 the command line is wrong; 78 the configuration is wrong; 69
+ * Exit codes: 0 ended on a signal; 64 the command line is wrong; 78 the configuration is wrong; 69
  * something of the system's is missing; 70 anything else, such as another agent that uses the same
  * folder or socket.
  */
@@ -156,8 +156,8 @@ static int check_command_line(const struct command_line *line)
 }
 
 /*
- * Gives up what the agent does not need, before there are threads and strangers. What cannot be
- * given up is told: better an agent that is easier to take over than none.
+ * Gives up what the agent does not need, before there are threads and strangers. The log names
+ * powers that cannot be given up: better an agent that is easier to take over than none.
  */
 static void confine(struct agent *agent, char **arguments)
 {
@@ -277,7 +277,8 @@ void hfi_check_failed(const char *what, const char *file, int line)
     abort();
 }
 
-/* What is opened later is not to be taken for a standard stream: the log is written to one. */
+/* A descriptor that is opened later must not be taken for a standard stream: the log is written to
+ * one. */
 static bool have_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -1,6 +1,6 @@
 /*
- * A turn of the loop: what every part of the agent calls. It stands below all parts, and run/loop.c
- * implements it on top of them: the few calls that go up.
+ * A turn of the loop: the calls that every part of the agent may make. It stands below all parts,
+ * and run/loop.c implements it on top of them: the few calls that go up.
  */
 #ifndef AGENT_TURN_H
 #define AGENT_TURN_H

@@ -1,4 +1,4 @@
-/* Who may say what to whom: see private.h. */
+/* Which sender may send which message: see private.h. */
 #include <stdio.h>
 
 #include "driver/private.h"

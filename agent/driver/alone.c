@@ -1,6 +1,7 @@
 /*
- * Whether a batch is all that goes on: see driver.h. Somebody who is alone in the cell asks for one
- * name; each agent that it concerns has that name's rows in its batch, and nothing else under way.
+ * Whether a batch is all that goes on: see driver.h. One client, with nobody else active in the
+ * cell, asks for one name; each agent that it concerns has that name's rows in its batch, and
+ * nothing else under way.
  */
 #include "driver/private.h"
 
@@ -13,7 +14,7 @@ static const struct message_name *name_of(const struct driver_record *record, bo
     if (record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_REGISTER) {
         return &record->as.action.as.reg.name;
     }
-    /* What was seen of others is written along with anything. */
+    /* Notes of what was seen of others are written along with anything. */
     bool along = record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_SEEN;
     *about_one = *about_one && along;
     return NULL;

@@ -33,7 +33,7 @@ static bool fifo_grow(struct fifo *fifo, size_t wanted)
 void *fifo_push(struct fifo *fifo, size_t size)
 {
     size_t room = FIFO_HEADER + rounded(size);
-    /* What was dropped makes room once it is more than what is left: each byte moves but once. */
+    /* The dropped part makes room once it is more than the rest: each byte moves but once. */
     if (fifo->used + room > fifo->size && fifo->head > fifo->used - fifo->head) {
         memmove(fifo->bytes, fifo->bytes + fifo->head, fifo->used - fifo->head);
         fifo->used -= fifo->head;

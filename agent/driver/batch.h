@@ -1,6 +1,6 @@
 /*
- * What the driver keeps between two events: first-in-first-out queues of things of different sizes,
- * and batches: records on their way to the disk, with what waits for them.
+ * The driver's queues between two events, first in, first out, of things of different sizes; and
+ * batches: records on their way to the disk, with the messages that wait for them.
  *
  * Messages and actions are structs with room for the largest; here only what counts of each is
  * copied. On the heap; grows as needed.

@@ -1,4 +1,4 @@
-/* What the driver counts for people: see driver.h. Decides nothing. */
+/* The driver's counts for people: see driver.h. Decides nothing. */
 #include "driver/private.h"
 
 void driver_count_action(struct driver *driver, const struct action *action)

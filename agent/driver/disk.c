@@ -81,7 +81,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
     log_checkpoint(committer_idle_error(agent->committer));
 }
 
-/* Before the driver is told: it may hand over the next batch at once. */
+/* Before the driver is notified: it may hand over the next batch at once. */
 static void note_flush(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();

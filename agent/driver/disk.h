@@ -16,7 +16,7 @@ void disk_commit(void *arg, const struct driver_batch *batch);
 /* Writes what is to be written behind the turn. false: another thread has the loop now, nothing of
  * the agent may be touched any more. */
 bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
-/* Tells the driver of the batch, if it is done. */
+/* Notifies the driver of the batch, if it is done. */
 void disk_done(struct agent *agent);
 /* A checkpoint of the store. */
 void disk_idle(struct agent *agent);
@@ -25,8 +25,8 @@ void disk_settle(struct agent *agent);
 
 /* ---- commits of the start, before there is a driver ---- */
 
-/* Within a batch before the first one of this process's own: this voter's store tells others no
- * newer commit than it was opened with until it votes again. */
+/* Within a batch before the first one of this process's own: this voter's messages name no newer
+ * commit than the one with which the store was opened, until it votes again. */
 bool disk_keep_opened(struct agent *agent) __attribute__((warn_unused_result));
 /* A commit of the start is durable. */
 void disk_committed(struct agent *agent, uint64_t commit);

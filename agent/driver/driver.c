@@ -1,7 +1,6 @@
 /*
- * The driver: see driver.h. Here is what every event goes through: messages, what waits for which
- * batch, and the batches. The session is in session.c, what gossip is told in
- * gossip.c.
+ * The driver: see driver.h. Here is the way of every event: messages, the batches, and which
+ * message waits for which batch. The session is in session.c, the events of gossip in gossip.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ enum {
     WAITING_MAX = 4096, /* more than so many end the turn early */
     WAITING_BYTES_MAX = 1 << 22,
     DEFER_MS = 20,  /* rows for which nothing waits are written after that time, or with others */
-    LATER_MS = 20,  /* what nobody waits for is sent after that time */
+    LATER_MS = 20,  /* messages that nobody waits for are sent after that time */
     LATER_MAX = 64, /* or when there are so many */
 };
 
@@ -69,8 +68,8 @@ static struct driver_batch *host_batch(struct driver *driver)
     return driver->flying != NULL && driver->flying->host_rows > 0 ? driver->flying : NULL;
 }
 
-/* What a message for the own host core waits for: grants for the slots' rows, and what comes after
- * a grant for the grant, so that a recall does not overtake it here. */
+/* The batch for which a message to the own host core waits: grants wait for the slots' rows, and
+ * messages behind a grant wait for the grant, so that no recall overtakes it here. */
 static struct driver_batch *host_message_batch(struct driver *driver, enum message_kind kind)
 {
     if (driver->open->grants > 0) {
@@ -151,9 +150,9 @@ static bool is_of_session(enum message_kind kind)
 }
 
 /*
- * To the own cores, once what it depends on is durable. What is read from the own acceptor counts
- * as soon as the promise that it was read under is durable: a value that the disk loses after all
- * was no vote, and it does no harm to have taken it for one that was proposed.
+ * To the own cores, once the rows that it depends on are durable. A reading of the own acceptor
+ * counts as soon as the promise under which it was read is durable: a value that the disk loses
+ * after all was no vote, and it does no harm to have taken it for one that was proposed.
  */
 static void send_to_self(struct driver *driver, const struct message *message)
 {
@@ -170,7 +169,7 @@ static void send_to_self(struct driver *driver, const struct message *message)
     deliver_after(driver, batch, message);
 }
 
-/* What goes later goes now. */
+/* Sends the messages that were put off. */
 static void send_waiting(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -198,7 +197,7 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
-        send_waiting(driver); /* who was not told of what was chosen before it cannot follow */
+        send_waiting(driver); /* a voter without the values chosen before it cannot follow */
     }
     if (batch == NULL) {
         operations->send(operations->arg, to, message);
@@ -297,7 +296,7 @@ void driver_take_actions(struct driver *driver)
             operations->log(operations->arg, &action->as.log);
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));
-            /* What becomes of the own session is told by driver_see_session(). */
+            /* driver_see_session() reports what becomes of the own session. */
             if (action->kind == ACTION_PERSIST_MARK &&
                 !driver_is_self(driver, &action->as.mark.agent)) {
                 driver_gossip_session(driver, &action->as.mark.agent, action->as.mark.epoch,
@@ -326,8 +325,8 @@ static void refuse_late(struct driver *driver, const struct host_action *action)
     }
 }
 
-/* What is known outside of a client ends with its FORGET, not before: the socket of one that is
- * gone is still read until then, and what comes of it must not be taken for another's. */
+/* The outside knows a client until its FORGET: the socket of one that is gone is still read until
+ * then, and its packets must not be taken for another's. */
 static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -374,7 +373,7 @@ static void make_step(struct driver *driver, struct quorum_event *event, int64_t
     driver_take_actions(driver);
 }
 
-/* Whether the turn has lasted for so long that this is a stall: told once. */
+/* Whether the turn has lasted for so long that this is a stall: reported once. */
 static bool is_stalled(struct driver *driver, int64_t now_ns)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -459,7 +458,7 @@ static void drain(struct driver *driver)
 
 /* ---- batches ---- */
 
-/* What waited for it, in order. New items come up only behind it: in the inboxes. */
+/* The messages that waited for it, in order. New items come up only behind it: in the inboxes. */
 static void carry_out(struct driver *driver, struct driver_batch *batch)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -472,7 +471,7 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
             deliver(driver, message);
         } else if (waiting->what == WAITING_PEER) {
             if (driver->config.quorum != NULL) {
-                /* What it depends on is in the last one. */
+                /* The rows that it depends on are in the last one. */
                 message->commit = quorum_told_commit(driver->config.quorum);
             }
             operations->send(operations->arg, &waiting->to, message);
@@ -583,8 +582,8 @@ static void settle(struct driver *driver)
     }
 }
 
-/* When the renewal is to be looked at: when it says so, and at once when it is lost and nobody was
- * told yet (then it says that it wants nothing any more). */
+/* When the renewal is to be looked at: at its own time, and at once when it is lost and nobody
+ * knows yet (then it wants nothing any more itself). */
 static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
 {
     const struct renewal *renewal = driver->config.renewal;
@@ -690,7 +689,7 @@ void driver_clock(struct driver *driver, bool astray)
     struct quorum_event event = {.kind = QUORUM_ASTRAY};
     driver->astray = astray;
     step_quorum(driver, &event);
-    /* Who is the only voter counts its own session by one clock on both sides. */
+    /* The only voter counts its own session by one clock on both sides. */
     if (config->voter_count > 1 || config->quorum == NULL) {
         renewal_clock(config->renewal, astray, driver_clock_ns(driver));
         driver_see_session(driver);
@@ -823,7 +822,7 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
     driver->told = event.as.lease;
     driver->told_state = RENEWAL_JEOPARDY;
     driver->started_ns = driver_clock_ns(driver);
-    driver->voters_up = (1U << driver->config.voter_count) - 1; /* until told otherwise */
+    driver->voters_up = (1U << driver->config.voter_count) - 1; /* until another value comes */
     driver_gossip_start(driver, epoch);
     driver->started = true;
     driver_start_session(driver, epoch, adopted);

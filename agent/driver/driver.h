@@ -4,14 +4,14 @@
  *
  *   an event -> host core -> requests -> quorum core -> actions -> other agents, this host, disk
  *
- * What is to be persisted is collected in a batch. A batch is handed over whole to be made durable
+ * Rows to persist collect in a batch. A batch is handed over whole to be made durable
  * (driver_operations.commit) while the loop goes on; the next one collects meanwhile. Only one is
- * on its way to the disk at a time, so whatever came up during a flush shares the next.
+ * on its way to the disk at a time, so all rows that came up during a flush share the next.
  *
- * What depends on the disk waits for the batch that was open when it came up:
- *   messages that quorum_waits_for_disk(), also those to the own quorum core;
- *   GIVE_BACK; frames to clients, their records, logs and whatever else the host core wants done
- *   behind a row of its own; grants and amendments for the own host core.
+ * A message that depends on the disk waits for the batch that was open when it came up: messages
+ *   that quorum_waits_for_disk(), also those to the own quorum core; GIVE_BACK; frames to clients,
+ *   their records, logs and whatever else the host core wants done behind a row of its own; grants
+ *   and amendments for the own host core.
  * All else goes at once: a proposal goes out to the other voters while the own disk is being
  * written with it. (One that comes up during another flush goes out when that is done.) What was
  * chosen without a voter is sent to it some ms later, together with others. A batch that nothing
@@ -20,8 +20,8 @@
  * If the store fails, nothing that waits is carried out and driver_failed() says so: the process
  * must end, its memory is ahead of its disk.
  *
- * It also keeps the session: it tells the host core each change of the lease, and begins a new
- * epoch (durable first) when one is lost. An observer has no quorum core: quorum is NULL.
+ * It also keeps the session: it notifies the host core of each change of the lease, and begins a
+ * new epoch (durable first) when one is lost. An observer has no quorum core: quorum is NULL.
  *
  * One thread; time, randomness, network and disk come from its operations, so that the simulator
  * runs this very code.
@@ -65,9 +65,9 @@ uint32_t driver_batch_count(const struct driver_batch *batch);
 /* The record at *at (0 at first), which moves on. NULL: that was all. */
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
 
-/* Whether nothing is under way here but what the batch is about, one name: while it is flushed,
- * nothing that the quorum has to decide for somebody here can come up, but what waits for this very
- * flush too. What needs no disk still can: a client that opens a known name, a ring, a renewal. */
+/* Whether nothing is under way here but the one name of the batch: while it is flushed, no request
+ * to the quorum can come up here but one that waits for this very flush too. Work without the disk
+ * still can: a client that opens a known name, a ring, a renewal. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
@@ -79,12 +79,12 @@ struct driver_operations {
     void (*send_gossip)(void *arg, const struct message_agent *to, const void *bytes, size_t size);
     /* An agent says where it listens (RENEW, HELLO, gossip). */
     void (*address)(void *arg, const struct message_agent *agent, const char *address);
-    /* Begins to make a batch durable; driver_committed() tells when it is, also from within this
-     * call. The batch is the driver's and stays as it is until then. */
+    /* Begins to make a batch durable; driver_committed() reports it, also from within this call.
+     * The batch is the driver's and stays as it is until then. */
     void (*commit)(void *arg, const struct driver_batch *batch);
     /* For people. */
     void (*log)(void *arg, const struct action_log *log);
-    /* Before anybody is told this deadline. */
+    /* Called before anybody gets this deadline. */
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
     /* For people: the session's state changed. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
@@ -127,7 +127,7 @@ void driver_tick(struct driver *driver);
 void driver_stalled(struct driver *driver);
 
 /*
- * A turn of the loop begins: what came since since_ns may be unread until the next one. 0: it is
+ * A turn of the loop begins: messages since since_ns may be unread until the next one. 0: it is
  * over, or nobody counts. A turn that has lasted for more than a third of the ttl, be it that this
  * process stood still within it, is a stall: no step of the voter is made later in it before every
  * session counts as just renewed. true (only with 0): that was found at its end, and there may be
@@ -172,12 +172,12 @@ bool driver_rules_differ(const struct driver *driver, uint32_t voter);
 /* Whether that voter says that it starts over (`holdfast member rejoin`) and does not vote yet. */
 bool driver_starts_over(const struct driver *driver, uint32_t voter);
 
-/* For people: what happened since the start, */
+/* For people: counts since the start, */
 struct driver_counts {
     uint64_t promises; /* rows on their way to the disk, by what they are */
     uint64_t accepts;
     uint64_t marks;
-    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* told to hosts, by enum message_refusal */
+    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* sent to hosts, by enum message_refusal */
     struct histogram flush; /* from the handing over of a batch until it is durable and known so */
 };
 /* and what waits now. */
@@ -185,11 +185,11 @@ struct driver_queues {
     uint32_t inbox;   /* messages to the own cores */
     uint32_t records; /* rows that collect, and those that are being written: */
     uint32_t flying;
-    uint32_t waiting; /* what waits for either */
+    uint32_t waiting; /* the messages that wait for either */
     uint32_t later;   /* messages that are sent with others */
 };
-/* The voters, bit by index: who answers and is linked (who was never heard: not); who may not
- * vote, or refuses this agent. */
+/* The voters, bit by index: those that answer and are linked (one that never answered is not);
+ * those that may not vote, or refuse this agent. */
 struct driver_voters {
     uint32_t up;
     uint32_t refused;

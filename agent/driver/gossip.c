@@ -1,4 +1,4 @@
-/* What the driver tells gossip of the cell, and what it does for it: see private.h. */
+/* The driver's events for gossip, and its work for it: see private.h. */
 #include "driver/private.h"
 
 /* Nothing of gossip waits for anything, and no core waits for it. */

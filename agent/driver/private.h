@@ -34,13 +34,13 @@ struct driver {
     struct actions quorum_actions;
     struct host_actions host_actions;
     struct gossip_actions gossip_actions;
-    struct message_partitions owned; /* as gossip was told */
+    struct message_partitions owned; /* as gossip has it */
     struct fifo quorum_inbox;        /* struct message */
     struct fifo host_inbox;          /* struct inbox_item */
     struct driver_batch batches[2];
-    struct driver_batch *open;   /* what comes up now goes into it */
+    struct driver_batch *open;   /* new rows go into it */
     struct driver_batch *flying; /* on its way to the disk; NULL: none is */
-    struct driver_batch later;   /* of it only what waits: what need not go at once */
+    struct driver_batch later;   /* only its queue: messages that need not go at once */
     int64_t later_ns;            /* when they go, if there are any */
     bool handing_over;           /* within operations.commit() */
     bool landed;                 /* the flying one is durable */
@@ -53,25 +53,26 @@ struct driver {
     struct driver_counts counts;
     int64_t last_ns;
     int64_t turn_ns; /* since when the turn, or what is left of it after a stall, lasts; 0: none */
-    /* What the host core was told of the session. */
+    /* The host core's knowledge of the session. */
     struct host_lease told;
     enum renewal_state told_state;
     uint32_t next_epoch; /* not 0: being made durable */
-    /* The voters, by bit: as the host core was told; whose link broke; who refuses us, for our
-     * rules. */
+    /* The voters, by bit: as the host core has them; those whose link broke; those that refuse us
+     * for our rules. */
     uint32_t voters_up; /* as of the last HOST_VOTERS */
     uint32_t voters_heard;
     uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;
-    uint8_t standings[MESSAGE_VOTERS_MAX]; /* what they said that may not vote, until they answer */
+    uint8_t standings[MESSAGE_VOTERS_MAX]; /* the status of those that may not vote, until they
+                                            * answer */
     int64_t started_ns;
     struct log_limits refusals; /* see driver_may_say() */
     /* Where messages and items are while a step reads them. */
     struct inbox_item item;
     struct message message;
     struct message request;  /* on its way out */
-    struct host_action late; /* what is said instead of a reply that came too late */
+    struct host_action late; /* the answer in place of a reply that came too late */
     char failed[FAILED_MAX];
 };
 
@@ -89,7 +90,7 @@ uint64_t driver_draw(struct driver *driver);
 /* An event for the host core (now_ns and random are filled in), and what it wants of it. */
 void driver_step_host(struct driver *driver, struct host_event *event);
 
-/* Carries out quorum_actions, whoever put them there: the quorum core, or the renewal. */
+/* Carries out quorum_actions, of the quorum core or of the renewal. */
 void driver_take_actions(struct driver *driver);
 
 static inline bool same_agent(const struct message_agent *a, const struct message_agent *b)
@@ -116,9 +117,9 @@ static inline uint32_t driver_find_voter(const struct driver *driver,
 
 /* ---- admission.c ---- */
 
-/* Whether its sender may say that; if not, that is told. A request is made in one's own name. Only
- * a voter may have it from another agent, and then not for a third one: what is passed on is this
- * agent's word, and if it is a voter it is believed who asks. */
+/* Whether its sender may send that; if not, the log says so. A request is made in the sender's own
+ * name. Only a voter may have it from another agent, and then not for a third one: the next voter
+ * believes a voter that passes a request on, also the name of the asking host. */
 bool driver_may_say(struct driver *driver, const struct message *message);
 
 /* ---- counts.c ---- */
@@ -128,13 +129,13 @@ void driver_count_action(struct driver *driver, const struct action *action);
 
 /* ---- session.c ---- */
 
-/* Tells the host core what changed of the session, and begins a new one after a loss. */
+/* Notifies the host core of changes of the session, and begins a new one after a loss. */
 void driver_see_session(struct driver *driver);
 
 /* epoch is durable; adopted: it continues. */
 void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted);
 
-/* Tells the host core which voters are there and which refuse it, if that changed. */
+/* Notifies the host core which voters are there and which refuse it, if that changed. */
 void driver_see_voters(struct driver *driver);
 /* The quorum core was given a HELLO of that agent (voter_count: of no voter). */
 void driver_see_standing(struct driver *driver, uint32_t voter);
@@ -151,7 +152,7 @@ void driver_gossip_peer(struct driver *driver, const struct message_agent *agent
                         const char *address, bool up);
 void driver_gossip_session(struct driver *driver, const struct message_agent *agent, uint32_t epoch,
                            enum gossip_session state);
-/* What a voter coordinates stands in its beats. */
+/* A voter's partitions stand in its heartbeats. */
 void driver_gossip_owned(struct driver *driver, const struct message *beat);
 void driver_gossip_start(struct driver *driver, uint32_t epoch);
 

@@ -1,6 +1,6 @@
 /*
  * The session as the driver keeps it, and which voters are there: see private.h. The renewal
- * (core/session/renewal.h) says how the session stands; here the host core is told of it.
+ * (core/session/renewal.h) has the state of the session; this file notifies the host core of it.
  */
 #include "driver/private.h"
 
@@ -38,7 +38,7 @@ void driver_see_session(struct driver *driver)
     }
     bool changed = lease.epoch != driver->told.epoch ||
                    lease.deadline_ns != driver->told.deadline_ns || lease.lost != driver->told.lost;
-    if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to tell yet */
+    if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to report yet */
         tell_lease(driver, &lease);
     }
     if (lease.lost && lease.epoch + 1 >= MESSAGE_EPOCH_LIMIT) {
@@ -60,7 +60,7 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
 
 /* ---- which voters there are ---- */
 
-/* What that voter says of itself, if it says that it may not vote. Who started over is not down
+/* That voter's status by its own account, if it may not vote. A voter that started over is not down
  * between that and its first answer. One that is gone is down, whatever it was. */
 static enum message_standing standing_told(const struct driver *driver, uint32_t voter)
 {
@@ -103,8 +103,8 @@ static uint32_t refused_voters(const struct driver *driver)
     return refused;
 }
 
-/* A voter that was never heard has the time of a lease to say something: it may be asked, but is
- * not told of as up. */
+/* A voter that never answered has the time of a lease to do so: it may be asked, but is not shown
+ * as up. */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;

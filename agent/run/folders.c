@@ -6,8 +6,8 @@
  * root's), writable by nobody else; and on the way to them nobody else may exchange a folder
  * either. What is in them is then opened without following links, and looked at after it was
  * opened, never before. A folder of root's with the sticky bit (/tmp, /dev/shm) will do for a
- * socket: what others put there is found by its owner and refused. Whose folder it is may exchange
- * everything in it, sticky or not. docs/SECURITY.md has the table.
+ * socket: the agent recognises what others put there by its owner, and refuses it. The owner of a
+ * folder may exchange everything in it, sticky or not. docs/SECURITY.md has the table.
  */
 #include "run/folders.h"
 
@@ -86,7 +86,7 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
         memcpy(upto, path, at);
         upto[at] = '\0';
         if (lstat(upto, &status) != 0) {
-            return true; /* whoever needs it says what is wrong */
+            return true; /* the code that needs it reports the fault */
         }
         if (S_ISLNK(status.st_mode) && shared && !is_own(agent, status.st_uid)) {
             fail(agent, 0, "%s: found a link of user %u in a folder of everybody, expected none",
@@ -124,8 +124,8 @@ static int open_folder(struct agent *agent, int at, const char *path, const char
 {
     struct stat status;
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW);
-    /* What is there is found without its parent's lock, which any user can keep who may list that
-     * one (docs/SECURITY.md, "Locks of the kernel that a client can keep"). */
+    /* A folder that is there is found without its parent's lock, which any user can keep that may
+     * list the parent (docs/SECURITY.md, "Locks of the kernel that a client can keep"). */
     int fd = openat(at, path, flags);
     if (fd < 0 && errno == ENOENT) {
         if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
@@ -183,7 +183,7 @@ static const char *socket_folder(const struct agent *agent, char folder[CONFIG_S
     return folder;
 }
 
-/* Somebody else who may write to the socket's folder could take the socket's place. */
+/* Another user that may write to the socket's folder could take the socket's place. */
 static bool check_socket_folder(struct agent *agent, const char *folder)
 {
     struct stat status;
@@ -206,8 +206,8 @@ static bool make_socket_folder(struct agent *agent)
     if (folder == NULL) {
         return true;
     }
-    /* Not to be listed: who does can keep the kernel's lock on it for as long as he likes (by a
-     * buffer whose pages never come), and no agent removes and makes its socket meanwhile. */
+    /* Not to be listed: a user that lists it can keep the kernel's lock on it as long as it likes
+     * (by a buffer whose pages never come), and no agent removes and makes its socket meanwhile. */
     mode_t mode = config_admits_others(&agent->config, agent->own) ? 0711 : 0700;
     if (access(folder, F_OK) == 0) { /* as in open_folder() */
         return check_socket_folder(agent, folder);
@@ -221,7 +221,8 @@ static bool make_socket_folder(struct agent *agent)
     return check_socket_folder(agent, folder);
 }
 
-/* Who checks a file may be another user than the agent will be: that one owns state_dir. */
+/* The user that checks a file may be another one than the agent will be: the latter owns
+ * state_dir. */
 bool folders_check(struct agent *agent)
 {
     static const char *const inner[] = {"", "/clients"};

@@ -4,7 +4,7 @@
 
 #include "agent.h"
 
-/* Runs until it is told to end, or must. The exit code. */
+/* Runs until SIGTERM, or until it must end. The exit code. */
 int agent_run(struct agent *agent) __attribute__((warn_unused_result));
 /* Closes what libuv knows of this agent, and lets it call back. */
 void agent_close_loop(struct agent *agent);

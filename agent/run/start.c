@@ -4,12 +4,12 @@
  *
  * A session goes on if it is that of the same boot and of the store's epoch, its last deadline is
  * known and not past its grace period, and some region of it can be adopted; one that cannot be is
- * given up alone (regions.c). Else a new epoch begins. Its order
- * matters: first the old regions' rows are deleted, then the regions are given up and made anew,
- * then the rows of the new ones and the new epoch are stored in one. Killed in between, the next
- * start finds nothing that it could mistake for the old session's, and begins the same epoch: no
- * region that counts was of it, nobody has heard of it. So a start that fails again and again, for
- * want of memory say, uses up none; there are 2^24 of them, and voters believe no jump by 2^20.
+ * given up alone (regions.c). Else a new epoch begins. Its order matters: first the old regions'
+ * rows are deleted, then the regions are given up and made anew, then the rows of the new ones and
+ * the new epoch are stored in one. Killed in between, the next start finds nothing that it could
+ * mistake for the old session's, and begins the same epoch: no region that counts was of it, nobody
+ * knows of it. So a start that fails again and again, for want of memory say, uses up none; there
+ * are 2^24 of them, and voters believe no jump by 2^20.
  */
 #include "run/start.h"
 
@@ -47,7 +47,7 @@ enum {
     SHARES_MAX = 65536,
     MEMBERSHIP_FIRST = 1,
     KEPT_MAX = 4096,          /* requests that the next agent goes on with */
-    GOSSIP_AGENTS_MAX = 4096, /* told of in gossip, and below: locks that somebody holds */
+    GOSSIP_AGENTS_MAX = 4096, /* published by gossip, and below: locks that somebody holds */
     GOSSIP_ITEMS_MAX = 1 << 17,
     GOSSIP_CHUNKS_MAX = 1 << 19,
 };
@@ -98,7 +98,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     HF_CHECK(!"the agent never waits in a region");
 }
 
-/* Whose region the word is in. */
+/* The namespace of the region that has the word. */
 static uint32_t space_of(const struct agent *agent, const _Atomic uint32_t *word)
 {
     uint32_t space = 0;
@@ -287,7 +287,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);
 }
 
-/* What this agent and others tell each other, if there can be others. */
+/* Gossip between this agent and others, if there can be others. */
 static bool map_gossip(struct agent *agent)
 {
     const struct host_config *host = &agent->host_config;
@@ -392,8 +392,8 @@ static void make_renewal(struct agent *agent)
     renewal_init(&agent->renewal, &config, &header);
 }
 
-/* What a cell is was stored when the agent first ran: a configuration that says otherwise is
- * refused. (A cell of one voter is what its only voter says.) */
+/* The cell's rules were stored when the agent first ran: a configuration that says otherwise is
+ * refused. (In a cell of one voter the present configuration counts.) */
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
@@ -483,9 +483,9 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
-/* This voter's store tells others no newer commit than it was opened with until it votes again: a
- * start that is killed must not make an old copy look newer. */
-/* What the session before had is no longer known, and goes. */
+/* This voter's messages name no newer commit than the one with which the store was opened, until it
+ * votes again: a start that is killed must not make an old copy look newer. */
+/* The rows of the session before are of no use any more, and go. */
 static bool leave_session(struct agent *agent)
 {
     struct old_regions old = {.count = 0};
@@ -684,7 +684,7 @@ static int make_session(struct agent *agent)
     return code;
 }
 
-/* What agent_release() relies on. */
+/* agent_release() relies on this. */
 static void blank(struct agent *agent)
 {
     agent->own = geteuid();

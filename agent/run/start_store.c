@@ -2,10 +2,10 @@
  * Bringing the agent up: its store; and what forbids to go on, regions of another layout.
  *
  * A process of before goes on in the layout that its agent gave it, so a region cannot be brought
- * into another one under it. If an agent that does not know the layout began a new session, whoever
- * holds a lock there would lose it. So it does not start (exit 78), and changes nothing (the store
- * is not migrated either), as long as the session may go on and a process of it lives: the agent
- * that made the regions can be started again, and nobody has lost anything.
+ * into another one under it. If an agent that does not know the layout began a new session, holders
+ * there would lose their locks. So it does not start (exit 78), and changes nothing (the store is
+ * not migrated either), as long as the session may go on and a process of it lives: the agent that
+ * made the regions can be started again, and nobody has lost anything.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -140,7 +140,7 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
         return true;
     }
     if (!client_record_each(agent->clients_fd, look_at, &living)) {
-        living.count = 1; /* who lives cannot be told */
+        living.count = 1; /* it is not known which processes live */
     }
     if (living.count == 0) {
         return true;
@@ -158,8 +158,8 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
 
 /* ---- the store ---- */
 
-/* If the store is gone, the lease file may still tell which epoch was the last one. What it does
- * not tell a majority of the voters does (renewal_config.asks_epoch). */
+/* If the store is gone, the lease file may still have the last epoch. If it does not, a majority of
+ * the voters has (renewal_config.asks_epoch). */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity)
 {
     memset(identity, 0, sizeof(*identity));
