@@ -326,6 +326,17 @@ size_t metrics_text(const struct metrics *metrics, char *out)
 
 /* ---- health ---- */
 
+/* How the session stands, for people: the renewal counts a session that has not begun as one in
+ * jeopardy. */
+static const char *session_word(const struct metrics *metrics)
+{
+    bool begun = metrics->session != RENEWAL_JEOPARDY || metrics->was_safe;
+    if (begun) {
+        return session_names[metrics->session];
+    }
+    return metrics->host->sessions_lost > 0 ? "lost" : "none yet";
+}
+
 bool metrics_health(const struct metrics *metrics, char *out, size_t size)
 {
     if (metrics->session == RENEWAL_SAFE) {
@@ -334,10 +345,9 @@ bool metrics_health(const struct metrics *metrics, char *out, size_t size)
     }
     if (metrics->astray) {
         snprintf(out, size, "the kernel adjusts the clock by more than max_drift\n");
-    } else if (metrics->session == RENEWAL_LOST ||
-               (!metrics->was_safe && metrics->host->sessions_lost > 0)) {
+    } else if (strcmp(session_word(metrics), "lost") == 0) {
         snprintf(out, size, "the session is lost; a new one begins when a majority answers\n");
-    } else if (!metrics->was_safe) {
+    } else if (strcmp(session_word(metrics), "none yet") == 0) {
         snprintf(out, size, "no majority of the voters has answered since the start\n");
     } else {
         snprintf(out, size,
@@ -398,8 +408,12 @@ size_t metrics_page(const struct metrics *metrics, char *out)
         metrics->agent, metrics->agent, metrics->role, metrics->cell, well ? "well" : health);
     row(&text, "version", "%s", metrics->version);
     row(&text, "running for", "%.0f s", (double)metrics->uptime_ns / 1e9);
-    row(&text, "session", "%s, epoch %u, %.1f s left", session_names[metrics->session],
-        metrics->epoch, (double)metrics->remaining_ns / 1e9);
+    if (metrics->was_safe && metrics->session != RENEWAL_LOST) {
+        row(&text, "session", "%s, epoch %u, %.1f s left", session_word(metrics), metrics->epoch,
+            (double)metrics->remaining_ns / 1e9);
+    } else { /* no lease to count, and an epoch that has not begun */
+        row(&text, "session", "%s", session_word(metrics));
+    }
     row(&text, "clients", "%u", here->clients);
     row(&text, "locks held", "%" PRIu64, here->held);
     row(&text, "waiters", "%" PRIu64, here->waiters);

@@ -210,6 +210,40 @@ START_TEST(health_is_one_line)
 }
 END_TEST
 
+/* The headline and the row of the page say the same of the session. */
+static void check_page(const struct metrics *metrics, const char *headline, const char *row)
+{
+    char expected[128];
+    text[metrics_page(metrics, text)] = '\0';
+    ck_assert_ptr_nonnull(strstr(text, headline));
+    snprintf(expected, sizeof(expected), "<tr><th>session</th><td>%s", row);
+    ck_assert_ptr_nonnull(strstr(text, expected));
+}
+
+START_TEST(the_pages_headline_says_what_its_rows_say)
+{
+    struct metrics metrics = filled();
+    metrics.session = RENEWAL_SAFE;
+    metrics.was_safe = true;
+    metrics.remaining_ns = 1500000000;
+    check_page(&metrics, "<strong>well</strong>", "safe, epoch");
+    metrics.session = RENEWAL_JEOPARDY;
+    metrics.remaining_ns = -1500000000;
+    check_page(&metrics, "in jeopardy: no majority", "jeopardy, epoch");
+    metrics.was_safe = false; /* a session after the one that was lost */
+    metrics.remaining_ns = 0;
+    host.sessions_lost = 1;
+    check_page(&metrics, "the session is lost", "lost</td>");
+    ck_assert_ptr_null(strstr(text, "jeopardy"));
+    host.sessions_lost = 0;
+    check_page(&metrics, "since the start", "none yet</td>");
+    ck_assert_ptr_null(strstr(text, "jeopardy"));
+    metrics.session = RENEWAL_LOST;
+    metrics.was_safe = true;
+    check_page(&metrics, "the session is lost", "lost</td>");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("metrics");
@@ -218,5 +252,6 @@ int main(void)
     tcase_add_test(tests, a_duration_falls_into_the_bucket_that_ends_at_it_or_above);
     tcase_add_test(tests, an_observer_tells_nothing_of_votes);
     tcase_add_test(tests, health_is_one_line);
+    tcase_add_test(tests, the_pages_headline_says_what_its_rows_say);
     return suite_main("metrics", tests);
 }
