@@ -302,8 +302,8 @@ struct message_acquire {
  * for the one above it. (Asked again, the answer is the range that it got.)
  * token_used: of a change to SHARED: the last token of the range that was used, which the readers
  * show from then on. Nothing changes if it is not of the newest range, as in a late repeat (see
- * core/quorum/queues_plan.c). Releases before did not have it: they name the range by its token_last, and
- * all of it counts as used.
+ * core/quorum/queues_plan.c). Releases before did not have it: they name the range by its
+ * token_last, and all of it counts as used.
  */
 struct message_amend {
     struct message_agent agent;
